@@ -1,4 +1,4 @@
-"""The `--json` option, with which a command prints its result as one object for programs.
+"""Defines the `--json` option, with which a command prints its result as one object for programs.
 
 A command that writes events or records to standard output prints the object as the last line of
 standard error. Other commands print it to standard output. Long-running commands have `--log json`

@@ -1,4 +1,4 @@
-"""Reads the durations in options."""
+"""Reads the durations that options give as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ plain: Final = partial(in_unit, unit_sizes=NS_PER, example="5min")
 
 
 def duration_ns(option: str, text: str, read: Callable[[str], int] = plain) -> int:
-    """Return a duration with its unit as `read` parses it; `Refused` names the option."""
+    """Return a duration, as `read` parses it with its unit; raise `Refused`, naming the option."""
     try:
         return read(text)
     except PydanticCustomError as error:

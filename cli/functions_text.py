@@ -104,7 +104,7 @@ def _definition(value: ast.expr, defined: dict[str, ast.FunctionDef]) -> Defined
 
 
 def signature_of(defined: Defined) -> inspect.Signature:
-    """Return the signature, with names and defaults alone."""
+    """Return the signature of a function as its text defines it, with names and defaults only."""
     asked = defined.args
     places = [*asked.posonlyargs, *asked.args]
     optional = len(places) - len(asked.defaults)

@@ -1,4 +1,4 @@
-"""The token of HTTP ports, for servers and clients; importing this loads no server."""
+"""Finds the token of HTTP ports, for servers and clients; importing this loads no server."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from cli.topology_file import refusing
 
 
 def http_token() -> str | None:
-    """Return the token that clients of the port need, None if there is none.
+    """Return the token that clients of the HTTP port must send, or None if none is set.
 
-    Raises `Refused` if the token of the environment is not valid.
+    Raises `Refused` if the token in the environment is not valid.
     """
     with refusing(TokenRefused):
         return token_in(os.environ)
 
 
 def answered(address: str, path: str, timeout_s: float) -> tuple[int, str]:
-    """Return the status and the text that the port at HOST:PORT answers.
+    """Return the status and the text that the server at HOST:PORT answers for the path.
 
     Raises `OSError` if nobody listens there.
     """
@@ -34,7 +34,7 @@ def answered(address: str, path: str, timeout_s: float) -> tuple[int, str]:
 
 
 def hand_on(token: str | None) -> None:
-    """Pass this token to the stages by the environment, because its file may change meanwhile."""
+    """Pass the token to the stages in the environment, because its file may change meanwhile."""
     if token is not None:
         os.environ[VARIABLE] = token
         os.environ.pop(FILE_VARIABLE, None)

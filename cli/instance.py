@@ -1,4 +1,4 @@
-"""The name by which a worker gets its partitions back, and how long its groups keep them.
+"""Names a worker, so that it gets its partitions back after a restart.
 
 An option gives the name. In Kubernetes the default is the name of the pod, because no two live pods
 have the same name. Elsewhere there is no default, because a host may run any number of workers.
@@ -16,7 +16,7 @@ from cli.kafka_options import seconds
 from cli.topology_file import Refused
 
 LONGEST: Final = 200
-"""Maximum number of characters; Kafka allows 249, and the stage's name is appended."""
+"""The maximum length of a name; Kafka allows 249 characters, and the stage's name is appended."""
 
 FIT: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST}}}")
 NONE: Final = "none"

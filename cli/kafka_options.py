@@ -1,4 +1,4 @@
-"""The options of commands that connect to Kafka: how to reach the brokers and wait for them."""
+"""Defines the options of commands that connect to Kafka: brokers, security and time to wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Kafka(NamedTuple):
-    """The brokers that options name ("" if none), and the file of `--kafka`."""
+    """The brokers that options name ("" if none), and the path of the file of `--kafka`."""
 
     servers: str
     path: str | None
@@ -31,7 +31,7 @@ class Kafka(NamedTuple):
         return security(self.path)
 
     def brokers(self, wait_s: float = 0.0) -> Brokers:
-        """Return the brokers as `reached` does."""
+        """Return the brokers once one answers, as `reached` does; raise `Refused` otherwise."""
         return reached(self.servers, self.access, wait_s)
 
 
@@ -46,9 +46,9 @@ def on_kafka(**brokers: Any) -> Callable[[Any], Any]:
 
 
 def security(path: str | None) -> Security:
-    """Read the security settings from the file of `--kafka` and the environment.
+    """Return the security settings from the file of `--kafka` and the environment.
 
-    `Refused` explains their faults.
+    Raises `Refused`, which explains their faults.
     """
     from agents.kafka.security import SecurityRefused, read_security
 
@@ -84,7 +84,7 @@ def reached(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
 
 
 def seconds(_: click.Context, option: click.Parameter, text: str) -> float:
-    """Read a duration with its unit, as a callback of an option, which `Refused` names."""
+    """Return a duration with its unit in seconds; `Refused` names the option. A click callback."""
     return duration_ns(option.opts[0], text) / NS_PER["s"]
 
 

@@ -1,4 +1,4 @@
-"""Logs of the long-running commands, as plain lines or JSON, on standard error.
+"""Sets up the logs of long-running commands, as plain lines or JSON, on standard error.
 
 A line of JSON has `time` (RFC 3339, UTC), `level`, `of` (the command or the stage) and `message`.
 It also has the `fields` of its record. After `set_up`, every message of the command on standard
@@ -6,8 +6,8 @@ error is such a line. That includes the reason for exit code 2 (`has_log`), and 
 or a library.
 
 Plain lines escape characters that are not printable (`cli.printable`), so the name of a source
-cannot begin a line of its own. Lines that do not begin with a time, of a trace or a long reason,
-are indented.
+cannot begin a line of its own. Lines that do not begin with a time, such as those of a stack trace
+or a long reason, are indented.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CONTRARY: Final = {"quiet": "verbose", "verbose": "quiet"}
 
 
 def _not_both(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
-    """Refuse both options at once; the command line wins over the environment."""
+    """Refuse both options at once; the command line takes precedence over the environment."""
     assert parameter.name is not None
     other = CONTRARY[parameter.name]
     if not (value and context.params.get(other)):
@@ -91,7 +91,7 @@ def has_log(context: click.Context) -> bool:
 
 
 class _Named(logging.Formatter):
-    """A formatter of lines under the name of a command or a stage."""
+    """A formatter that puts the name of a command or a stage into each line."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

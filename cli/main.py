@@ -1,4 +1,4 @@
-"""`inorder`, the command line. Each command is a thin module in the folder of its subject.
+"""Defines `inorder`, the command line; each command is a thin module in the folder of its subject.
 
 `agents.exits` has the exit codes of all commands. Settings also come from the environment, and the
 command line wins. The variables are `INORDER_TOPOLOGY`, `INORDER_BROKERS`, `INORDER_STATE_DIR`,
@@ -118,7 +118,7 @@ class Commands(click.Group):
             ) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print all commands from the table, in one column width; so help imports no command."""
+        """Print all commands from the table in one column width; so help imports no command."""
         width = max(map(len, COMMANDS))
         for heading, commands in GROUPS.items():
             shown = [(f"{n:{width}}", says) for n, (_, says) in commands.items() if n not in HIDDEN]

@@ -1,4 +1,4 @@
-"""The options that name the places of an event's fields in a file or topic, for all commands.
+"""Defines the options that name the places of an event's fields in a file or topic.
 
 `mapping_options` adds them to a command, which gets them as one value, `mapping`.
 """
@@ -68,16 +68,16 @@ class MappingOptions:
     )
 
     def places(self, *, on_file: bool) -> dict[str, Any]:
-        """Return the places that are given, by field; `Refused` explains a faulty one."""
+        """Return the place that an option gives for each field; raise `Refused` for a fault."""
         named = {name: getattr(self, name) for name in FIELD_OPTIONS}
         return {name: where_of(name, text, on_file=on_file) for name, text in named.items() if text}
 
     def arrives(self) -> Where | None:
-        """Return the place of the arrival time in a file."""
+        """Return the place of the arrival time in a file, or None if no option names it."""
         return None if not self.arrival else where_of("arrival", self.arrival, on_file=True)
 
     def fields(self, *, on_file: bool) -> Fields | None:
-        """Return the mapping, or None if no option names a field; `Refused` explains its faults."""
+        """Return the mapping, or None if no option names a field; raise `Refused` for a fault."""
         places = self.places(on_file=on_file)
         given = [*places, *(["arrival"] if self.arrival else [])]
         given += ["ts_unit"] * bool(self.ts_unit) + ["ts_zone"] * bool(self.ts_zone)
@@ -100,7 +100,7 @@ class MappingOptions:
     def on_file(
         self, topology: Topology | None, path: str, value_format: ValueFormat
     ) -> FileMapping | None:
-        """Return how the file is read; None if it has lines of our own form.
+        """Return the mapping by which the file is read; None if its lines have our own form.
 
         These options decide, or with --values the `fields` and `format` of the topology.
         """
@@ -132,7 +132,7 @@ class MappingOptions:
         return FileMapping(fields, arrival, encoding)
 
     def implied(self, topology: Topology | None, path: str, form: ValueFormat) -> MappingOptions:
-        """Return the options, with `values` if the file has values for the topology's `fields`.
+        """Return the options, with `values` set if the file has values for the topology's `fields`.
 
         Input that can be read only once is not examined.
         """
@@ -152,13 +152,13 @@ def where_of(option: str, text: str, *, on_file: bool) -> Where:
 
 
 def reading_alone(values: FileMapping | None) -> Reading:
-    """Return how rows are read without a topology: by time if the mapping names no numbers."""
+    """Return the way to read rows without a topology: by time if the mapping names no numbers."""
     numbered = values is None or values.fields.seq is not None
     return Reading() if numbered else Reading(frozenset({DEFAULT_STREAM}))
 
 
 def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:
-    """Return the value at the place in each decoded record, as `recordings.guess` takes them."""
+    """Return the value at the place in each decoded record, for `recordings.guess`."""
     path = where.path if on_file else (where.place, *where.path)
     return [walked(row, path) for row in rows]
 

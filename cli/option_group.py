@@ -1,4 +1,4 @@
-"""Groups of options that several commands share and get as one value."""
+"""Groups options that several commands share, so that a command gets them as one value."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ OPTION: Final = "option"
 
 
 def option(*words: str, **how: Any) -> Any:
-    """Return a dataclass field that gets its value from a new option (see `click.option`)."""
+    """Return a dataclass field whose value comes from a new option (see `click.option`)."""
     return given_by(click.option(*words, **how), how.get("default"))
 
 
 def given_by(added: Any, default: Any = None) -> Any:
-    """Return a dataclass field that gets its value from an existing option."""
+    """Return a dataclass field whose value comes from the existing option `added`."""
     return field(default=default, metadata={OPTION: added})
 
 
 def options_of(kind: type[Any]) -> list[Any]:
-    """Return the options of a dataclass's fields, in their order."""
+    """Return the options of a dataclass's fields, in the order of the fields."""
     return [each.metadata[OPTION] for each in fields(kind) if OPTION in each.metadata]
 
 
 def together(options: Sequence[Any]) -> Callable[[Any], Any]:
-    """Return a decorator that adds the options to a command, in their order."""
+    """Return a decorator that adds the options to a command, in the given order."""
     return lambda command: functools.reduce(lambda so_far, add: add(so_far), options[::-1], command)
 
 
 def option_group(
     name: str, kind: Callable[..., Any], options: Sequence[Any]
 ) -> Callable[[Any], Any]:
-    """Return a decorator that adds the options to a command, in their order.
+    """Return a decorator that adds the options to a command, in the given order.
 
     The command gets them as one value under `name`: a `kind`, whose parameters have the same names.
     """

@@ -1,4 +1,4 @@
-"""The output of a command on standard output: every byte is written, or the command fails.
+"""Ensures that every byte of a command's standard output is written, or the command fails.
 
 A full disk, a closed descriptor and a reader that has ended are reported in a sentence. None of
 them looks like success.
@@ -21,11 +21,11 @@ from agents.exits import Exit
 UNWRITABLE: Final = frozenset(
     {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
 )
-"""Errors of a write that finds no space, or no open file."""
+"""The errors of a write that finds no space, or no open file."""
 
 
 class NotWritten(click.ClickException):
-    """The output, or a part of it, was not written (exit code 1)."""
+    """The error of output that was not written, or only in part (exit code 1)."""
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def whole_output() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget()  # The reader wants no more output.
+        _forget()  # The reader of the pipe has ended and needs no more output.
         raise SystemExit(Exit.FAILED) from None
     except OSError as error:
         reason = error.strerror or str(error)
@@ -48,10 +48,10 @@ def whole_output() -> Iterator[None]:
 
 
 def _prepare() -> None:
-    """Give an unbuffered Python (`-u`, PYTHONUNBUFFERED) a buffer.
+    """Give standard output a buffer if Python runs unbuffered (`-u`, PYTHONUNBUFFERED).
 
-    Without one, a write may write only a part and reports nothing. A buffer retries the rest and
-    gets the error.
+    Without a buffer, a write may silently write only a part. A buffer writes the rest, and gets the
+    error if that fails.
     """
     if sys.stdout is None:
         raise NotWritten("standard output is closed; give it a place, for instance >/dev/null")
@@ -63,7 +63,7 @@ def _prepare() -> None:
 
 
 def _forget() -> None:
-    """Discard further output; otherwise Python would write again at exit, and report an error."""
+    """Discard further output; otherwise Python would write again at exit and report an error."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-r"""Text from others as it is shown to people, with characters that are not printable escaped.
+r"""Escapes the non-printable characters of text from other parties before people see it.
 
 Names of sources and streams come from everyone who may write to an input topic. A line break in a
 name would begin a line that looks like the program's own. An escape code would overwrite parts of a
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """Escape all line breaks and other characters that are not printable, in O(length).
+    """Return the text with line breaks and other unprintable characters escaped, in O(length).
 
     Letters of any script are unchanged.
     """

@@ -1,4 +1,4 @@
-"""The command line with which a command starts another one, as `worker` starts its stages.
+"""Finds the command line with which a command starts another, as `worker` starts its stages.
 
 The same interpreter runs the file `inorder/__main__.py` next to this package, so no search can find
 another program of that name. `-P` removes the working directory from later searches.

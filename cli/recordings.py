@@ -1,4 +1,4 @@
-"""An unreadable recording ends a command with an exit code of its own."""
+"""Ends a command with an exit code of its own if a recording cannot be read."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from recordings.file import InputError
 
 
 class Unreadable(click.ClickException):
-    """A recording cannot be read."""
+    """The error of a recording that cannot be read."""
 
     exit_code = Exit.UNREADABLE
 
 
 readable = partial(ending, Unreadable, InputError)
-"""Ends the command with `Unreadable` if the body cannot read a recording."""
+"""A context that ends the command with `Unreadable` if its body cannot read a recording."""

@@ -1,4 +1,4 @@
-"""The Redis of `state: redis` and `sink redis`: its URL with the password, and a first connection.
+"""Prepares the Redis of `state: redis` and `sink redis`: its URL, and a first connection.
 
     redis://HOST:PORT/0
     rediss://HOST:PORT/0?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE       TLS
@@ -34,9 +34,10 @@ DEFAULT_PORT: Final = 6379
 
 
 def redis_url(url: str) -> str:
-    """Return the URL with the password of the environment.
+    """Return the URL with the password from the environment added.
 
-    Raises `Refused` if both have one, or if the files in the URL are not usable.
+    Raises `Refused` if URL and environment both have a password, or if the files that the URL names
+    are not usable.
     """
     place = urlsplit(url)
     given = dict(parse_qsl(place.query))
@@ -83,7 +84,7 @@ def _password() -> str | None:
 
 
 def let_in(url: str) -> None:
-    """Connect once, and raise `Refused` if the server does not let us in.
+    """Connect to Redis once, and raise `Refused` if the server refuses the connection.
 
     Blocks for seconds at most. A server that does not answer is only logged.
     """
@@ -121,7 +122,7 @@ def _where(client: Any) -> str:
 
 
 def _handshake_fault(url: str) -> str:
-    """Return what a TLS server reports about our handshake, "" if nothing or without TLS.
+    """Return the fault that a TLS server reports about our handshake, or "" if there is none.
 
     The Redis client loses the report if the server closes the connection during a write.
     """
@@ -145,7 +146,10 @@ def _handshake_fault(url: str) -> str:
 
 
 def _misfit(reason: str) -> str:
-    """Return what to write instead, if the two sides disagree about TLS."""
+    """Return the remedy if client and server disagree about TLS, or "" if the reason shows none.
+
+    `reason` is the text of the error.
+    """
     if "CERTIFICATE_VERIFY_FAILED" in reason:
         return "write the authority that has signed its certificate into ssl_ca_certs of the URL"
     if "certificate required" in reason.lower() or "CERTIFICATE_REQUIRED" in reason:

@@ -1,4 +1,4 @@
-"""The parts that serving commands share: their address, and a check that their loop turns."""
+"""Provides the parts that serving commands share: an address, and a check that their loop turns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ http_option = click.option(
 
 
 def listening(option: str, text: str) -> tuple[str, int]:
-    """Return the host and the port; `Refused` names the option."""
+    """Return the host and the port in `text`; raise `Refused`, which names the option, if wrong."""
     with refusing(ValueError, at=f"{option} {text}: "):
         return address(text)
 
@@ -54,9 +54,10 @@ async def asked_by_http(
     explained: Callable[[], dict[str, Any]],
     stuck_s: float,
 ) -> AsyncIterator[str]:
-    """Stop the service on a signal, answer at the port meanwhile, and yield its address.
+    """Serve HTTP during the body, stop the service on a signal, and yield the server's address.
 
-    A loop without a turn for `stuck_s` hangs. `trouble` returns why the service is not ready.
+    A loop that does not turn for `stuck_s` hangs. `trouble` returns why the service is not ready,
+    or None.
     """
     from prometheus_client import CollectorRegistry
 

@@ -1,4 +1,4 @@
-"""The keys of signed streams, for commands that check or sign.
+"""Reads the keys of signed streams, for commands that check or sign.
 
 Missing or faulty keys are refused at the start.
 """

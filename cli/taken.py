@@ -1,4 +1,4 @@
-"""The places of the fields in foreign records: named by options, or proposed.
+"""Finds the places of the fields in foreign records: options name them, or they are proposed.
 
 `inorder init` and `inorder audit` propose by the same evidence (`recordings.guess`) and say how
 certain the proposal is. If two fields fit equally, the more likely one is chosen and the other is
@@ -28,7 +28,7 @@ PROPOSED: Final = (*COUNTED, "type", "epoch")
 GIVEN: Final = "given"
 SHOWN_FIELDS: Final = 12
 WITHOUT_ZONE: Final = "UTC"
-"""The time zone assumed for times that name none, which is reported as a guess."""
+"""The time zone assumed for times without one; the assumption is reported."""
 
 Rows = Sequence[Mapping[str, object]]
 
@@ -116,9 +116,10 @@ def _arrival(
     unit: TimeUnit,
     said: dict[str, str],
 ) -> Where | None:
-    """Return the given place, or that of a column with such a name and the unit of `ts`.
+    """Return the given place of the arrival time, or that of a column named like one.
 
-    `said` names a column of another unit.
+    A column whose unit differs from that of `ts` is not used. The result is then None, and `said`
+    names the column.
     """
     if options.arrival or proposal.arrival is None:
         return options.arrives()
@@ -144,7 +145,7 @@ def _names(rows: Rows) -> str:
 
 
 def sample_of(record: Any, decode: Decode) -> tuple[dict[str, object], ValueFault | None]:
-    """Return a record as a proposal needs it, and why its value cannot be read, if so."""
+    """Return the fields of a record for a proposal, and the reason if its value cannot be read."""
     headers = {name: (each or b"").decode("utf-8", "replace") for name, each in record.headers}
     found: dict[str, object] = {"header": headers}
     if record.key is not None:

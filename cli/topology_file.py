@@ -1,4 +1,4 @@
-"""The parts that commands share: the topology file, common options, and errors with exit code 2."""
+"""Provides the parts that commands share: topology file, options, and errors with exit code 2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EMBEDDED: Final = "embedded"
 
 
 class Refused(click.ClickException):
-    """Arguments or a topology file with faults."""
+    """The error of arguments or a topology file with faults."""
 
     exit_code = Exit.REFUSED
 
@@ -39,7 +39,7 @@ failing = partial(ending, click.ClickException)
 
 
 def text_of(path: str, named: str, remedy: str = "", most: int = -1) -> str:
-    """Return the text of a file, at most `most` characters; errors call it `named`."""
+    """Return the text of a file, at most `most` characters; errors call the file `named`."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             return file.read(most)
@@ -57,11 +57,11 @@ def write_new(option: str, path: str, text: str) -> None:
 
 
 def load(path: str, redis: str | None = None, *, runs_functions: bool = True) -> Topology:
-    """Return the topology; `Refused` names every problem with its path and remedy.
+    """Return the topology; raise `Refused`, which names every problem with its path and remedy.
 
-    `redis` replaces the file's `redis:`, which may have a password. The file that `functions:`
-    names is run, or with `runs_functions` false only read (`cli.functions_text`). A topology whose
-    functions are only read cannot run.
+    `redis` replaces the file's `redis:`, which may have a password. If `runs_functions` is true,
+    the file that `functions:` names is run; otherwise it is only read (`cli.functions_text`). A
+    topology whose functions are only read cannot run.
     """
     # Importing it takes half a second, and many commands need only the rest of this module.
     from topology.config import TopologyError, parse

@@ -1,4 +1,4 @@
-"""The options that name the format of a topic's or file's values without a topology.
+"""Defines the options that name the format of a topic's or file's values without a topology.
 
 `value_format_options` adds them to a command, which gets them as one value, `value_format`.
 """
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 REGISTRY_WAIT_S: Final = 15.0
 PATIENCE_S: Final = 2.0
 MAX_SCHEMAS: Final = 2_000
-"""Maximum number of schemas that are requested only once; others are requested each time."""
+"""The maximum number of schemas kept after the first request; any others are requested each time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueFormat:
-    """The given options; the methods raise `Refused` if these contradict each other."""
+    """The format options as given; the methods raise `Refused` if they contradict each other."""
 
     format: str = option(
         "--format",
@@ -41,7 +42,7 @@ class ValueFormat:
     registry: str | None = option("--registry", metavar="URL", help="URL of a schema registry.")
 
     def section(self, topic: str) -> dict[str, Any]:
-        """Return a stream's keys `format` and `schema`, none for plain JSON."""
+        """Return the keys `format` and `schema` for the topic's stream; no keys for plain JSON."""
         schema: dict[str, Any] = {}
         if self.registry is not None:
             schema = {"registry": self.registry, "subjects": [f"{topic}-value", f"{topic}-key"]}
@@ -53,7 +54,7 @@ class ValueFormat:
         return {"format": self.format} | ({"schema": schema} if schema else {})
 
     def section_of_file(self) -> dict[str, Any]:
-        """Return the keys for a file's values, none without `--schema`, as the topic is unknown."""
+        """Return the keys for a file's values: none without `--schema`, as the topic is unknown."""
         return {} if self.schema is None else self.section("")
 
     def decoder(self, topic: str) -> tuple[Decode, Picking | None]:

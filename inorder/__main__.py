@@ -88,7 +88,7 @@ def packages_fault(site: str) -> str:
 
 
 def _is_as_installed(folder: str, names: dict[str, int]) -> bool:
-    """Return whether a package has no added files at its top, and its first file is ours."""
+    """Return whether a package is as installed: no files added at its top, the first file ours."""
     if not os.path.isdir(folder):  # noqa: PTH112
         return False
     with os.scandir(folder) as entries:
@@ -98,7 +98,10 @@ def _is_as_installed(folder: str, names: dict[str, int]) -> bool:
 
 
 def _as_installed(site: str) -> dict[str, dict[str, int]]:
-    """Return what pip installed, by package and name: the size of a file, 0 for a folder."""
+    """Return the files that pip installed, by package and name, with their sizes.
+
+    The size of a folder is 0.
+    """
     found: dict[str, dict[str, int]] = {}
     for info in _installed(site):
         if info.startswith(ENGINE):
@@ -131,7 +134,7 @@ def _files(site: str, info: str) -> Iterator[tuple[str, int]]:
                 path, _, size = line.strip().rsplit(",", 2)
                 yield path, int(size or 0)
     except FileNotFoundError:
-        return  # Packages of the operating system have no such list.
+        return  # Packages of the operating system have no list of files.
 
 
 def _heed_signals() -> None:

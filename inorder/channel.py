@@ -61,7 +61,7 @@ ONE_BY_ONE: Final[Settings] = {
     "enable.idempotence": False,
     "max.in.flight.requests.per.connection": 1,
 }
-"""Replacements of the settings above, for a channel without idempotence."""
+"""The settings that replace those above in a channel without idempotence."""
 
 _OURS: Final = frozenset(GUARANTEES) | {
     "request.required.acks",
@@ -72,9 +72,11 @@ _OURS: Final = frozenset(GUARANTEES) | {
     "queue.buffering.max.kbytes",
     "delivery.timeout.ms",
     "message.timeout.ms",
-    "delivery.report.only.error",  # Successful deliveries would never be reported.
-    "queuing.strategy",  # With lifo, records would leave in another order than their numbers.
-    "default.topic.config",  # It may contain any of these.
+    # With this setting, successful deliveries would never be reported.
+    "delivery.report.only.error",
+    # With the value lifo, records would be sent in another order than their numbers.
+    "queuing.strategy",
+    "default.topic.config",  # This setting may contain any of the settings above.
 }
 _NOT_TAKEN: Final = frozenset(
     {
@@ -104,8 +106,8 @@ class ChannelLimits:
     """The bounds of a channel.
 
     Attributes:
-        queue_records: The most records that wait for the broker.
-        queue_bytes: The most bytes that wait for the broker.
+        queue_records: The maximum number of records that wait for the broker.
+        queue_bytes: The maximum number of bytes that wait for the broker.
         queue_wait_s: How long `send` waits for room before it raises QueueFull.
         delivery_timeout_s: A record that is not acknowledged within this time has failed.
     """
@@ -117,7 +119,7 @@ class ChannelLimits:
 
 
 class Coordinates(NamedTuple):
-    """The event that a record carries, named by its source, epoch and sequence number."""
+    """The source, epoch and sequence number of the event that a record contains."""
 
     source: str
     epoch: int
@@ -175,7 +177,7 @@ class Channel:
         on_delivery: OnDelivery | None = None,
         is_idempotent: bool = True,
     ) -> None:
-        """Make the client; it connects in the background.
+        """Create the client, which connects in the background.
 
         Raises:
             ValueError: A setting belongs to the guarantees, or librdkafka refuses it.
@@ -212,15 +214,15 @@ class Channel:
         """Queue a record, and wait at most `queue_wait_s` for room.
 
         Args:
-            coordinates: The event that the record carries.
+            coordinates: The event that the record contains.
             key: The record's key, which decides its partition.
             value: The record's value; None for a control event.
             headers: The record's headers.
 
         Raises:
-            QueueFull: There was no room in time. The record was not taken.
-            RecordRefused: The record cannot be sent. It was not taken.
-            BrokerFatal: The client takes no more records. This one was not taken.
+            QueueFull: There was no room in time. The record was not queued.
+            RecordRefused: The record cannot be sent. It was not queued.
+            BrokerFatal: The client accepts no more records. This one was not queued.
             ForkedError: A forked child called.
         """
         self._check_process()
@@ -250,10 +252,10 @@ class Channel:
         self._producer.poll(timeout_s)
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until all queued records are delivered or failed.
+        """Wait until all queued records are delivered or have failed.
 
         Raises:
-            FlushTimeout: Records are still on their way after `timeout_s`.
+            FlushTimeout: Records are neither delivered nor failed after `timeout_s`.
         """
         self._check_process()
         waiting = self._producer.flush(timeout_s)
@@ -264,13 +266,13 @@ class Channel:
             )
 
     def purge(self) -> None:
-        """Give up the records that are not acknowledged; each of them counts as failed."""
+        """Give up the records that are not acknowledged yet; each of them counts as failed."""
         self._check_process()
         self._producer.purge(in_queue=True, in_flight=True, blocking=True)
         self._producer.flush(PURGE_S)
 
     def is_ours(self) -> bool:
-        """Return whether this process made the channel, and not its parent."""
+        """Return whether this process created the channel, rather than inherited it in a fork."""
         return is_ours(self._pid)
 
     def left_to_parent(self) -> None:

@@ -1,4 +1,4 @@
-"""The header contract: the names of a record's headers, and their values.
+"""Define the header contract: the names of a record's headers, and their values.
 
 Producers and the engine both read it here, so they agree:
 
@@ -29,14 +29,13 @@ Preset = Literal["plain", "cloudevents"]
 TimeUnit = Literal["ns", "us", "ms", "s"]
 
 DATA: Final = ""
-"""An ordinary event. Every other kind is a control event and is counted apart."""
+"""The kind of an ordinary event. Every other kind is a control event and is counted separately."""
 
 HEARTBEAT: Final = "heartbeat"
-"""A control event of a producer, with a sequence number: nothing older than its time follows."""
+"""The kind of a control event with a sequence number: no event older than its time follows."""
 
 BYE: Final = "bye"
-"""A control event of a producer, with a sequence number: the source leaves, so do not wait for it.
-"""
+"""The kind of a control event with a sequence number: the source leaves, so do not wait for it."""
 
 PRODUCER_KINDS: Final = frozenset({HEARTBEAT, BYE})
 
@@ -49,7 +48,7 @@ MAX_EPOCH: Final = MAX_INT64
 MAX_SOURCE_BYTES: Final = 256
 MAX_STREAM_BYTES: Final = 249
 MAX_NAME: Final = 256
-"""The most characters of a header's name."""
+"""The maximum number of characters in a header's name."""
 
 UNIT_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
@@ -172,7 +171,7 @@ class HeaderContract:
 
 
 def clashing(names: HeaderNames) -> list[tuple[str, str, str]]:
-    """Return each name that is used twice, as (field, name, earlier use of the name)."""
+    """Return each name that is used twice, with its field and the earlier field of that name."""
     found: list[tuple[str, str, str]] = []
     taken: dict[str, str] = dict.fromkeys(STAMPED_NAMES, "what the stages stamp")
     for field, name in zip(HeaderNames._fields, names, strict=True):
@@ -183,7 +182,7 @@ def clashing(names: HeaderNames) -> list[tuple[str, str, str]]:
 
 
 def source_name_fault(name: str) -> str | None:
-    """Return why `name` cannot be the name of a source, or None if it can."""
+    """Return the reason why `name` cannot be the name of a source, or None if it can."""
     if not name:
         return "a source's name is empty"
     if len(name.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
@@ -192,12 +191,12 @@ def source_name_fault(name: str) -> str | None:
 
 
 def epoch_fault(epoch: int) -> str | None:
-    """Return why `epoch` cannot be a header of the contract, or None if it can."""
+    """Return the reason why `epoch` cannot be a header of the contract, or None if it can."""
     return None if 0 <= epoch <= MAX_EPOCH else f"epoch {epoch} is not in 0..{MAX_EPOCH}"
 
 
 def ascii_fault(what: str, value: str) -> str | None:
-    """Return why `value` cannot be a header of the contract, or None if it can.
+    """Return the reason why `value` cannot be a header of the contract, or None if it can.
 
     Args:
         what: The name of the value, for the message.

@@ -1,4 +1,4 @@
-"""Errors of programs that publish; each is a ProducerError."""
+"""Define the errors of programs that publish; each is a ProducerError."""
 
 from __future__ import annotations
 
@@ -7,38 +7,44 @@ from dataclasses import dataclass
 
 
 class ProducerError(Exception):
-    """Base of the errors that a producer raises on purpose."""
+    """The base of the errors that a producer raises on purpose."""
 
 
 class QueueFull(ProducerError):
-    """The broker takes fewer records than are sent, or none, and the bounded wait is over.
+    """The error of a full queue: the broker accepts too few records, and the bounded wait is over.
 
-    The record was not taken and has no number. Send it again, or drop it on purpose.
+    The record was not queued and has no number. Send it again, or drop it on purpose.
     """
 
 
 class RecordRefused(ProducerError):
-    """The record cannot be sent at all, for example because it is too large; it has no number."""
+    """The error of a record that cannot be sent, for example because it is too large.
+
+    The record has no number.
+    """
 
 
 class BrokerFatal(ProducerError):
-    """The client lost its guarantees and takes no more records; make a new producer."""
+    """The error of a client that lost its guarantees and takes no more records.
+
+    Make a new producer.
+    """
 
 
 class FlushTimeout(ProducerError):
-    """Records are still on their way after the given time."""
+    """The error of a flush after whose time-out records are neither delivered nor failed."""
 
 
 class JournalError(ProducerError):
-    """The journal cannot be read, written or locked, or belongs to another source."""
+    """The error of a journal that is unusable: unreadable, locked, or of another source."""
 
 
 class ForkedError(ProducerError):
-    """A forked child called its parent's producer, which did nothing."""
+    """The error of a forked child that called its parent's producer; the call did nothing."""
 
 
 class CallbackError(ProducerError):
-    """`on_delivery` raised, or called the producer; the cause is attached."""
+    """The error of an `on_delivery` that raised, or called the producer; the cause is attached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +56,8 @@ class Failure:
         epoch: The source's epoch.
         seq: The event's sequence number.
         reason: The client's error.
-        may_stand: Whether the record may be in the topic all the same. It was sent, or may have
-            been, and the broker did not answer in time. If false, it is certainly not there.
+        may_stand: Whether the record may be in the topic nevertheless, because it was sent, or may
+            have been, and the broker did not answer in time. If false, it is certainly not there.
     """
 
     source: str
@@ -62,12 +68,12 @@ class Failure:
 
 
 class DeliveryFailed(ProducerError):
-    """Records that had been taken were not delivered, as far as the client knows.
+    """The error of queued records that were not delivered, as far as the client knows.
 
-    Their numbers are used up. If a record is not in the topic, its number stays empty. A reader
-    waits for it as for any lost record, and then declares it missing. A payload that is sent again
-    gets a new number. If its first record is in the topic after all (`may_stand`), readers see two
-    events.
+    Their numbers are used up. If a record is not in the topic, its number is missing there. A
+    reader waits for it as for any lost record, and then declares it missing. A payload that is sent
+    again gets a new number. If its first record is in the topic after all (`may_stand`), readers
+    see two events.
 
     Attributes:
         failures: The first failures.
@@ -76,7 +82,7 @@ class DeliveryFailed(ProducerError):
     """
 
     def __init__(self, failures: Sequence[Failure], count: int, may_stand: int) -> None:
-        """Make the message, which shows the first three failures."""
+        """Compose the message, which shows the first three failures."""
         self.failures = tuple(failures)
         self.count = count
         self.may_stand = may_stand

@@ -14,10 +14,10 @@ from weakref import WeakSet
 
 
 class Shared(Protocol):
-    """An object that a child gets a copy of and must not use."""
+    """An object of which a forked child gets a copy that it must not use."""
 
     def left_to_parent(self) -> None:
-        """Release the child's copy, before any other code of the child runs.
+        """Release the copy in the child, before any other code of the child runs.
 
         It must not raise.
         """
@@ -32,7 +32,7 @@ def left_at_fork(shared: Shared) -> None:
 
 
 def is_ours(pid: int) -> bool:
-    """Return whether this process, and not its parent, has the id that an object recorded."""
+    """Return whether this process, and not its parent, has the process id `pid`."""
     return os.getpid() == pid
 
 

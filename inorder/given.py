@@ -18,7 +18,7 @@ from topology.wire.json_lines import in_time, report_line, result_line
 from topology.wire.line_reader import Content, LineReader, Row
 
 Input = RawEvent | ClockSample | ClockOffset | Mapping[str, Any]
-"""A mapping is a line of `inorder replay`, read as that command reads it."""
+"""An input of a replay; a mapping is read as `inorder replay` reads the same line."""
 
 TYPES: Final = (RawEvent, ClockSample, ClockOffset)
 INPUTS: Final = "RawEvent, ClockSample, ClockOffset, or mappings"
@@ -91,7 +91,7 @@ def check_many(name: str, given: Any, of: str) -> None:
 class Reader:
     """A reader that numbers the inputs and reads each as the topology's streams require.
 
-    It carries the arrival clock from one input to the next.
+    It keeps the arrival clock from one input to the next.
 
     Args:
         topology: The topology whose streams say how to read an input.
@@ -100,7 +100,7 @@ class Reader:
     """
 
     def __init__(self, topology: Topology, number: int = 0, arrival_ns: int | None = None) -> None:
-        """Begin to read after the input `number`."""
+        """Prepare to read the inputs that follow the input `number`."""
         self._lines = LineReader(topology.reading(), arrival_ns)
         self.number = number
 
@@ -119,8 +119,8 @@ class Reader:
 
         Args:
             each: The input.
-            now_ns: The current time. An input without an arrival arrives then, and none arrives
-                earlier. If it is None, the input arrives as in a replay.
+            now_ns: The current time. It is the arrival of an input without one, and the least
+                arrival of any other. If it is None, the input arrives as in a replay.
         """
         self.number += 1
         is_typed = isinstance(each, TYPES)
@@ -148,7 +148,7 @@ def records_of(step: Step) -> list[Record]:
 
 
 def _ordered(event: Event) -> Record:
-    """Return the record that `record_of` would read from the event's line."""
+    """Return the record that `record_of` would make of the event's line."""
     return OrderedEvent(
         event.stream,
         event.source,

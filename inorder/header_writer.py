@@ -1,4 +1,4 @@
-"""Write the header contract: from the coordinates of an event to a record's headers.
+"""Write the header contract: turn the coordinates of an event into a record's headers.
 
 `streamId` is left out if it is `default`, and `type` and `kind` are left out if they are empty. The
 CloudEvents preset writes the time as RFC 3339 and adds `ce_specversion` and `ce_id`, which make the
@@ -18,7 +18,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 class HeaderWriter:
-    """A writer of headers, one for each producer; it prepares once what all records share.
+    """A writer of headers for one producer, which prepares once the parts that all records share.
 
     Text is written as UTF-8. The caller checks whether a value must be ASCII.
 

@@ -1,4 +1,4 @@
-"""The inputs of a replay as typed values; each stands for a line of `inorder replay`.
+"""Define the inputs of a replay as typed values; each stands for a line of `inorder replay`.
 
 See `inorder.records` for the outputs.
 """
@@ -72,7 +72,7 @@ class RawEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSample:
-    """A round of time sync between a source and a server.
+    """The measurement of one round of time sync between a source and a server.
 
     Attributes:
         source: The source whose clock is measured.
@@ -104,7 +104,7 @@ class ClockOffset:
     """A declared offset of a source's clock, added to its timestamps from `at_ns` on.
 
     Attributes:
-        source: The source whose clock it describes.
+        source: The source whose clock has the offset.
         at_ns: The arrival time from which on it applies.
         offset_ns: The offset that is added. None ends the last declaration.
         error_ns: The bound of the offset's error, on both sides.

@@ -43,11 +43,11 @@ class _Page(NamedTuple):
     source: str
     stream: str
     epoch: int
-    next_seq: int | None  # None if the journal is in use, or a crash left it so.
+    next_seq: int | None  # The value is None while the journal is in use, and after a crash.
 
 
 def tuple_of(content: bytes, kind: Callable[..., T]) -> T:
-    """Return the named tuple whose fields a JSON object holds.
+    """Return the named tuple whose fields are the keys of a JSON object.
 
     Args:
         content: The JSON text.
@@ -71,7 +71,7 @@ class Journal:
 
     Attributes:
         epoch: The epoch to use.
-        next_seq: The first sequence number to use in it.
+        next_seq: The first sequence number to use in that epoch.
     """
 
     def __init__(self, path: Path, source: str, stream: str, first_epoch: int) -> None:
@@ -79,12 +79,13 @@ class Journal:
 
         Args:
             path: The file. Its folder is made if it is missing.
-            source: The source that the numbers belong to.
+            source: The source to which the numbers belong.
             stream: The stream of the source.
             first_epoch: The epoch if there is no file yet.
 
         Raises:
-            JournalError: The file is in use by another process, unreadable, or another source's.
+            JournalError: The file is in use by another process, is unreadable, or belongs to
+                another source.
         """
         self._path = path
         self._source = source
@@ -103,7 +104,7 @@ class Journal:
         """Store the next number and release the lock; the journal cannot be used again.
 
         Args:
-            next_seq: The number that the next start continues with.
+            next_seq: The number with which the next start continues.
 
         Raises:
             ForkedError: A forked child called.
@@ -120,13 +121,13 @@ class Journal:
             self.release()
 
     def release(self) -> None:
-        """Release the lock and store no number, as a crash would.
+        """Release the lock without storing a number, as a crash would.
 
         The next start begins a new epoch.
         """
         lock, self._lock = self._lock, None
         if lock is not None:
-            os.close(lock)  # In a child this does not release the parent's lock.
+            os.close(lock)  # In a child, this leaves the parent's lock as it is.
 
     left_to_parent = release
 
@@ -189,7 +190,7 @@ def locked(path: Path, what: str) -> int:
     Raises:
         JournalError: Another producer has the lock, or it cannot be made.
     """
-    # A lock on the file itself would be lost when a journal is replaced.
+    # The file itself is not locked, because the lock would be lost when the journal is replaced.
     beside = path.with_name(f"{path.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -207,7 +208,7 @@ def locked(path: Path, what: str) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in the folder survive a crash of the machine."""
+    """Sync the folder, so that the names of its files survive a crash of the machine."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

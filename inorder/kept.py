@@ -43,7 +43,7 @@ COMMIT_BYTES: Final = 1 << 20
 COMMIT_S: Final = 1.0
 RECORD_BYTES: Final = 64
 FREED_SHARE: Final = 0.05
-"""The share of `max_bytes` that is freed in addition when the bound is reached."""
+"""The share of `max_bytes` that is freed beyond what is needed when the bound is reached."""
 
 logger = logging.getLogger("inorder.producers")
 
@@ -59,7 +59,7 @@ _SIZE: Final = f"coalesce(length(payload), 0) + length(type) + {RECORD_BYTES}"
 
 
 class Sent(NamedTuple):
-    """One sent record: the fields that its headers and value are made from."""
+    """A record that was sent: the fields from which its headers and value are made."""
 
     epoch: int
     seq: int
@@ -74,7 +74,7 @@ class Kept:
 
     Args:
         path: The file.
-        source: The source that the file belongs to.
+        source: The source to which the file belongs.
         stream: The stream of the source.
         max_bytes: The bound of the stored content.
 
@@ -109,7 +109,7 @@ class Kept:
         left_at_fork(self)
 
     def add(self, sent: Sent) -> None:
-        """Add a record, which is written later; a fault of the file raises nothing."""
+        """Add a record, which is written to the file later; a fault of the file raises nothing."""
         with self._guard:
             self._waiting.append(sent)
             self._waiting_bytes += _size(sent)
@@ -135,7 +135,7 @@ class Kept:
             first = found[-1][1] + 1
 
     def place_of(self, part: int) -> int | None:
-        """Return the next offset of a partition of requests, or None if it was never read."""
+        """Return the next offset of a partition of requests, or None if none was read so far."""
         found = self._asked("SELECT next FROM place WHERE part = ?", (part,))
         return int(found[0][0]) if found else None
 
@@ -144,17 +144,17 @@ class Kept:
         self._asked("INSERT OR REPLACE INTO place VALUES (?, ?)", (part, next_offset))
 
     def commit(self) -> None:
-        """Write the added records."""
+        """Write the records added so far to the file."""
         with self._guard:
             self._write()
 
     def left_to_parent(self) -> None:
-        """Keep the connection alive in a child, and release the lock.
+        """Keep the connection alive in a forked child, and release the lock.
 
-        SQLite would take the child's connection for the last one.
+        SQLite would take the child's connection for the last one and clean up.
         """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
-        self._release_lock()  # In a child this does not release the parent's lock.
+        self._release_lock()  # In a child, this leaves the parent's lock as it is.
 
     def close(self) -> None:
         """Write the added records, close the file and release the lock."""
@@ -214,7 +214,7 @@ class Kept:
             logger.error("%s; %d records cannot be sent again", self._failed(error), len(waiting))
 
     def _delete_oldest(self, wanted_bytes: int) -> None:
-        """Delete the oldest records until `wanted_bytes` are free."""
+        """Delete the oldest records until at least `wanted_bytes` are free."""
         freed = 0
         oldest = self._db.execute(f"SELECT epoch, seq, {_SIZE} FROM sent ORDER BY epoch, seq")
         last: tuple[int, int] | None = None

@@ -1,6 +1,6 @@
 """Run a topology in this process on events that are pushed into it.
 
-They come from a callback, a socket, or your own consumer. See `inorder.engine`.
+The events come from a callback, a socket, or your own consumer. See `inorder.engine`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Partition = int | str
 """The origin of an event: a number, or a name that the caller chooses (`"events/3"`)."""
 
 MAX_PARTITIONS: Final = 65_536
-"""The most partitions that one `Ordering` takes."""
+"""The maximum number of partitions that one `Ordering` accepts."""
 
 PLACES_UNUSED: Final = 1_024
-"""The most offsets that are stored beyond two for each buffered event."""
+"""The number of stored offsets, beyond two per buffered event, at which unused ones are dropped."""
 
 FORM: Final = Form(
     "inorder ordering",
@@ -40,7 +40,9 @@ FORM: Final = Form(
 
 
 class Balance(NamedTuple):
-    """The outcomes of all inputs so far, without heartbeats and end-of-stream markers.
+    """The number of inputs with each outcome so far.
+
+    Heartbeats and end-of-stream markers do not count.
 
     Attributes:
         sent: The number of inputs.
@@ -97,7 +99,7 @@ class Ordering:
         self._reader = Reader(self.topology)
         self._is_ticked = False
         self._has_arrivals: bool | None = None
-        """Whether events have their own arrivals, by the first one; None before it."""
+        """Whether events have their own arrivals, judged by the first event; None before it."""
         self._is_closed = False
         self._next: dict[Partition, int] = {}
         self._places: dict[int, tuple[Partition, int]] = {}
@@ -120,12 +122,13 @@ class Ordering:
 
         Args:
             events: The inputs, in the order of their arrival.
-            partition: The partition that they come from.
-            offset: The offset of the first one; each other one follows by one. None: the next
+            partition: The partition from which the inputs come.
+            offset: The offset of the first input; the others follow one by one. None: the next
                 offset.
 
         Returns:
-            The records that follow. An event that cannot be used becomes a `DeadRecord`.
+            The records that follow from the events. An event that cannot be used becomes a
+            `DeadRecord`.
 
         Raises:
             TypeError: An argument has a wrong type. No event was taken.
@@ -147,16 +150,16 @@ class Ordering:
         return self._out(self._run.on_inputs(contents))
 
     def tick(self, now_ns: int) -> list[Record]:
-        """Move the time to `now_ns`; all that arrived before it has been fed.
+        """Move the time to `now_ns`; the caller has fed all events that arrived before it.
 
-        A caller without events for a while ticks some times a second, so that events that wait for
-        a time are emitted.
+        A caller without events for a while ticks several times a second, so that events that wait
+        for a time are emitted.
 
         Args:
             now_ns: The time in ns since 1970, at most in 2100.
 
         Returns:
-            The records that follow.
+            The records that follow from the new time.
 
         Raises:
             TypeError: `now_ns` is not an integer.
@@ -171,7 +174,7 @@ class Ordering:
         return self._out(self._run.on_time(max(now_ns, self.now_ns or 0)))
 
     def close(self) -> list[Record]:
-        """End the input and return the buffered events in order; no event is taken any more."""
+        """End the input and return the buffered events in order; no more events are accepted."""
         if self._is_closed:
             return []
         self._is_closed = True
@@ -182,11 +185,11 @@ class Ordering:
     def safe_offset(self, partition: Partition = 0) -> int | None:
         """Return the offset from which a restart would have to read this partition.
 
-        Every event before it has been emitted or reported. Commit it, and feed from it after a
-        start. If the last `snapshot` is restored, the records then equal those of an unbroken run.
-        In that case commit the offset that was safe at the snapshot, not a later one. Without a
-        snapshot no event is missing, but some come twice. Windows, patterns and the knowledge of
-        sources begin anew.
+        Every event before it has been emitted or reported. Commit it, and feed events from it after
+        a start. If the last `snapshot` is restored, the records then equal those of an unbroken
+        run. In that case commit the offset that was safe at the snapshot, not a later one. Without
+        a snapshot no event is missing, but some are emitted twice. Windows, patterns and the
+        knowledge of sources begin anew.
 
         The cost is O(buffered events).
 
@@ -203,12 +206,12 @@ class Ordering:
         return min(waits, default=self._next[partition])
 
     def held(self) -> list[EventPlace]:
-        """Return the buffered events."""
+        """Return the identities of the buffered events."""
         waiting = (event for event in self._run.held() if event.kind == DATA)
         return sorted(EventPlace(each.source, max(each.epoch, 0), each.seq) for each in waiting)
 
     def balance(self) -> Balance:
-        """Return the outcomes of all inputs so far."""
+        """Return the counts of the outcomes of all inputs so far."""
         counts = self._counts
         kinds = (counts["event"], counts["late"], counts["duplicate"], counts["dead"])
         return Balance(counts["sent"], *kinds, len(self.held()))
@@ -240,7 +243,7 @@ class Ordering:
             raise ValueError(f"the state cannot be kept ({wrong}); {remedy}") from None
 
     def restore(self, snapshot: bytes) -> None:
-        """Continue from a snapshot; only an `Ordering` that has taken nothing yet can do so.
+        """Continue from a snapshot; only an `Ordering` without events or ticks so far can do so.
 
         Restore only your own snapshots. Damage is detected, but an attack is not.
 
@@ -280,7 +283,7 @@ class Ordering:
         return fresh
 
     def _setting(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        # The order in the chain counts, because buffered events are restored by it.
+        # The order of operators matters, because buffered events are restored by it.
         return (*self.topology.streams,), (*self.topology.operators,)
 
     # -- parts of a call ---------------------------------------------------------------------------
@@ -316,7 +319,7 @@ class Ordering:
         self._places[content.offset] = partition, offset
 
     def _forget_places(self) -> None:
-        """Drop the places of events that are no longer buffered."""
+        """Remove the stored partitions and offsets of events that are no longer buffered."""
         waits = {event.offset for event in self._run.held()}
         self._places = {at: place for at, place in self._places.items() if at in waits}
         self._most_places = 2 * len(self._places) + PLACES_UNUSED

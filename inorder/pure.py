@@ -1,4 +1,4 @@
-"""Run the core from its Python sources where it is installed compiled: INORDER_PURE=1.
+"""Make Python run the core from its sources, even if it is installed compiled: INORDER_PURE=1.
 
 Python prefers a compiled module to the source beside it. If INORDER_PURE is 1, the packages
 `topology` and `agents` install a finder that knows sources only, before any of their modules is
@@ -30,7 +30,7 @@ class SourceFinder:
         path: Sequence[str] | None = None,
         target: object = None,  # noqa: ARG004 - as the import system calls it
     ) -> ModuleSpec | None:
-        """Return the source of a module of the core, or None to have other finders asked.
+        """Return the specification of a core module's source, or None for other modules.
 
         Args:
             name: The full name of the module.

@@ -136,7 +136,7 @@ class _NotOrdered:
 
 @dataclass(frozen=True, slots=True)
 class LateRecord(_NotOrdered):
-    """An event that came too late and is not emitted."""
+    """An event that arrived too late and is not emitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +166,10 @@ class _Found:
         revision: The number of the revision, from 0.
         final: Whether no further revision follows.
         confidence: The word for the result's certainty.
-        start_ns: The begin of the result.
+        start_ns: The beginning of the result.
         end_ns: The end of the result, which is not included.
         values: Plain JSON values by name.
-        key: The key that the result belongs to, or None.
+        key: The key to which the result belongs, or None.
         stream: The stream, or empty.
         at_ns: The time at which this revision was emitted.
     """
@@ -204,7 +204,7 @@ class WindowRecord(_Found):
 
 
 class EventOfResult(NamedTuple):
-    """An event that a result is made of. `stream` is empty if the query has only one."""
+    """An event of which a result is made. `stream` is empty if the query has only one."""
 
     alias: str
     source: str
@@ -226,7 +226,7 @@ class MatchRecord(_Found):
 
 
 class RangeOfResult(NamedTuple):
-    """The `size` events from `first` to `last`, each of which may be `alias`."""
+    """The `size` events from `first` to `last`, each of which may be the event named `alias`."""
 
     alias: str
     size: int
@@ -255,7 +255,7 @@ class JoinRecord(_Found):
 
     Attributes:
         events: The events in the order of the sides. A side without a partner is left out.
-        probability: The probability that they belong together, given the errors of their times.
+        probability: The probability that the events belong together, given their time errors.
     """
 
     events: tuple[EventOfResult, ...]
@@ -272,11 +272,11 @@ class RetractRecord(_Found):
 
 @dataclass(frozen=True, slots=True)
 class OverflowRecord:
-    """More results begin with `event` than the query may emit.
+    """A report that more results begin with `event` than the query may emit.
 
     Attributes:
         query: The name of the query.
-        event: The event that the results begin with.
+        event: The event with which the results begin.
         shown: The number of results that were emitted, which is less than all.
         stream: The stream, or empty.
         at_ns: The time of the report.
@@ -309,7 +309,7 @@ def record_of(line: Any) -> Record:
         line: A JSON object, its text, or the message of a Kafka client with such a value.
 
     Raises:
-        ValueError: It is not a record of inorder.
+        ValueError: The line is not a record of inorder.
     """
     values: Any = line
     if hasattr(line, "headers"):
@@ -393,7 +393,7 @@ def current(records: Iterable[Record]) -> dict[str, Found]:
 
 
 def _called(part: Any) -> Any:
-    """Return a part of a message, which is a method in some clients and an attribute in others."""
+    """Return the value of a message's part, a method in some clients and an attribute in others."""
     return part() if callable(part) else part
 
 
@@ -417,9 +417,9 @@ def _payload(value: bytes | None) -> Any:
 
 
 def _said(kind: Any, line: Line, /, **given: Any) -> dict[str, Any]:
-    """Return the values of a record of this kind by field: those `given`, and those of the line.
+    """Return the fields of a record of this kind: the values `given`, and those of the line.
 
-    The keys of the line have no unit.
+    The keys of the line have no unit in their names.
     """
     return given | {name: line[key] for name, key in _keys(kind) if name not in given}
 

@@ -74,7 +74,7 @@ class Resend:
 
 
 class Request(NamedTuple):
-    """A request for numbers of an epoch, from `first` to `last` inclusive."""
+    """A request for the numbers of an epoch from `first` to `last` inclusive."""
 
     stream: str
     source: str
@@ -104,7 +104,7 @@ def request_of(value: bytes | None) -> Request:
 
 @dataclass(slots=True)
 class ResendStatus:
-    """Counts since the start.
+    """Counts of the requests since the start, and of the records sent again.
 
     Attributes:
         requests: Requests for this source.
@@ -153,10 +153,11 @@ class Answering:
         self._settings = {
             **settings,
             "bootstrap.servers": brokers,
-            # The client requires a group, but nothing is committed.
+            # The client requires a group, but it never commits to it.
             "group.id": f"resend-{self._source}",
             "enable.auto.commit": False,
-            # If the topic has deleted the next requests, reading continues at its first one.
+            # If the next requests have been deleted from the topic, reading continues at its first
+            # record.
             "auto.offset.reset": "earliest",
             "log_level": 0,
         }
@@ -203,7 +204,8 @@ class Answering:
         for part in parts:
             known = self._kept.place_of(part)
             if known is None:
-                # A request that arrives before the first poll counts, so the end is read now.
+                # A request that arrives before the first poll must be answered, so the end is read
+                # now.
                 ends = consumer.get_watermark_offsets(TopicPartition(topic, part), timeout=RETRY_S)
                 if ends is None:
                     raise ProducerError(f"the end of partition {part} is not to be had")
@@ -224,7 +226,7 @@ class Answering:
         return True
 
     def _read(self, message: Message) -> Request | None:
-        """Return the request, or None if it is for another source or no request."""
+        """Return the request in a message, or None if it is for another source or is no request."""
         if message.key() != self._source.encode():
             return None
         try:

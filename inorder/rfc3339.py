@@ -20,7 +20,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 def parse_ns(text: bytes) -> int | None:
-    """Return the nanoseconds since the epoch, or None if `text` is no such time."""
+    """Return the nanoseconds since the epoch, or None if `text` is not an RFC 3339 time."""
     found = _TIME.fullmatch(text)
     if found is None:
         return None
@@ -45,6 +45,6 @@ def parse_ns(text: bytes) -> int | None:
 
 
 def spelled(ts_ns: int) -> str:
-    """Return the time in UTC, with all nine decimals."""
+    """Return the time as RFC 3339 text in UTC, with all nine decimals."""
     seconds, ns = divmod(ts_ns, _SECOND_NS)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ns:09d}Z"

@@ -84,7 +84,7 @@ FLUSH_TIMEOUT_S: Final = 30.0
 
 
 class SequencedProducer:
-    """A producer of one source, which numbers, stamps and publishes its events.
+    """A producer for one source, which numbers, stamps and publishes the source's events.
 
     Args:
         brokers: HOST:PORT; several are separated by commas.
@@ -99,8 +99,8 @@ class SequencedProducer:
         headers: The names of the headers, as in the section `headers:` of the reader's topology
             file.
         limits: The bounds of the queue.
-        settings: Settings of librdkafka, for compression, security and the like. Those that the
-            guarantees need are refused.
+        settings: Settings of librdkafka, for compression, security and the like. Settings that
+            the guarantees need are refused.
         on_delivery: A function called with the report on each record.
         clock: The clock that stamps the events, in ns since 1970. None: an `AnchoredClock`.
         sync: A time-sync client of this source, or the settings of one. Its clock stamps the
@@ -158,7 +158,7 @@ class SequencedProducer:
         if fault := epoch_fault(first):
             raise ValueError(fault)
         self._kept = Kept(resend.keep, source, stream, resend.keep_bytes) if resend else None
-        # The journal comes last, so that no failure above leaves it marked as in use.
+        # The journal is opened last, so that no failure above leaves it marked as in use.
         try:
             self._journal = Journal(journal, source, stream, first) if journal else None
         except BaseException:
@@ -188,7 +188,7 @@ class SequencedProducer:
 
     @property
     def sync(self) -> SyncClient | None:
-        """The client that measures the clock (see its `status`); None without `sync`."""
+        """The client that measures the clock (see its `status`), or None without `sync`."""
         return self._sync
 
     @property
@@ -203,7 +203,7 @@ class SequencedProducer:
         ts_ns: int | None = None,
         type: str = "",  # noqa: A002 - the contract calls it so
     ) -> int:
-        """Publish an event and return its number; the record is then in the queue.
+        """Queue an event for publication, and return its number.
 
         Args:
             payload: The value of the record.
@@ -211,10 +211,10 @@ class SequencedProducer:
             type: The type of the event, in printable ASCII.
 
         Raises:
-            DeliveryFailed: *Earlier* records were not delivered. This one was not taken.
-            QueueFull: There was no room in time. This record was not taken.
-            RecordRefused: This record cannot be sent. It was not taken.
-            BrokerFatal: The client takes no more records.
+            DeliveryFailed: *Earlier* records were not delivered. This one was not queued.
+            QueueFull: There was no room in time. This record was not queued.
+            RecordRefused: This record cannot be sent. It was not queued.
+            BrokerFatal: The client accepts no more records.
             ValueError: `type` is not printable ASCII.
         """
         if type and (fault := ascii_fault("type", type)):
@@ -222,29 +222,29 @@ class SequencedProducer:
         return self._publish(payload, DATA, ts_ns, type)
 
     def heartbeat(self, *, ts_ns: int | None = None) -> int:
-        """Announce that nothing older than now follows; readers do not wait for this source.
+        """Announce that no event older than `ts_ns` follows; readers do not wait for this source.
 
         The announcement takes a number like an event.
 
         Args:
-            ts_ns: The time that it is about, in ns since 1970. None: now.
+            ts_ns: The time of the announcement, in ns since 1970. None: now.
 
         Returns:
-            The number.
+            The number of the announcement.
         """
         return self._publish(None, HEARTBEAT, ts_ns, "")
 
     def bye(self, *, ts_ns: int | None = None) -> int:
         """Announce that the source leaves; readers do not wait for it until it sends again.
 
-        The announcement takes a number like an event. `close` does not send it, because a restart
-        is not a leave.
+        The announcement takes a number like an event. `close` does not send it, because a source
+        that restarts does not leave.
 
         Args:
-            ts_ns: The time that it is about, in ns since 1970. None: now.
+            ts_ns: The time of the announcement, in ns since 1970. None: now.
 
         Returns:
-            The number.
+            The number of the announcement.
         """
         return self._publish(None, BYE, ts_ns, "")
 
@@ -256,7 +256,7 @@ class SequencedProducer:
 
         Raises:
             DeliveryFailed: Some records were not delivered.
-            FlushTimeout: Some records are still on their way.
+            FlushTimeout: Some records are neither delivered nor failed yet.
         """
         self._check_open()
         try:
@@ -316,7 +316,7 @@ class SequencedProducer:
             ts_ns = self._clock() if ts_ns is None else ts_ns
             sent = Sent(self._epoch, seq, ts_ns, type_, kind, value)
             self._put(sent)
-            # The number is used only now, so a record that was not taken leaves no gap.
+            # The number is assigned only now, so a record that was not queued leaves no gap.
             self._next = seq + 1
             if self._kept is not None:
                 self._kept.add(sent)
@@ -339,7 +339,7 @@ class SequencedProducer:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Let one thread publish at a time; others wait `queue_wait_s` and a second at most."""
+        """Let one thread publish at a time; others wait at most `queue_wait_s` and a second."""
         if not self._lock.acquire(timeout=self._limits.queue_wait_s + 1.0):
             raise QueueFull(f"source {self._source}: other threads wait for the broker already")
         try:

@@ -30,7 +30,10 @@ from inorder.signature import (
 MIN_MASTER_BYTES: Final = 16
 MAX_MASTER_BYTES: Final = 64
 MAX_MASTERS: Final = 4
-"""Enough for a replacement of keys. Each master key may cost one more check of a forged event."""
+"""The maximum number of master keys, which is enough for replacing keys.
+
+Each master key may cost one more check of a forged event.
+"""
 
 MAX_FILE_BYTES: Final = 64 << 10
 KEY_BYTES: Final = 32
@@ -39,14 +42,17 @@ MASTER_FORM: Final = "32 to 128 hex digits a line (`openssl rand -hex 32`)"
 
 
 class BadSigningKey(ValueError):
-    """A key cannot be used; the message says which, why, and what to write. It shows no secret."""
+    """The error of a key that cannot be used.
+
+    The message says which key, why, and what to write. It shows no secret.
+    """
 
 
 class SigningKey:
     """A key with which a source signs, or a gateway for the sources of a prefix.
 
-    `parse` and `read` make it from the output of `inorder keys`. `repr` shows its scope and name,
-    and not the key.
+    `parse` and `read` make it from the output of `inorder keys`. `repr` shows the scope and the
+    name, but not the key.
 
     Args:
         scope: `source` or `prefix`.
@@ -127,7 +133,7 @@ class SigningKey:
 
 
 def signing_key(master: bytes, scope: Scope, name: str) -> str:
-    """Return the key as a line of text, for the source that signs with it.
+    """Return a derived key as a line of text, for the source or gateway that signs with it.
 
     Args:
         master: The master key.

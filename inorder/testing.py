@@ -85,7 +85,7 @@ __all__ = [
 R = TypeVar("R", bound=Record)
 
 FIRST_NS: Final = 1_700_000_000 * 10**9
-"""A driver's time at the start, if neither the test nor the first event sets one."""
+"""The time at which a driver starts if neither the test nor the first event sets one."""
 SHUFFLES: Final = 20
 FAILURES_KEPT: Final = 100
 
@@ -107,11 +107,11 @@ def _checked_ns(name: str, given: Any) -> int:
 
 
 class BrokenLaw(AssertionError):
-    """A law is broken; the text says which, in which order of arrival, and what was found."""
+    """The error of a broken law: it names the law, the order of arrival, and what was found."""
 
 
 class FunctionFailed(BrokenLaw):
-    """A user's function has raised; the error is the cause of this one."""
+    """The error of a user's function that raised; the function's own error is the cause."""
 
 
 class TopologyDriver:
@@ -197,7 +197,7 @@ class TopologyDriver:
             now_ns: The new time, in ns since 1970.
 
         Raises:
-            ValueError: The time is over already.
+            ValueError: `now_ns` is before the current time.
         """
         if _checked_ns("now_ns", now_ns) < self._now_ns:
             raise ValueError(f"time cannot go back: it is {self._now_ns} ns, not {now_ns} ns")
@@ -214,7 +214,7 @@ class TopologyDriver:
     @overload
     def read(self, kind: type[R]) -> list[R]: ...
     def read(self, kind: type[Any] | None = None) -> list[Any]:
-        """Return the records since the last read, once.
+        """Return the records since the last read; each record is returned once.
 
         Args:
             kind: The type of records to return; the others stay unread. None: all records.
@@ -226,7 +226,7 @@ class TopologyDriver:
         return [each for each in unread if isinstance(each, kind)]
 
     def current(self, query: str | None = None) -> list[Found]:
-        """Return the current results after all corrections so far, by their beginning.
+        """Return the current results after all corrections so far, sorted by their beginning.
 
         Args:
             query: The query of the results. None: all queries.
@@ -236,11 +236,11 @@ class TopologyDriver:
         return sorted(wanted, key=lambda each: (each.start_ns, each.end_ns, each.id))
 
     def held(self) -> list[EventPlace]:
-        """Return the buffered events."""
+        """Return the identities of the buffered events."""
         return self._order.held()
 
     def balance(self) -> Balance:
-        """Return the outcomes of all inputs so far."""
+        """Return the counts of the outcomes of all inputs so far."""
         return self._order.balance()
 
     def _arriving(self, each: Any) -> Any:
@@ -261,7 +261,10 @@ class TopologyDriver:
         return {**each, "arrival": at_ns} if is_line else replace(each, arrival_ns=at_ns)
 
     def _go_on_to(self, each: Input, ts: Any) -> None:
-        """Move time to the event's own: the first one begins time, and none arrives early."""
+        """Move time to that of the event, so that no event arrives before it happens.
+
+        The first event sets the time if the test has not.
+        """
         if ts is not None:
             (content,) = Reader(self.topology).contents([each])
             if isinstance(content, Event) and (not self._begun or content.ts_ns > self._now_ns):
@@ -323,7 +326,7 @@ def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
 
 @dataclass(frozen=True, slots=True)
 class LawsReport:
-    """The measures of a topology that kept the laws.
+    """Figures on a topology that kept the laws.
 
     Attributes:
         orders: The number of shuffled orders.
@@ -423,7 +426,7 @@ def check_laws(
 
 
 class _Run:
-    """One order of arrival: its events are sent one at a time, and its laws are checked."""
+    """A run of one order of arrival: it sends the events one at a time, and checks the laws."""
 
     def __init__(
         self, topology: Topology, events: Sequence[RawEvent], name: str, raise_failures: bool
@@ -448,7 +451,7 @@ class _Run:
         self._check_pieces(topology, events)
 
     def must_find(self, other: _Run) -> None:
-        """Fail unless the results equal those of another order."""
+        """Raise BrokenLaw unless the results equal those of another order."""
         for id_ in sorted({*self._found, *other._found}):
             here, there = self._found.get(id_), other._found.get(id_)
             if here is None or there is None or _content(here) != _content(there):
@@ -480,7 +483,7 @@ class _Run:
 
 
 def _with_arrivals(events: Iterable[RawEvent]) -> Iterator[RawEvent]:
-    """Yield each event with its arrival or its time as arrival, never before the last one."""
+    """Yield each event with its own arrival or its time as arrival; arrivals never decrease."""
     newest_ns = None
     for event in events:
         at_ns = _sent_ns(event)

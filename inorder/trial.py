@@ -32,16 +32,16 @@ from topology.model.result import ResultIds
 SNAPSHOTS: Final = 1_000
 MAX_PROBLEMS: Final = 5
 LATE_ONES: Final = 50
-"""How many events are tried as late ones, for `correct`."""
+"""The approximate number of events that are tried as late ones, for `correct`."""
 
 
 class BadDetector(AssertionError):
-    """A detector is wrong; the text says how, and at which event."""
+    """The error of a wrong detector; the message says how it is wrong, and at which event."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetectorReport:
-    """The measures of a detector that passed the check.
+    """Figures on a detector that passed the check.
 
     Attributes:
         items: The number of events and timers that were read.
@@ -61,8 +61,8 @@ class DetectorReport:
 def check_detector(detector: Any, events: Iterable[RawEvent]) -> DetectorReport:
     """Check a detector by itself, with events of one key in order.
 
-    It must give the same results for the same input, change nothing that it was given, and raise
-    nowhere. Its states must allow a copy, a comparison, writing and reading back.
+    The detector must give the same results for the same input, change none of its arguments, and
+    never raise. Its states must allow a copy, a comparison, writing and reading back.
 
     Args:
         detector: The detector.
@@ -157,7 +157,7 @@ def _bad(counts: Counts) -> int:
 
 
 def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
-    """Yield the faults of the state, and of the step at this event."""
+    """Yield the faults of the detector's state, and of its step at this event."""
     if isinstance(state, Stopped):
         yield f"before {seen!r} its key is stopped: {state.why}"
         return
@@ -192,7 +192,7 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
 
 
 def _corrected(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
-    """Yield where `correct` differs from a run in order, for events taken as late."""
+    """Yield the differences between `correct` and a run in order, for events treated as late."""
     whole = _read(rules, entries, None)
     for at in range(0, len(entries), max(len(entries) // LATE_ONES, 1)):
         log, seen = _read(rules, entries, at), entries[at].seen

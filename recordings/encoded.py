@@ -48,7 +48,7 @@ class FileEncoding(NamedTuple):
 def delimited_values(
     raw: IO[bytes], path: str, decode: Decode
 ) -> Iterator[tuple[bytes, object | WireFault]]:
-    """Yield the bytes of each value, and the value."""
+    """Yield the bytes of each value with the decoded value, or with its fault."""
     for number in _count_from(1):
         length = _varint(raw)
         if length is None:
@@ -72,7 +72,7 @@ def _count_from(number: int) -> Iterator[int]:
 
 
 def _varint(raw: IO[bytes]) -> int | None:
-    """Return the next varint; None at the end of the file, -1 for other bytes."""
+    """Return the next varint; None at the end of the file, -1 if the bytes are not a varint."""
     number = 0
     for place in range(MAX_VARINT_BYTES):
         byte = raw.read(1)
@@ -130,7 +130,7 @@ def _header(raw: IO[bytes], path: str) -> dict[str, bytes]:
     size = 0
     while count := _zigzag(_varint(raw) or 0):
         if count < 0:
-            _varint(raw)  # It is the number of bytes that follow.
+            _varint(raw)  # This number is the size of the block in bytes.
         for _ in range(abs(count)):
             texts = []
             for _ in range(2):
@@ -179,7 +179,7 @@ def _inflated(packed: bytes) -> bytes:
 
 
 def _by_library(name: str, packed: bytes) -> bytes:
-    """Return the uncompressed bytes.
+    """Return the bytes uncompressed by the library `name`.
 
     Raises:
         ValueError: The bytes cannot be uncompressed, or are too many.

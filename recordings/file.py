@@ -33,7 +33,7 @@ OUR_COLUMNS: Final = frozenset({"source", "seq"})
 
 
 class InputError(Exception):
-    """The input cannot be read; the message says which, why, and what to do."""
+    """The error of an input that cannot be read; the message says which, why, and what to do."""
 
 
 class Form(Enum):
@@ -86,9 +86,10 @@ def opened(
 
 @contextmanager
 def at_rest(path: str, stdin: IO[bytes] | None = None) -> Iterator[str]:
-    """Yield the name of a file that can be read again.
+    """Yield the name of a file with the input that can be read again.
 
-    Input that comes once (standard input, a pipe) is copied into a file that is deleted afterwards.
+    Input that can be read only once (standard input, a pipe) is copied into a file, which is
+    deleted afterwards.
     """
     if path != STDIN and not Path(path).is_fifo():
         yield path
@@ -112,7 +113,7 @@ def _buffered(path: str, stdin: IO[bytes] | None, stack: ExitStack) -> io.Buffer
         raise InputError("standard input is closed; name a file")
     source: Any = stdin if stdin is not None else sys.stdin.buffer
     raw: io.BufferedReader[Any] = io.BufferedReader(source)
-    stack.callback(raw.detach)  # Otherwise `stdin` would be closed, too.
+    stack.callback(raw.detach)  # Without this, `stdin` would be closed, too.
     return raw
 
 

@@ -40,7 +40,7 @@ MAX_PAIRS: Final = 150
 MAX_TYPES: Final = 200
 MAX_RIVALS: Final = 3
 LOOKED_AT: Final = 20
-"""How many values decide the form of a field's values."""
+"""The number of values that decide the form of a field's values."""
 
 Path = tuple[str, ...]
 Sureness = Literal["sure", "likely", "unsure"]
@@ -85,7 +85,7 @@ _WITHOUT_ZONE: Final = re.compile(
 
 
 class Guess(NamedTuple):
-    """A field that may be the wanted one.
+    """A field that may be the requested one.
 
     Attributes:
         path: The path of the field.
@@ -120,9 +120,9 @@ class Proposal:
 
 
 def spelled(path: Path, *, on_file: bool = False) -> str:
-    """Return the path as a mapping names it.
+    """Return the path in the form in which a mapping names it.
 
-    On a file a single name is a column, and is returned as it is.
+    In a file a single name is a column, and is returned unchanged.
     """
     if on_file and len(path) == 1:
         return path[0]
@@ -131,7 +131,7 @@ def spelled(path: Path, *, on_file: bool = False) -> str:
 
 
 def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
-    """Return the guesses for rows.
+    """Guess the fields of the rows.
 
     Args:
         rows: The decoded records.
@@ -182,7 +182,7 @@ def unit_of(values: Iterable[object], now_ns: int) -> TimeUnit | None:
 
 @dataclass
 class _Field:
-    """A field of all rows; its value is None where it is absent."""
+    """A field with its values in all rows; the value is None where the field is absent."""
 
     path: Path
     values: list[object] = field(default_factory=list)
@@ -232,7 +232,7 @@ class _Field:
 
     @property
     def may_be_source(self) -> bool:
-        """Whether the field alone may be a source: it is named so, or has several texts."""
+        """Whether the field alone may be a source, by its name or because it has several texts."""
         texts = self.distinct > 1 and isinstance(self.there[0], str)
         return self.is_named(SOURCE_WORDS) or (
             texts and not self.is_number and not self.is_named(NOT_A_NAME)
@@ -350,7 +350,10 @@ def _fit_over_all(seq: _Field) -> float:
 
 
 def _seq_alone(numbers: list[_Field], over_all: dict[Path, float]) -> Guess | None:
-    """Return the guess of the number if no field separates sources, so there is one source."""
+    """Return the guess of the number field if there is a single source.
+
+    There is one if no field separates sources.
+    """
     best = max(numbers, key=lambda one: over_all[one.path], default=None)
     if best is None or over_all[best.path] < LEAST_FIT:
         return None
@@ -376,7 +379,7 @@ def _seq(source: _Field, best: _Field, numbers: list[_Field]) -> Guess:
 
 
 def _source_score(one: _Field) -> float:
-    """Return the score of a source without its numbers: its name, then several values, as text."""
+    """Return the score of a source by its name, several values and text values, not by numbers."""
     named = one.is_named(SOURCE_WORDS) and one.words[-1] not in NOT_A_NAME
     wrong = one.is_named((*NOT_A_NAME, *SEQ_WORDS)) and not named
     several = one.distinct > 1
@@ -431,7 +434,7 @@ def _rivals(best: _Field, fields: list[_Field], scores: dict[Path, float]) -> tu
 
 
 class _Times(NamedTuple):
-    """A field read as times, in ns. `unit` is None if the values contain it."""
+    """The values of a field as times, in ns. `unit` is None if the values contain it."""
 
     field: _Field
     unit: TimeUnit | None
@@ -494,7 +497,7 @@ def _amount(value: object) -> Decimal | None:
 
 
 def _made_up_times(fields: list[_Field]) -> _Times | None:
-    """Return a field that is named a time and rises over the records, in the unit of its name."""
+    """Return a field that has the name of a time and rises over the records, in its name's unit."""
     named = [one for one in fields if one.is_named(TS_WORDS)]
     for one in sorted(named, key=lambda one: one.is_named(ARRIVAL_WORDS)):
         unit: TimeUnit = next((unit for unit in UNITS if unit in one.words[1:]), "s")
@@ -520,7 +523,7 @@ def _ts_and_arrival(
         + 0.3 * _rising(groups, each.ns)
         for each in of_events
     }
-    # The earliest time is the event's; later ones were stamped on its way.
+    # The earliest time is that of the event; later ones were set on its way.
     of_events.sort(key=lambda each: (-round(scores[each.field.path] / ALIKE), _middle(each.ns)))
     best = of_events[0].field
     rivals = _rivals(best, [each.field for each in of_events], scores)

@@ -13,7 +13,7 @@ from topology.wire.json_lines import JsonObject, event_line
 
 
 class NoOrderedRecord(ValueError):
-    """A record that no stage wrote; the message names its topic and offset."""
+    """The error of a record that no stage wrote; the message names its topic and offset."""
 
 
 class OrderedLines:
@@ -28,11 +28,11 @@ class OrderedLines:
         self._schemas = SchemaFeed()
 
     async def lines(self, records: Sequence[Any]) -> Iterator[tuple[int, JsonObject]]:
-        """Return the offsets and lines of the events; watermarks have none.
+        """Return the offset and the line of each event; watermarks are left out.
 
         Raises:
             NoOrderedRecord: No stage wrote the record.
-            RegistryRefuses: A schema cannot be had.
+            RegistryRefuses: The registry does not give a schema.
         """
         await self._schemas.reach_for(self._inlet.registered, records)
         read = self._inlet.read(records, ArrivalClock(0))

@@ -65,7 +65,7 @@ def parquet_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator
 
 
 def parquet_file(raw: IO[bytes]) -> parquet.ParquetFile:
-    """Return the opened file; its texts stay encoded, except texts inside other values."""
+    """Open a Parquet file so that its texts stay encoded, except texts inside other values."""
     schema = parquet.ParquetFile(raw).schema_arrow
     texts = [field.name for field in schema if _is_text(field.type)]
     return parquet.ParquetFile(raw, read_dictionary=texts)
@@ -106,7 +106,7 @@ def pieces(table: Any, before: int, path: str) -> Iterator[Any]:
 
 
 def _text_bytes(table: Any, before: int, path: str) -> list[int]:
-    """Return the bytes of text of each row."""
+    """Return the number of bytes of text in each row."""
     found = [0] * table.num_rows
     for name, column in zip(table.column_names, table.columns, strict=True):
         if not pa.types.is_dictionary(column.type):

@@ -56,7 +56,7 @@ def parquet_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterato
 
 
 def _instants(file: Any) -> set[str]:
-    """Return the columns of the old type of 96 bits, which are in UTC although nothing says so."""
+    """Return the columns of the old 96-bit type; their times are in UTC but not marked so."""
     columns = (file.schema.column(at) for at in range(len(file.schema)))
     return {each.path for each in columns if each.physical_type == "INT96"}
 

@@ -33,7 +33,7 @@ SAMPLE: Final = 1_000
 NEARLY_ALL: Final = 0.9
 FEWEST_FOR_RATE: Final = 100
 NEAR: Final = 3.0
-"""How far a ratio of two rates may be from a power of a thousand."""
+"""The largest factor between a ratio of two rates and the power of a thousand that it matches."""
 
 YEAR_NS: Final = 31_556_952 * 10**9
 OLDEST_NS: Final = 30 * YEAR_NS
@@ -53,14 +53,14 @@ class _Seen:
 
     Attributes:
         ts: Lines with `ts`.
-        as_it_is: Those whose `ts` is likely in the stream's unit.
-        in_unit: Those whose `ts` is likely in another unit.
+        as_it_is: Lines whose `ts` is likely in the stream's unit.
+        in_unit: Lines whose `ts` is likely in another unit, by unit.
         arrivals: Lines with `arrival`.
-        arrivals_as_they_are: Those whose `arrival` is likely in ns.
-        arrivals_in_unit: Those whose `arrival` is likely in another unit.
-        both: Lines with both.
-        low: The least `ts` and the least `arrival` of these.
-        high: The largest `ts` and the largest `arrival` of these.
+        arrivals_as_they_are: Lines whose `arrival` is likely in ns.
+        arrivals_in_unit: Lines whose `arrival` is likely in another unit, by unit.
+        both: Lines with both `ts` and `arrival`.
+        low: The least `ts` and the least `arrival` of lines with both.
+        high: The largest `ts` and the largest `arrival` of lines with both.
     """
 
     ts: int = 0
@@ -112,11 +112,11 @@ class Plausibility:
         return True
 
     def warnings(self) -> list[str]:
-        """Return the suspicions, each with what to write."""
+        """Return a warning for each suspicious time, with the remedy."""
         return [word for stream, seen in self._seen.items() for word in self._words(stream, seen)]
 
     def units(self) -> dict[str, str]:
-        """Return the likely unit of each stream whose `ts` looks like another unit than its own."""
+        """Return the likely unit of each stream whose `ts` seems to have another unit."""
         likely = {stream: self._likely_unit(stream, seen) for stream, seen in self._seen.items()}
         return {stream: unit for stream, unit in likely.items() if unit is not None}
 
@@ -172,7 +172,7 @@ class Plausibility:
 def watched(
     lines: Iterable[Content], plausibility: Plausibility, warn: Callable[[str], None]
 ) -> Iterator[Content]:
-    """Yield the lines unchanged; `warn` gets the suspicions about the first of them."""
+    """Yield the lines unchanged; call `warn` with each warning about the first lines."""
     lines = iter(lines)
     count = 0
     for line in lines:
@@ -194,7 +194,7 @@ def _amount(value: Any) -> int | float | None:
 
 
 def _likely(count: int, as_it_is: int, in_unit: Counter[str]) -> str | None:
-    """Return the unit in which nearly all times would be likely, if few are as they are."""
+    """Return the unit in which nearly all times are plausible, if few are plausible unconverted."""
     if not count or as_it_is > (1 - NEARLY_ALL) * count:
         return None
     unit, likely = in_unit.most_common(1)[0]

@@ -23,11 +23,11 @@ NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class StreamProposal:
-    """The section of one stream.
+    """The proposed section of one stream.
 
     Attributes:
         advice: The settings.
-        section: How its records are read, as keys of a stream.
+        section: The keys of the stream that say how its records are read.
         said: How sure each of `fields` is.
         notes: Further comments, below the stream's name and beside keys.
         has_heartbeats: Whether its sources may send heartbeats, so that results need not wait
@@ -70,7 +70,7 @@ def topology_text(
     *,
     apart: bool = False,
 ) -> str:
-    """Return the text of the file.
+    """Return the text of the topology file.
 
     Args:
         streams: The sections by stream.
@@ -92,7 +92,7 @@ def topology_text(
 
 
 def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str, str]:
-    """Return the counts of a stream and its clocks, as comments."""
+    """Return comments with the counts of a stream and its clocks, by the key that they explain."""
     machines = counting.machines.values()
     notes = {
         "": f"events: {counting.rows:,}; sources: {len(machines):,}",
@@ -118,6 +118,6 @@ def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str,
 
 
 def scalar(value: object) -> str:
-    """Return the value in YAML, in one line."""
+    """Return the value as YAML on one line."""
     spelled: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=1_000)
     return spelled.removesuffix("...\n").strip()

@@ -63,7 +63,10 @@ def passed(
 
 
 def left(replay: Replay, streams: Iterable[StreamConfig], summary: Summary) -> None:
-    """Count the buffered events and the figures of the operators; `streams` are the replay's."""
+    """Add the events still buffered and the operators' figures to `summary`.
+
+    `streams` are those of the replay.
+    """
     summary.holds(event for event in replay.held() if event.kind == DATA)
     figures = replay.figures()
     summary.left_out(figures)

@@ -1,4 +1,4 @@
-"""A row of a recording, and the meaning of its columns, whatever its form."""
+"""Define a row of a recording, and the meaning of its columns in any file format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,400}", re.ASCII)
 
 
 SHOWN_NAMES: Final = 12
-"""How many of a file's columns a message names."""
+"""The maximum number of a file's columns that a message names."""
 
 
 class Column(NamedTuple):
@@ -57,7 +57,7 @@ def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Col
 
 
 def refuse_missing(names: Sequence[str], path: str, needed: frozenset[str]) -> None:
-    """Check the columns' names.
+    """Refuse a file whose columns have wrong names.
 
     Raises:
         InputError: Two columns have one name, or one of the needed is missing.

@@ -31,7 +31,7 @@ COUNTED: Final = ("in", *BALANCE, "gaps")
 NS_PER_MS: Final = 1e6
 
 LOUD_FROM: Final = 20
-"""From this many lines on, it is a failure if all are dead. Fewer lines may be a trial."""
+"""A replay with this many lines or more has failed if all are dead. Fewer may be a trial."""
 
 LOOKING: Final = tuple(link.name for link in CHAIN if link.is_asked)
 UNUSED: Final = {
@@ -45,7 +45,7 @@ UNUSED: Final = {
     "refused": "events left out at a bound",
     "given_up": "given up at a bound",
 }
-"""Figures of operators that look at events, in words."""
+"""The description of each operator figure that counts events of no use."""
 
 
 NOTHING: Final[Counter[str]] = Counter()
@@ -59,7 +59,7 @@ class Summary:
         self._nameless: Counter[str] = Counter()
         self._unread = 0
         self.lines = 0
-        """The number of lines, good or dead, without those of clocks."""
+        """The number of lines, valid or dead, except clock lines."""
         self._clock_lines = 0
         self._control = 0
         self._waits = Waits()
@@ -71,9 +71,9 @@ class Summary:
         self._unmet: Unmet | None = None
         self._open_ends: Mapping[str, str] = {}
         self._without_results: dict[str, list[str]] = {}
-        """The queries without results, and the parts of each that no event had."""
+        """The queries without results, each with the parts that no event matched."""
         self.takes_stamps = False
-        """Whether clocks were to be estimated, and no line has its arrival."""
+        """Whether clocks should have been estimated although no line has an arrival."""
         self._seconds = 0.0
         self.cpu_seconds = 0.0
 
@@ -86,7 +86,7 @@ class Summary:
         return found
 
     def asks(self, topology: Topology) -> None:
-        """Look for the needs of the topology's queries in the lines that are read from now on."""
+        """Check the needs of the topology's queries against the lines that are read from now on."""
         self._unmet = unmet_by(topology)
         self._open_ends = open_ends(topology)
 
@@ -146,12 +146,12 @@ class Summary:
             self._of(event.source)["held"] += 1
 
     def takes_over(self, events: Iterable[Event]) -> None:
-        """Count events that an earlier run held; they come in once more."""
+        """Count events that an earlier run left buffered, which are now inputs once more."""
         for event in events:
             self._of(event.source)["in"] += 1
 
     def ends(self, queries: Iterable[str]) -> None:
-        """End the reading.
+        """Determine, after the last line, which queries have no results and why.
 
         Args:
             queries: The queries that could have emitted something.
@@ -165,7 +165,7 @@ class Summary:
                 self._without_results[query] = words
 
     def left_out(self, figures: Iterable[Mapping[str, int]]) -> None:
-        """Count what queries made no use of, by the figures of each stream."""
+        """Count the events that queries could not use, from the figures of each stream."""
         for each in figures:
             for name, value in each.items():
                 operator, _, reason = name.partition("_")
@@ -173,13 +173,16 @@ class Summary:
                     self._left_out[f"{operator}: {UNUSED[reason]}"] += value
 
     def without_arrivals(self, topology: Topology) -> Topology:
-        """Return the topology to run if no line has its arrival."""
+        """Return the topology for a recording without arrivals.
+
+        Record in `takes_stamps` whether a stream had `unsynced: estimate`, which is then replaced.
+        """
         policies = {stream.clock.unsynced for stream in topology.streams.values()}
         self.takes_stamps = "estimate" in policies
         return topology.without_arrivals()
 
     def clocks(self, figures: Iterable[Mapping[str, int]]) -> None:
-        """Count the effects of `unsynced: estimate`, by the figures of each stream."""
+        """Count the effects of `unsynced: estimate`, from the figures of each stream."""
         for each in figures:
             self.moved["known"] += each.get("clock_sources", 0)
             self.moved["sources"] += each.get("clock_corrected_by_arrival", 0)
@@ -189,7 +192,7 @@ class Summary:
             )
 
     def add(self, other: Summary) -> None:
-        """Add the summary of other streams or other lines."""
+        """Add the counts of a summary of other streams or other lines."""
         for source, counts in other.sources.items():
             self._of(source).update(counts)
         self._nameless.update(other._nameless)
@@ -212,7 +215,7 @@ class Summary:
         self.cpu_seconds += other.cpu_seconds
 
     def thin(self) -> None:
-        """Keep only as many waits as can be sent."""
+        """Reduce the waits to a number that can be sent to another process."""
         self._waits.thin()
 
     def took(self, seconds: float, cpu_seconds: float) -> None:
@@ -233,7 +236,7 @@ class Summary:
         return dict(sorted(self._late_by_cause.items(), key=lambda each: (-each[1], each[0])))
 
     def results(self) -> dict[str, dict[str, int]]:
-        """Return the figures of each query with results."""
+        """Return the figures of each query that has results."""
         return {
             query: {
                 "stand": counts[EMIT] - counts[RETRACT],
@@ -257,7 +260,7 @@ class Summary:
 
     @property
     def all_unread(self) -> bool:
-        """Whether not one line of many could be read. A line that the topology rejects was read."""
+        """Whether none of many lines could be read. A line that the topology rejects was read."""
         return self._unread == self.lines >= LOUD_FROM
 
     def alarm(self) -> str | None:

@@ -46,7 +46,7 @@ class Survey:
     """The survey of a recording.
 
     Attributes:
-        units: The units of streams whose `ts` is not in nanoseconds.
+        units: The unit of each stream whose `ts` is not in nanoseconds.
     """
 
     lines: int = 0
@@ -57,7 +57,7 @@ class Survey:
 
 
 def surveyed(rows: Iterable[Row], now_ns: int) -> Survey:
-    """Return the survey of rows.
+    """Survey the rows in one pass.
 
     Args:
         rows: The rows.
@@ -67,7 +67,7 @@ def surveyed(rows: Iterable[Row], now_ns: int) -> Survey:
     first = list(islice(rows, SAMPLE))
     survey = Survey(units=_units(first, now_ns))
     units_ns = {stream: UNIT_NS[unit] for stream, unit in survey.units.items()}
-    # A row without a number is not dead yet, so numbers are checked here.
+    # Rows without a number count as readable here; numbers are checked separately.
     reader = LineReader(Reading(units_ns=units_ns))
     for row in chain(first, rows):
         survey.lines += 1

@@ -30,15 +30,15 @@ STALLED_TIMEOUT_S: Final = 30.0
 
 
 class DumpRefused(Exception):
-    """The topic cannot be read as it is; the message says what to do."""
+    """The error of a topic that cannot be dumped; the message says what to do."""
 
 
 class DumpStalled(Exception):
-    """The brokers do not deliver records that they report."""
+    """The error of brokers that do not deliver records that they report."""
 
 
 class _Part:
-    """One partition, whose records become lines."""
+    """A partition that is dumped: its records become lines."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ def _order(part: _Part) -> tuple[int, bool, str, int]:
 
 
 async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
-    """Read until the partition has a line; return False at its end."""
+    """Read until the partition has a line, and return True; return False at the partition's end."""
     while not part.lines:
         records = await records_until(reader, part.source, part.end)
         if not records:
@@ -138,10 +138,10 @@ async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
 
 
 async def records_until(reader: AIOKafkaConsumer, source: TopicPartition, end: int) -> list[Any]:
-    """Return the next records of a partition below `end`, or none if there are no more.
+    """Return the next records of a partition below the offset `end`, or none if there are no more.
 
     Raises:
-        DumpStalled: No record came for STALLED_TIMEOUT_S.
+        DumpStalled: No record arrived for STALLED_TIMEOUT_S.
     """
     deadline_s = time.monotonic() + STALLED_TIMEOUT_S
     while (position := await reader.position(source)) < end:

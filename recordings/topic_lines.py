@@ -62,10 +62,10 @@ class TopicLines:
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
 
     async def known(self, records: Iterable[Any]) -> None:
-        """Wait until the schemas of these records are known; call it before `line`.
+        """Wait until the registry has given the schemas of these records; call it before `line`.
 
         Raises:
-            RegistryRefuses: A schema cannot be had.
+            RegistryRefuses: The registry does not give a schema.
         """
         for record in records:
             if record.topic != self._clock_topic:
@@ -73,7 +73,7 @@ class TopicLines:
                 await self._schemas.reach_for(inlet.registered, [record])
 
     def line(self, record: Any, clock: ArrivalClock) -> JsonObject | None:
-        """Return the line of a record, or None if it is on the topic of clocks and says nothing.
+        """Return the line of a record, or None if a clock record contains no measurement.
 
         `clock` is the arrival clock of the record's partition.
         """
@@ -97,9 +97,9 @@ def clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObje
 
     word = word_of(record, clock)
     if isinstance(word, str):
-        return None  # A worker skips a record that says nothing about a clock, too.
+        return None  # A worker also skips a record that says nothing about a clock.
     if isinstance(word, Declared):
-        word.arrival_ns += activation_ns  # A worker adds the same time.
+        word.arrival_ns += activation_ns  # A worker delays a declared offset by the same time.
     return {**orjson.loads(record.value), "clock": word.source, "arrival": word.arrival_ns}
 
 
@@ -141,7 +141,7 @@ def _dead_line(dead: Malformed, arrival_ns: int) -> JsonObject:
 
 
 def payload_written(value: bytes | None) -> Any:
-    """Return the payload of a line, from a record's value."""
+    """Return the payload of a line for a record's value."""
     if value is None:
         return None
     if isinstance(value, Encoded) and (found := read_payload(value)) is not UNREADABLE:

@@ -97,12 +97,15 @@ def _from_cell(cell: str) -> object:
 
 
 def decode_row(value: Any) -> object:
-    """Return the value of a `ValueRow` in the form that a mapping walks."""
+    """Return the value of a `ValueRow` in the form from which a mapping reads fields."""
     return json.decode(value) if isinstance(value, bytes) else value
 
 
 def picking_rows(paths: Sequence[Path]) -> Pick:
-    """Return the same as `topology.wire.values.picking` of `decode_row`, cheaper on JSON lines."""
+    """Return a function that picks the values at these paths, cheaply from JSON lines.
+
+    The values equal those of `topology.wire.values.picking` of `decode_row`.
+    """
     from_line = json.picking(paths)
 
     def pick(value: Any) -> Sequence[object]:
@@ -215,8 +218,8 @@ class FileMapping:
     def has_values(self, path: str) -> bool:
         """Return whether the mapping finds values in the first rows of the file.
 
-        It finds none in lines of inorder's own form, in which `dump` writes a foreign topic. There
-        the value is the payload.
+        It finds none in lines of inorder's own form, because their `payload` contains the value.
+        `dump` writes a foreign topic in that form.
 
         Raises:
             InputError: The file cannot be read.
@@ -283,7 +286,7 @@ def mapped_rows(
 
 
 class Arrivals:
-    """A reader of the arrivals of a file's rows, in ns."""
+    """A reader of the arrival of each row of a file, in ns."""
 
     def __init__(self, mapping: FileMapping) -> None:
         where = mapping.arrival

@@ -19,7 +19,7 @@ class Waits:
     """The waits of events, in one process or several.
 
     Attributes:
-        each_ns: The wait of each event. Append to it.
+        each_ns: The wait of each event; callers append to it.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Waits:
         self._thinned_max_ns = 0
 
     def thin(self, most: int = MOST) -> None:
-        """Keep sum, count and maximum, and at most `most` of the waits."""
+        """Keep sum, count and maximum of the waits, and at most `most` of the waits themselves."""
         waits = array("q", sorted(self.each_ns))
         if not waits:
             return
@@ -68,7 +68,7 @@ class Waits:
 
 
 def _at(weighed: Sequence[tuple[int, int]], rank: int) -> int:
-    """Return the wait of this rank among all."""
+    """Return the wait that has this rank among all."""
     before = 0
     for ns, weight in weighed:
         before += weight

@@ -1,8 +1,8 @@
-"""PySpark on the ordered topic: DataFrame in, DataFrame out.
+"""Analyze the ordered topic with PySpark: functions take and return DataFrames.
 
-Functions take and return DataFrames, bounded or streaming, and do not depend on Kafka. The jobs
-around them (`jobs`) are thin. Times are long nanoseconds named `_ns`. Spark's windows need a
-timestamp, which is a second column in microseconds, rounded down.
+The DataFrames are bounded or streaming, and the functions do not depend on Kafka. The jobs around
+them (`jobs`) are thin. Times are long nanoseconds named `_ns`. Spark's windows need a timestamp,
+which is a second column in microseconds, rounded down.
 
 | module         | what it computes                                                       |
 |----------------|------------------------------------------------------------------------|

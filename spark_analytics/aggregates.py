@@ -94,7 +94,7 @@ def unmarked(rows: DataFrame) -> DataFrame:
 
 
 def late(rows: DataFrame) -> DataFrame:
-    """Return the events that `unmarked` leaves out, unchanged."""
+    """Return the events that are marked late, unchanged."""
     return rows.where((F.col("late") != "") & (F.col("kind") == ""))
 
 
@@ -141,7 +141,7 @@ def grouped(
 
 
 def opened(counted: DataFrame) -> DataFrame:
-    """Return the rows with `start_time` and `end_time` in place of the column `_window`."""
+    """Replace the column `_window` by `start_time` and `end_time`."""
     start, end = F.col("_window.start"), F.col("_window.end")
     rest = [name for name in counted.columns if name != "_window"]
     return counted.select(start.alias("start_time"), end.alias("end_time"), *rest)

@@ -57,7 +57,7 @@ COLUMNS: Final = (
 
 
 def placed(records: DataFrame, headers: HeaderConfig) -> DataFrame:
-    """Return records with the `stream` and `hour` that determine their folder."""
+    """Add the columns `stream` and `hour`, which determine the folder of a record."""
     place, text = _header(headers.names().stream)
     absent = F.coalesce(place, F.lit(0)) == 0
     stream = F.when(absent, F.lit("default")).otherwise(F.try_validate_utf8(text))
@@ -79,7 +79,7 @@ def _header(name: str) -> tuple[Column, Column]:
 
 
 def write(rows: DataFrame, path: str, batch: int = 0) -> None:
-    """Write `placed` rows as a batch, which replaces a batch of the same number."""
+    """Write `placed` rows as a batch, which replaces an earlier batch of the same number."""
     (
         rows.withColumn("batch", F.lit(batch).cast("long"))
         .repartition("stream", "hour")
@@ -104,7 +104,10 @@ def format_of(path: str) -> Format | None:
 
 
 def table_of(path: str) -> str | None:
-    """Return the path of the table of records: this path, or its subfolder by the job `archive`."""
+    """Return the path of the table of records: this path, or the subfolder that `archive` writes.
+
+    It is None if neither is a table.
+    """
     places = (path, f"{path}/{TABLE}")
     return next((place for place in places if format_of(place) is not None), None)
 
@@ -117,10 +120,12 @@ def formats_of(paths: Iterable[str | None]) -> list[Format]:
 
 
 def read(spark: SparkSession, path: str) -> DataFrame:
-    """Read archived records with the columns of the Kafka source; a table has those of all topics.
+    """Return archived records with the columns of the Kafka source.
+
+    A table has the records of all topics.
 
     Raises:
-        FileNotFoundError: A file that is not part of an archive is there.
+        FileNotFoundError: The path contains a file that is not part of an archive.
     """
     kind = format_of(path)
     if kind is not None:

@@ -133,7 +133,7 @@ def ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
 
 
 def sound(rows: DataFrame) -> DataFrame:
-    """Return events and control records, without the bad rows."""
+    """Return the rows without the bad ones: events and control records."""
     return rows.where(F.col("fault").isNull()).drop("fault", "detail")
 
 

@@ -87,7 +87,7 @@ def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
 
 
 def seen_so_far(events: DataFrame) -> DataFrame:
-    """Add `copy`, `overtaken` and `descent` to raw events, by the events before each."""
+    """Add `copy`, `overtaken` and `descent` to each raw event, judged by the events before it."""
     of_source = earlier("topic", "partition", "source", "epoch")
     of_stream = earlier("topic", "partition", "stream")
     overtaken = F.coalesce(F.col("seq") < F.max("seq").over(of_source), F.lit(False))
@@ -185,6 +185,6 @@ def compared(raw: DataFrame, ordered: DataFrame) -> DataFrame:
 
 
 def earlier(*keys: str) -> WindowSpec:
-    """Return a window over the rows of lower offset with the same keys."""
+    """Return the window of the rows before a row: the same keys and a lower offset."""
     window = Window.partitionBy(*keys).orderBy("offset")
     return window.rowsBetween(Window.unboundedPreceding, -1)

@@ -25,7 +25,7 @@ def exists(spark: SparkSession, path: str) -> bool:
 
 
 def _is_readable(spark: SparkSession, path: str) -> bool:
-    # The schema of text files is known without reading one.
+    # Spark knows the schema of text files without reading one.
     reader = spark.read.format("text").option("recursiveFileLookup", "true")
     try:
         _ = reader.load(path).columns

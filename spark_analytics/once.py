@@ -1,4 +1,4 @@
-"""Have Spark compute a column once, where it is made.
+"""Make Spark compute a column once, in the projection that defines it.
 
 Spark pushes a filter below the projection that makes its column. It then computes all inputs of the
 column in the filter, once per mention, and again above the filter. It also merges two projections

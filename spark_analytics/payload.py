@@ -49,7 +49,10 @@ def schema_of(text: str) -> StructType:
 
 
 def _doubled(found: DataType) -> str | None:
-    """Return a field that a struct has twice, at any depth, by Spark's comparison of names."""
+    """Return the name of a field that a struct has twice, at any depth, or None.
+
+    Names are equal if Spark considers them equal.
+    """
     if isinstance(found, ArrayType):
         return _doubled(found.elementType)
     if isinstance(found, MapType):

@@ -102,7 +102,10 @@ def _headers(name: str) -> tuple[Column, Column]:
 
 
 def _retraction() -> Column:
-    """Return JSON of a record that retracts a result by headers (inorder.contract), or null."""
+    """Return the JSON of a record that retracts a result by headers (`inorder.contract`).
+
+    It is null for any other record.
+    """
     fields = [F.lit(RETRACT).alias("kind"), F.col("key").cast("string").alias("id")]
     fields += [_headers(name)[1].alias(name) for name in RETRACTION_TEXTS]
     fields += [_headers(name)[1].try_cast("long").alias(name) for name in RETRACTION_INTEGERS]

@@ -56,9 +56,9 @@ PARTS: Final = "spark.sql.shuffle.partitions"
 PYTHON: Final = "spark.pyspark.python"
 MASTER: Final = "spark.master"
 LOCAL: Final = "local[*,4]"
-"""All cores of this machine, with four attempts per task.
+"""A master with all cores of this machine, and four attempts per task.
 
-Spark's own `local[*]` ends hours of work when one Python process dies.
+With Spark's own `local[*]`, one dying Python process ends hours of work.
 """
 
 CONNECT: Final = "sc://"

@@ -88,7 +88,10 @@ OWN: Final[Mapping[str, Sequence[str]]] = {
 """The columns that results of one table have and others do not."""
 TAIL: Final = ("at_ns", "at_time", results.LINE)
 AS_TEXT: Final = f"{results.FIELDS}, key VARIANT, events STRING"
-"""A variant distinguishes a text from a number; read as STRING both look the same."""
+"""The schema of results with a variant as key, which distinguishes a text from a number.
+
+Both would look the same if they were read as STRING.
+"""
 TIMES: Final = [each for each in (*RESULT, *TABLES["gaps"]) if each.name != each.key]
 """The columns of instants, which tables have as longs named `_ns` and as timestamps."""
 RESULT_TABLES: Final = {
@@ -98,14 +101,14 @@ RESULT_TABLES: Final = {
     "join": "joins",
 }
 SETTLED_WINDOWS: Final = ("tumbling", "sliding")
-"""The windows that keep their start; those of a session or a count may move."""
+"""The kinds of windows whose start never changes; that of a session or count window may move."""
 
 BOUNDED: Final = frozenset({"matches", "joins"})
 """The tables whose queries may have more results for an event than their bound."""
 
 
 def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    """Return one table of all topics for a stream, and a table per group for bounded topics."""
+    """Return one table for all topics on a stream, or one table per group for bounded topics."""
     groups = chosen(groups_of(topology, wanted), wanted.tables)
     if topics.streaming:
         asked = sorted({topic for group in groups for topic in group.topics})
@@ -129,7 +132,7 @@ def groups_of(topology: Topology, wanted: Wanted) -> list[Group]:
 
 
 def result_topics_by_table(topology: Topology) -> dict[str, list[str]]:
-    """Return each table's topics: that of its operators, and those of queries with their own."""
+    """Return each table's topics: its operators' topic, and the own topics of queries."""
     found = {RESULT_TABLES[name]: [topic] for name, topic in topology.result_topics.items()}
     for query, topic in topology.result_tables.items():
         found[RESULT_TABLES[topology.queries[query].kind]].append(topic)

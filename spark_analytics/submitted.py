@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 LAUNCHED: Final = "PYSPARK_GATEWAY_PORT"
-"""Set by spark-submit for the Python program that it starts."""
+"""The environment variable that spark-submit sets for the Python program that it starts."""
 
 
 def is_submitted() -> bool:

@@ -33,7 +33,7 @@ from spark_analytics.executors.setting import Setting, topology_of
 from topology.wire.line_reader import Row
 
 UNBOUNDED: Final = 1 << 63
-"""The maximum of offsets for a micro-batch that reads up to the end; no topic has more."""
+"""The number of offsets for a micro-batch that reads up to the end; no topic has more."""
 LINES_AT_ONCE: Final = 1_000
 Offsets = dict[str, int]
 """The offset of each partition; Spark keeps them as JSON, whose keys are strings."""
@@ -73,7 +73,7 @@ def topic_rows(cluster: Cluster, setting: Setting, topics: list[str]) -> Iterato
 
 
 class Stretch(InputPartition):
-    """The offsets of a partition from `begin` until before `end`."""
+    """The offsets of a partition from `begin`, inclusive, to `end`, exclusive."""
 
     def __init__(self, partition: int, begin: int, end: int) -> None:
         self.partition = partition
@@ -115,7 +115,7 @@ class _OrderedTopic:
                     yield rows_of("events", lines, offsets)
 
     async def _bounds(self, brokers: Brokers) -> tuple[Offsets, Offsets]:
-        """Return the first offset of each partition, and the end of its decided transactions."""
+        """Return the first offset of each partition, and the end of its completed transactions."""
         places = await self._places(brokers)
         async with brokers.reader() as reader:
             begins = await reader.beginning_offsets(places)
@@ -139,7 +139,7 @@ class OrderedReader(_OrderedTopic, DataSourceReader):
 
 
 class OrderedStream(_OrderedTopic, DataSourceStreamReader):
-    """A stream of an ordered topic; a micro-batch has at most `max_per_batch` offsets."""
+    """A streaming reader of an ordered topic; a micro-batch has at most `max_per_batch` offsets."""
 
     def __init__(self, setting: Setting, cluster: Cluster, topic: str, max_per_batch: int) -> None:
         super().__init__(setting, cluster, topic)

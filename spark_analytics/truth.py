@@ -75,7 +75,7 @@ def dead_letters(records: DataFrame) -> DataFrame:
 
 
 def balance(raw: DataFrame, ordered: Decoded, streams: Sequence[str]) -> DataFrame:
-    """Count the raw records, their different events, ordered and late events, per stream."""
+    """Count raw records, distinct raw events, ordered events and late events, per stream."""
     names = raw.where(F.col("stream").isin(*streams)).groupBy("stream")
     left = names.agg(
         F.count(F.lit(1)).alias("raw"),

@@ -167,7 +167,7 @@ def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
 
 @contextmanager
 def _mapping_refused(source: AuditSource) -> Iterator[None]:
-    """Raise `Refused` if too many machines, gaps or windows refute the mapping or `--window`."""
+    """Raise `Refused` if too many machines, gaps or windows show a wrong mapping or `--window`."""
     texts = source.mapping.texts
     reasons: dict[type[Exception], str] = {
         TooManyMachines: f"--source {texts['source']}: there are more than {MAX_MACHINES:,} of"
@@ -184,7 +184,7 @@ def _mapping_refused(source: AuditSource) -> Iterator[None]:
 
 
 def _nothing_read(source: AuditSource, findings: Findings) -> None:
-    """Report that no record can be read, and exit with `Exit.NOTHING_USABLE`."""
+    """Print that no record can be read, with the reasons, and exit with `Exit.NOTHING_USABLE`."""
     click.echo(f"{source.name}: not one record can be read", err=True)
     click.echo(read_by(source.mapping), err=True)
     for number, text in enumerate(source.first[:SHOWN_RECORDS], 1):
@@ -196,7 +196,7 @@ def _nothing_read(source: AuditSource, findings: Findings) -> None:
 
 
 def cut(text: str) -> str:
-    """Return the text printable and cut to `SHOWN_CHARS` characters."""
+    """Return the text with unprintable characters escaped, cut to `SHOWN_CHARS` characters."""
     safe = printable(text)
     return safe if len(safe) <= SHOWN_CHARS else f"{safe[:SHOWN_CHARS]}…"
 
@@ -229,7 +229,7 @@ def _answer(
 
 
 def _proposed(source: AuditSource, findings: Findings) -> str:
-    """Return the text of the proposed topology file, which is parsed as a check."""
+    """Return the text of the proposed topology file, after checking that it can be parsed."""
     stream = StreamProposal(
         findings.advice,
         {**source.section, **source.mapping.section()},
@@ -248,7 +248,7 @@ def _written(option: str, path: str, text: str) -> None:
 
 
 def read_by(mapping: Taken) -> str:
-    """Return a phrase that names the fields by which records are read."""
+    """Return a phrase that names the fields of the mapping by which records are read."""
     words = {name: f"{name} {text}" for name, text in mapping.texts.items()}
     if "ts" in words and mapping.ts_unit is not None:
         words["ts"] += f" ({mapping.ts_unit})"

@@ -1,4 +1,4 @@
-"""A file as the input of an audit."""
+"""Opens a file as the input of an audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic as the input of an audit."""
+"""Opens a topic as the input of an audit."""
 
 from __future__ import annotations
 

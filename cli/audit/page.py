@@ -1,7 +1,7 @@
-"""The findings as one HTML file with three pictures and all machines, without network access.
+"""Writes the findings as one HTML file with three pictures; it needs no network access.
 
-The page follows the reader's setting of light or dark. On a narrow screen, wide parts scroll by
-themselves.
+The page lists all machines. It follows the reader's setting of light or dark. On a narrow screen,
+wide parts scroll by themselves.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def page_of(
     said: Sequence[str],
     next_steps: Sequence[str],
 ) -> Iterator[str]:
-    """Yield the lines of the page.
+    """Yield the lines of the HTML page.
 
     `document` is the object that `--json` prints. The other parameters are those of `text.shown`.
     """

@@ -1,4 +1,4 @@
-"""The three pictures of an audit, as self-contained SVG that is readable in light and dark.
+"""Draws the three pictures of an audit, as self-contained SVG that is readable in light and dark.
 
 - lateness by machine, on a logarithmic scale
 - the clock of each machine over time
@@ -48,7 +48,7 @@ STYLE: Final = (
 
 
 def lateness_picture(findings: Findings) -> str:
-    """Draw the lateness of the latest machines.
+    """Return a picture of the lateness of the machines with the largest lateness.
 
     Each machine has a bar from the median to the 99th percentile, and a mark at the largest
     lateness.
@@ -88,7 +88,7 @@ def lateness_picture(findings: Findings) -> str:
 
 
 def clock_picture(findings: Findings) -> str:
-    """Draw how far each clock is ahead of the others, with the wrong clocks in colour."""
+    """Return a picture of how far each clock is ahead of the others; wrong clocks are coloured."""
     clocks = {name: clock for name, clock in findings.clocks.items() if len(clock.course) > 1}
     if not clocks:
         words = "clocks cannot be compared: one machine, or too few records"
@@ -132,7 +132,7 @@ def clock_picture(findings: Findings) -> str:
 
 
 def windows_picture(findings: Findings) -> str:
-    """Draw the wrong windows over time: a darker place has a larger share of wrong windows.
+    """Return a picture of wrong windows over time; a darker place has a larger share of them.
 
     There is a strip for each bound, one for wrong clocks if there are any, and two for inorder.
     """
@@ -191,7 +191,10 @@ def _marks(low: float, high: float) -> Iterator[float]:
 
 
 def _free(at: float, taken: list[float]) -> float:
-    """Move a line of text down until it overlaps no other, and return its height."""
+    """Return the first height from `at` downwards at which a line of text overlaps none in `taken`.
+
+    The height is added to `taken`.
+    """
     while any(abs(at - other) < 14 for other in taken):
         at += 14
     taken.append(at)
@@ -219,7 +222,7 @@ def _bar(kind: str, x: float, y: float, width: float, height: float, more: str =
 
 
 def _words(words: str, title: str) -> str:
-    """Return a picture that shows only a sentence, for findings without data."""
+    """Return a picture that shows only the sentence `words`, for findings without data."""
     return _svg([_text(LEFT, HEAD + 12, words)], 40, title)
 
 

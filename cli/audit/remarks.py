@@ -1,4 +1,4 @@
-"""Remarks, as sentences, that a reader needs before the numbers of an audit."""
+"""Makes the remarks that a reader needs before the numbers of an audit, as sentences."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from recordings.audit.findings import Findings
 
 NAMED: Final = 3
 HASTY: Final = 3
-"""Records that arrive this many times faster than they happened come from a loaded history."""
+"""If the records span this many times more time than their arrivals, a history was loaded."""
 
 STRAY: Final = 1_000
-"""One record in this many, at either end, is too few to say how long the records span."""
+"""One record in this many, at either end, is ignored when the time that records span is computed.
+"""
 
 
 def remarks(findings: Findings) -> Iterator[str]:

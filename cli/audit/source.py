@@ -1,4 +1,4 @@
-"""The input of an audit, from a file or a topic."""
+"""Defines the input of an audit, which comes from a file or a topic."""
 
 from __future__ import annotations
 

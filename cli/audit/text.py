@@ -1,4 +1,4 @@
-"""The findings as text for a terminal of 100 columns: the faults first, then the remedies."""
+"""Shows the findings as text for a terminal of 100 columns: the faults first, then the remedies."""
 
 from __future__ import annotations
 

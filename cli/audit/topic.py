@@ -1,4 +1,4 @@
-"""Reads the records of a topic for an audit, in one order and without leaving a trace.
+"""Reads the records of a topic for an audit, in one order, without changing the cluster.
 
 The reader assigns partitions, joins no group, and commits and writes nothing. It fixes the end of
 each partition at the start. Records of several partitions are in the order of arrival time, then
@@ -39,9 +39,9 @@ T = TypeVar("T")
 class AuditedTopic:
     """The records of a topic in one order, read by blocking calls.
 
-    `last` bounds the records, divided evenly among the partitions. `since_ms` leaves out records
-    with an earlier timestamp. If both are None, all records are read. Raises `InputError` if the
-    topic cannot be read and `Refused` if it does not exist.
+    `last` is the maximum number of records, divided evenly among the partitions. `since_ms` leaves
+    out records with an earlier timestamp. If both are None, all records are read. Raises
+    `InputError` if the topic cannot be read and `Refused` if it does not exist.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class AuditedTopic:
             self.close()
             raise
         self.appends = all(each.timestamp_type == APPEND_TIME for each in self.first(LOOKED_AT))
-        """Whether the broker stamps the records as it appends them."""
+        """Whether the broker sets the timestamp of a record when it appends it."""
 
     @property
     def order(self) -> OrderRule:
@@ -69,7 +69,7 @@ class AuditedTopic:
         return OrderRule(used, apart=not self.appends and len(used) > 1)
 
     def records(self) -> Iterator[tuple[int, Any]]:
-        """Return pairs of the largest timestamp so far of the partition, in ns, and a record."""
+        """Return pairs: the largest timestamp so far of the partition, in ns, and the record."""
         return chain(self._first, self._rest)
 
     def first(self, count: int) -> list[Any]:
@@ -92,7 +92,7 @@ class AuditedTopic:
     async def _parts(
         self, brokers: Brokers, last: int | None, since_ms: int | None
     ) -> list[Iterator[tuple[int, Any]]]:
-        """Return an iterator for each partition that has records to read."""
+        """Return, for each partition that has records to read, an iterator over them."""
         reader = await self._opened.enter_async_context(brokers.reader(WAIT_MS))
         numbers = await partition_numbers(reader, self._topic)
         places = [TopicPartition(self._topic, number) for number in sorted(numbers)]

@@ -1,4 +1,4 @@
-"""Sources with wrong clocks, and the time sync that measures their error.
+"""Simulates sources with wrong clocks, and runs the time sync that measures their error.
 
 Two of the three sources have a clock that is far off and runs at its own rate. A sync server
 listens on loopback. Each source has a sync client, as `SequencedProducer` would start one. The
@@ -44,7 +44,7 @@ class WrongClock:
         return true_ns + self.ahead_ns + (true_ns - self.begin_ns) * self.rate_ppm // MILLION
 
     def true(self, reading_ns: int) -> int:
-        """Return the actual time of a reading, to a nanosecond or two."""
+        """Return the actual time at which the clock shows a reading, to a nanosecond or two."""
         run_ns = reading_ns - self.ahead_ns - self.begin_ns
         return self.begin_ns + run_ns * MILLION // (MILLION + self.rate_ppm)
 
@@ -61,7 +61,7 @@ def wrong_clocks(begin_ns: int) -> dict[str, WrongClock]:
 
 
 def described(clocks: Mapping[str, WrongClock]) -> str:
-    """Describe the clocks that are wrong, in words."""
+    """Return a description of the wrong clocks, in words."""
     parts = []
     for source, clock in clocks.items():
         if clock.ahead_ns:
@@ -75,7 +75,7 @@ def described(clocks: Mapping[str, WrongClock]) -> str:
 def syncing(
     brokers: str, clocks: Mapping[str, WrongClock], report: Callable[[str], None] = print
 ) -> Iterator[None]:
-    """Run a sync server, and a client for each clock, during the body.
+    """Run a sync server, and a client for each clock, during the body of the `with` statement.
 
     The body begins when every clock has been measured, or when measuring makes no more progress.
     `report` is called with sentences about the wait.

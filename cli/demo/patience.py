@@ -1,4 +1,4 @@
-"""Waits while there is progress, because a busy machine is slow without any fault."""
+"""Waits for as long as there is progress, since a busy machine is slow without any fault."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 STILL_S: Final = 120.0
-"""A wait is given up after this time without any progress."""
+"""The longest time without any progress after which a wait goes on."""
 
 REPORT_EVERY_S: Final = 5.0
 
@@ -28,7 +28,7 @@ class Patience:
         self._state: Hashable = None
 
     def lasts(self, state: Hashable, waited_for: str) -> bool:
-        """Return whether to go on waiting; `state` is a value that changes with any progress."""
+        """Return whether to continue the wait for `waited_for`; any progress changes `state`."""
         now_s = self._now_s()
         if state != self._state:
             self._state, self._changed_s = state, now_s

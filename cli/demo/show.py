@@ -100,7 +100,7 @@ def _stay(here: Ground, console: Console) -> None:
 
 
 class Publisher(threading.Thread):
-    """A thread that publishes the postings at their times."""
+    """A thread that publishes each posting at its time."""
 
     def __init__(
         self, brokers: str, postings: list[Posting], clocks: Mapping[str, WrongClock]
@@ -122,7 +122,8 @@ class Publisher(threading.Thread):
         self.failure: ProducerError | None = None
 
     def run(self) -> None:
-        # The replayer begins at once, and a timestamp from the future would refute the clock.
+        # The replayer publishes at once, and a timestamp from the future would make the clock look
+        # wrong.
         time.sleep(max(0.0, (self._begin_ns - time.time_ns()) / 1e9))
         try:
             Replayer(self._brokers, RAW, pace=ReplayPace(speed=1.0)).publish(self._rows)
@@ -148,7 +149,7 @@ def _watch(
     report: Callable[[], None],
     say: Callable[[str], None],
 ) -> None:
-    """Read and show the output until every event has come out.
+    """Read and show the output until all events have been emitted.
 
     Once all records are published, give up when there is no more progress.
     """
@@ -176,8 +177,8 @@ def _shown(
 ) -> Iterator[Callable[[], None]]:
     """Yield a function that shows the progress.
 
-    At a terminal it updates a page in place; elsewhere it prints a line now and then. It asks the
-    worker for its buffered events at most every `ASK_S`.
+    At a terminal the function updates a page in place; elsewhere it prints a line now and then. It
+    asks the worker for its buffered events at most every `ASK_S`.
     """
     reported_s = time.monotonic()
     live = Live(console=console, refresh_per_second=8) if console.is_terminal else None

@@ -1,4 +1,4 @@
-"""The environment of the demo: an embedded Kafka and a real worker."""
+"""Starts the environment of the demo: an embedded Kafka and a real worker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Report = Callable[[str], None]
 
 
 class DemoFailed(Exception):
-    """The worker did not become ready."""
+    """The error of a worker that did not become ready."""
 
 
 @dataclass
@@ -55,19 +55,19 @@ class Ground:
     process: Process
 
     def explain(self) -> list[dict[str, Any]]:
-        """Return the worker's report on each partition, empty if the worker does not answer."""
+        """Return the worker's report on each partition, or an empty list if it does not answer."""
         answer = self._said("explain", [])
         return answer if isinstance(answer, list) else []
 
     def reasons(self) -> tuple[str, ...]:
-        """Return why the worker is not ready, empty if it does not answer."""
+        """Return the reasons why the worker is not ready, or none if it does not answer."""
         return tuple(self._said("ready", {}).get("reasons", ()))
 
     def metrics(self) -> str:
         return answered(self.worker, "/metrics", ASK_S)[1]
 
     def _said(self, path: str, otherwise: Any) -> Any:
-        """Return the JSON at a path of the worker's port, or `otherwise` if it does not answer.
+        """Return the JSON that the worker's port answers at a path, `otherwise` without an answer.
 
         An answer with an error status has JSON, too.
         """
@@ -80,9 +80,10 @@ class Ground:
 def worker_on(
     brokers: str, topology: str, folder: Path, places: int, report: Report = print
 ) -> Iterator[Ground]:
-    """Run a real worker, whose stages own `places` partitions when the body begins.
+    """Run a real worker during the body, which begins when its stages own `places` partitions.
 
-    It is stopped at the end, by its process id. `report` is called with sentences about the wait.
+    The worker is stopped at the end, by its process id. `report` is called with sentences about the
+    wait.
     """
     file = folder / "demo.yaml"
     file.write_text(topology)
@@ -101,7 +102,7 @@ def worker_on(
 
 
 def _wait_until_ready(here: Ground, places: int, report: Report) -> None:
-    """Wait until the worker owns `places` partitions; raise `DemoFailed` without more progress.
+    """Wait until the worker owns `places` partitions; raise `DemoFailed` if progress stops.
 
     Progress is another partition, a change of the reasons, or more text in the log.
     """

@@ -1,16 +1,16 @@
-"""Simulates faults on the way to Kafka, with an account of them.
+"""Simulates faults on the way to Kafka, and counts them for comparison with the output.
 
 - Every event takes `Trouble.base_ns`.
-- The share `delayed` takes an exponential delay on top, at most `longest_ns`.
+- The share `delayed` takes an exponential delay in addition, at most `longest_ns`.
 - The share `lost` never arrives.
 - The share `doubled` is followed by a duplicate, which is delayed by the same distribution.
 
-The draws depend on the seed alone. The first and last events of a source always arrive. No receiver
-could know that a number before the first or after the last is missing, and the account would not
-balance.
+The random draws depend on the seed alone. The first and last events of a source always arrive. No
+receiver could know that a number before the first or after the last is missing, and the account
+would not balance.
 
 So `Injected` can be compared with the output. Each of `lost` must be reported as missing, and each
-of `copies` as a duplicate. Everything else must come out once, in order or marked late.
+of `copies` as a duplicate. Everything else must be emitted once, in order or marked late.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class Trouble:
 
 @dataclass(slots=True)
 class Injected:
-    """The account of the simulated faults.
+    """The counts of the simulated faults.
 
-    `overtaken` counts the first arrivals below the largest number that had arrived of their source.
+    `overtaken` counts first arrivals whose number is below the largest one that had arrived from
+    their source.
     """
 
     sent: int = 0
@@ -94,7 +95,7 @@ def _exponential(trouble: Trouble, rng: Random) -> int:
 
 
 def _edges(events: Sequence[Recorded]) -> set[tuple[str, int]]:
-    """Return the first and the last number of each source."""
+    """Return the first and the last number of each source, as pairs of source and number."""
     numbers: dict[str, list[int]] = {}
     for event in events:
         numbers.setdefault(event.source, []).append(event.seq)

@@ -1,4 +1,4 @@
-"""Reads the output from the topics and judges it against the input."""
+"""Reads the output of the demo from its topics and compares it with the input."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Outcome:
     dead: int = 0
     missing: int = 0
     filled: int = 0
-    """Numbers reported missing that arrived after all: late, or while their place was open."""
+    """Numbers reported missing that arrived after all, late or still in time for their place."""
     gaps: int = 0
     violations: int = 0
     outside: int = 0
@@ -127,7 +127,7 @@ class Watcher:
     def _take_ordered(self, headers: dict[str, bytes]) -> None:
         outcome = self.outcome
         if "kind" in headers:
-            return  # It is a watermark.
+            return  # This record is a watermark.
         seen = _seen(headers, "refTs")
         error_ns = int(headers["err"])
         outcome.errors_ns.append(error_ns)
@@ -164,9 +164,10 @@ def duplicates_in(metrics: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement of the output.
+    """The result of the comparison of output and input.
 
-    `balanced` is true if every record that went in is accounted for. `notes` lists all faults.
+    `balanced` is true if every record that was published is accounted for. `notes` lists all
+    faults.
     """
 
     balanced: bool
@@ -179,7 +180,7 @@ class Verdict:
 
     @property
     def account(self) -> dict[str, Any]:
-        """The judgement as an object for programs."""
+        """The result as an object for programs."""
         rows = {what: {"injected": put, "found": found} for what, put, found in self.rows}
         return {"balanced": self.balanced, "rows": rows, "notes": self.notes}
 

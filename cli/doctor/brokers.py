@@ -28,12 +28,12 @@ NS_PER_MS: Final = 1_000_000
 DAY_MS: Final = 86_400_000
 MINUTE_MS: Final = 60_000
 TIMELY_MS: Final = 1_000
-"""This machine's clock may be this far behind the brokers' without a finding."""
+"""The lag of this machine's clock behind the brokers' clock that is not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenBrokers:
-    """The brokers as the check saw them.
+    """The brokers' settings and clock, as the check found them.
 
     Attributes:
         config: Settings of one broker, empty if unknown.
@@ -46,7 +46,8 @@ class SeenBrokers:
     config: Mapping[str, str] = field(default_factory=dict)
     ahead_ms: int | None = None
     shows_settings: bool = True
-    """Whether the brokers report settings of topics and their own; embedded ones do not."""
+    """Whether the brokers report their own settings and those of topics; embedded brokers do not.
+    """
 
 
 def newest_after_now_ms(admin: AdminClient, topics: Mapping[str, int]) -> int | None:

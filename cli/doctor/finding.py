@@ -1,4 +1,4 @@
-"""A fault of a cluster, as `inorder doctor` reports it."""
+"""Defines the finding, a fault of a cluster that `inorder doctor` reports."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Finding:
 
 
 def error(where: str, what: str, remedy: str) -> Finding:
-    """Return a fault that stops a stage or loses data."""
+    """Return the finding of a fault that stops a stage or loses data."""
     return Finding(Weight.ERROR, where, what, remedy)
 
 
 def warning(where: str, what: str, remedy: str) -> Finding:
-    """Return a fault that may stop a stage or lose data."""
+    """Return the finding of a fault that may stop a stage or lose data."""
     return Finding(Weight.WARNING, where, what, remedy)

@@ -66,7 +66,7 @@ def seen_group(admin: AdminClient, name: str, described: Any, timeout_s: float) 
 
 
 def group_findings(topology: Topology, groups: Mapping[str, SeenGroup]) -> Iterator[Finding]:
-    """Yield the faults of the groups, which are given by name."""
+    """Yield the faults of the consumer groups; `groups` has them by name."""
     for stage in working(topology):
         name = group_of(topology, stage)
         if (seen := groups.get(name)) is None:

@@ -40,8 +40,8 @@ NS_PER_MS: Final = 1_000_000
 def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
     """Return the faults of the newest records of each input topic, with their remedies; blocks.
 
-    Faults are records that are dead letters in most cases, and sources of a foreign topic that are
-    spread over several partitions.
+    A fault is a topic whose records are mostly dead letters. Another is a source of a foreign topic
+    that is spread over several partitions.
     """
     found = []
     for topic in upstream_inputs(topology):
@@ -80,8 +80,8 @@ async def _looked(
 ) -> tuple[Deaths, dict[str, set[int]]]:
     """Return the dead letters among the newest records, and the sources in several partitions.
 
-    REORDER's inlet reads the records, as far as they are available. Sources are reported only for a
-    topic with foreign records.
+    Each such source has the numbers of its partitions. REORDER's inlet reads the records, as far as
+    they are available. Sources are reported only for a topic with foreign records.
     """
     places: dict[str, set[int]] = {}
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
@@ -114,7 +114,7 @@ async def _looked(
 
 
 async def _known(schemas: SchemaFeed, reader: RawInlet, record: Any) -> None:
-    """Wait for the schemas of the record; raise RegistryAway or RegistryRefuses without them."""
+    """Wait for the record's schemas; raise RegistryAway or RegistryRefuses if that fails."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
             await schemas.reach_for(reader.registered, [record])

@@ -25,7 +25,7 @@ Place = tuple[str, int]
 def stay_open(
     admin: AdminClient, topics: Mapping[str, int], longest_s: float, timeout_s: float
 ) -> dict[Place, int]:
-    """Return the partitions with a transaction that stays open for `longest_s`, and its offset.
+    """Return the partitions with a transaction that stays open for `longest_s`, with its offset.
 
     `topics` maps topics to their numbers of partitions. Blocks for at most `longest_s`, and
     `timeout_s` for each request.
@@ -41,7 +41,7 @@ def stay_open(
 
 
 def _first_open(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> dict[Place, int]:
-    """Return the partitions with a transaction open now, and the last stable offset of each."""
+    """Return the last stable offset of each partition that has an open transaction now."""
     asked = list(places)
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     stable = offsets(admin, asked, latest, timeout_s, IsolationLevel.READ_COMMITTED)

@@ -49,7 +49,7 @@ NS_PER_MS: Final = 1_000_000
 SAFE_COPIES: Final = 3
 SAFE_IN_SYNC: Final = 2
 SPILLS_KEPT: Final = 10
-"""The input's retention should be this many times `spill_after`."""
+"""The factor by which the retention of an input should exceed `spill_after`."""
 
 COMPACTION_LAG: Final = "min.compaction.lag.ms"
 SMALLER: Final[tuple[str, ...]] = ("segment.bytes", "segment.ms", "max.compaction.lag.ms")
@@ -91,17 +91,17 @@ class Cluster:
     groups: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     ids: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     open_at: Mapping[Place, int] = field(default_factory=dict)
-    """Partitions with a transaction that stays open, and its offset."""
+    """The offset of the transaction that stays open, for each partition with one."""
     read_by: Mapping[str, SeenGroup] = field(default_factory=dict)
     """The consumer groups of the stages, by name."""
 
 
 def looked(topology: Topology, there: Brokers) -> Cluster:
-    """Return the report of the brokers; raise KafkaException if they do not answer.
+    """Return the brokers' report on the cluster; raise KafkaException if they do not answer.
 
-    Embedded brokers do not answer questions about settings, so they are not asked. Blocks for at
-    most `TIMEOUT_S` for each question; all settings are one question. If a transaction is open, its
-    end is awaited for `transaction_timeout`.
+    Embedded brokers do not answer requests for settings, so they get none. Blocks for at most
+    `TIMEOUT_S` for each request; all settings are one request. If a transaction is open, its end is
+    awaited for `transaction_timeout`.
     """
     admin = admin_client(there.servers, there.security)
     known = admin.list_topics(timeout=TIMEOUT_S)
@@ -114,7 +114,7 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     if there.is_embedded:
         brokers = SeenBrokers(len(known.brokers), ahead_ms=ahead_ms, shows_settings=False)
         return Cluster(brokers, {name: _seen(known.topics[name]) for name in names})
-    # All questions are sent before the first answer is awaited.
+    # All requests are sent before the first answer is awaited.
     asked_topics = (
         admin.describe_topics(
             TopicCollection(names), include_authorized_operations=True, request_timeout=TIMEOUT_S
@@ -164,7 +164,7 @@ def _seen(
 
 
 def _answer(asked: Any) -> Any:
-    """Return the answer; None if it does not come or the principal lacks the right.
+    """Return the answer to a request; None if it does not arrive or the principal lacks the right.
 
     `findings` reports the missing answer.
     """
@@ -201,9 +201,9 @@ def _may_group(asked: Any) -> frozenset[str] | None:
 
 
 def _may_ids(topology: Topology, there: Brokers) -> dict[str, frozenset[str] | None]:
-    """Return the rights by the prefix of a stage's transactional ids.
+    """Return the rights to each prefix of the stages' transactional ids.
 
-    The check uses one id that begins with the prefix.
+    The check uses the prefix itself as an id.
     """
     asked = (right for stage in topology.stages for right in rights(topology, stage))
     ids = [right.name for right in asked if right.kind == Kind.TRANSACTIONAL_ID]
@@ -286,7 +286,7 @@ def _segments(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
 
 
 def _settings(spec: TopicSpec, seen: SeenTopic, *, is_input: bool) -> Iterator[Finding]:
-    """Yield settings that differ from the declared ones, other than the record size of an input.
+    """Yield the settings that differ from the declared ones, except the record size of an input.
 
     Producers of an input may limit its records to any size.
     """
@@ -385,7 +385,7 @@ def _cut(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
 
 
 def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
-    """Yield the changelogs that have fewer partitions than their inputs."""
+    """Yield findings for the changelogs that have fewer partitions than their inputs."""
     for changelog, (_, topic) in stage_topics.changelogs_of(topology).items():
         ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
         if ours and theirs and ours.partitions < theirs.partitions:
@@ -410,7 +410,7 @@ def _transactions(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
 
 
 def _rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
-    """Yield the rights that the principal lacks to run all stages."""
+    """Yield findings for the rights that the principal lacks to run all stages."""
     reported = set()
     for stage in topology.stages:
         for right in rights(topology, stage):

@@ -38,7 +38,7 @@ ALLOWED: Final = (
     NotCoordinatorForGroupError.errno,
     GroupLoadInProgressError.errno,
 )
-"""Errors that a broker reports only after it has found the right."""
+"""The errors that a broker reports only to a principal that has the right."""
 
 
 def may_write(

@@ -105,10 +105,10 @@ def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
 
 
 def filled(path: str | None, trust: bool = False) -> str:
-    """Return the file with every default filled in; without a file, the smallest one."""
+    """Return the file with every default filled in; without a path, the smallest topology file."""
     if path is None:
         return reference.filled(SMALLEST)
-    load(path, runs_functions=trust)  # Loading reports faults with their line.
+    load(path, runs_functions=trust)  # The loader reports faults with their line.
     import yaml
 
     document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
@@ -135,7 +135,10 @@ def sound(path: str, trust: bool) -> Topology:
 
 
 def found(path: str, trust: bool) -> dict[str, Any]:
-    """Return the answer for JSON; print a file's faults as JSON and raise `Refused`."""
+    """Return the result of the check as an object for JSON.
+
+    If the file has faults, print them as JSON and raise `Refused`.
+    """
     try:
         topology = sound(path, trust)
     except Refused as refused:
@@ -237,7 +240,7 @@ def misfits(
                 try:
                     signature = inspect.signature(functions[call.function])
                 except (TypeError, ValueError):
-                    continue  # Its signature is unknown.
+                    continue  # The signature of this function is unknown.
                 try:
                     signature.bind(*call.arguments)
                 except TypeError:

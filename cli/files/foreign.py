@@ -64,7 +64,10 @@ def _shown(row: Row) -> str:
 
 
 def is_foreign(path: str, encoding: FileEncoding | None = None) -> bool:
-    """Return whether a file has other rows than lines of our own form, whose `ts` is no date."""
+    """Return whether a file is foreign: its rows are not lines of our own form.
+
+    Rows in our own form count as foreign if their `ts` is a date.
+    """
     if encoding is not None:
         return True
     for row in _first(path):
@@ -83,7 +86,7 @@ def file_rows(
     """Return the mapping proposed for a file, and its rows read by it."""
     values = [value for row in _first(path, encoding) if (value := row.decoded()) is not None]
     mapping = taken(values, options, on_file=True, otherwise="machine")
-    # The survey judges whether each row has a number.
+    # The survey judges whether each row has a number, so rows without one must be readable.
     reading = reading_by(numbered=mapping.fields.seq is not None)
     by = FileMapping(mapping.fields, mapping.arrival, encoding)
     return mapping, mapped_rows(path, by, reading)

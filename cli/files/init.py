@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MAX_LINES: Final = 200_000
 ONE_WINDOW_NS: Final = 1 << 62
-"""One window for everything, because `init` does not count wrong windows."""
+"""The length of a window that contains everything, because `init` does not count wrong windows."""
 
 
 @click.command("init")
@@ -152,7 +152,7 @@ def _foreign_topic(
 
 
 def written(survey: Survey, name: str, topic: str | None, how: HowRead) -> str:
-    """Return the text of the topology file; `topic` is the input if it is a topic."""
+    """Return the text of the topology file; `topic` is the input topic, or None for a file."""
     if not survey.streams:
         raise Unreadable(f"{name}: no line is an event{_dead(survey)}")
     apart = len({survey.units.get(stream, "ns") for stream in survey.streams}) > 1

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 LENGTH: Final = partial(in_unit, unit_sizes=NS_PER, example="500ms")
 LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
 SETS: Final = "match_set"
-"""The kind of a set of matches, which is in the summary only if there are any."""
+"""The kind of a set of matches; the summary has it only if there are any."""
 
 DEAD: Final = {
     admit.UNSURE: (
@@ -72,7 +72,7 @@ DEAD: Final = {
         f"its time is beyond {admit.FARTHEST_NS} ns from 1970; write nanoseconds",
     ),
 }
-"""The reason and the detail of a dead letter, by the engine's answer to the event."""
+"""The reason and the detail of the dead letter, for each answer of the engine that makes one."""
 
 MATCHES: Final = frozenset({"match", SETS})
 
@@ -185,7 +185,7 @@ def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> 
 
 
 def compiled_sql(sql: str, default_within: str | None) -> list[Compiled]:
-    """Return the one query in SQL of a file, or of the text itself."""
+    """Return the query given in SQL, as a file or as the text itself."""
     text = _text(sql)
     default_ns = _length_ns("--default-within", default_within)
     with refusing(QueryRefused):
@@ -252,7 +252,7 @@ def _seen(
     counts: Counter[str],
     advance: Callable[[int], None],
 ) -> Iterator[Event | Malformed]:
-    """Pass on the contents, count them and show them to `unmet`."""
+    """Yield the contents unchanged, count them, and pass them to `unmet`."""
     events: list[Event] = []
     for content in contents:
         advance(1)

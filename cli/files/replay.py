@@ -108,7 +108,7 @@ def command(
 
 
 def lines_read(events: str, values: FileMapping | None, reading: Reading) -> Iterator[Content]:
-    """Return the lines of a file, in our own form or read by a mapping."""
+    """Return the contents of a file's lines, which are in our own form or read by a mapping."""
     if values is None:
         return read_lines(events, reading=reading)
     from recordings.values import mapped_rows

@@ -1,4 +1,4 @@
-"""The summary of a replay or a backfill, for people and programs, at the end of the command.
+"""Prints the summary of a replay or a backfill, for people or programs, at the end of the command.
 
 It prints warnings and then the account. The exit code says whether anything could be read.
 """
@@ -17,7 +17,7 @@ from cli.printable import printable
 from recordings.summary import COUNTED, Summary
 
 MAX_ROWS: Final = 5
-"""The worst sources, shown to people; programs get all sources."""
+"""The number of the worst sources that people see; programs get all sources."""
 BAD: Final = ("late", "duplicate", "dead", "held", "gaps")
 
 MAX_REASONS: Final = 5
@@ -47,9 +47,9 @@ def warn(word: str) -> None:
 
 
 def clocks_moved(summary: Summary) -> str | None:
-    """Return a sentence about clocks that arrivals alone have moved, or that nothing could check.
+    """Return a sentence about clocks that only arrivals corrected, or that nothing could check.
 
-    The result is None if neither is so.
+    The result is None if there are no such clocks.
     """
     if summary.takes_stamps:
         return (
@@ -81,7 +81,7 @@ def _late_by_stamps(summary: Summary) -> str:
 
 
 def table(account: Mapping[str, Any]) -> str:
-    """Return the account for people: the worst sources, totals, waits, results and dead letters."""
+    """Return the account as text: the worst sources, totals, waits, results and dead letters."""
     # It is imported here because an account in JSON does not need it.
     from rich.console import Console
     from rich.table import Table

@@ -1,7 +1,7 @@
-"""The records of an input topic as rows of a recording, with any known header names.
+"""Reads the records of an input topic as rows of a recording, with any known header names.
 
 The header names are those of the preset whose source header the first record has. The record's own
-time is its `arrival`. The topic is read from its beginning to its end at the start.
+time is its `arrival`. The topic is read from its beginning to the end that it has at the start.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TopicRows:
         self._names = PRESETS[found or "plain"]
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows by the header contract, in the order of arrival."""
+        """Yield the records as rows, read by the header contract, in the order of arrival."""
         for number, (at_ns, message) in enumerate(self.records, 1):
             yield _row(number, message, at_ns, self._names)
 

@@ -128,7 +128,7 @@ def _keying(topic: str, topology: Topology | None, topology_path: str | None) ->
 
 
 class LeftOut:
-    """The malformed rows: all are counted, the first `MAX_REPORTED` are reported one by one."""
+    """A collector of malformed rows, which counts all and reports the first `MAX_REPORTED`."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -179,7 +179,7 @@ def mapped(
     advance: Callable[[int], None],
     left_out: LeftOut,
 ) -> Iterator[Event]:
-    """Yield the events of any file's rows with source, number and time, each with its bytes."""
+    """Yield an event for each row of a file, with source, number, time and the row's own bytes."""
     reading = reading_alone(values) if topology is None else topology.reading()
     for content in lines_of(mapped_rows(events, values, reading, in_bytes=True), reading):
         advance(1)

@@ -182,9 +182,9 @@ class Asking:
 
 
 def _gap_in(value: bytes | None) -> Request | None:
-    """Return the gap in a value; None if the value is of another kind.
+    """Return the gap in a record's value, or None if the value is of another kind.
 
-    Raises `ValueError` if it is not as a stage writes it.
+    Raises `ValueError` if the value is not in the form that a stage writes.
     """
     line = orjson.loads(value or b"{}")
     if not isinstance(line, dict):

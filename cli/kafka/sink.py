@@ -38,7 +38,7 @@ from sinks.runner import Runner, RunnerLimits, SourceFailed, consumer_of
 from sinks.sink import Sink, SinkUnusable
 
 STUCK_S: Final = 180.0
-"""A sink without a turn for this time hangs; its own time-outs are shorter."""
+"""A sink counts as stuck if its loop does not turn for this time; its own time-outs are shorter."""
 
 log = logging.getLogger("inorder.sink")
 

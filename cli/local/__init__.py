@@ -1,1 +1,1 @@
-"""Helpers that commands start on this machine: brokers, their jars and ports."""
+"""Starts brokers on this machine for commands, with their jars and ports."""

@@ -1,4 +1,4 @@
-"""A Kafka inside this process: librdkafka's mock cluster, without Java or a container.
+"""Runs a Kafka inside this process: librdkafka's mock cluster, without Java or a container.
 
 Produce, fetch, headers, consumer groups and transactions work. Nothing is stored on disk. The mock
 cluster has these limits:
@@ -32,12 +32,12 @@ ASK_TIMEOUT_S = 10.0
 
 
 class EmbeddedBroker:
-    """An embedded broker, which runs once it is constructed; as a context manager, it ends."""
+    """An embedded broker, which runs from construction to `close` or the end of its `with`."""
 
     def __init__(self) -> None:
         host = _host()
         self.close = weakref.finalize(self, _DESTROY, host)
-        """Ends the broker and discards all its records."""
+        """Stops the broker and discards all its records."""
 
         self._cluster = _CLUSTER_OF(host)
         _FIRST_REBALANCE_AFTER_MS(self._cluster, 0)

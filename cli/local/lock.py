@@ -1,4 +1,4 @@
-"""An advisory lock on a file, between processes of one machine.
+"""Locks a file between processes of one machine, by an advisory lock.
 
 The kernel releases the lock when its holder dies, so a lock is never stale.
 """

@@ -1,4 +1,4 @@
-"""Jars from Maven, resolved once into the project's cache.
+"""Fetches jars from Maven, once, into the project's cache.
 
 A `pom.xml` names the jars. They are stored in `<name>/` below `$INORDER_CACHE`. Without that
 variable, they are below `.cache` in a checkout and below the user's own cache elsewhere. Processes
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class JarsUnavailable(RuntimeError):
-    """Maven could not fetch the jars; the text says why."""
+    """An error: Maven could not fetch the jars; the message says why."""
 
 
 class Jars:
@@ -36,7 +36,7 @@ class Jars:
         self._properties = [f"-D{key}={value}" for key, value in (properties or {}).items()]
 
     def missing(self) -> str | None:
-        """Return a sentence about the programs that are missing; None if there are none."""
+        """Return a sentence about the programs that are not installed, or None if all are."""
         absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
         if not absent or (absent == ["mvn"] and self._is_resolved()):
             return None
@@ -86,7 +86,7 @@ class Jars:
 
 
 def cache() -> Path:
-    """Return the folder of everything that is fetched once and kept, as the module describes."""
+    """Return the folder for everything that is fetched once and kept, as the module describes."""
     if named := os.environ.get("INORDER_CACHE"):
         return Path(named)
     if (ROOT / "Makefile").exists():

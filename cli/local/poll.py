@@ -34,7 +34,7 @@ def share_of_processors() -> float:
 
 
 def wait_until(true: Callable[[], bool], timeout_s: float, what: str) -> None:
-    """Return once `true()` holds; raise TimeoutError, which names `what`, after `timeout_s`."""
+    """Return once `true()` is true; raise TimeoutError, which names `what`, after `timeout_s`."""
     countdown = Countdown(timeout_s)
     while not true():
         if countdown.passed():

@@ -1,4 +1,4 @@
-"""Free TCP ports on the loopback address for servers that must keep them.
+"""Finds free TCP ports on the loopback address for servers that must keep them.
 
 The ports are below the range that the kernel uses for outgoing connections. Otherwise a server that
 restarts could find its port taken, even by its own client connected to itself.
@@ -28,7 +28,7 @@ def free_ports(count: int) -> list[int]:
 def is_free(port: int) -> bool:
     """Return whether nobody listens on the port.
 
-    Connections of a former server, which linger for a minute, do not count.
+    Old connections of a stopped server, which remain for a minute, do not make its port taken.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

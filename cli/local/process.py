@@ -1,7 +1,7 @@
-"""A child process that tests and benchmarks start, disturb and end by its id.
+"""Runs a child process that tests and benchmarks start, disturb and end by its id.
 
 Its output is appended to `<folder>/<name>.log` over restarts. `<folder>/<name>.pid` has its id
-while the process is needed. So the processes that a killed test run has left can be ended.
+while the process is needed, so that processes left by a killed test run can be ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOG_TAIL_LINES = 20
 
 
 class NotReady(RuntimeError):
-    """A server ended, or did not answer in time."""
+    """The error of a server that ended, or did not answer in time."""
 
 
 class Process:
@@ -64,7 +64,8 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C goes to the test run, which then stops the child.
+                # Ctrl-C must reach only the test run, which then stops the child.
+                start_new_session=True,
             )
         self._pid_file.write_text(f"{self._child.pid}\n")
 
@@ -105,13 +106,13 @@ class Process:
             self.resume()  # A paused process would not act on the signal.
 
     def kill(self) -> int | None:
-        """Send SIGKILL, wait for the end, and return the exit code."""
+        """Send SIGKILL to the process, wait for its end, and return the exit code."""
         if self._child is not None and self.is_alive():
             self._child.kill()
         return self._reap()
 
     def pause(self) -> None:
-        """Send SIGSTOP, and wait until every thread has stopped.
+        """Send SIGSTOP to the process, and wait until every thread has stopped.
 
         The process keeps its connections and does nothing.
         """
@@ -144,7 +145,7 @@ def stat_fields(stat: Path) -> list[str]:
 
 
 def children(pid: int) -> list[int]:
-    """Return all descendants of a process."""
+    """Return the process ids of all descendants of a process."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):

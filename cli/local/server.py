@@ -1,4 +1,4 @@
-"""The base of servers for tests and benchmarks, which `with` starts and ends."""
+"""Defines the base of servers for tests and benchmarks, which `with` starts and ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Server:
         raise NotImplementedError
 
     def _take_down(self) -> None:
-        """Stop the server after a start that failed."""
+        """Stop the server after its start has failed."""
         self.stop()
 
     def __enter__(self) -> Self:

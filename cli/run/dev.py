@@ -82,7 +82,7 @@ def command(topology_path: str | None, broker: str, http: str) -> None:
 def _work(*arguments: str) -> None:
     """Run the worker in this process, which ends with SystemExit.
 
-    Security settings of the environment are removed, because this broker uses PLAINTEXT.
+    Security settings are removed from the environment, because this broker uses PLAINTEXT.
     """
     forget_security()
     worker.command.main(list(arguments), standalone_mode=False)
@@ -90,7 +90,7 @@ def _work(*arguments: str) -> None:
 
 @contextlib.contextmanager
 def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
-    """Run a broker with the topology's topics, and yield its servers."""
+    """Run a broker with the topology's topics during the body, and yield its bootstrap servers."""
     if kind == EMBEDDED:
         with EmbeddedBroker() as embedded:
             embedded.make_topics(topology)
@@ -108,7 +108,7 @@ def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
 
 
 def kafka_port(usual: int) -> int:
-    """Return the usual port; if somebody listens there, report that and return a free one."""
+    """Return the usual port, or a free one if another process listens there, which is reported."""
     if is_free(usual):
         return usual
     (other,) = free_ports(1)

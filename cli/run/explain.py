@@ -89,7 +89,7 @@ def asked(worker: str, path: str) -> Any:
 
 
 def explained(partitions: list[dict[str, Any]], source: str | None) -> Iterator[str]:
-    """Yield the answer in words, with a line for each thing that waits."""
+    """Yield the answer in words, with a line for each buffered event or wait."""
     if source is None:
         yield from _amiss(partitions)
     empty = 0
@@ -114,9 +114,9 @@ def explained(partitions: list[dict[str, Any]], source: str | None) -> Iterator[
 
 
 def _amiss(partitions: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield stages whose records are mostly dead letters, with the reason and the remedy.
+    """Yield lines about stages whose records are mostly dead letters, with reason and remedy.
 
-    Also yield the parts of queries that no event has.
+    Also yield lines about the parts of queries that match no event.
     """
     by_stage: dict[str, list[dict[str, Any]]] = {}
     for part in partitions:

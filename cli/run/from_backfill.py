@@ -46,9 +46,9 @@ from_backfill_option = click.option(
 
 
 class Backfilled:
-    """The histories of a topology that a backfill has left.
+    """The histories that a backfill has left for the partitions of a topology.
 
-    Raises `Refused` if they are those of another topology, or unusable for a worker.
+    Raises `Refused` if the backfill ran another topology, or is unusable for a worker.
     """
 
     def __init__(self, address: str, topology: Topology, topology_path: str) -> None:
@@ -102,9 +102,10 @@ class Backfilled:
         return History(saved, waiting, next_offset, self._now_ns)
 
     def places_of(self, stream: str, arrangement: Arrangement) -> Sequence[str]:
-        """Return the partitions of a stream's records in the topic that the stage reads.
+        """Return the partitions that contain a stream's records in the topic that the stage reads.
 
-        A stream that has never had records has none.
+        A stream that has never had records has none. Raises StateRefused if the backfill does not
+        say.
         """
         if arrangement.reads != RAW:
             topics = self._topology.topics
@@ -121,7 +122,10 @@ class Backfilled:
         return places.get(stream, ())
 
     def place_of(self, stream: str, source: str) -> str:
-        """Return the partition of a source whose stream is in several partitions of the input."""
+        """Return the partition of a source whose stream is in several partitions of the input.
+
+        Raises StateRefused if the source has no known partition, or several.
+        """
         found: Sequence[str] = self._known.get("sources", {}).get(stream, {}).get(source, ())
         if len(found) != 1:
             where = f"lies in {', '.join(found)}" if found else "has no known place"
@@ -136,9 +140,9 @@ class Backfilled:
 class Lying:
     """The part of a group of streams that is in the partition `here`.
 
-    `streams` names the streams. Calling it returns whether a source of one is here, because a
-    stream may be in several partitions. Raises StateRefused if the stage needs the group in one
-    partition.
+    `streams` names the streams. A stream may be in several partitions, so a call returns whether
+    one source of a stream is in this one. The constructor raises StateRefused if the streams are in
+    different partitions and the stage needs them in one.
     """
 
     def __init__(
@@ -171,7 +175,7 @@ def _is_here(each: Content, part: Lying) -> TypeGuard[Event | Malformed]:
 
 
 def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
-    """Return the record of the last run, and the addresses of the states."""
+    """Return the notes of the backfill's last run, and the addresses of the groups' states."""
     try:
         from spark_analytics.backfill.place import PlaceRefused
         from spark_analytics.backfill.resuming import Resumed

@@ -58,7 +58,8 @@ def command(options: StageOptions, name: str, parent: int | None, announce_fd: i
     stage = next(stage for stage in topology.stages if stage.name == name)
     access = security(options.kafka_path)
     if topology.state == "redis":
-        import_module("agents.state.stores.redis")  # An absent extra is reported at the start.
+        # If the extra is not installed, this reports it at the start.
+        import_module("agents.state.stores.redis")
         topology = topology.model_copy(update={"redis": redis_url(topology.redis)})
     masters = master_keys(topology, inputs_of(topology, stage))
     backfill = options.backfill
@@ -78,10 +79,10 @@ def command(options: StageOptions, name: str, parent: int | None, announce_fd: i
 
 
 async def _run(stage: Coroutine[Any, Any, None]) -> None:
-    """Run the stage and exit at once, because everything is committed at its end.
+    """Run the stage and end the process at once, because everything is committed by then.
 
-    A thread of Faust may hang after a stop during the start. It must not keep the process alive,
-    nor may code that waits for it.
+    A thread of Faust may hang if the stage is stopped while it starts. Neither that thread nor code
+    that waits for it may keep the process alive.
     """
     await stage
     logging.shutdown()

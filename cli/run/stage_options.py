@@ -1,4 +1,4 @@
-"""The options that a worker shares with its stages' processes and passes to them."""
+"""Defines the options that a worker passes to the processes of its stages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StageOptions:
     verbose: bool = given_by(verbose_option, default=False)
 
     def words_for(self, stage: str) -> list[str]:
-        """Return the command that runs this stage as a child of this process."""
+        """Return the command line that runs this stage as a child of this process."""
         return [
             *(*PROGRAM, "stage"),
             *("--topology", self.topology_path, "--brokers", self.brokers, "--name", stage),

@@ -26,7 +26,7 @@ from topology.config import TopicsConfig
 
 NO_BROKERS: Final = "none"
 STUCK_S: Final = 5.0
-"""A server without a turn for this time hangs."""
+"""A server whose loop does not turn for this time counts as stuck."""
 MAX_NAME_CHARS: Final = 64
 OTHERS_MAY_READ: Final = 0o077
 DEFAULT_BIND: Final = "127.0.0.1:4123"

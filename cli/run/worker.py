@@ -85,7 +85,7 @@ def command(
     topology = load(options.topology_path, options.redis)
     stages = chosen(topology, names)
     reads = {topic for s in topology.stages if s.name in stages for topic in inputs_of(topology, s)}
-    master_keys(topology, reads)  # Only a check: the stages read the keys themselves.
+    master_keys(topology, reads)  # This only checks the keys: the stages read them themselves.
     if topology.state == "redis":
         let_in(redis_url(topology.redis))
     if options.backfill is not None:  # A fault is reported here once, and not in each stage.
@@ -138,7 +138,7 @@ def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
 
 
 def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:
-    """Return a function that gives the present topology file with all keys, for the page.
+    """Return a function for the page that returns the current topology file with all keys.
 
     Users and passwords in URLs are left out.
     """
@@ -178,14 +178,14 @@ def _begun(
 
 
 def _be_stage(command: Sequence[str]) -> None:
-    """Run the command as its own interpreter would, without the worker's log."""
+    """Run the command of a stage as its own interpreter would, without the worker's log."""
     logging.getLogger().handlers.clear()
     main.main(command[len(PROGRAM) :], prog_name="inorder")
 
 
 @contextlib.contextmanager
 def _brokers(brokers: str, topology: Topology) -> Iterator[str]:
-    """Yield the servers; `embedded` starts a broker with the topics for the worker's lifetime."""
+    """Yield the bootstrap servers; `embedded` starts a broker with the topics during the body."""
     if brokers != EMBEDDED:
         yield brokers
         return

@@ -1,4 +1,4 @@
-"""The application file of spark-submit, with the arguments of `inorder spark`.
+"""Runs `inorder spark` as the application file of spark-submit, with the same arguments.
 
     spark-submit --jars … --py-files inorder.zip inorder_spark.py run rates --topology …
 

@@ -1,4 +1,4 @@
-"""The parts that every Spark command shares: a session, errors as one line, and signals."""
+"""Provides the parts that Spark commands share: a session, errors as one line, and signals."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def plain_errors(job: str) -> Iterator[None]:
     from topology.wire.marked import StateUnreadable
 
     def kind_of(error: BaseException) -> type[click.ClickException]:
-        """Return the kind of exit; a task may have refused states or keys, which tasks read."""
+        """Return the exception class that decides the exit code for an error.
+
+        The error may come from a task, which reads states and keys.
+        """
         found = raised(error)
         names = {f"{each.__module__}.{each.__name__}" for each in in_tasks}
         return Refused if found is not None and found.kind in names else click.ClickException

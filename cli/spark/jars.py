@@ -1,4 +1,4 @@
-"""Spark for tests, benchmarks and the command line: pyspark and its jars.
+"""Fetches the jars that pyspark needs, for tests, benchmarks and the command line.
 
 pyspark includes Spark itself. The jars that read Kafka (`kafka.xml` in this folder) come from Maven
 into `.cache/spark-<release>/`, about 10 MB. Spark's own resolver (`spark.jars.packages`) is not
@@ -27,7 +27,7 @@ from cli.local.maven import Jars, JarsUnavailable
 from spark_analytics.submitted import is_submitted
 
 VERSION: Final = "4.1.3"
-"""The pyspark of `infra/locks/spark.txt`, of the image and of the charts.
+"""The version of pyspark in `infra/locks/spark.txt`, the image and the charts.
 
 It is the newest release for which all jars exist. The poms have the versions of its jars.
 """
@@ -48,7 +48,7 @@ POSTGRES: Final = "jdbc:postgresql:"
 
 
 def release() -> str:
-    """Return the release of the installed pyspark, that of `VERSION` if none is installed."""
+    """Return the release of the installed pyspark, or that of `VERSION` if none is installed."""
     try:
         installed = version("pyspark")
     except PackageNotFoundError:
@@ -66,7 +66,7 @@ _LAKES = {kind: _of_release(f"{kind}.xml", f"spark-{release()}-{kind}") for kind
 
 
 def missing() -> str | None:
-    """Return why Spark cannot run here; None if it can."""
+    """Return the reason why Spark cannot run here, or None if it can."""
     if find_spec("pyspark") is None:
         return "pyspark not found; run make spark-setup, or pip install -r infra/locks/spark.txt"
     if is_submitted():
@@ -78,9 +78,9 @@ def missing() -> str | None:
 
 
 def jars() -> list[str]:
-    """Return paths of the connector's jars, which are fetched if absent; none under spark-submit.
+    """Return the paths of the connector's jars, fetched if absent; none under spark-submit.
 
-    JarsUnavailable says why they cannot be fetched.
+    Raises JarsUnavailable, which says why they cannot be fetched.
     """
     if is_submitted():
         return []

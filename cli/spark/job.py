@@ -95,7 +95,7 @@ class Asked:
 
     @property
     def name(self) -> str:
-        """The name of the folder, which differs for a bounded run and a stream.
+        """The name of the job's folder, which differs for a bounded run and a stream.
 
         Each has tables of its own, so neither replaces the other's.
         """
@@ -109,7 +109,7 @@ class Asked:
         return reached(self.brokers, self.security)
 
     def about(self, topic_ids: dict[str, str]) -> dict[str, Any]:
-        """Return the identity of a checkpoint; a checkpoint is used only for the same one."""
+        """Return the identity of a checkpoint, which only a job with the same identity may use."""
         return {
             "job": self.job,
             "window": self.window,

@@ -1,4 +1,4 @@
-"""TLS and SASL settings in the form of the Java client inside Spark's connector."""
+"""Converts TLS and SASL settings to the form of the Java client inside Spark's connector."""
 
 from __future__ import annotations
 

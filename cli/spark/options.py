@@ -1,4 +1,4 @@
-"""The options that Spark commands share, and the values that they spell."""
+"""Defines the options that Spark commands share, and parses their values."""
 
 from __future__ import annotations
 

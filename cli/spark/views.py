@@ -14,7 +14,7 @@ FILES = {
     ("duckdb", "parquet"): "read_parquet('{folder}/{table}/*.parquet')",
     ("duckdb", "delta"): "delta_scan('{folder}/{table}')",
 }
-"""The text after FROM for a folder, by engine and format."""
+"""The text after FROM that reads a table in a folder, by engine and format."""
 
 
 @click.command("views")

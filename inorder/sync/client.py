@@ -42,7 +42,7 @@ from inorder.sync.settings import SyncSettings
 
 CLOSE_TIMEOUT_S: Final = 1.0
 TICK_S: Final = 0.2
-"""How often a thread that waits for an answer checks whether to end."""
+"""The interval at which a thread that waits for an answer checks whether to end."""
 WATCH_S: Final = 1.0
 """The longest time between two checks of the clock for a jump."""
 MAX_DELAY_NS: Final = 50_000_000
@@ -115,7 +115,7 @@ class SyncClient:
         clock: ClockNs | None = None,
         running: ClockNs = running_ns,
     ) -> None:
-        """Prepare the client; `start` starts it.
+        """Prepare the client; call `start` to begin measuring.
 
         Raises:
             ValueError: The name is empty or too long, or it has no key.
@@ -132,7 +132,7 @@ class SyncClient:
         self._not_started = 0
 
     def start(self, epoch: int = 0) -> None:
-        """Start to measure; a second call does nothing.
+        """Start measuring in the background; a second call does nothing.
 
         Args:
             epoch: The source's epoch.
@@ -153,7 +153,7 @@ class SyncClient:
                 log.error("time sync with %s: %s", talk.server, error)
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Stop; a thread that hangs in the look-up of a name is abandoned.
+        """Stop measuring; a thread that hangs while it resolves a name is abandoned.
 
         Args:
             timeout_s: The longest wait for the threads.
@@ -197,7 +197,7 @@ class SyncClient:
 
 
 class _Talk:
-    """The thread and the socket for one server."""
+    """The thread that talks to one server, and its socket."""
 
     def __init__(
         self,
@@ -213,10 +213,10 @@ class _Talk:
         self._conversation = conversation
         self._clock = clock
         self._closing = closing
-        # It guards the conversation, and is never held during a wait.
+        # The lock guards the conversation, and is never held during a wait.
         self._guard = threading.Lock()
         self._begins_with = 0
-        """The index of the name's first address that has not just failed."""
+        """The index of the first of the name's addresses to try, one that has not just failed."""
         self.thread = threading.Thread(
             target=self._run, name=f"inorder-sync {self.server}", daemon=True
         )
@@ -253,7 +253,7 @@ class _Talk:
             self._rest()
 
     def _connected(self) -> socket.socket:
-        """Return a socket for the first address that works.
+        """Return a socket connected to the first address that works.
 
         Raises:
             OSError: No address works. It is the error of the last one.
@@ -270,7 +270,7 @@ class _Talk:
         raise failure
 
     def _talk(self, endpoint: socket.socket) -> None:
-        """Talk to the server until the end, or until the address was silent in all tries."""
+        """Exchange packets with the server until `close`, or until the address answered no try."""
         silences = self._conversation.silences
         while not self._closing.is_set() and self._conversation.silences <= silences:
             silences = self._conversation.silences
@@ -316,7 +316,7 @@ class _Talk:
 def _endpoint(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
     endpoint = socket.socket(family, kind, protocol)
     try:
-        endpoint.connect(address)  # The kernel drops datagrams of other senders.
+        endpoint.connect(address)  # The kernel then drops datagrams from other senders.
         stamps.enable(endpoint)
     except OSError:
         endpoint.close()

@@ -97,7 +97,7 @@ class Conversation:
         dice: random.Random | None = None,
         nonce: Callable[[], int] = lambda: secrets.randbits(64),
     ) -> None:
-        """Begin with a first burst that is due at once.
+        """Prepare a conversation whose first burst is due at once.
 
         Args:
             source: The name of the source.
@@ -131,7 +131,7 @@ class Conversation:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an answer is awaited."""
+        """Whether the conversation waits for an answer."""
         return self._open is not None
 
     def interval(self) -> Interval | None:
@@ -172,7 +172,7 @@ class Conversation:
         return None
 
     def on_failure(self, reason: Reason, now_s: float) -> None:
-        """Count a failure on the way; the conversation tries again later."""
+        """Count a failure of the network; the conversation tries again later."""
         self.failures[reason] += 1
         self._give_up(now_s)
 
@@ -182,7 +182,7 @@ class Conversation:
             self._round = (self._round + 1) & MAX_UINT32
         nonce = self._nonce()
         mono_ns = self._watch.mono_ns
-        # t1 is read before the packet leaves, so a delay after it only looks like a longer way.
+        # t1 is read before the packet is sent, so a delay after it only looks like a longer way.
         t1_ns = self._clock()
         if not is_stamp(t1_ns) or abs(mono_ns) > MAX_INT64:
             self._end_burst(now_s)
@@ -305,7 +305,7 @@ class Conversation:
 
 
 def _answers(packet: Packet, sent: _Open) -> bool:
-    """Return whether a packet is the awaited answer, and keeps what a server may not change."""
+    """Return whether a packet is the expected answer and keeps all fields that it must keep."""
     if packet.kind != sent.awaited:
         return False
     if packet.kind == ACK:

@@ -60,7 +60,7 @@ class JumpWatch:
         self.segment = 0
 
     def check(self) -> int:
-        """Compare the clocks, and return the number of the current segment."""
+        """Compare the clocks, begin a new segment if the clock jumped, and return its number."""
         with self._guard:
             mono_ns, at_ns, hurried_ns = self._read()
             drift_ns = (at_ns - self._read_at_ns) * self._max_skew_ppb // PPB

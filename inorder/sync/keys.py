@@ -38,15 +38,15 @@ MAX_SECRET_BYTES: Final = 64
 MAX_FILE_BYTES: Final = 64 << 20
 
 FORM: Final = '[[key]], id = 7, secret = "HEX", sources = ["press-7"]'
-"""A table of the file, as messages show it."""
+"""A table of the key file, as error messages show it."""
 
 
 class BadKeys(ValueError):
-    """A key file cannot be used; the message says where, why, and what to write instead."""
+    """The error of an unusable key file; the message says where, why, and what to write."""
 
 
 class Key:
-    """A secret that seals and signs."""
+    """A secret key that seals rounds and signs packets."""
 
     __slots__ = ("id", "seal")
 
@@ -56,7 +56,7 @@ class Key:
         self.seal = Mac(secret).tag
 
     def signed(self, body: bytes) -> bytes:
-        """Return the whole packet of a body, with its signature."""
+        """Return the whole packet: `body` followed by its signature."""
         return body + self.seal(body)
 
     def has_signed(self, raw: bytes) -> bool:
@@ -74,7 +74,7 @@ class NoKey(Key):
         super().__init__(NO_KEY, bytes(MIN_SECRET_BYTES))
 
     def signed(self, body: bytes) -> bytes:
-        """Return the whole packet of a body, with zeros as signature."""
+        """Return the whole packet: `body` followed by zeros as signature."""
         return body + NO_SEAL
 
     def has_signed(self, raw: bytes) -> bool:
@@ -143,7 +143,7 @@ class KeyRing:
 
     @classmethod
     def open_to_all(cls) -> Self:
-        """Return a ring without authentication."""
+        """Return a ring that admits every source without authentication."""
         return cls({NO_KEY: NoKey()}, {})
 
     @classmethod
@@ -179,10 +179,10 @@ class KeyRing:
 
     @classmethod
     def holding(cls, given: Iterable[GivenKey]) -> Self:
-        """Return a ring of given keys, in the order of a file.
+        """Return a ring of given keys, in the order that they would have in a file.
 
         Raises:
-            BadKeys: An id is there twice, or a name of a source is wrong.
+            BadKeys: An id is used twice, or a name of a source is wrong.
         """
         keys: dict[int, Key] = {}
         of_source: dict[str, tuple[int, ...]] = {}
@@ -234,7 +234,7 @@ def _given(table: Mapping[str, Any]) -> GivenKey:
 
 
 def _secret(digits: str, key_id: int) -> bytes:
-    # Messages end in logs, so they never show the given text.
+    # Messages may be logged, so they never show the given text.
     try:
         secret = bytes.fromhex(digits)
     except ValueError:

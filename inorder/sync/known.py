@@ -8,9 +8,9 @@ The intersection of all rounds is an interval that contains D, while the source'
 more than that. Readers of the samples get a narrower interval from the same rounds, because they
 also learn the rate. This one needs only that single assumption.
 
-Rounds without an intersection mean that a clock jumped unseen, or that a server lies or was set.
-Then the newest round counts and the earlier ones are dropped. Bounds: `MAX_ROUNDS`, and no round
-older than `WINDOW_NS`.
+If rounds have no intersection, a clock jumped unnoticed or was set, or a server lies. The newest
+round is then kept and the earlier ones are dropped. Bounds: `MAX_ROUNDS`, and no round older than
+`WINDOW_NS`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Known:
     """
 
     def __init__(self, max_skew_ppb: int) -> None:
-        """Begin without rounds.
+        """Prepare an empty set of rounds.
 
         Args:
             max_skew_ppb: The largest rate error of the source's clock, in parts per billion.
@@ -83,10 +83,10 @@ class Known:
         """Add a sound round, whose own interval is not empty.
 
         Args:
-            t1_ns: The request was sent, by the source's clock.
-            t2_ns: The request was received, by the server's clock.
-            t3_ns: The answer was sent, by the server's clock.
-            t4_ns: The answer was received, by the source's clock.
+            t1_ns: When the request was sent, by the source's clock.
+            t2_ns: When the request was received, by the server's clock.
+            t3_ns: When the answer was sent, by the server's clock.
+            t4_ns: When the answer was received, by the source's clock.
         """
         taken = _Round(t1_ns, t2_ns - t1_ns, t4_ns, t3_ns - t4_ns)
         self._rounds.append(taken)
@@ -102,7 +102,7 @@ class Known:
         self._rounds.clear()
 
     def interval(self, at_ns: int) -> Interval | None:
-        """Return the offset's interval at `at_ns` of the source's clock; None without a round."""
+        """Return the offset's interval at the source's time `at_ns`, or None without a round."""
         if not self._rounds:
             return None
         upper_ns = min(r.upper_ns + self._loose_ns(at_ns - r.asked_ns) for r in self._rounds)

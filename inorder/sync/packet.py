@@ -39,7 +39,7 @@ MAGIC: Final = b"IOTS"
 VERSION: Final = 1
 SIZE: Final = 176
 BODY_SIZE: Final = 160
-"""The signed part: all but the signature."""
+"""The size of the signed part in bytes: the packet without its signature."""
 
 REQ: Final = 1
 RSP: Final = 2
@@ -54,7 +54,10 @@ MAX_SOURCE_BYTES: Final = 64
 MAX_UINT32: Final = 2**32 - 1
 MAX_INT64: Final = 2**63 - 1
 MAX_STAMP_NS: Final = 2**62
-"""146 years. Readers may reject rounds with timestamps that are this far from 1970, or farther."""
+"""The bound of a timestamp's distance from 1970 in ns, 146 years.
+
+Readers may reject rounds with timestamps at this distance or more.
+"""
 NO_KEY: Final = 0
 UNKNOWN_MONO: Final = -(1 << 63)
 NO_SEAL: Final = bytes(16)
@@ -72,7 +75,7 @@ _NAME_PADDING: Final = bytes(MAX_SOURCE_BYTES)
 
 
 class Packet(NamedTuple):
-    """A packet whose `signature` is as received, unchecked."""
+    """A decoded packet. `signature` is as received and has not been checked."""
 
     kind: int
     status: int
@@ -92,7 +95,7 @@ class Packet(NamedTuple):
 
 
 def parse(raw: bytes) -> Packet | Reason:
-    """Return the packet, or the reason why there is none."""
+    """Return the packet in the bytes, or the reason why they are not a packet."""
     if len(raw) != SIZE:
         return Reason.TRUNCATED if len(raw) < SIZE else Reason.OVERSIZED
     (
@@ -119,10 +122,10 @@ def parse(raw: bytes) -> Packet | Reason:
 
 
 def body(packet: Packet) -> bytes:
-    """Return the bytes that are signed.
+    """Return the bytes of the packet that are signed.
 
     Raises:
-        ValueError: The name does not fit.
+        ValueError: The name of the source does not fit.
     """
     name = packet.source.encode()
     if not 1 <= len(name) <= MAX_SOURCE_BYTES:
@@ -135,12 +138,12 @@ def body(packet: Packet) -> bytes:
 
 
 def is_stamp(time_ns: int) -> bool:
-    """Return whether all readers can calculate with this time."""
+    """Return whether the time is near enough to 1970 that all readers can calculate with it."""
     return abs(time_ns) < MAX_STAMP_NS
 
 
 def source_fault(source: str) -> str | None:
-    """Return why a source of this name cannot sync, or None if it can."""
+    """Return the reason why a source of this name cannot sync, or None if it can."""
     try:
         size = len(source.encode())
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The reasons why a packet or a round fails: one word each, the label of its count."""
+"""Define the reasons why a packet or a round fails: one word each, the label of its count."""
 
 from __future__ import annotations
 

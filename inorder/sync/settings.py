@@ -1,4 +1,4 @@
-"""The settings of a source's time sync."""
+"""Define the settings of a source's time sync."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inorder.sync.keys import KeyRing
 MAX_SERVERS: Final = 8
 MAX_PORT: Final = 65_535
 MIN_PAUSE_S: Final = 1.0
-"""The shortest wait between two bursts, whatever `wanted_error_ns` is."""
+"""The shortest wait between two bursts, even if `wanted_error_ns` would need a shorter one."""
 
 
 @dataclass(frozen=True, slots=True)

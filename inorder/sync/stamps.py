@@ -1,7 +1,7 @@
 """Read when the kernel received a datagram, by the wall clock (SO_TIMESTAMPNS, Linux).
 
-A program's own timestamp is late by the time that it waited for the processor. The kernel's is not.
-If the system has none, the caller takes its own.
+A program's own timestamp is late by the time that the program waited for the processor. The
+kernel's timestamp is not. If the system has none, the caller reads its own clock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def enable(endpoint: socket.socket) -> bool:
 
 
 def received_ns(ancillary: Ancillary) -> int | None:
-    """Return the kernel's timestamp of a datagram in ns, or None if it came without one."""
+    """Return the kernel's timestamp of a datagram in ns, or None if the datagram has none."""
     for level, kind, content in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS) and len(content) == _TIMESPEC.size:
             seconds, ns = _TIMESPEC.unpack(content)

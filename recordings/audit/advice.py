@@ -1,7 +1,7 @@
-"""Propose the topology of an audit: the settings that matter for this data, and why.
+"""Propose the topology of an audit: the settings that matter for this data, and the reasons.
 
-Each wait is one of `STEPS_NS`, a quarter above the time that all but one in a thousand took. So a
-single record of yesterday does not make anyone wait for hours.
+Each wait is one of `STEPS_NS`, a quarter above the time that all but one in a thousand took. So one
+record from yesterday does not make all others wait for hours.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ STEPS_NS: Final = tuple(
 ROOM: Final = 1.25
 NEARLY_ALL: Final = 999
 MOST_SILENCES: Final = 900
-"""The rank of the silence that nine in ten sources do not exceed, in thousandths."""
+"""The rank of the silence used for `idle_after`: nine in ten sources are never silent for longer.
+
+The unit is thousandths.
+"""
 
 LEAST_IDLE_NS: Final = 2 * S
 LEAST_CORRECT_NS: Final = 10 * MIN
@@ -41,7 +44,7 @@ LEAST_CORRECT_NS: Final = 10 * MIN
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The settings of a stream; all durations are of `STEPS_NS`.
+    """The proposed settings of a stream; all durations are from `STEPS_NS`.
 
     Attributes:
         numbered: Whether sources have sequence numbers.
@@ -53,7 +56,7 @@ class Advice:
         correct_for_ns: The allowed lateness.
         wrong_clocks: The number of wrong clocks that the topology corrects.
         unmended: The number of wrong clocks that it does not correct.
-        waited_ns: How long all but one in a thousand missing or late records took.
+        waited_ns: The time that all but one in a thousand missing or late records took.
         silence_ns: The longest silence of nine in ten sources.
         seq_bits: The bits of numbers that wrap; None if they do not.
     """
@@ -72,7 +75,7 @@ class Advice:
     seq_bits: int | None
 
     def all_settings(self) -> Iterator[tuple[str, str, str]]:
-        """Yield each key with its value and the reason, which is empty if another key states it."""
+        """Yield each key with its value and reason, which is empty if another key has the same."""
         if self.seq_bits:
             yield "reorder.seq_bits", str(self.seq_bits), f"numbers wrap at 2^{self.seq_bits}"
         if not self.numbered:
@@ -139,7 +142,7 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
 
 
 def stepped(amount_ns: float) -> int:
-    """Return the smallest step that is not shorter, or the longest step."""
+    """Return the smallest of `STEPS_NS` that is not below the amount, or the largest of them."""
     return next((step for step in STEPS_NS if step >= amount_ns), STEPS_NS[-1])
 
 

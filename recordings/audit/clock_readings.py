@@ -1,10 +1,10 @@
 """Store the readings of one source's clock, by stretches of time.
 
-A reading is `ts` minus a reference. The reference is the arrival, if that is known. Otherwise it is
+A reading is `ts` minus a reference. The reference is the arrival, if rows have it. Otherwise it is
 the middle of the newest timestamps of the other sources at that line. No event arrives before it
-happens, and late events read lower. So the largest reading of a stretch counts.
+happens, and late events have smaller readings. So only the largest reading of a stretch is used.
 
-Memory: `MAX_STRETCHES` for a source; beyond that, each two become one.
+Memory: `MAX_STRETCHES` for a source; beyond that, each two neighbours become one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Stretch(NamedTuple):
 
     Attributes:
         at_ns: The middle of the stretch.
-        reading_ns: The largest reading, which counts.
+        reading_ns: The largest reading, the only one that is used.
         readings: The number of readings.
     """
 
@@ -39,7 +39,8 @@ class ClockReadings:
     def __init__(self) -> None:
         self._width_ns = FIRST_WIDTH_NS
         self._of: dict[int, tuple[int, int]] = {}
-        """The largest reading and the number of readings, by the stretch's number."""
+        """The largest reading and the number of readings of each stretch, by the stretch's number.
+        """
 
     def note(self, at_ns: int, reading_ns: int) -> None:
         number = at_ns // self._width_ns
@@ -65,7 +66,7 @@ class ClockReadings:
         return self._width_ns
 
     def stretches(self, width_ns: int) -> list[Stretch]:
-        """Return the stretches in the order of time; `width_ns` is their width, or a larger one."""
+        """Return the stretches in order of time, with this width, which is not below their own."""
         while self._width_ns < width_ns:
             self._widen()
         half_ns = self._width_ns // 2
@@ -76,9 +77,9 @@ class ClockReadings:
 
 
 class NewestStamps:
-    """The newest timestamp of each source, to compare one with the middle of the others.
+    """The newest timestamp of each source, to compare one source with the middle of the others.
 
-    Cost: O(log sources), and the moves in a list.
+    Cost: O(log sources), and shifts of elements in a list.
     """
 
     __slots__ = ("_newest", "_sorted")
@@ -88,7 +89,7 @@ class NewestStamps:
         self._sorted: list[int] = []
 
     def note(self, machine: int, ts_ns: int) -> int | None:
-        """Record a timestamp, and return the middle of the others' newest; None without others."""
+        """Record a timestamp, and return the median of the other sources' newest ones, or None."""
         rising = self._sorted
         before_ns = self._newest.get(machine)
         if before_ns is not None:
@@ -101,7 +102,7 @@ class NewestStamps:
 
 
 def middle_of(rising: list[int]) -> int | None:
-    """Return the median, which is the mean of the two middle ones of an even number."""
+    """Return the median; of an even number of values, the mean of the two in the middle."""
     if not rising:
         return None
     half = len(rising) // 2
@@ -111,7 +112,7 @@ def middle_of(rising: list[int]) -> int | None:
 
 
 def nearer_middle(rising: list[int], to: int) -> int:
-    """Return the median; of the two middle ones of an even number, the one nearer to `to`."""
+    """Return the median; of an even number of values, the middle one that is nearer to `to`."""
     half = len(rising) // 2
     upper = rising[half]
     if len(rising) % 2:

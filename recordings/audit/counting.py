@@ -26,11 +26,11 @@ from recordings.audit.spool import Spool
 from recordings.audit.wraps import Wraps
 
 MAX_MACHINES: Final = 100_000
-"""The most sources. With more of them, the field is not the source."""
+"""The maximum number of sources. If there are more, the field is not the source."""
 
 
 class TooManyMachines(Exception):
-    """Nearly every record seems to have its own source."""
+    """The error of a wrong source field: nearly every record seems to have its own source."""
 
 
 class Counting:
@@ -71,9 +71,9 @@ class Counting:
         """Count rows, and write them to the spool.
 
         Raises:
-            TooManyHoles: The field of the number is likely another one.
-            TooManyMachines: The field of the source is likely another one.
-            TooManyWindows: The field of the time is likely another one.
+            TooManyHoles: The field read as number is probably another one.
+            TooManyMachines: The field read as source is probably another one.
+            TooManyWindows: The field read as time is probably another one.
         """
         for row in rows:
             self._take(row, spool)
@@ -108,7 +108,7 @@ class Counting:
                 machine.newest_ns = ts_ns
             elif seq is None:
                 self.behind_own_ns.append(machine.newest_ns - ts_ns)
-        # A record that came after a later one of its source shows nothing about the clock.
+        # A record that arrives after a later one of its source shows nothing about the clock.
         if not (copy or behind):
             self._read_clock(machine, ts_ns, at_ns, arrival_ns)
         dropping = self.jobs.take(ts_ns, partition, copy=copy)
@@ -127,7 +127,7 @@ class Counting:
             machine.readings.note(middle_ns, ts_ns - middle_ns)
 
     def _arrive(self, at_ns: int) -> int:
-        """Return the clock of arrivals, or the largest timestamp so far if there are none."""
+        """Advance the clock of arrivals to `at_ns`, and return it; it never goes back."""
         if self.first_ns is None:
             self.first_ns = self.last_ns = at_ns
         elif at_ns > self.last_ns:

@@ -20,7 +20,7 @@ COUNTS: Final = ("copies", "missing", "out_of_sequence", "out_of_time")
 
 
 def document(findings: Findings) -> dict[str, Any]:
-    """Return the findings as plain values."""
+    """Return the findings as plain values, ready for JSON."""
     return {
         "records": findings.records,
         "unreadable": findings.unread.count,

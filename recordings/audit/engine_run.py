@@ -1,4 +1,4 @@
-"""Run the same records through the engine: how long events wait, and how many windows are wrong.
+"""Run the same records through the engine, and measure waits and wrong windows.
 
 The topology is the proposed one. If it trusts timestamps (`unsynced: trust`), the truth is that of
 the plain jobs: each number once, in the window of its own timestamp. If it corrects clocks

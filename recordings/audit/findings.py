@@ -26,7 +26,7 @@ from topology.model.outcome import Malformed
 from topology.reorder.mixed import UNLIKE_THE_FIRST
 
 MAX_NAMED: Final = 10_000
-"""The most sources that are listed by name; the others are one line."""
+"""The maximum number of sources that are listed by name; the others share one line."""
 
 REST: Final = "…"
 
@@ -87,18 +87,18 @@ class Findings:
         return self.counting.jobs
 
     def total(self, name: str) -> int:
-        """Return the count of all sources together."""
+        """Return the sum of the count `name` over all sources."""
         return sum(count_of(machine, name) for machine in self.machines)
 
     def late(self) -> Iterator[int]:
-        """Return how far each record was out of time."""
+        """Yield how far each record that is out of time was behind."""
         return chain.from_iterable(machine.late_ns for machine in self.machines)
 
 
 def audited(
     inputs: AuditInput, asked: Asked, advance: Callable[[int], object] = lambda _: None
 ) -> Findings:
-    """Return the findings of an audit.
+    """Audit the rows, and return the findings.
 
     If numbers turn out to wrap, the rows are counted anew. It raises the errors of `Counting.take`.
     """
@@ -157,9 +157,9 @@ def queries_of(length_ns: int) -> list[str]:
 
 
 def _fitting(inputs: AuditInput, bits: int) -> AuditInput:
-    """Yield the rows that the engine accepts with numbers of `bits` bits; others are faults.
+    """Yield the rows whose numbers fit in `bits` bits; other rows become faults.
 
-    A larger number is a fault. The first record of a source decides whether it has numbers.
+    The engine requires this. The first record of a source decides whether it has numbers.
     """
     detail = f"a number does not fit {bits} bits; write a larger --seq-bits"
     timed: dict[str, bool] = {}

@@ -17,13 +17,13 @@ from topology.wire.values import ValueFault
 
 
 def reading_by(*, numbered: bool) -> Reading:
-    """Return how rows are read: all or some of them have numbers, or none has."""
+    """Return the way to read rows: either some of them have numbers, or none has."""
     stream = frozenset({DEFAULT_STREAM})
     return Reading(mixed=stream) if numbered else Reading(by_time=stream)
 
 
 def rows_of_file(mapping: FileMapping, rows: Iterable[ValueRow]) -> Iterator[AuditRow | Malformed]:
-    """Yield the rows in order; one that cannot be read is a Malformed with its number."""
+    """Yield the rows in order; a row that cannot be read is a Malformed with the row's number."""
     reader = mapping.reader(reading_by(numbered=mapping.fields.seq is not None))
     arrivals = Arrivals(mapping)
     for row in rows:
@@ -45,7 +45,7 @@ def rows_of_file(mapping: FileMapping, rows: Iterable[ValueRow]) -> Iterator[Aud
 def audit_row(
     reader: FieldReader, found: Event | Malformed, arrival_ns: int | None, partition: int
 ) -> AuditRow | Malformed:
-    """Return the row of a record, from the findings of its mapping."""
+    """Return the audit row of a record, from the event or the fault that its mapping found."""
     if isinstance(found, Malformed):
         return Malformed(0, found.offset, found.reason, found.detail, source=found.source)
     seq, epoch = reader.own_seq(found), None if found.epoch == NO_EPOCH else found.epoch

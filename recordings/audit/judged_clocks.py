@@ -39,13 +39,13 @@ WRONG_NS: Final = 1 * S
 JUMP_NS: Final = 1 * S
 DRIFTS_PPM: Final = 50.0
 DRIFTS_NS: Final = 200_000_000
-"""A clock drifts if it exceeds both: the rate, and the whole distance."""
+"""The second condition of a drift, besides its rate: the whole distance that the clock drifted."""
 NOISY: Final = 8
-"""How many times the usual difference of neighbouring readings a jump or a drift exceeds."""
+"""A jump or a drift exceeds the usual difference of neighbouring readings by this factor."""
 FEW: Final = 4
-"""A stretch with fewer readings than this fraction of the usual number is skipped."""
+"""A stretch is skipped if it has fewer readings than the usual number divided by this."""
 LEAST_STRETCHES: Final = 8
-"""The fewest stretches that show a drift; a clock's pace is measured over such a part."""
+"""The minimum number of stretches to find a drift; a clock's pace is measured over such a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class JudgedClock:
         return self.jumps > 0 or self.drifts or abs(self.offset_ns) > max(WRONG_NS, self.error_ns)
 
     def mended_ns(self, ts_ns: int, at_ns: int) -> int:
-        """Return the timestamp of a record of `at_ns`, by the middle of the others' clocks."""
+        """Return a record's timestamp at `at_ns`, corrected to the middle of the other clocks."""
         if self.drifts and self.drift_ppm is not None:
-            # The level is that of the middle of the course.
+            # The offset is the clock's level at the middle of the course.
             since_ns = at_ns - (middle_of([stretch.at_ns for stretch in self.course]) or 0)
             return ts_ns - self.offset_ns - round(self.drift_ppm * since_ns / PPM)
         offset_ns = self.segments[0][1]
@@ -90,7 +90,7 @@ class JudgedClock:
 
 
 def judged(machines: list[Machine], *, by_lines: bool) -> dict[str, JudgedClock]:
-    """Return the judgments by source, for sources with readings."""
+    """Return the judgment of each source's clock, by name; sources without readings are absent."""
     width_ns = max((machine.readings.width_ns for machine in machines), default=1)
     courses = {machine.name: machine.readings.stretches(width_ns) for machine in machines}
     courses = {name: course for name, course in courses.items() if course}
@@ -158,16 +158,16 @@ def _without_shared(courses: dict[str, list[Stretch]]) -> dict[str, list[Stretch
 
 
 def _frequent(course: list[Stretch]) -> list[Stretch]:
-    """Return the stretches without those of few readings.
+    """Return the stretches without those that have few readings.
 
-    After the last regular record of a source, only its late records come.
+    After the last regular record of a source, only its late records arrive.
     """
     usual = middle_of(sorted(stretch.readings for stretch in course)) or 1
     return [stretch for stretch in course if stretch.readings * FEW >= usual]
 
 
 def _filled(course: list[Stretch]) -> list[Stretch]:
-    """Return the stretches with valleys filled, which come from delays."""
+    """Return the stretches with their valleys filled, since delays cause valleys."""
     before, highest_ns = [], course[0].reading_ns
     for stretch in course:
         highest_ns = max(highest_ns, stretch.reading_ns)
@@ -180,7 +180,7 @@ def _filled(course: list[Stretch]) -> list[Stretch]:
 
 
 def _noise_ns(course: list[Stretch]) -> int:
-    """Return how far a reading usually differs from the one before."""
+    """Return the usual difference of a reading from the one before."""
     steps = [abs(b.reading_ns - a.reading_ns) for a, b in pairwise(course)]
     return middle_of(sorted(steps)) or 0
 
@@ -199,7 +199,7 @@ def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
         if has_jumped(parts[-1][-1], stretch):
             back = len(parts) > 1 and len(parts[-1]) == 1
             if back and not has_jumped(parts[-2][-1], stretch):
-                parts.pop()  # A single stretch stood out.
+                parts.pop()  # That single stretch differed from both its neighbours.
             else:
                 parts.append([])
         parts[-1].append(stretch)
@@ -210,9 +210,9 @@ def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
 
 
 def _pace(course: list[Stretch]) -> float:
-    """Return how much a clock usually gains in a unit of time; a few jumps do not change it.
+    """Return the usual gain of a clock per unit of time; a few jumps do not change it.
 
-    Between neighbours, noise would hide it.
+    Between neighbouring stretches, noise would hide the gain.
     """
     apart = max(1, len(course) // LEAST_STRETCHES)
     pairs = zip(course, course[apart:], strict=False)

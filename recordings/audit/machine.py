@@ -1,4 +1,4 @@
-"""One source in an audit: its counts."""
+"""Defines the counts of one source in an audit."""
 
 from __future__ import annotations
 

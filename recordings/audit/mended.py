@@ -9,7 +9,7 @@ from recordings.audit.spool import Spool
 
 
 def wrong_by_clock(spool: Spool, clocks: list[JudgedClock | None], length_ns: int) -> set[int]:
-    """Return the windows by number.
+    """Return the numbers of the windows whose truth changes.
 
     Args:
         spool: The rows.

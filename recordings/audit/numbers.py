@@ -1,11 +1,11 @@
-"""Track the numbers that have come of a source: duplicates, missing ones, restarts.
+"""Track the sequence numbers of a source: duplicates, missing numbers and restarts.
 
 Numbers are stored as the gaps between the smallest and the largest, for each epoch. If no epoch is
 given, a restart begins one by the rule of REORDER (`topology.reorder.epochs`) for a source without
 buffered events. The next number is the one after the largest, and `max_wait` is the default. If
 counters wrap, a number is the one nearest to the next.
 
-Cost: O(1) for the number after the largest, and O(log gaps) and the moves in a list for another.
+Cost: O(1) for the number after the largest. Other numbers cost O(log gaps), and shifts in a list.
 Memory: three numbers for each gap, at most `MAX_HOLES` gaps in all sources together, and eight
 bytes for each number that filled one.
 """
@@ -22,13 +22,13 @@ from topology.reorder.sequence import NO_STAMP
 from topology.reorder.shared import extended
 
 MAX_HOLES: Final = 2_000_000
-"""The most gaps. With more of them, the numbers rise by chance and are no sequence numbers."""
+"""The maximum number of gaps. If there are more, the numbers rise by chance and are no sequence."""
 
 RESTART_MARGIN_NS: Final = StreamConfig().reorder.max_wait_ns
 
 
 class TooManyHoles(Exception):
-    """The field that was taken for the number rises by chance."""
+    """The error of a wrong number field, whose values rise by chance."""
 
 
 class HoleBudget:
@@ -55,7 +55,7 @@ class SeenNumbers:
     """The numbers of one source in one epoch.
 
     Attributes:
-        count: The number of different ones.
+        count: The number of distinct numbers.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class SeenNumbers:
 
     @property
     def missing(self) -> int:
-        """The count of numbers between the smallest and the largest that have not come."""
+        """The count of numbers between the smallest and the largest that have not arrived."""
         return self.high - self.low + 1 - self.count
 
     def take(self, number: int, ts_ns: int, at_ns: int) -> bool:
@@ -157,7 +157,10 @@ class NumberedEpochs:
         return sum(seen.missing for seen in self._seen.values())
 
     def take(self, epoch: int | None, number: int, ts_ns: int, at_ns: int) -> tuple[bool, bool]:
-        """Record a number, and return whether it came before, and whether a larger one did."""
+        """Record a number, and return whether it is a duplicate and whether it is out of sequence.
+
+        Out of sequence means that a larger one came before. It is False for a duplicate.
+        """
         if epoch is None:
             epoch = self._inferred(number, ts_ns, at_ns)
         elif epoch > self._newest:

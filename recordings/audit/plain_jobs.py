@@ -21,7 +21,7 @@ NEVER_NS: Final = -(1 << 63)
 
 
 class TooManyWindows(Exception):
-    """The times span more windows than can be stored."""
+    """The error of times that span more windows than can be stored."""
 
 
 class JobFigures(NamedTuple):
@@ -61,7 +61,7 @@ class PlainJobs:
         self._least_ns = NEVER_NS
 
     def take(self, ts_ns: int, partition: int, *, copy: bool) -> int:
-        """Count a row, and return how many jobs drop it: those with the smallest bounds."""
+        """Count a row, and return how many jobs drop it; these have the smallest bounds."""
         window = ts_ns // self.length_ns
         if copy:
             self.copies[window] += 1
@@ -92,7 +92,7 @@ class PlainJobs:
 
     @property
     def windows(self) -> int:
-        """The number of windows of the truth."""
+        """The number of windows that have events in truth."""
         return len(self.truth)
 
     def wrong(self, at: int) -> set[int]:

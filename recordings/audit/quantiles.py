@@ -1,4 +1,4 @@
-"""Return quantiles of many numbers by nearest rank.
+"""Compute quantiles of many numbers by nearest rank.
 
 A quantile is the smallest number that a given share of them does not exceed.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 NS_PER_MS: Final = 1e6
 RANKS: Final = {"p50": 500, "p90": 900, "p99": 990, "p999": 999, "max": 1_000}
-"""The ranks, in thousandths."""
+"""The rank of each quantile, in thousandths."""
 
 
 def nearest_rank(rising: array[int], thousandths: int) -> int:

@@ -1,4 +1,4 @@
-"""The fields of a record that an audit needs, and the order of its rows."""
+"""Define the fields of a record that an audit needs, and the order of its rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from topology.model.outcome import Malformed
 
 
 class AuditRow(NamedTuple):
-    """A record in an audit.
+    """A record as an audit needs it.
 
     Attributes:
         source: The source.
@@ -33,17 +33,17 @@ class AuditRow(NamedTuple):
 
 
 AuditInput = Iterable[AuditRow | Malformed]
-"""Rows in order, with those that could not be read in their places."""
+"""The rows in order; a row that could not be read is in its place as a Malformed."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """How rows of several partitions were put in order.
+    """The rule by which rows of several partitions were put in order.
 
     Attributes:
         partitions: The partitions.
-        apart: Whether they were not. Each partition then has its own order, and a watermark is
-            the least of all.
+        apart: Whether the partitions were not put in one order. Each then has its own order, and a
+            watermark is the least of all.
     """
 
     partitions: tuple[int, ...] = (0,)
@@ -58,7 +58,7 @@ class Unread:
     """The rows that could not be read.
 
     Attributes:
-        count: Their number.
+        count: The number of these rows.
         deaths: The count of each reason, with its first row.
     """
 

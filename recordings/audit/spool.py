@@ -86,7 +86,10 @@ class Spool:
             yield from map(SpooledRow._make, _ROW.iter_unpack(page))
 
     def again(self, names: list[str]) -> Iterator[AuditRow]:
-        """Yield the rows as they came, without their offsets. `names` has the sources by number."""
+        """Yield the rows in the order in which they were written, without their offsets.
+
+        `names` has the sources by number.
+        """
         for ts_ns, _, arrival_ns, seq, epoch, machine, partition, _ in self.rows():
             sent, of, came_ns = (None if n == NONE else n for n in (seq, epoch, arrival_ns))
             yield AuditRow(names[machine], sent, of, ts_ns, came_ns, partition)

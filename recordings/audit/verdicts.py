@@ -14,9 +14,9 @@ from recordings.audit.machine import Machine
 S: Final = 1_000_000_000
 LEAST_SILENCE_NS: Final = 30 * S
 USUAL: Final = 3
-"""A source is silent after this many times its longest silence before."""
+"""A source counts as silent after this many times its longest earlier silence."""
 RESENDS: Final = 100
-"""A source resends if it has one duplicate in this many records."""
+"""A source counts as resending if one in this many of its records is a duplicate."""
 
 FINE: Final = "fine"
 JUMPED: Final = "jumped"
@@ -43,7 +43,7 @@ def verdict_of(machine: Machine, clock: JudgedClock | None, end_ns: int) -> str:
 
 
 def shortly(amount_ns: float) -> str:
-    """Return a duration in two digits or whole, with its unit: `41 s`, `2.4 min`, `850 ms`."""
+    """Return a duration with its unit, as a whole or in two digits: `41 s`, `2.4 min`, `850 ms`."""
     for size_ns, unit in UNITS:
         if amount_ns >= 2 * size_ns or amount_ns == size_ns or unit in ("s", "ms"):
             if amount_ns < size_ns and unit == "s":
@@ -54,7 +54,7 @@ def shortly(amount_ns: float) -> str:
 
 
 def clock_time(at_ns: int) -> str:
-    """Return a time in UTC, to the second."""
+    """Return a time as text in UTC, to the second."""
     try:
         return datetime.fromtimestamp(at_ns // S, UTC).strftime("%H:%M:%S")
     except (OverflowError, ValueError, OSError):

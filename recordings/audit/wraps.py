@@ -1,12 +1,12 @@
-"""Guess where numbers wrap: how many bits a counter has, from the numbers of all sources.
+"""Guess the width of wrapping counters in bits, from the numbers of all sources.
 
 A counter of k bits falls from near 2^k - 1 to near 0 again and again, and never exceeds it. A fall
 ends in the first `NEAR_ZERO` of `PARTS` of the range, and the next one is only possible after the
 middle. It is a wrap if it begins in the last part. Otherwise it is a restart, which falls from
 anywhere.
 
-Numbers wrap if most falls of all sources of the width are wraps, and 2^k - 1 itself comes before at
-least half of these. Sources whose runs all end near the top seldom reach it. It applies to sources
+A width applies if most falls of all its sources are wraps, and 2^k - 1 itself precedes at least
+half of these. Sources whose runs all end near the top seldom reach it. The width applies to sources
 most of whose falls are wraps. The stream has that width if no source has more restarts, by
 `RECURS`.
 """
@@ -24,7 +24,7 @@ NEVER: Final = 63
 PARTS: Final = 64
 NEAR_ZERO: Final = 4
 RECURS: Final = 2
-"""The difference of counts that is not chance."""
+"""The smallest difference of two counts that is not attributed to chance."""
 
 
 class Falls:
@@ -75,13 +75,13 @@ class Wraps(NamedTuple):
     by_source: Mapping[str, int] = {}
 
     def modulus(self, source: str) -> int:
-        """Return the number at which a source begins again; it is beyond all if it does not."""
+        """Return the number at which a source begins again; without wraps it exceeds all."""
         bits = self.bits or self.by_source.get(source, NEVER)
         return 1 << (bits if bits < NEVER else 2 * NEVER)
 
 
 def guessed_wraps(seen: Mapping[str, Falls]) -> Wraps | None:
-    """Return where the numbers of sources wrap, or None if none do."""
+    """Return the wraps of the sources' numbers, or None if no numbers wrap."""
     more, reached = Counter[int](), Counter[int]()
     for each in seen.values():
         more[each.bits] += each.count - each.others

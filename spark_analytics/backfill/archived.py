@@ -52,11 +52,11 @@ from topology.wire.line_reader import Row
 STREAM: Final = "stream="
 REMOTE: Final = "://"
 BY_STAMPS: Final = "timestamp"
-"""The value of `arrival` by which the records' own timestamps count."""
+"""The value of `arrival` that makes a record's own timestamp its arrival."""
 
 
 class Record(NamedTuple):
-    """A record as a stage reads it."""
+    """A record of a topic with the fields that a stage reads."""
 
     topic: str
     partition: int
@@ -158,7 +158,7 @@ def refuse_patterns(paths: Iterable[str]) -> None:
 
 
 def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
-    """Return the topics' own folders, or the table.
+    """Return the topics' own folders below the path, or the table there.
 
     It returns `path` itself if that is a topic's folder, or if only Spark can list it.
     """
@@ -188,7 +188,7 @@ def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
 
 
 def unstamped(ends: Mapping[str, LogEnd], topology: Topology) -> str | None:
-    """Return a warning about topics whose records do not have the broker's timestamp.
+    """Return a warning about topics whose records lack the broker's timestamp, or None.
 
     A worker uses another arrival for them.
     """
@@ -269,8 +269,8 @@ class Taken(NamedTuple):
 
     Attributes:
         lines: The lines.
-        is_empty: Whether there are none.
-        cut: The cut after them.
+        is_empty: Whether there are no lines.
+        cut: The cut after the lines.
         warning: A warning for the user.
     """
 
@@ -283,10 +283,10 @@ class Taken(NamedTuple):
 def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, holes: bool) -> Taken:
     """Return the records after `before`: up to the end of each log, or up to the next `cut`.
 
-    The latter are only those that no other record can precede any more.
+    Up to the next cut are only records that no later record can precede.
 
     Raises:
-        InputError: A single run would have given another result.
+        InputError: A single run over the whole archive would have given another result.
     """
     rows = log_order.beyond(rows, before.offsets)
     ends = log_order.ends(rows, before, holes=holes)
@@ -305,7 +305,8 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
     lines = log_order.arrived(rows, before, topology.topics.clock, activation_ns)
     if to_end:
-        # All seen records may have been taken, and only then are they before the cut.
+        # Records beyond the cut's offsets may have been taken, so only the lines show whether any
+        # remain.
         is_empty = not ends if before.until_ns is None else lines.isEmpty()
         return Taken(
             lines,
@@ -349,7 +350,7 @@ class RecordLines:
     def __init__(self, topology: Topology) -> None:
         self._clock_topic = topology.topics.clock
         inputs = {stream.input for stream in topology.streams.values()}
-        # Each executor has its own keys; none is sent to it.
+        # Each executor reads keys from its own environment; none is sent to it.
         self._lines = TopicLines(topology, inputs, masters_in(os.environ))
 
     def line(self, values: Mapping[str, Any], clock: ArrivalClock) -> JsonObject | None:
@@ -365,7 +366,7 @@ class RecordLines:
         return {**line, OF_TOPIC: record.offset}
 
     def know(self, batch: Iterable[Mapping[str, Any]]) -> None:
-        """Wait for the schemas of these records, if a registry has them."""
+        """Wait until the registry, if there is one, has sent the schemas of these records."""
         asyncio.run(self._lines.known(map(_record, batch)))
 
 
@@ -378,7 +379,10 @@ _PLAIN: Final = itemgetter("topic", "partition", "offset", "key", "value")
 
 
 class DumpedRows:
-    """Records as rows; `lines` counts them, and `clock_of` returns a record's arrival clock."""
+    """A reader of records as rows.
+
+    `lines` counts the records, and `clock_of` returns the arrival clock of a record.
+    """
 
     def __init__(
         self,

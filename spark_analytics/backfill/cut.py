@@ -44,11 +44,11 @@ class Cut(NamedTuple):
 
     @property
     def topics(self) -> set[str]:
-        """The topics whose logs are known."""
+        """The topics that have logs in the cut."""
         return {log.rpartition("/")[0] for log in self.offsets}
 
     def noted(self) -> dict[str, Any]:
-        """Return plain values for `read`, which receives `offsets` separately."""
+        """Return the cut without `offsets` as plain values; `read` takes both."""
         return {
             "seen": dict(self.seen),
             "floors_ms": dict(self.floors_ms),
@@ -57,14 +57,14 @@ class Cut(NamedTuple):
 
 
 def read(offsets: Mapping[str, int], noted: Mapping[str, Any] | None) -> Cut:
-    """Return the cut of a run's notes; `noted` is None for a run that read no archive."""
+    """Return the cut from the notes of a run; `noted` is None for a run that read no archive."""
     if noted is None:
         return Cut(offsets, offsets, {}, None)
     return Cut(offsets, noted["seen"], noted["floors_ms"], noted["until_ns"])
 
 
 class Jump(NamedTuple):
-    """Two offsets of a log that should follow each other and do not."""
+    """Two consecutive records of a log whose offsets do not follow each other."""
 
     before: int
     offset: int
@@ -98,9 +98,9 @@ class Left(NamedTuple):
 
 
 def until_ns(cut: Cut, ends: Mapping[str, LogEnd]) -> int | None:
-    """Return the earliest promise of all logs ever seen, or None if there is no log.
+    """Return the earliest promise of all logs ever seen.
 
-    It never goes back.
+    The time never decreases from one run to the next. It is None if no log was ever seen.
     """
     promised = dict(cut.floors_ms)
     promised.update({log: end.arrival_ms for log, end in ends.items()})
@@ -112,7 +112,7 @@ def until_ns(cut: Cut, ends: Mapping[str, LogEnd]) -> int | None:
 
 
 def overtaking(cut: Cut, ends: Mapping[str, LogEnd]) -> str | None:
-    """Return a log with a new record that arrives before taken ones, or None."""
+    """Return a log with a new record that arrives before records already taken, or None."""
     until_ns = cut.until_ns
     if until_ns is None:
         return None
@@ -123,9 +123,10 @@ def overtaking(cut: Cut, ends: Mapping[str, LogEnd]) -> str | None:
 
 
 def hole(cut: Cut, ends: Mapping[str, LogEnd]) -> tuple[str, int, int] | None:
-    """Return a log with missing offsets, and the first and last of them, or None.
+    """Return a log with missing offsets, and the first and last of these offsets, or None.
 
-    Its next record does not have the next offset, or it has lost records that were seen and left.
+    The log does not continue at the next offset, or it has lost records that an earlier run saw but
+    did not take.
     """
     for log, last in sorted(cut.offsets.items()):
         end = ends.get(log)

@@ -1,6 +1,6 @@
 """Write the tables of a backfill, or of a live job, to Iceberg or Delta.
 
-They have the names that the job `events` uses.
+The tables have the names that the job `events` uses.
 
 | table                                   | rows                                                 |
 |-----------------------------------------|------------------------------------------------------|
@@ -18,10 +18,10 @@ With a schema the `payload` of `events` is a struct. An event whose payload does
 `bad`.
 
 A run's rows come from its staged files, which do not change. An append carries the number of the
-run, by which a table recognizes it, and MERGE may be repeated. A run that is killed while its rows
-are added can therefore add them again (`resuming`).
+run, by which a table recognizes it, and MERGE may be repeated. If a run is killed while it adds its
+rows, the next run can therefore add them again (`resuming`).
 
-A run's rows are written twice, once by the tasks and once into the table, sorted. Rows of results
+A run's rows are written twice: once by the tasks, and once into the table, sorted. Rows of results
 are written a third time, when they are merged.
 """
 
@@ -47,7 +47,7 @@ from spark_analytics.tables.shapes import SHAPES, Shape
 from topology.config import Topology
 
 QUERY: Final = "backfill"
-"""The query to which runs count as batches, for tables that recognize batches by number."""
+"""The query name under which tables record the number of a run, as if it were a batch."""
 
 PATTERN: Final = "*?[]{}\\"
 PLACED: Final = ("stream", POSITION)
@@ -73,9 +73,9 @@ Read = Callable[[str], DataFrame]
 
 
 class LakeTable(NamedTuple):
-    """A table that is `made` from the rows of `kinds`.
+    """A table in a lake that `made` computes from the rows of `kinds`.
 
-    If it is `merged`, a row replaces the row with its id.
+    If it is `merged`, a row replaces the row with the same id.
     """
 
     name: str
@@ -113,12 +113,13 @@ class LakeTables:
         self.tables = lake_tables(topology, schema)
 
     def require(self, *, made: bool | None) -> None:
-        """Check the existing tables.
+        """Check that the existing tables fit this run.
 
-        With `made` all tables must exist, with False none may, and with None some may.
+        If `made` is True all tables must exist. If it is False none may exist. With None some may.
 
         Raises:
-            TablesRefused: A table has another owner or other columns, or its existence is wrong.
+            TablesRefused: A table has another owner or other columns, or `made` forbids that it
+                exists or is absent.
         """
         self._refuse_pattern()
         for each in self.tables:
@@ -211,7 +212,7 @@ def _of_events(schema: StructType | None) -> list[LakeTable]:
 
 
 def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
-    """Return a function that makes one table's rows of lines.
+    """Return a function that makes the rows of one table from lines.
 
     `kinds` has the kind of lines for each table that is read.
     """

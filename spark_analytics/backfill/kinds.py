@@ -75,11 +75,11 @@ def _json(values: Sequence[Any]) -> list[Any]:
 
 
 def json_texts(values: Sequence[Any]) -> list[bytes]:
-    """Return the text that `line_json` makes of each value.
+    """Return the JSON text of each value, equal to that of `line_json`.
 
     All values are written at once and split at marks. Writing each separately would allocate a
-    large piece of memory first, which takes most of the time. They are written separately if the
-    split gives another number of texts, because a value contains a mark, or if a value is not JSON.
+    large piece of memory first, which takes most of the time. They are written separately if a
+    value is not JSON, or if a mark within a value makes the number of texts wrong.
     """
     if not values:
         return []
@@ -210,7 +210,7 @@ def rows_of(table: str, lines: Lines, positions: Sequence[int]) -> Any:
 def _by_key(lines: Lines) -> Callable[[str], Sequence[Any]]:
     """Return a function from a key to the values of all lines.
 
-    The keys that every line has, as lines of a kind do except for a key or two, are transposed at
+    Lines of one kind share all keys but one or two. The keys that every line has are transposed at
     once.
     """
     if not lines:

@@ -25,7 +25,12 @@ LOG: Final = ("topic", "partition")
 
 
 class Parted(NamedTuple):
-    """A split at an instant: each log's first line that is `left`, and how many are `taken`."""
+    """A split of lines at an instant.
+
+    Attributes:
+        left: The first line of each log that is due at the instant or later.
+        taken: The number of lines that are due before the instant.
+    """
 
     left: Mapping[str, Left]
     taken: int
@@ -80,7 +85,7 @@ def _end(row: Row) -> LogEnd:
 
 
 def beyond(rows: DataFrame, read: Mapping[str, int]) -> DataFrame:
-    """Return the rows beyond the offsets that have been read."""
+    """Return the rows with higher offsets than those in `read`."""
     return rows.where(F.col("offset") > _of_log(read, F.lit(NOTHING_READ))) if read else rows
 
 
@@ -135,7 +140,7 @@ def _log() -> Column:
 
 
 def _of_log(known: Mapping[str, int], otherwise: Column) -> Column:
-    """Return the value of `known` for a record's log."""
+    """Return the value that `known` has for a record's log, or `otherwise`."""
     if not known:
         return otherwise
     pairs = [F.lit(each) for pair in known.items() for each in pair]

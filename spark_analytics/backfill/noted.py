@@ -37,11 +37,12 @@ OPEN: Final[Mapping[str, type]] = {"begin": list, "files": dict, "offsets": dict
 COMES: Final[Mapping[str, type]] = {
     "run": int, "files": list, "staged": str, "now": dict, "account": dict,
 }  # fmt: skip
-"""The keys that a run notes while it adds its rows."""
+"""The keys of `coming.json`, which a run writes before it adds its rows, with their types in JSON.
+"""
 
 
 def fault_of(found: Any, *, is_current: bool) -> str:
-    """Return the fault in the content of a file; an empty text if there is none."""
+    """Return a description of the fault in the content of a file, or an empty text."""
     if not isinstance(found, dict):
         return str(found)
     absent = _absent(found, is_current=is_current)
@@ -58,7 +59,7 @@ def _absent(found: Known, *, is_current: bool) -> list[str]:
         return [key for key, kind in needed.items() if not isinstance(said.get(key), kind)]
 
     if is_current and found.get(ENDED):
-        return []  # It is refused anyway.
+        return []  # Such a file is refused anyway.
     absent = [] if is_current else lacks(found, COMES)
     now = found if is_current or absent else found["now"]
     return absent or lacks(now, WHOLE if now.get(ENDED) else {**WHOLE, **OPEN})

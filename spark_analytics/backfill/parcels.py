@@ -53,10 +53,10 @@ class PieceUnreadable(Exception):
 
 
 class Packer:
-    """A reader that packs the rows of one piece; the parcel with the stretch comes last.
+    """A writer that packs the rows of one piece; the parcel with the stretch comes last.
 
     If `archived`, clock lines have their offset in the clock topic. A live worker that continues
-    from here recognizes them by it.
+    from the backfill recognizes them by that offset.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Packer:
             yield Parcel(group, self._piece, 0, content)
 
     def left(self) -> Iterator[Parcel]:
-        """Yield parcels of the lines that are packed and not yet yielded."""
+        """Yield the lines packed so far that are not in a parcel yet."""
         for group, left in enumerate(self._lines):
             if left:
                 yield self._parcel(group)

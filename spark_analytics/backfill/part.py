@@ -34,9 +34,10 @@ class File(NamedTuple):
 
 
 class Part:
-    """A writer of lines in the order in which they are emitted.
+    """A writer of output lines, which come in the order in which they are emitted.
 
-    `folder` has the tables' folders, on `files`. Each file's name begins with `name`.
+    `folder` contains a folder for each table, on the file system `files`. Each file's name begins
+    with `name`.
     """
 
     def __init__(self, files: fs.FileSystem, folder: str, name: str) -> None:
@@ -49,7 +50,7 @@ class Part:
         self._rows: Counter[str] = Counter()
 
     def take(self, lines: Lines, positions: Positions) -> None:
-        """Write the lines.
+        """Write the lines to the files of their tables.
 
         `positions` has the position of the next line of each stream and table, and is updated.
         """
@@ -65,7 +66,7 @@ class Part:
                 self._write(table)
 
     def close(self) -> list[File]:
-        """Finish the files, and return those that were written."""
+        """Close the files, and return those that were written."""
         for table, held in self._lines.items():
             if held:
                 self._write(table)

@@ -80,7 +80,8 @@ def _is_shown(file: Path, folder: Path) -> bool:
 
 
 def _cut(path: str, piece_bytes: int) -> Iterator[Piece]:
-    path = str(Path(path).absolute())  # The reader may run in another folder.
+    # The task that reads the file may have another working folder.
+    path = str(Path(path).absolute())
     with opened(path) as (raw, form):
         if form is not Form.JSON_LINES or _is_packed(path):
             yield Piece(path)

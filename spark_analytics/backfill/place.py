@@ -42,7 +42,7 @@ Addresses stay as they were typed, so that Spark finds the files that pyarrow wr
 """
 
 DIGITS: Final = 12
-"""The number of random digits in the name of a staging folder."""
+"""The number of random hexadecimal digits in the name of a staging folder."""
 
 STATE: Final = "_state"
 COMING: Final = "coming.json"
@@ -95,8 +95,9 @@ class Place:
     def _hold_own(self) -> int | None:
         """Lock the staged folder for the life of this process, and remove those of killed runs.
 
-        These are the folders that no process has locked. A folder whose rows are still to be added
-        is kept. Only the local file system has locks; the descriptor is closed with the process.
+        A folder belongs to a killed run if no process has locked it. If a run's rows are still to
+        be added, nothing is removed. Only the local file system has locks. The operating system
+        closes the descriptor at the end of the process.
         """
         if self._files.type_name != "local":
             return None
@@ -130,7 +131,7 @@ class Place:
             )
 
     def complete(self, files: Iterable[File]) -> None:
-        """Make the tables of these files only; a table without files is created empty."""
+        """Make the tables consist of these files only; a table without files is created empty."""
         wanted: dict[str, set[str]] = {table: set() for table in TABLES}
         for file in files:
             wanted[file.table].add(file.name)
@@ -159,7 +160,7 @@ class Place:
         self._files.create_dir(self._path, recursive=True)
 
     def keep(self) -> None:
-        """Keep the staged files, since the folder's state names them until they are added."""
+        """Keep the staged files: the notes on the run name them until their rows are added."""
         self._kept = True
 
     def take_away(self) -> None:
@@ -169,9 +170,9 @@ class Place:
             self._files.delete_dir(self._path)
 
     def give_up(self) -> None:
-        """Remove the staged files unless they are kept, and a folder without tables.
+        """Remove the staged files unless they are kept, and the requested folder if it is empty.
 
-        A catalog may have created such a folder for tables that were never created.
+        A catalog may have created that folder for tables that were never created.
         """
         if self._held is not None:
             os.close(self._held)
@@ -203,7 +204,7 @@ def _beside(address: str) -> str:
 
 
 def own_folder(address: str, noted: str) -> str | None:
-    """Return the folder beside the address with the noted name, or None if no run names one so."""
+    """Return the path of the folder `noted` beside the address; None if no run gives such names."""
     above, _, name = address.rpartition("/")
     found = noted.rpartition("/")[2]
     is_own = re.fullmatch(rf"\.{re.escape(name)}-[0-9a-f]{{{DIGITS}}}", found)

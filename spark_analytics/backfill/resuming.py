@@ -59,12 +59,12 @@ class Kept(NamedTuple):
 
 
 class Coming(NamedTuple):
-    """The rows that a run adds.
+    """The rows that a run is adding to the tables.
 
     Attributes:
         run: The number of the run.
         staged: The address of the folder with the files.
-        files: The files.
+        files: The files with the rows.
         now: The notes of the run.
         account: The summary of the run.
     """
@@ -112,7 +112,7 @@ class Resumed:
         self._address = address
         self._who = who = reader or "--resume"
         self.account: Known = {}
-        """The summary of the run that `finish` has finished."""
+        """The summary of the killed run that `finish` has completed."""
         self._files, self._path = file_system(address.rstrip("/"), reader or "--out")
         self._state = f"{self._path}/{STATE}"
         self._refuse_links()
@@ -152,7 +152,7 @@ class Resumed:
     def kept(self) -> Kept:
         known = self.known if self._coming is None else self._coming["now"]
         form, catalog, schema, *version = known["tables"]
-        # Earlier runs noted first whether the tables have `line`, or no version at all.
+        # Older versions noted whether the tables have `line`, and the oldest noted nothing.
         is_other = not version or False in version
         return Kept(form, catalog, schema, 1 if is_other else version[-1])
 
@@ -166,13 +166,14 @@ class Resumed:
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
     def require(self, topology: Mapping[str, str], kept: Kept) -> frozenset[str] | None:
-        """Return None if the run continues from the state, else the queries that are new.
+        """Return None if the run continues from the state, else the new queries.
 
-        The history must be read again for new queries. Another `schema` is for the tables to accept
-        or refuse.
+        A set, even an empty one, means that the history must be read again. Another `schema` is no
+        difference here; the tables accept or refuse it.
 
         Raises:
-            PlaceRefused: Other parts of the topology differ, or the tables are other ones.
+            PlaceRefused: Other parts of the topology differ, or the tables have another format,
+                catalog or version.
         """
         known = self.known if self._coming is None else self._coming["now"]
         found = difference(known["topology"], topology)
@@ -190,13 +191,19 @@ class Resumed:
         return found.came if found.again else None
 
     def add(self, place: Place, coming: Coming, tables: Tables) -> None:
-        """Note the staged files, so that they count even if this run is killed, and add them."""
+        """Write the notes on the staged files, then add their rows to the tables.
+
+        With the notes the next run can add the rows if this one is killed.
+        """
         self._write(COMING, {**coming._asdict(), "files": [list(each) for each in coming.files]})
         place.keep()
         self._bring(coming, tables)
 
     def finish(self, tables: Tables) -> bool:
-        """Finish a killed run, and return whether it flushed all; no run can then continue."""
+        """Complete a killed run, and return whether it emitted all buffered events.
+
+        If it did, no run can continue from its state.
+        """
         assert self._coming is not None
         coming = Coming(**self._coming)
         self._bring(coming._replace(files=[File(*each) for each in coming.files]), tables)
@@ -252,7 +259,7 @@ class Resumed:
         return known
 
     def _take_for_own(self, coming: Known) -> str:
-        """Set the address of the staged folder; return the fault if it is not a run's folder."""
+        """Set the address of the staged folder; return the fault if no run gives such a name."""
         noted = coming["staged"]
         address = self._address.rstrip("/") if "://" in self._address else self._path
         staged = own_folder(address, noted)
@@ -262,7 +269,7 @@ class Resumed:
         return ""
 
     def _refuse_links(self) -> None:
-        """Raise if there are links below the tables' folder; runs make none."""
+        """Raise PlaceRefused if there are links below the tables' folder; runs make none."""
         folders = [self._state]
         if is_there(self._files, self._state):
             folders += [
@@ -281,7 +288,7 @@ class Resumed:
 
 
 def refuse_detectors(topology: Topology, came: Collection[str]) -> None:
-    """Raise PlaceRefused if there were detectors before queries `came`.
+    """Raise PlaceRefused if there is a detector among the queries that are not new (not in `came`).
 
     The time when a speculative detector emits depends on the other queries. Its results of the
     history may therefore differ now, and no run could continue from those in the tables.
@@ -304,7 +311,7 @@ def begun(place: Place, now: Known) -> None:
 
 
 def keep_states(files: fs.FileSystem, staged: str, folder: str, now: Known) -> None:
-    """Move the states that tasks have staged at that address into the folder of their run."""
+    """Move the states that tasks have staged at the address `staged` into their run's folder."""
     if now.get(ENDED):
         return
     _, source = file_system(staged)
@@ -314,7 +321,7 @@ def keep_states(files: fs.FileSystem, staged: str, folder: str, now: Known) -> N
 
 
 def write(files: fs.FileSystem, folder: str, name: str, content: Mapping[str, Any]) -> None:
-    """Write a file by one rename."""
+    """Write a file in one step: under another name first, then by a rename."""
     with files.open_output_stream(f"{folder}/{name}.new") as out:
         out.write(json.dumps(content).encode())
     files.move(f"{folder}/{name}.new", f"{folder}/{name}")

@@ -73,7 +73,7 @@ It is enough to balance groups of different sizes. A task costs as much as some 
 """
 
 TRIED: Final = 32
-"""The number of integers to try for each task at first, doubled while a task has none."""
+"""The number of integers that are tried per task at first; it doubles while a task has none."""
 
 Warn = Callable[[str], object]
 
@@ -299,14 +299,15 @@ def _of_files(
     """
     new = new_files(files_of(wanted.inputs), noted.files)
     read = _as_they_were(noted.files) if again else []
-    # This precedes the cut, so that a file that grows meanwhile counts as changed for the next run.
+    # The sizes are read before the files are cut. A file that grows meanwhile then counts as
+    # changed in the next run.
     marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
     parcels = _read(pieces_of([*read, *new]) or [NOTHING], spark, setting)
     return parcels, noted._replace(files={**noted.files, **marks})
 
 
 def _as_they_were(read: Mapping[str, Mark]) -> list[str]:
-    """Return the files that runs have read, in that order.
+    """Return the paths of the files that earlier runs have read, in that order.
 
     Raises:
         InputError: A file has changed or is absent.
@@ -330,7 +331,7 @@ def _of_archives(
     spark: SparkSession, topology: Topology, wanted: Wanted, noted: Noted, warn: Warn
 ) -> tuple[Taken, Noted]:
     """Return the records that this run takes, and the notes on them."""
-    RecordLines(topology)  # This refuses missing keys here, as each task would.
+    RecordLines(topology)  # The constructor refuses missing keys, as each task would later.
     before = read_cut(noted.offsets, noted.cut)
     rows, lacking = records(spark, wanted.inputs, topology, before.topics, holes=wanted.holes)
     found = taken(rows, topology, before, to_end=wanted.to_end, holes=wanted.holes)
@@ -395,7 +396,7 @@ def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
 
 
 def _changed(now: Sequence[int], known: Mark) -> str | None:
-    """Return the change, or None; if a time is unknown, only the size is compared."""
+    """Return a description of the change, or None; without known times only sizes are compared."""
     size, written_ns = known
     if now[0] != size:
         return f"{size:,} bytes then, {now[0]:,} now"
@@ -432,11 +433,7 @@ def _ordered(spark: SparkSession, parcels: DataFrame, order: OrderGroups, groups
 
 
 def gathered(rows: Iterable[Any]) -> RunOutput:
-    """Return the combined reports.
-
-    Raises:
-        InputError: An input could not be read.
-    """
+    """Return the combined reports of the tasks."""
     files: list[File] = []
     summary = Summary()
     states: dict[int, str] = {}

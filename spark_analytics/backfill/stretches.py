@@ -26,7 +26,7 @@ from topology.wire.checker import Reading
 from topology.wire.line_reader import BEFORE_EVERYTHING_NS, Content, LineReader, Row
 
 NEVER: Final = 1 << 62
-"""The value for the number of a line that does not exist, or comes after all."""
+"""A number larger than that of any line, used if there is no such line."""
 
 
 class PieceStretch(NamedTuple):
@@ -95,7 +95,7 @@ class Beginning(NamedTuple):
 
 
 def begins(stretches: Iterable[PieceStretch], beginning: Beginning) -> list[Beginning]:
-    """Return the values at the start of each stretch and, last, after all."""
+    """Return the values at the start of each stretch, and after the last one."""
     found = [beginning]
     for stretch in stretches:
         found.append(found[-1].behind(stretch))
@@ -129,7 +129,7 @@ class StretchReader:
         self._first_is_timed = at_ns != BEFORE_EVERYTHING_NS
 
     def ended(self, lines: int) -> PieceStretch:
-        """Return the summary of the stretch, which had this number of `lines`."""
+        """Return the summary of the stretch, which has this number of `lines`."""
         arrival_ns = self._reader.arrival_ns
         return PieceStretch(
             lines,

@@ -94,7 +94,7 @@ def in_batches(parcels: Iterable[Parcel]) -> Iterator[Any]:
 
 
 def several(items: Iterable[T], most: int) -> Iterator[list[T]]:
-    """Yield the items in lists of `most`; the last may be shorter."""
+    """Yield the items in lists of length `most`; the last list may be shorter."""
     items = iter(items)
     while held := list(islice(items, most)):
         yield held
@@ -169,10 +169,11 @@ class OrderGroups(NamedTuple):
 
 
 class GroupRun:
-    """One group of streams and its operators, from the state `before` on.
+    """One group of streams with its operators, which continue from the state `before`.
 
-    Counts go to the summary. Unless `order.came` is None all is computed anew, from the history. Up
-    to the end of the run before, only results of these queries are emitted, and nothing is counted.
+    Counts go to the summary. Unless `order.came` is None, everything is computed anew, from the
+    history. Up to the end of the run before, only results of the queries in `order.came` are
+    emitted, and nothing is counted.
     """
 
     def __init__(
@@ -181,7 +182,7 @@ class GroupRun:
         self._came, self._to_end = order.came, order.to_end
         self._topology = topology = topology_of(order.setting)
         groups = Groups(topology)
-        # The group of unknown streams knows the names of all others.
+        # The group of unknown streams gets the names of all streams of the topology.
         self._streams = groups.streams[group] or list(topology.streams)
         self._summary = summary
         self._waiting: list[Content] = []
@@ -190,10 +191,10 @@ class GroupRun:
         self._replay = Replay(topology, self._streams, hears=self._hears)
         self.positions = dict(before.positions)
         self.end = Beginning()
-        """The start of the next run: the values after the last line."""
+        """The values after the last line, with which the next run starts."""
 
     def steps(self, parcels: Iterable[Parcel], begin: Beginning) -> Iterator[Step]:
-        """Yield the output of all its lines, as `inorder replay` computes it."""
+        """Yield the output of all lines of the group, as `inorder replay` computes it."""
         stretches: list[bytes] = []
         parcels = iter(parcels)
         first = None
@@ -221,7 +222,7 @@ class GroupRun:
         yield from self._run(behind, self.end.arrival_ns)
 
     def state(self) -> GroupState:
-        """Return the state for the run that continues from here."""
+        """Return the state from which the next run continues."""
         return GroupState(self._replay.saved(), self._waiting, self.positions)
 
     def _again(

@@ -1,4 +1,4 @@
-"""Run our own code in the Python processes of executors.
+"""Run this project's code in the Python processes of executors.
 
 | module         | what it has                                                           |
 |----------------|-----------------------------------------------------------------------|

@@ -51,7 +51,7 @@ ELSEWHERE: Final = frozenset(
         "stages_written", "state", "tick_lag_ns", "transaction_timeout_ns",
     )
 )  # fmt: skip
-"""The keys for running workers, which change no line of a replay."""
+"""The keys that concern running workers only and change no line of a replay."""
 TOPICS_READ: Final = ("clock", "max_record_bytes")
 """The keys of `topics` that change what is read."""
 
@@ -59,7 +59,9 @@ TOPICS_READ: Final = ("clock", "max_record_bytes")
 QUERIES: Final = "queries."
 """The prefix of queries among the parts of a topology."""
 OPERATORS: Final = "operators"
-"""The part with the operators; a state numbers the operators that buffer an event by their order.
+"""The part with the operators.
+
+A state identifies the operators that buffer an event by their position in the order.
 """
 
 
@@ -107,7 +109,7 @@ def digests(setting: Setting) -> dict[str, str]:
 
 
 def difference(were: Mapping[str, str], are: Mapping[str, str]) -> Difference:
-    """Return how the topology of the digests `are` differs from that of `were`."""
+    """Return the differences between the old topology and the new one, given their digests."""
 
     def queries(names: Iterable[str]) -> frozenset[str]:
         return frozenset(n.removeprefix(QUERIES) for n in names if n.startswith(QUERIES))

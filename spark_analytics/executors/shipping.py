@@ -23,7 +23,10 @@ ROOMS: Final = ("inorder", "topology", "codec", "agents", "recordings", "spark_a
 NOT_FILES: Final = {".pyc", ".so"}
 ZIPPED: Final = "inorder.zip"
 STAMP: Final = (1980, 1, 1, 0, 0, 0)
-"""The earliest time of a zip entry; a fixed time makes the same files give the same archive."""
+"""The time of every zip entry, the earliest that the format has.
+
+With a fixed time the same files give the same archive.
+"""
 
 
 def zip_into(folder: Path) -> Path:

@@ -29,9 +29,9 @@ def begin() -> None:
 
 @cache
 def _begin_once() -> None:
-    """Keep living objects from the garbage collector, as a worker does.
+    """Exclude the existing objects from garbage collection, as a worker does.
 
-    Walking them takes a tenth of a task's time. It is done once, since objects of later tasks
-    should not stay.
+    Traversing them takes a tenth of a task's time. It is done once per process, so that objects of
+    later tasks can still be collected.
     """
     garbage.begin()

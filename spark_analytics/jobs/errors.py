@@ -17,17 +17,17 @@ _RAISED: Final = re.compile(r"([A-Za-z_][\w.]*)(?:: (.*))?")
 
 
 class Raised(NamedTuple):
-    """An error of a Python process: its class, with the module, and its own words."""
+    """An error of a Python process: its class, including the module, and its message."""
 
     kind: str
     words: str
 
 
 def first_line(error: BaseException) -> str:
-    """Return the error's message without its stack.
+    """Return the error's message as one line, without the stack trace.
 
-    One of our own errors, raised in a Python process, is shown without its class, any other with
-    it.
+    If an error of this project was raised in a Python process, its class is left out. The class of
+    any other error is included.
     """
     found = raised(error)
     if found is None:
@@ -63,7 +63,7 @@ def _is_said(line: str) -> bool:
 
 
 def _is_before_java(line: str) -> bool:
-    # A line of Python's source may begin with `at ` after blanks.
+    # A line of Python source may begin with blanks and `at `.
     return not line.startswith(("\tat ", "===", "JVM stacktrace"))
 
 

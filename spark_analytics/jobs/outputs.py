@@ -27,7 +27,7 @@ BATCH: Final = "batch"
 
 @contextmanager
 def persisted(rows: DataFrame) -> Iterator[DataFrame]:
-    """Keep the rows in the context, so that they are computed once."""
+    """Persist the rows within the context, so that Spark computes them once."""
     kept = rows.persist()
     try:
         yield kept

@@ -106,7 +106,10 @@ def named(rows: DataFrame) -> DataFrame:
 def _present(
     found: Sequence[Named], named_by: str | None, kept: DataFrame, batch: int
 ) -> Sequence[Named]:
-    """Return those with rows in this batch, if a column names them; the first batch has all."""
+    """Return the tables with rows in this batch.
+
+    That is all tables in the first batch, or if no column (`named_by`) names them.
+    """
     if named_by is None or batch == 0:
         return found
     there = {row[0] for row in kept.select(named_by).distinct().collect()}
@@ -119,8 +122,8 @@ def claim(
     """Record the job that the checkpoint belongs to.
 
     Raises:
-        CheckpointRefused: It belongs to something else, or it is new and there are tables already
-            (`there`).
+        CheckpointRefused: The checkpoint belongs to something else, or it is new although tables
+            of an earlier run (`there`) exist.
     """
     path = f"{checkpoint}/about"
     try:
@@ -173,7 +176,7 @@ class Running:
         self._stopping = False
         self._goes_on = interval is not None
         self._failures: dict[str, Exception] = {}
-        """Errors in writing, by table; Java would bury them in its own stack."""
+        """Errors in writing, by table; Java would hide them in its own stack trace."""
 
         self._guard = guard or (lambda: None)
         self.watch = Watch(frozenset(table.name for table in tables))
@@ -218,9 +221,9 @@ class Running:
             self._streams.removeListener(self.watch)
 
     def _until(self, due_s: float) -> None:
-        """Wait for a change, for the time, or for `stop`, without calling Java.
+        """Wait until a query changes, the time comes or `stop` is called, without calling Java.
 
-        `stop` sets no event, since a signal may call it during this wait.
+        `stop` sets no event, since a signal handler may call it during this wait.
         """
         while not self._stopping and time.monotonic() < due_s:
             if self.watch.changed.wait(POLL_S):
@@ -228,7 +231,7 @@ class Running:
                 return
 
     def stop(self) -> None:
-        """Make `wait` return; uncommitted work is repeated in the next run."""
+        """Make `wait` return; the next run repeats work that was not committed."""
         self._stopping = True
 
     def _writer(self, table: Table, output: Output, folder: str) -> Callable[..., None]:
@@ -243,10 +246,11 @@ class Running:
 
     def _examine(self) -> None:
         for query in self.queries:
-            was_active = query.isActive  # This is read first, so that an ended query has its error.
+            # The state is read before the error: if the query has ended, its error is there.
+            was_active = query.isActive
             error = query.exception()
             if error is not None:
-                self._guard()  # The guard may know the reason.
+                self._guard()  # The guard may raise a more precise reason.
                 known = self._failures.get(query.name, error)
                 raise JobFailed(f"{query.name}: {first_line(known)}") from known
             if self._goes_on and not was_active and not self._stopping:
@@ -273,7 +277,7 @@ def _start(
 
 
 def _end_when_at_rest(query: StreamingQuery, watch: Watch, rest_s: float) -> None:
-    """Stop the query when it has looked for new records and found none for `rest_s`.
+    """Stop the query once it has searched for new records for `rest_s` and found none.
 
     This asks the listener, not Java; the listener also reports any other end of the query.
     """
@@ -290,7 +294,7 @@ def _end_when_at_rest(query: StreamingQuery, watch: Watch, rest_s: float) -> Non
 
 
 def unwritten(error: Exception) -> RuntimeError:
-    """Return the exception that Java gets for `error`: one line, or the name of an interruption."""
+    """Return the exception to pass to Java: one line, or the name of an interruption."""
     text = str(error)
     cut = next((name for name in INTERRUPTIONS if name in text), None)
     return RuntimeError(first_line(error) if cut is None else f"{CALL_FAILED} {cut}")

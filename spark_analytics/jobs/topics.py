@@ -48,7 +48,10 @@ class KafkaTopics:
     asked: set[str] = field(default_factory=set, compare=False)
 
     def records(self, *topics: str) -> DataFrame:
-        """Return the records of topics; a batch takes shares by what is left in each partition."""
+        """Return the records of topics.
+
+        A batch takes from each partition in proportion to its unread records.
+        """
         self.asked.update(topics)
         options = {
             "kafka.bootstrap.servers": self.brokers,

@@ -26,20 +26,20 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK: Final = "latestOffset"
-"""The name of the time in which a batch asked its source for new records."""
+"""The key of the time that a batch spent asking its source for new records."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The work of a query since its start here.
+    """Counts of a query's work since it was started in this process.
 
-    `dropped` counts the rows that the watermark had passed.
+    `dropped` counts the rows that Spark dropped because the watermark had passed them.
     """
 
     looks: int = 0
-    """How often its source was asked for new records.
+    """How often Spark asked the query's source for new records.
 
-    A batch planned by an earlier run does not ask. If there is nothing to do, Spark reports so
+    A batch that an earlier run planned does not ask. If no records are there, Spark reports a look
     every ten seconds.
     """
 

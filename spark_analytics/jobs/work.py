@@ -101,7 +101,7 @@ class Table:
         return [*self.parts, *(part for group in self.groups for part in group.parts)]
 
     def written(self) -> list[Part]:
-        """Return the tables that the query writes."""
+        """Return all tables that the query writes."""
         return self.several or [Part(self.name, self.keys, lambda rows: rows)]
 
 
@@ -127,10 +127,10 @@ class Wanted:
 
 
 def chosen(found: Sequence[Named], names: Sequence[str]) -> list[Named]:
-    """Return those with these names, or all if there are no names.
+    """Return the elements of `found` with these names, or all of them if there are no names.
 
     Raises:
-        JobRefused: None has a given name.
+        JobRefused: No element has a given name.
     """
     wanted = chosen_names([each.name for each in found], names)
     return [each for each in found if each.name in wanted]

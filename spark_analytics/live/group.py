@@ -40,7 +40,7 @@ MAX_WAITING: Final = 1_000_000
 
 
 class TooManyWait(Exception):
-    """A partition that is too far behind the others; the message says what to do."""
+    """The error of a partition that is too far behind the others; the message says what to do."""
 
 
 class PartitionParcel(NamedTuple):
@@ -84,7 +84,7 @@ class LiveGroup:
         self._max_waiting = max_waiting
         streams = topology.streams.values()
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
-        # The group of unknown streams knows the names of all others.
+        # The group of unknown streams gets the names of all streams of the topology.
         streams_here = groups.streams[group] or list(topology.streams)
         self._hears = group != groups.strange
         self._replay = Replay(topology, streams_here, hears=self._hears)
@@ -135,7 +135,7 @@ class LiveGroup:
         return output
 
     def rest(self, quiet_ns: int) -> list[OutputLine]:
-        """Return the output at `quiet_ns` if no partition had records before."""
+        """Return the output due at `quiet_ns`, given that no partition has earlier records."""
         return self._advance(self._common.partitions.time_ns(quiet_ns))
 
     def due_ns(self) -> int | None:
@@ -207,7 +207,7 @@ class LiveGroup:
 
 
 def overtaken_line(packed: tuple[Any, ...], taken_ns: int) -> JsonObject:
-    """Return the line of table `overtaken` for a record that arrived before `taken_ns`.
+    """Return the line of the table `overtaken` for a record that arrived before `taken_ns`.
 
     The operators had already run up to that time.
     """

@@ -17,7 +17,8 @@ from spark_analytics.live.line_tables import KEYS, OVERTAKEN, picked
 from topology.config import Topology
 
 COLUMNS: Final = 4
-"""Raise this number when the columns of these tables change: older checkpoints are then refused."""
+"""The version of the tables' columns; raise it when they change, so older checkpoints are refused.
+"""
 
 
 def lake_parts(topology: Topology) -> list[Part]:

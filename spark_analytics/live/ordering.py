@@ -101,7 +101,7 @@ class OrderLive(StatefulProcessor):
         if self._read_head().timer_ms != expiredTimerInfo.getExpiryTimeInMs():
             return iter(
                 ()
-            )  # The batch had rows and set the timer anew; there may be more unread rows.
+            )  # The batch had rows and set another timer; there may be more unread rows.
         return self._output(key[0], (), timerValues.getCurrentProcessingTimeInMs())
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class OrderLive(StatefulProcessor):
         _kept[self._setting, group] = mark, live
 
     def _timer(self, live: LiveGroup, head: Head, batch_ms: int) -> int:
-        """Set the timer anew, and return its time, which is after this batch."""
+        """Set a new timer, and return its time, which is after this batch."""
         due_ns = live.due_ns()
         if due_ns is None:
             timer_ms = NEVER

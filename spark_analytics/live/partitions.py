@@ -51,12 +51,12 @@ class PartitionName(NamedTuple):
 
 
 HIDDEN: Final = PartitionName(-1, "", -1)
-"""An unknown partition, of which a batch's task took offsets without seeing a record."""
+"""A placeholder for the unknown partition of a task that saw no record of its offsets."""
 
 MOST_HIDDEN: Final = 8
-"""The number of batches in a row with such a share after which a promise is made nevertheless.
+"""The number of consecutive batches with a hidden share after which a promise is made anyway.
 
-They show that a partition without lines was at its end at the first of them.
+A partition without lines in all of them was at its end when the first of them was planned.
 """
 
 
@@ -144,7 +144,7 @@ class Partition:
         return self._up_to(bisect_left(self.arrivals, arrival_ns))
 
     def by(self, arrival_ns: int) -> int:
-        """Return the number of lines that have arrived by this time, inclusive."""
+        """Return the number of lines that have arrived at this time or earlier."""
         return self._up_to(bisect_right(self.arrivals, arrival_ns))
 
     def _up_to(self, at: int) -> int:
@@ -165,7 +165,7 @@ class Partition:
         self.promised_ns = self.clock_ns if is_read else max(self.clock_ns, quiet_ns)
 
     def release(self, until_ns: int) -> None:
-        """Stop counting the lines that arrived before a time as waiting."""
+        """Remove the lines that arrived before `until_ns` from the waiting ones."""
         left = self.runs()[2 * bisect_left(self.arrivals, until_ns) :]
         self.arrivals, self.counts = [], []
         self._wait(left)
@@ -203,7 +203,7 @@ class Partitions:
         return max(self._partition(name).clock_ns, self.advanced_ns)
 
     def received(self, name: PartitionName) -> int:
-        """Return the number of lines that were read of the partition."""
+        """Return the number of lines that were read from the partition."""
         return self._partition(name).received
 
     def _partition(self, name: PartitionName) -> Partition:
@@ -215,11 +215,11 @@ class Partitions:
         self._read.add(stretch.name)
 
     def hide(self) -> None:
-        """Note that the batch had a share without lines, of an unknown partition."""
+        """Record that the batch had a share without lines, from an unknown partition."""
         self._hides = True
 
     def time_ns(self, quiet_ns: int) -> int:
-        """Return the time up to which the log is known after this batch; call it once a batch.
+        """Return the time up to which the log is complete after this batch; call it once per batch.
 
         Partitions without offsets in the batch were at their ends at `quiet_ns`.
         """
@@ -257,9 +257,9 @@ class Partitions:
                 yield line, before + clocks + line.place
 
     def release(self, until_ns: int, clocks: int) -> None:
-        """Release the lines up to a time to which the operators have run.
+        """Release the lines that arrived before `until_ns`, up to which the operators have run.
 
-        `clocks` of them were clock lines.
+        `clocks` is the number of clock lines among them.
         """
         for partition in self.partitions.values():
             partition.release(until_ns)

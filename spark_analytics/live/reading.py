@@ -76,7 +76,7 @@ class ReadRecords(NamedTuple):
 
 
 def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
-    """Yield records with their stretch's number; in a stretch offsets of one partition ascend."""
+    """Yield each record with its stretch's number; in a stretch one partition's offsets ascend."""
     number, last = 0, ("", -1)
     offset = -1
     for row in rows:
@@ -89,7 +89,7 @@ def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
 
 
 def hidden(topology: Topology) -> list[tuple[int, PartitionParcel]]:
-    """Return the parcels for a share without a record, one for each group."""
+    """Return the parcels that report a share without a record, one for each group."""
     return [(group, PartitionParcel(HIDDEN, 0, 0, b"")) for group in range(len(Groups(topology)))]
 
 
@@ -114,7 +114,7 @@ def parcels_of(
 
 
 def _noted(rows: Iterable[Row], runs: list[int]) -> Iterator[Row]:
-    """Pass the rows on, and record their arrivals in `runs`, as in `Stretch`."""
+    """Yield the rows unchanged, and add their arrivals to `runs`, in the form of `Stretch.runs`."""
     for row in rows:
         arrival_ns = row.values["arrival"]
         if not runs or runs[-2] != arrival_ns:

@@ -28,7 +28,7 @@ STORE: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 LEAST_LAG_MS: Final = 2_000
-"""The least lag of the end of an idle partition behind the time of a batch."""
+"""The minimum tick lag; an idle partition is taken as read to its end up to that long ago."""
 REST_S: Final = 1.0
 """A run up to the end of the topics ends when nothing was read for this time and the tick lag."""
 

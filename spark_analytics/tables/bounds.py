@@ -34,7 +34,7 @@ NS_PER_DAY: Final = 1_000 * US_PER_DAY
 
 
 class Span(NamedTuple):
-    """The rows of one `value` of the determining column on one day.
+    """The rows of one day that have one `value` in the determining column.
 
     Attributes:
         value: The value of the column.

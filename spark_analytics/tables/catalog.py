@@ -126,10 +126,10 @@ def declare_catalog(spark: SparkSession, catalog: Catalog, warehouse: str) -> st
             f"{warehouse}: a rename on {scheme}: is not one step, so two commits could lose one;"
             " name a --catalog (jdbc:… or http://…), or write --format delta"
         )
-    # There is no cache, since another query of this process may have written since.
+    # The catalog does not cache, because another query of this process may have changed a table.
     wanted = {"type": catalog.kind, "warehouse": warehouse, "cache-enabled": "false"}
     if catalog.kind == "jdbc":
-        # The older schema has no views, and Spark asks for them.
+        # Spark asks for views, which the older schema does not have.
         wanted["jdbc.schema-version"] = "V1"
     wanted |= catalog.properties
     if catalog.uri is not None:

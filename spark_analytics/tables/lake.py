@@ -84,10 +84,10 @@ class Lake(ABC):
         self.place = place.rstrip("/")
         self.owner = owner
         self._known: set[str] = set()
-        """Tables that this object has created or checked."""
+        """The tables that this object has created or checked."""
 
         self._begun: set[tuple[str, str]] = set()
-        """Tables and queries of which this object has written a batch."""
+        """The pairs of a table and a query for which this object has written a batch."""
 
     @abstractmethod
     def name(self, table: str) -> str:
@@ -108,7 +108,7 @@ class Lake(ABC):
 
     @abstractmethod
     def _has(self, table: str, mark: Mark) -> bool:
-        """Return whether the table contains that batch."""
+        """Return whether the table already contains the batch."""
 
     @abstractmethod
     def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark) -> None: ...
@@ -117,11 +117,11 @@ class Lake(ABC):
     def _replace(self, table: str, rows: DataFrame, shape: Shape) -> None: ...
 
     def read(self, table: str) -> DataFrame:
-        """Read the current rows."""
+        """Return the current rows of the table."""
         return self.spark.read.table(self.name(table))
 
     def append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark) -> None:
-        """Add the rows, as one commit, unless the batch is there already."""
+        """Add the rows to the table in one commit, unless it already contains the batch."""
         shape = self.made(table, rows.schema, shape)
         if (table, mark.query) not in self._begun:
             if self._has(table, mark):
@@ -130,12 +130,12 @@ class Lake(ABC):
         self._append(table, self._with_day(rows, shape), shape, mark)
 
     def require(self, table: str, schema: StructType) -> None:
-        """Check that an existing table is ours, and add the columns that it lacks.
+        """Check that an existing table has this owner, and add the columns that it lacks.
 
         Its rows have null in the new columns.
 
         Raises:
-            TablesRefused: It belongs to another owner, or has other columns.
+            TablesRefused: The table belongs to another owner, or has other columns.
         """
         theirs = self.properties(table).get(OWNER)
         if theirs != self.owner:
@@ -276,9 +276,9 @@ class IcebergLake(Lake):
         super().drop(table)
 
     def _has(self, table: str, mark: Mark) -> bool:
-        """Look for the newest batch of the query in the table's property and snapshots.
+        """Return whether the property or a snapshot of the table has this batch or a later one.
 
-        A process that dies between the two commits leaves it in the snapshot alone.
+        If a process dies between the two commits, only the snapshot has the number.
         """
         kept = int(self.properties(table).get(f"{BATCH}.{mark.query}", -1))
         snapshots = self.spark.read.table(f"{self.name(table)}.snapshots")
@@ -349,7 +349,7 @@ class DeltaLake(Lake):
         return super().read(table).drop(DAY)
 
     def _has(self, table: str, mark: Mark) -> bool:
-        return False  # Delta checks this by txnVersion.
+        return False  # Delta itself skips such a batch, by its txnVersion.
 
     def _create(self, table: str, schema: StructType, shape: Shape) -> None:
         none = self._with_day(self.spark.createDataFrame([], schema), shape)

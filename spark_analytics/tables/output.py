@@ -27,7 +27,7 @@ TIMES: Final = ("ref_time", "start_time", "timestamp")
 
 
 def lake_name(table: str) -> str:
-    """Return the name in lower case, with letters, digits and _ only."""
+    """Return the table's name in lower case, with `_` for all but ASCII letters and digits."""
     return re.sub(r"[^a-z0-9_]", "_", table.lower())
 
 
@@ -41,7 +41,7 @@ class LakeOutput:
         self.lake = lake
         self._bounded = bounded
         self._parts = {part.name: part for table in tables for part in table.written()}
-        # Parts are made from persisted rows, so checking for a row is cheap.
+        # Rows of parts come from persisted rows, so checking whether there are any is cheap.
         self._kept = {part.name for table in tables for part in table.several}
         names = list(map(lake_name, self._parts))
         twice = [name for name in names if names.count(name) > 1]

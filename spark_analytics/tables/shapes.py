@@ -46,7 +46,7 @@ class Shape:
     settled: Settled | None = None
 
     def within(self, schema: StructType) -> Shape:
-        """Return the part of the shape that a table of these columns can have."""
+        """Return the shape restricted to the columns of this schema."""
         columns = schema.fieldNames()
         has_day = self.day_of in columns and isinstance(schema[self.day_of].dataType, TimestampType)
         settled = self.settled

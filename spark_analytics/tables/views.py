@@ -59,7 +59,7 @@ CONDITIONS: Final = (
     *(syntax.Compare, syntax.And, syntax.Or, syntax.Not, syntax.IsNull, syntax.In),
     *(syntax.Between, syntax.Like, syntax.Same),
 )
-"""Expressions that are true or false."""
+"""The expressions whose value is true or false."""
 STATE: Final = ("revision", "final", "confidence", "at_ns")
 TABLES: Final = {"window": "windows", "join": "joins", "pattern": "matches"}
 CURRENT: Final = "newest = 1 AND op <> 'retract' AS current"
@@ -100,7 +100,7 @@ def views(
     table_of: Callable[[str], str],
     schema: Mapping[str, Type] | None = None,
 ) -> Iterator[str]:
-    """Yield the statements, without semicolons.
+    """Yield the SQL statements that create the views, without semicolons.
 
     Queries come first, in the order of the file, then events if there is a `schema`. `table_of`
     returns the text for a table after FROM.

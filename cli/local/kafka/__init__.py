@@ -1,4 +1,4 @@
-"""A real Kafka on this machine, from Maven jars; it needs Java 17."""
+"""Runs a real Kafka on this machine, from Maven jars; it needs Java 17."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Kafka cluster of one to three nodes on this machine, from Maven jars.
+"""Runs a real Kafka cluster of one to three nodes on this machine, from Maven jars.
 
 The cluster runs in KRaft mode on loopback only, and every node is both broker and controller. The
 first start formats the storage. Data and ports survive `restart`, also after `kill`. A node takes

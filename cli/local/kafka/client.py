@@ -1,4 +1,4 @@
-"""The few requests that the harness sends to a broker, each with a time limit."""
+"""Sends the few requests that the harness needs to a broker, each with a time limit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from cli.local.poll import wait_until
 ASK_TIMEOUT_S = 2.0
 CREATE_TIMEOUT_S = 30.0
 BROKERS_DEFAULT = -1
-"""Number of replicas of a topic: the brokers' own setting."""
+"""The value that leaves the number of replicas to the brokers' own setting."""
 
 _silent = logging.getLogger("cli.local.kafka.client")
 _silent.addHandler(logging.NullHandler())
-_silent.propagate = False  # A broker that does not answer yet needs no log line.
+# Failed connections to a broker that is still starting are no news, so they are not logged.
+_silent.propagate = False
 
 
 def answers(server: str, brokers: int) -> bool:

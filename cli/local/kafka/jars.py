@@ -1,6 +1,6 @@
-"""The broker's jars from Maven (`cli.local.maven`); the `pom.xml` in this folder names them.
+"""Fetches the broker's jars, which the `pom.xml` in this folder names, from Maven.
 
-They are stored in `.cache/kafka-<version>/`, about 55 MB for each version.
+They are stored in `.cache/kafka-<version>/` (`cli.local.maven`), about 55 MB for each version.
 """
 
 from __future__ import annotations
