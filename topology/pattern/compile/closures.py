@@ -329,7 +329,7 @@ def _of_element(slot: int, position: int, get: Get) -> Value:
 
     def of(binding: Binding, _: Frame) -> Any:
         group = binding[slot]
-        return get(group[at]) if len(group) >= enough else None
+        return get(group[at]) if len(group) >= enough > 0 else None
 
     return of
 
