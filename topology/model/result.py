@@ -9,8 +9,8 @@ A result is identified by `id`, a digest of its content alone, never of arrival:
 Its revisions count from 0 without a gap. `emit` announces it, also again after a `retract`;
 `update` replaces it. A reader that keeps the highest revision of each id has the current results.
 
-`final` means that no further revision will come. If the query asks for it, a result that
-was emitted too early to be final is updated once more, with the same content and `final` set.
+`final` means that no further revision will come. If the query asks for it, a result that was
+emitted earlier is updated once more, with the same content and `final` set.
 """
 
 from __future__ import annotations
