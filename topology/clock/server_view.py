@@ -324,7 +324,7 @@ class ServerView(Kept):
     def _settle(self, good: Round) -> None:
         """Decide which doubted rounds are false, after a good round.
 
-        If a doubted round is not newer and fits, it joins the belief. If it does not fit, it is false.
+        A round that is not newer joins the belief if it fits, and is false if it does not.
         """
         doubted, self.doubted = self.doubted, []
         for each in doubted:
