@@ -2,8 +2,8 @@
 
 A detector may have a rule for this (`Detector.correct`). Its arguments are the state after all that
 was read, the late event, and the results after the event. It returns the state as if the event had
-arrived in its place, the results at the event, and the changed later results. A sum adds the event; a set of all pairs adds the pairs of the event. If the rule returns None,
-there is a replay.
+arrived in its place, the results at the event, and the changed later results. A sum adds the event;
+a set of all pairs adds the pairs of the event. If the rule returns None, there is a replay.
 
 The results must be the same as by a replay (law 10 of the source). One late event in 64 is
 processed in both ways. If the results differ, the detector reads no further than what is final from
