@@ -17,10 +17,10 @@ live sources have sent later events.
   that it counts as absent, and windows no longer count as lacking it.
 * No count is older than `period` T events of the source (of all sources, in the common tables).
 
-Decisions on risk are made at multiples of `step_ns` after the last event of a source, if the source
-may still send an event for the bound. Cost: O(1) for an event, and a model every T/8 events. A
-decision costs O(sources that have sent nothing after the bound). Memory: two tables of a few
-hundred bins for each source.
+Decisions on risk are made at multiples of `step_ns` after the last event of a source. Only sources
+that may still send an event for the bound count. Cost: O(1) for an event, and a model every T/8
+events. A decision costs O(sources that have sent nothing after the bound). Memory: two tables of a
+few hundred bins for each source.
 """
 
 from __future__ import annotations
