@@ -15,10 +15,10 @@ from typing import Final
 
 CELL_BITS: Final = 30
 CELL_NS: Final = 1 << CELL_BITS
-"""1.07 s, which is long for events but short for the wander of a clock."""
+"""Width of a cell, 1.07 s: long compared with events, but short for the wander of a clock."""
 
 WIDEST_NS: Final = (1 << 63) - 1
-"""The largest error that is stated. It must fit the header `err`."""
+"""Largest error that a cell can have, since it must fit the header `err`."""
 
 UNSYNCED: Final = "unsynced"
 """There are too few rounds, or the error exceeds `max_error`, so the clock is unknown."""
@@ -28,7 +28,7 @@ STALE: Final = "stale"
 SUSPECT: Final = "suspect"
 """The newest rounds contradict the older ones, and no majority has decided yet."""
 BROKEN: Final = "broken"
-"""An event refuted the clock, because its time would have been after its arrival."""
+"""Events contradicted the clock: by its offset, they would have happened after their arrival."""
 
 
 STATES: Final = (SYNCED, STALE, UNSYNCED, SUSPECT, BROKEN)

@@ -1,9 +1,9 @@
 """Stores the reports about the clocks of all sources, while they may still be needed.
 
-All partitions of a process share the drift table, and events do not fill it. The driver reads
-`clock.offsets`, and a replay reads its clock lines. Operators look up their own sources. The
-arrival times alone decide which samples apply to an event, never the moment at which the table was
-filled.
+All partitions of a process share the drift table, and events do not fill it. In a worker the driver
+fills it from `clock.offsets`, and in a replay from the clock lines of the input. Operators look up
+their own sources. Only arrival times decide which samples apply to an event, and not the moment at
+which the table was filled.
 
 For each source, in order of arrival, the table keeps all samples since the oldest instant that an
 operator may still ask about. It keeps at least the `KEPT` newest and at most `MAX_SAMPLES`. `fold`
@@ -11,8 +11,8 @@ replaces samples that all users of the source have taken by the model that they 
 (`topology.clock.models`). It keeps the `KEPT` newest as they are.
 
 The table keeps at most `max_sources` sources, but never forgets one in use. Beyond that number it
-forgets the source whose last report is oldest. Only a source whose events are far behind misses
-reports that were dropped.
+forgets the source whose last report is oldest. Dropped reports are missing only for a source whose
+events are far behind.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from topology.model.idle import LongestIdle
 from topology.model.sample import Declared, Sample
 
 KEPT: Final = 64
-"""The number of newest samples of a source that stay at any age: a full window of the model."""
+"""Number of a source's newest samples that are never dropped by age: a full window of the model."""
 
 MAX_SAMPLES: Final = 4_096
 MAX_DECLARED: Final = 1_024
 MAX_SOURCES: Final = 200_000
 
 NONE_YET: Final[list[Any]] = []
-"""A list that all sources without reports share. Nobody changes it."""
+"""An empty list that all sources without reports share. Nothing changes it."""
 
 Place = tuple[int, int]
 """The arrival of a sample or a declared offset, and its offset in the topic."""
@@ -42,8 +42,8 @@ Place = tuple[int, int]
 class SampleTrack:
     """The reports about one source.
 
-    `version` rises with each report, and `users` counts the operators that read them. `folded`
-    replaces the samples before `samples`, once for each of the settings that the table was given.
+    `version` rises with each report, and `users` counts the operators that read them. `folded` has
+    models in place of the oldest samples, one for each of the settings given to `fold`.
     """
 
     __slots__ = ("declared", "folded", "last_arrival_ns", "samples", "users", "version")
@@ -66,7 +66,7 @@ class SampleTrack:
         return self.samples[begin:end]
 
     def folded_by(self, rounds: Rounds) -> Folded | None:
-        """Return the model for these settings, for a reader that has taken nothing yet."""
+        """Return the folded model for these settings, or None, for a reader without samples."""
         return next((each for each in self.folded if each.rounds == rounds), None)
 
     def next_after(self, place: Place) -> Sample | None:
@@ -83,7 +83,7 @@ class DriftTable:
         self._longest_idle = LongestIdle()
         self._sources_known = 0
         self.dropped: list[Sample | Declared] | None = None
-        """Unless None, it collects what is no longer kept, for a reader that keeps a copy."""
+        """If not None, collects dropped reports, for a reader that keeps a copy of the table."""
 
     def __contains__(self, source: str) -> bool:
         return source in self._tracks
@@ -92,25 +92,25 @@ class DriftTable:
         return len(self._tracks)
 
     def use(self, source: str) -> SampleTrack:
-        """Return the present and future reports about a source, and count one more user."""
+        """Return the track of a source, which later reports are added to, and count a user."""
         track = self._tracks.setdefault(source, SampleTrack())
         track.users += 1
         return track
 
     def leave(self, source: str) -> None:
-        """Count one user less. An unused track without reports is dropped."""
+        """Count one user less. A track without users and reports is dropped."""
         track = self._tracks[source]
         track.users -= 1
         if not track.users and not track.version:
             del self._tracks[source]
 
     def add(self, news: Sample | Declared) -> None:
-        """Add a report. Those of each source come in the order of their topic."""
+        """Add a report. The reports of each source must be added in the order of their topic."""
         track = self._tracks.setdefault(news.source, SampleTrack())
         if isinstance(news, Sample):
             samples = track.samples
             if samples and place_of(news) <= place_of(samples[-1]):
-                return  # It was read twice.
+                return  # The report was read twice.
             if samples is NONE_YET:
                 samples = track.samples = []
             samples.append(news)
@@ -130,14 +130,14 @@ class DriftTable:
         track.last_arrival_ns = max(track.last_arrival_ns, news.arrival_ns)
 
     def words(self) -> list[Sample | Declared]:
-        """Return all reports that are kept, in an order that rebuilds them in an empty table."""
+        """Return all stored reports, in an order that rebuilds an empty table from them."""
         found: list[Sample | Declared] = []
         for track in self._tracks.values():
             found += [*track.samples, *track.declared]
         return found
 
     def forget_all(self) -> None:
-        """Drop all samples, because they are read again from an earlier time on.
+        """Drop all samples, because the topic is read again from an earlier offset.
 
         A reader that has taken some of them continues after these.
         """
@@ -145,7 +145,7 @@ class DriftTable:
             self._drop(track.samples, len(track.samples))
 
     def forget_before(self, arrival_ns: int) -> None:
-        """Drop samples that arrived before, except the `KEPT` newest of each source.
+        """Drop samples that arrived before `arrival_ns`, except the `KEPT` newest of each source.
 
         Call it when no operator will ask for them any more. Cost: O(sources).
         """
@@ -162,7 +162,7 @@ class DriftTable:
                 yield source
 
     def fold(self, source: str, until: Place, rounds: Sequence[Rounds]) -> bool:
-        """Fold the samples up to that place, except the newest, with each of the settings.
+        """Fold the samples up to `until`, except the newest, once for each of the settings.
 
         The settings are the same in each call. Return whether there were any samples to fold.
         """
@@ -180,9 +180,9 @@ class DriftTable:
         return True
 
     def put(self, source: str, folded: Folded) -> None:
-        """Take what another table has folded from the same reports.
+        """Store a model that another table has folded from the same reports.
 
-        This table may have received them together with others.
+        This table may also have received later reports, which stay.
         """
         track = self._tracks.get(source)
         if track is not None:
@@ -214,5 +214,5 @@ def place_of(word: Sample | Declared) -> Place:
 
 
 def in_force(declared: Declared) -> tuple[int, int, int]:
-    """Return a sort key: the time from which a declaration holds, then its place."""
+    """Return a sort key: the time from which a declaration applies, then its place."""
     return max(declared.at_ns, declared.arrival_ns), declared.arrival_ns, declared.offset

@@ -1,15 +1,15 @@
-"""Finds the intervals that agree, and the bounds that hold if most of the intervals are true.
+"""Finds the intervals that agree, and bounds that are true if most of the intervals are true.
 
 The point that most of n closed intervals cover is the lower end of one of them (K. Marzullo,
 Maintaining the Time in a Distributed System, 1984).
 
-An interval is true if it contains the truth. If at least `quorum` of them are true, then
+An interval is true if it contains the true value. If at least `quorum` of them are true, then
 
 * an interval is false, a *falseticker*, if none of its points is covered by `quorum` intervals;
-* at least one of any n - quorum + 1 intervals is true. So the truth is not above the highest of
-  their upper ends, nor below the lowest of their lower ends. The bounds are tightest for the
-  intervals with the least upper (greatest lower) ends. They hold even if false intervals overlap
-  true ones, where the plain intersection of all can miss the truth.
+* at least one of any n - quorum + 1 intervals is true. So the true value is not above the highest
+  of their upper ends, nor below the lowest of their lower ends. The bounds are tightest for the
+  intervals with the least upper (greatest lower) ends. They are true even if false intervals
+  overlap true ones, where the plain intersection of all can miss the true value.
 
 Cost: O(n^2). The caller keeps n small.
 """
@@ -22,9 +22,9 @@ Interval = tuple[int, int]
 
 
 def most_covered(intervals: Sequence[Interval]) -> tuple[int, int]:
-    """Return how many intervals cover the best point, and the lowest such point.
+    """Return the largest number of intervals that cover one point, and the lowest such point.
 
-    An interval covers its ends. The result for no intervals is (0, 0).
+    An interval includes its ends. The result for no intervals is (0, 0).
     """
     best, point_ns = max([(cover(intervals, at_ns), -at_ns) for at_ns, _ in intervals] or [(0, 0)])
     return best, -point_ns

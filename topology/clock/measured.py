@@ -61,7 +61,7 @@ from topology.model.kept import INT, TEXT, Kept, Shape, dict_of, list_of, option
 from topology.model.sample import UNKNOWN_MONO, Sample
 
 CELL_ROUNDING_NS: Final = 2
-"""A shifted product is up to 1 ns too low, for the offset and for the error."""
+"""A shift rounds down by up to 1 ns, once for the offset and once for the error."""
 STEP_NS: Final = 1_000_000
 
 
@@ -87,7 +87,7 @@ MEASURED: Final = Shape(
 
 
 class MeasuredClock(Kept):
-    """The clock of one source, as the rounds of all servers show it.
+    """The clock of one source, computed from its rounds with all servers.
 
     `segment` counts the clock's jumps. The module's text defines the counts `rejected`,
     `falsetickers`, `late` and `jumps`.
@@ -100,9 +100,9 @@ class MeasuredClock(Kept):
         self._config = config
         self._views: dict[str, ServerView] = {}
         self._jumped: list[str] = []
-        """The servers whose rounds have jumped since the segment began."""
+        """The servers whose rounds have shown a jump since the segment began."""
         self._electors: list[str] = []
-        """The servers that had an answer when the first of them jumped."""
+        """The servers that had an answer when the first jump was seen."""
         self._reported_segment: int | None = None
         self._reported_since_ns = 0
         """The server's time of the first report, or the report's arrival if that was earlier."""
@@ -110,7 +110,7 @@ class MeasuredClock(Kept):
         self._former_mono_ns = UNKNOWN_MONO
         self._mono_since_ns = 0
         self._mono_reported_ns = 0
-        """The server's times at which the present `mono` was reported first and last."""
+        """The server's times at which the current `mono` was reported first and last."""
         self._outvoted = 0
         self._past_false = 0
         self.segment = 0
@@ -120,12 +120,12 @@ class MeasuredClock(Kept):
 
     @property
     def falsetickers(self) -> int:
-        """The number of rounds that others contradict, within a view or between views."""
+        """The number of rounds that contradict their own view, or whose view is false."""
         within = sum(view.false_rounds for view in self._views.values())
         return self._outvoted + self._past_false + within
 
     def add(self, sample: Sample) -> None:
-        """Add a sample, in arrival order. Late, repeated and absurd samples do no harm."""
+        """Add a sample, in arrival order. Late, repeated and implausible samples have no effect."""
         new = self._round_of(sample)
         if new is None:
             self.rejected += 1
@@ -171,7 +171,7 @@ class MeasuredClock(Kept):
         )
 
     def _listen(self, sample: Sample) -> None:
-        """Begin a segment if the source itself reports a jump of its clock."""
+        """Begin a segment if the sample shows that the source has reported a jump of its clock."""
         stepped = False
         if sample.segment != self._reported_segment:
             stepped = self._reported_segment is not None
@@ -193,14 +193,14 @@ class MeasuredClock(Kept):
             self.begin_segment()
 
     def begin_segment(self) -> None:
-        """Begin a segment without the rounds so far, because the clock has jumped."""
+        """Begin a segment and drop the rounds so far, because the clock has jumped."""
         self.segment += 1
         self._jumped.clear()
         for view in self._views.values():
             view.begin_anew()
 
     def _vote(self, server: str) -> None:
-        """Record that a server's rounds have jumped. A majority of servers ends the segment."""
+        """Record that a server's rounds show a jump. A majority of servers ends the segment."""
         views = self._views
         if not self._jumped:
             self._electors = [name for name, view in self._present().items() if view.answers]
@@ -229,7 +229,7 @@ class MeasuredClock(Kept):
         return view
 
     def _forget(self) -> None:
-        """Drop the view that has been longest without a sample."""
+        """Drop the view that has gone longest without a sample."""
         _, idle = min((view.arrival_ns, name) for name, view in self._views.items())
         self._past_false += self._views.pop(idle).false_rounds
         if idle in self._jumped:
@@ -238,8 +238,8 @@ class MeasuredClock(Kept):
     def _present(self) -> dict[str, ServerView]:
         """Return the views that have a vote.
 
-        A server that was silent for `STALE_AFTER_NS` while others answered has none. It was given
-        up, or came back under another name.
+        A server that was silent for `STALE_AFTER_NS` while others answered has none. It was
+        removed, or has another name now.
         """
         views = self._views
         if len(views) < 2:
@@ -248,7 +248,7 @@ class MeasuredClock(Kept):
         return {name: view for name, view in views.items() if view.arrival_ns >= since_ns}
 
     def _judge(self, view: ServerView, ts_ns: int) -> None:
-        """Count a round whose view contradicts the majority."""
+        """Count a round as false if its view contradicts the majority."""
         if not view.answers:
             return
         views = [each for each in self._present().values() if each.answers]
@@ -260,7 +260,7 @@ class MeasuredClock(Kept):
     # -- answers -----------------------------------------------------------------------------------
 
     def cell(self, ts_ns: int) -> ClockCell:
-        """Return the cell that contains `ts_ns`, before, within or long after the rounds."""
+        """Return the cell that contains `ts_ns`, which need not be near any round."""
         start_ns = cell_start(ts_ns)
         present = self._present()
         servers = max(self._config.servers, len(present))
@@ -278,7 +278,7 @@ class MeasuredClock(Kept):
         return cell
 
     def skew_ppb(self) -> int | None:
-        """Return the median of the views' guesses at the skew, for people, or None."""
+        """Return the median of the views' estimates of the skew, for people, or None."""
         rates = sorted(view.belief.rate_ppb() for view in self._views.values() if view.answers)
         return rates[len(rates) // 2] if rates else None
 
@@ -287,17 +287,17 @@ class MeasuredClock(Kept):
 
 
 def agreeing_of(spans: list[OffsetSpan], quorum: int) -> list[int]:
-    """Return the indexes of the spans that `quorum` spans agree with, at both ends of the cell."""
+    """Return the indexes of the spans that overlap `quorum` spans at both ends of the cell."""
     at_start = true_ones([(low_ns, high_ns) for _, (low_ns, _, high_ns), _ in spans], quorum)
     at_end = true_ones([(low_ns, high_ns) for _, _, (low_ns, _, high_ns) in spans], quorum)
     return [at for at in at_start if at in at_end]
 
 
 def combined(spans: list[OffsetSpan], false: int) -> OffsetSpan:
-    """Return bounds that hold if at most `false` of the views are false.
+    """Return bounds that are true if at most `false` of the views are false.
 
     The same views give the bounds at both ends. The largest of convex bounds is convex, so the
-    straight line stays outside.
+    straight line between the ends stays outside.
     """
     if not agreeing_of(spans, majority(len(spans))):
         return outermost(SUSPECT, spans, spans)

@@ -1,13 +1,13 @@
-"""Turns rounds of time sync into a clock: the interface of a model, and the settings that make it.
+"""Defines the interface of a clock model, which turns rounds of time sync into a clock.
 
 The default model is `topology.clock.measured`, which computes the clocks that the rounds of all
 servers leave possible.
 
 A source that sends for the first time, or again after it was forgotten, takes all rounds from the
-beginning, one by one. The first rounds make the same model for every reader, and the model is much
-smaller than they are. So they can be folded: the model is kept in their place. That is safe once
-all operators that know the source have taken them, and no later operator may ask for fewer. A new
-user of the source begins with a copy of the model and continues with the later rounds.
+beginning, one by one. The first rounds make the same model for every reader, and the model takes
+much less space than the rounds. So they can be folded: the model is stored instead of them. That is
+safe once all operators that know the source have taken them, and no later operator may ask for
+fewer. A new user of the source begins with a copy of the model and continues with the later rounds.
 
 Cost of a fold: the model's cost for each round. Cost of a copy: a snapshot of the model.
 """
@@ -47,10 +47,10 @@ class Measuring(Protocol):
         """Drop the rounds so far, because events show that the clock has jumped."""
 
     def cell(self, ts_ns: int) -> ClockCell:
-        """Return offset and error over the stretch of the source's time that contains `ts_ns`."""
+        """Return the cell that contains `ts_ns`: offset and error over a stretch of source time."""
 
     def skew_ppb(self) -> int | None:
-        """Return the best guess at the clock's rate, to show it to people, or None."""
+        """Return the best estimate of the clock's rate, for people, or None without one."""
 
     SHAPE: ClassVar[Shape]
 
@@ -60,7 +60,7 @@ class Measuring(Protocol):
 
 
 class Rounds(NamedTuple):
-    """The way in which rounds become a clock: a model and its settings.
+    """A model and its settings, by which rounds are turned into a clock.
 
     `made` makes the model from the settings. `model` names it in a state, so that the state of
     another model is not read.
@@ -76,13 +76,13 @@ class Rounds(NamedTuple):
 
 
 FOLDED: Final = "folded/"
-"""The prefix of a folded model's state key, which follows the prefix of CLOCK."""
+"""The prefix of a folded model's state key. It comes after the prefix of CLOCK."""
 
 
 class Folded:
-    """A model in place of the oldest rounds of a source.
+    """A model that replaces the oldest rounds of a source.
 
-    `place` is the (arrival, offset) of the newest round in it. `segments` counts how often the
+    `place` is the (arrival, offset) of the newest round in it. `segments` is how many times the
     rounds have ended a segment of the clock.
     """
 
@@ -114,7 +114,7 @@ class Folded:
 
 
 def unfolded(rounds: Rounds, row: Plain) -> Folded | None:
-    """Return a model that was dumped, or None if it is of another kind.
+    """Return a model from its saved row, or None if the row is of another model.
 
     ShapeRefused is raised if it cannot be read.
     """
@@ -133,7 +133,7 @@ def unfolded(rounds: Rounds, row: Plain) -> Folded | None:
 
 
 class OfModel(ValueKind):
-    """The kind of a field that has a clock made from rounds, or None.
+    """The kind of a field whose value is a clock made from rounds, or None.
 
     A clock of another model is read as None.
     """

@@ -4,19 +4,20 @@ No event arrives before it happens, so each bounds the offset D from above: D <=
 difference is the *reading*. Only an assumption bounds D from below: the quickest events take at
 most `PASSIVE_FLOOR_NS` (F). So D is in [U - F, U], where U is the lower edge of the readings.
 
-F cannot be seen from one side. If all events of a source take longer, its times are late by the
+F cannot be measured from one side. If all events of a source take longer, its times are late by the
 excess, and no figure shows it. The arrival is the broker's clock, which thus becomes the reference.
 
-Each `BIN_NS` of the source's time counts with its third smallest reading, since one reading may be
-anything. While a bin has fewer readings, the smallest counts. The edge U is the smallest of all
-bins, each carried on by `max_skew`. A bound is never forgotten. So the edge stays where it was when
-all events have waited long after an outage. No backlog is taken for a clock that was set back. The
-spread of the three smallest readings shows how well the quickest event is known. The lower bound is
-lowered by twice that spread.
+The source's time is divided into bins of `BIN_NS`. The third smallest reading of each bin is its
+value, since a single reading can be wrong by any amount. While a bin has fewer readings, its value
+is the smallest. The edge U is the smallest value of all bins, after each was adjusted by `max_skew`
+for the time since. A bound is never forgotten. So the edge does not move if, after a long outage,
+all events have waited. No backlog is mistaken for a clock that was set back. The spread of the
+three smallest readings shows how well the quickest event is known. The lower bound is lowered by
+twice that spread.
 
 A clock is not corrected without evidence that it is wrong, and a correction must be larger than the
-uncertainty. A late event may have a clock that is behind, or may have taken long. An early event
-can only have a clock that is ahead. So the offset depends on the side:
+uncertainty. If an event seems late, either its clock is behind or it took long. If it seems early,
+its clock must be ahead. So the offset depends on the side:
 
 * ahead (U < 0): nothing is corrected up to F. Beyond F the offset is the middle of [U - F, U]. It
   gets there steadily, so that a source near the edge does not jump to and fro;
@@ -28,16 +29,16 @@ arrivals, and none is lower by more than F. So the readings of a backlog, which 
 drained, move no clock. Neither do those of old data that is replayed quicker or slower than it
 happened. Old data at its own pace cannot be distinguished from a clock that is behind.
 
-The error reaches to the farther end of the possible range. For a clock that is left alone that is
-U: the clock may be right, or behind by U. For a clock that is moved, the quickest events may have
-taken `mend_above` instead of F, since a clock is left alone with as much. `UNSETTLED_NS` is added
-while nothing has settled, if the clock is ahead or one reading of its first bin is below -F. The
-first events of a source may have waited.
+The error reaches to the farther end of the possible range. For a clock that is not corrected that
+is U: the clock may be right, or behind by U. For a corrected clock, the quickest events may have
+taken `mend_above` instead of F, since up to that delay clocks are not corrected. `UNSETTLED_NS` is
+added while nothing has settled, if the clock is ahead or one reading of its first bin is below -F.
+The first events of a source may have waited.
 
 An edge above `UNSETTLED_NS` that has not settled is taken for old data. Its source is believed,
-with an error of `mend_above`. (Otherwise every window of a backlog of one hour would have to
-consider the events of two.) So until an edge has settled, the bound holds for right clocks and for
-those that are behind by at most `UNSETTLED_NS`. Afterwards it holds for all clocks whose quickest
+with an error of `mend_above`. Otherwise every window of a backlog of one hour would have to
+consider the events of two. So until an edge has settled, the bound is true for right clocks and for
+those that are behind by at most `UNSETTLED_NS`. Afterwards it is true for all clocks whose quickest
 events take at most `mend_above`.
 
 Cost: O(1) an event and a cell; twelve numbers a source.
@@ -52,17 +53,17 @@ from topology.model.kept import BIG, FLAG, INT, Kept, Shape, list_of, optional, 
 
 BIN_NS: Final = 10_000_000_000
 SMALLEST: Final = 3
-"""The number of smallest readings of a bin that are kept. The largest of them counts."""
+"""Number of smallest readings of a bin that are kept. The largest of them is the bin's value."""
 
 SETTLED_AFTER_NS: Final = 2_000_000_000
 UNSETTLED_NS: Final = 10_000_000_000
 GIVEN_UP_NS: Final = 30_000_000_000
 GIVEN_UP_AFTER: Final = 16
-"""A level that has not settled after both this time and this many readings is given up."""
+"""A level is given up if it has not settled after both this time and this many readings."""
 
 EARLIEST: Final = -(1 << 63)
 ALL: Final = 1 << 64
-"""Larger than any reading."""
+"""A value larger than any reading."""
 
 BILLION: Final = 1_000_000_000
 
@@ -129,7 +130,7 @@ ONE_WAY: Final = Shape(
 
 
 class OneWay(Kept):
-    """The bounds of one source's clock, found from its arrivals.
+    """The bounds of the offset of one source's clock, computed from the arrivals of its events.
 
     `note` needs every event whose reading is below `notable_ns`, or whose timestamp is at or after
     `bin_end_ns`. No other event changes anything. `mends` is True while the clock is taken to be
@@ -153,12 +154,12 @@ class OneWay(Kept):
         self._max_skew_ppb = max_skew_ppb
         self._mend_above_ns = mend_above_ns
         self.width_ns = max(floor_ns, mend_above_ns)
-        """The width of the possible range of a clock that is wrong."""
+        """The width of the range in which a wrong clock's offset is."""
         self.begin_anew()
 
     @property
     def has_begun(self) -> bool:
-        """True once there is a reading, and so an edge."""
+        """True once there has been a reading, and so an edge."""
         return bool(self._smallest)
 
     def begin_anew(self) -> None:
@@ -173,7 +174,7 @@ class OneWay(Kept):
         self.bin_end_ns = self._bin_start_ns = 0
 
     def settle(self) -> None:
-        """Record that the readings so far are known to agree."""
+        """Record that the readings so far agree, without waiting for more."""
         self._own_level().settle(self._reading())
         self._judge()
 
@@ -186,7 +187,7 @@ class OneWay(Kept):
         return self._level is not None and self._level.bears(edge_ns)
 
     def note(self, ts_ns: int, reading_ns: int) -> bool:
-        """Add a reading, and return whether the answer may have changed."""
+        """Add a reading, and return whether the cell may have changed."""
         moved = self._lower(ts_ns, reading_ns)
         if moved:
             self._judge()
@@ -220,7 +221,7 @@ class OneWay(Kept):
         self.bin_end_ns = self._bin_start_ns + BIN_NS
 
     def _judge(self) -> None:
-        """Decide by the edge whether the clock is behind, and whether an unsettled edge matters."""
+        """Decide by the edge whether the clock is behind, and whether its level must be watched."""
         edge_ns, _, _ = self.edge(self._bin_start_ns)
         behind = edge_ns - self._floor_ns > self._mend_above_ns
         settled = self._is_settled(edge_ns)
@@ -239,7 +240,7 @@ class OneWay(Kept):
         return edge_ns + abs(ts_ns - at_ns) * self._max_skew_ppb // BILLION + 1
 
     def _reading(self) -> int:
-        """Return the reading of the open bin."""
+        """Return the open bin's third smallest reading, or the smallest of fewer."""
         smallest = self._smallest
         return smallest[-1] if len(smallest) == SMALLEST else smallest[0]
 
@@ -252,12 +253,12 @@ class OneWay(Kept):
         carried_ns = self._carried_to(ts_ns)
         if self._carried is not None and carried_ns < reading_ns:
             return carried_ns, self._carried[2], 2 * (carried_ns - self._carried[1])
-        # The open bin's reading is not carried on, or U would rise and fall with each bin.
+        # Drift is not added to the open bin's reading, or U would rise and fall with each bin.
         unsure_ns = abs(ts_ns - self._bin_start_ns) * self._max_skew_ppb // BILLION + 1
         return reading_ns, reading_ns - self._smallest[0], unsure_ns
 
     def cell(self, ts_ns: int) -> tuple[ClockCell, int]:
-        """Return the cell of that time, and U at its beginning.
+        """Return the cell that contains `ts_ns`, and U at its beginning.
 
         Offset and error are constant over the cell. At least one event must have been noted.
         """

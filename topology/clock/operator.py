@@ -106,8 +106,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
 class Clock(KeptOperator):
     """The operator that corrects the timestamps of events.
 
-    `table` has the reports about the clocks; None means that there are never any. No event is held
-    or delayed.
+    `table` has the clock reports of the sources; None means that there are never any. No event is
+    held or delayed.
     """
 
     def __init__(self, config: ClockConfig, table: DriftTable | None = None) -> None:
@@ -119,7 +119,7 @@ class Clock(KeptOperator):
         self._kept = KeptState("clock", CLOCK, [self._clocks, self._clocks.models])
         self._states = dict.fromkeys(STATES, 0)
         self._width_ns = max(PASSIVE_FLOOR_NS, config.mend_above_ns)
-        """The time that an event may take if the clock of its source is known to be wrong."""
+        """The longest time that the quickest events may take if their clock is wrong."""
         self.contradicted = 0
         self.jumps = 0
 
@@ -202,7 +202,7 @@ class Clock(KeptOperator):
         clock.ref_time_ns = event.ref_time_ns
 
     def _wavers(self, clock: SourceClock, ts_ns: int, reading_ns: int) -> bool:
-        """Record an event that is back on the line, or whose timestamp has fallen.
+        """Handle an event that does not contradict the clock, or whose timestamp has fallen.
 
         Return whether it is the last vote for a jump.
         """
@@ -216,9 +216,10 @@ class Clock(KeptOperator):
         return False
 
     def _beyond(self, clock: SourceClock, event: Event, step: Step) -> bool:
-        """Handle an event that would be too far after its arrival, or whose source is refused.
+        """Handle an event whose reading is too small, or whose source is rejected.
 
-        Return whether it gets a corrected timestamp.
+        Its corrected timestamp would be too far after its arrival. Return whether it gets another
+        one.
         """
         reading_ns = event.arrival_ns - event.ts_ns
         if reading_ns >= clock.refuted_ns:
@@ -248,7 +249,7 @@ class Clock(KeptOperator):
         return True
 
     def _hold_back(self, clock: SourceClock, event: Event) -> None:
-        """Put an event at its latest possible time, because its error explains that it seems later.
+        """Put an event at its latest possible time, because its error explains why it seems later.
 
         The possible part of its interval ends `broker_slack` after its arrival.
         """
@@ -270,7 +271,7 @@ class Clock(KeptOperator):
     def _refuse(self, event: Event, step: Step, reason: str, detail: str) -> None:
         step.reports.append(dead_letter(event, event.at_ns, reason, detail))
         if not event.late:
-            event.kind = DEAD  # It left in order, so its number is not missing.
+            event.kind = DEAD  # REORDER has emitted it in order, so its number is not missing.
             step.released.append(event)
 
     def _new(self, source: str, arrival_ns: int) -> SourceClock:
@@ -283,7 +284,7 @@ class Clock(KeptOperator):
 
     @property
     def hears(self) -> Rounds | None:
-        """The settings by which it takes rounds from the table, or None if it takes none."""
+        """The model and settings for rounds from the table, or None if rounds have no effect."""
         return None if self._config.sync == "none" else self._rounds
 
     def received(self, source: str) -> Place | None:
@@ -294,7 +295,7 @@ class Clock(KeptOperator):
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """Return the figures. Sources are counted by the state that their last event met."""
+        """Return the figures. Sources are counted by their clock's state at their last event."""
         return {
             "sources": len(self._clocks.rows),
             **self._states,
@@ -306,23 +307,23 @@ class Clock(KeptOperator):
         }
 
     def explain(self) -> dict[str, Any]:
-        """Return the sources whose time is least certain, at most `MAX_LISTED`.
+        """Return the figures, `policy`, and the sources whose time is least certain.
 
-        `policy` is the treatment of those that have not synced.
+        `policy` is the treatment of sources that have not synced. At most `MAX_LISTED` are listed.
         """
         worst = sorted(self._clocks.rows.values(), key=trouble, reverse=True)[:MAX_LISTED]
         clocks = [clock.explain() for clock in worst]
         return {**self.figures(), "policy": self._config.unsynced, "clocks": clocks}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
-        """Return the clock of the source, since no event stays in this operator."""
+        """Return the state of the source's clock, since no event stays in this operator."""
         clock = self._clocks.rows.get(source)
         return None if clock is None else clock.explain()
 
     # -- state -------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the use of the drift table, because the operator is used no more."""
+        """Release the drift table, because the operator is no longer used."""
         for source in self._clocks.rows:
             self._table.leave(source)
         self._clocks.rows.clear()

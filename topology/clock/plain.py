@@ -3,14 +3,13 @@
 The first event has just been corrected. A following event is plain if
 
 * no event of another source comes before it;
-* the clock says the same about it: its arrival makes no further sample apply. Its timestamp is in
-  the same cell, with constant offset and error. Its reading neither contradicts the clock nor
-  moves the edge;
+* its clock state is the same: its arrival makes no further sample apply. Its timestamp is in the
+  same cell, with constant offset and error. Its reading neither contradicts the clock nor moves the
+  edge;
 * it is no control event and not late, its time does not fall, and it is not too far behind;
 * no vote for a jump of the clock is open.
 
-So one offset, one error and one segment hold for all of them. Cost: O(1) an event, with a small
-constant.
+So all of them get the same offset, error and segment. Cost: O(1) an event, with a small constant.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from topology.model.event import DATA, Event
 def stamp_followers(
     clock: SourceClock, batch: list[Event], at: int, jump_min_ns: int, max_behind_ns: int
 ) -> int:
-    """Correct the plain events from this index on, and return the index after them.
+    """Correct the plain events from the index `at` on, and return the index after them.
 
-    The event before it has the source of `clock` and has already been corrected.
+    The event before them has the source of `clock` and has already been corrected.
     """
     cell = clock.cell
     if cell.offset_step_ns or cell.error_step_ns or (clock.watched and not clock.steady):

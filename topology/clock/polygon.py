@@ -36,9 +36,9 @@ from typing import Final
 from topology.model.kept import INT, Kept, Shape, list_of
 
 MAX_BOUNDS: Final = 32
-"""The most bounds of each kind. Ten rounds at first and four a minute make 30 in five minutes."""
+"""Largest number of bounds of each kind. Ten rounds at first and four a minute make 30 in 5 min."""
 GUESS_STEADINESS: Final = 2
-"""The factor from 1 to 10 that is near the best for steady clocks and for those at the limit."""
+"""This factor is near the best, from 1 to 10, for steady clocks and for those at the limit."""
 ROUNDING_NS: Final = 1.0
 PPB: Final = 1_000_000_000
 NO_AREA: Final = 1e-15
@@ -87,7 +87,7 @@ class Bounds(Kept):
         return (loose_ns - tight_ns) * PPB >= self._skew_ppb * (later_ns - earlier_ns)
 
     def expire(self, before_ns: int) -> None:
-        """Drop the bounds before that time. The newest bound stays at any age."""
+        """Drop the bounds before `before_ns`. The newest bound stays at any age."""
         expired = min(bisect_left(self.times_ns, before_ns), len(self.times_ns) - 1)
         if expired > 0:
             del self.times_ns[:expired]
@@ -113,7 +113,7 @@ Plane = tuple[float, float, float]
 
 
 class Polygon:
-    """The set of possible lines, by its corners (theta, rho).
+    """A set of possible lines, given by its corners (theta, rho).
 
     theta is relative to `base_ns`, and rho is in ns per ns.
     """
@@ -157,9 +157,9 @@ class Polygon:
         return theta + across / area / 3, rho + along / area / 3
 
     def cut(self, sign: float, x: float, most: float) -> bool:
-        """Keep the part with sign (theta + rho x) <= most, and return whether there is one.
+        """Keep the part with sign (theta + rho x) <= most, and return whether it is not empty.
 
-        If there is none, the polygon stays as it is.
+        If it is empty, the polygon does not change.
         """
         x *= sign
         overs = [sign * theta + rho * x - most for theta, rho in self.corners]
@@ -180,7 +180,7 @@ class Polygon:
         return bool(left)
 
     def cut_with(self, planes: Sequence[Plane]) -> bool:
-        """Cut with the planes until one would leave nothing. Return whether none would."""
+        """Cut with the planes in turn; stop and return False if one would leave nothing."""
         return all(self.cut(sign, x, most) for x, sign, most in planes)
 
 
@@ -192,16 +192,16 @@ def planes_of(
     skew: float,
     half_wander: float,
 ) -> list[Plane]:
-    """Return the bounds of both kinds, relaxed and relative to t0 and base, the newest first.
+    """Return the bounds of both kinds as planes, relaxed and relative to t0 and base, newest first.
 
-    The newest bound of a kind counts, however much older than the newest of the other kind.
+    The newest bound of a kind is always included, even if all bounds of the other kind are newer.
     """
     planes: list[Plane] = []
     for bounds, sign in ((uppers, 1), (lowers, -1)):
         times, values, shift_ns = bounds.times_ns, bounds.values_ns, sign * polygon.base_ns
         for at in range(min(bisect_left(times, since_ns), len(times) - 1), len(times)):
             x, most = float(times[at] - polygon.t0_ns), float(values[at] - shift_ns)
-            # A clock within +-skew strays no further than that, however it wanders.
+            # A clock within +-skew drifts no further than that, whatever its wander is.
             strays = min(half_wander * x * x, 2 * skew * abs(x))
             planes.append((x, float(sign), most + strays + ROUNDING_NS))
     planes.sort(reverse=True)
@@ -211,7 +211,7 @@ def planes_of(
 def polygon_of(
     uppers: Bounds, lowers: Bounds, window_ns: int, skew: float, half_wander: float
 ) -> Polygon | None:
-    """Return what the bounds of the last `window_ns` leave, or None if no line satisfies them.
+    """Return the lines that the bounds of the last `window_ns` leave possible, or None if none.
 
     There must be at least one bound of each kind. `lowers` bound -D.
     """

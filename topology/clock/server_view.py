@@ -52,10 +52,13 @@ from topology.clock.settings import STALE_AFTER_NS, ClockConfig
 from topology.model.kept import FLAG, INT, Kept, Shape, list_of, optional, record
 
 GOOD_ROUNDS: Final = 3
-"""A view with fewer rounds has no answer. As many rounds must agree on a jump."""
+"""A view needs this many rounds to have an answer. As many must agree on a jump."""
 MAX_DOUBTED: Final = 16
 GUESS_WINDOWS: Final = 3
-"""Bounds are kept for this many `sync_window`. All serve the guess, the last one the polygon."""
+"""Number of `sync_window`s for which bounds are kept.
+
+The guess uses all of them, and the polygon only the last one.
+"""
 NEVER_NS: Final = -(1 << 63)
 NS_PER_MIN: Final = 60_000_000_000
 
@@ -82,7 +85,7 @@ class Round(NamedTuple):
         return self[4::-1] > other[4::-1]
 
     def at(self, ts_ns: int, skew_ppb: int) -> tuple[int, int]:
-        """Return the offsets that it leaves possible at `ts_ns`, widened by the skew."""
+        """Return the smallest and the largest possible offset at `ts_ns`, widened by the skew."""
         below_ns = abs(ts_ns - self.received_ns) * skew_ppb // PPB + 1
         above_ns = abs(ts_ns - self.sent_ns) * skew_ppb // PPB + 1
         return self.lower_ns - below_ns, self.upper_ns + above_ns
@@ -92,7 +95,7 @@ SERVER_TIME: Final = attrgetter("server_ns")
 
 
 class OffsetSpan(NamedTuple):
-    """The possible offsets at both ends of a cell, with the guess among them.
+    """The range of possible offsets and the guess at both ends of a cell.
 
     Between the ends they are linear.
     """
@@ -117,7 +120,7 @@ BELIEF: Final = Shape(
 
 
 class Belief(Kept):
-    """The rounds of a view that agree, with the offsets that they leave possible."""
+    """The rounds of a view that agree, with the range of offsets that they leave possible."""
 
     SHAPE = BELIEF
     __slots__ = (*BELIEF.fields, "_config", "_guess", "polygon")
@@ -141,7 +144,7 @@ class Belief(Kept):
         return len(self._first_three)
 
     def join(self, new: Round) -> bool:
-        """Add a round. If it contradicts the others, return False and change nothing."""
+        """Add a round. If it contradicts the others, change nothing and return False."""
         newest = self.newest
         if newest is None:
             self.newest, self.received_ns = new, new.received_ns
@@ -180,10 +183,10 @@ class Belief(Kept):
         return True
 
     def span(self, start_ns: int) -> OffsetSpan:
-        """Return the offsets over the cell that starts at `start_ns`."""
+        """Return the range of offsets over the cell that starts at `start_ns`."""
         oldest_ns = min(self._uppers.times_ns[0], self._lowers.times_ns[0])
         first_ns = max(oldest_ns, self.received_ns - self._config.sync_window_ns)
-        # These are edges of cells, so that the bounds stay convex within each cell.
+        # These times are edges of cells, so that the bounds stay convex within each cell.
         fresh_from_ns = cell_start(first_ns - STALE_AFTER_NS)
         fresh_until_ns = cell_start(self.received_ns + STALE_AFTER_NS) + CELL_NS
         end_ns = start_ns + CELL_NS
@@ -216,7 +219,7 @@ class Belief(Kept):
         return self._guess
 
     def rate_ppb(self) -> int:
-        """Return the guess at the rate by which the offset changes."""
+        """Return the estimate of the rate at which the offset changes."""
         return round(self._line()[1] * PPB)
 
     def settled(self) -> None:
@@ -263,7 +266,7 @@ class ServerView(Kept):
         return self.belief.rounds >= GOOD_ROUNDS
 
     def span(self, start_ns: int) -> OffsetSpan:
-        """Return the offsets of a view with an answer, over the cell that starts there."""
+        """Return the range of offsets over the cell at `start_ns`, for a view with an answer."""
         span = self.belief.span(start_ns)
         return span._replace(state=SUSPECT) if self.suspect else span
 
@@ -288,7 +291,7 @@ class ServerView(Kept):
             self.add(each)
 
     def add(self, new: Round) -> bool:
-        """Add a round. Return whether it shows that the clock has jumped."""
+        """Add a round, and return whether it shows that the clock has jumped."""
         jumped = self._take(new)
         newest = self.belief.newest
         self.suspect = newest is not None and bool(self._doubted_near(newest))
@@ -319,9 +322,9 @@ class ServerView(Kept):
         return False
 
     def _settle(self, good: Round) -> None:
-        """Decide on the doubted rounds that are not newer than a good round.
+        """Decide which doubted rounds are false, after a good round.
 
-        Those that only came too soon join the belief, and the others are false.
+        A round that is not newer joins the belief if it fits, and is false if it does not.
         """
         doubted, self.doubted = self.doubted, []
         for each in doubted:
@@ -345,7 +348,7 @@ class ServerView(Kept):
         return False
 
     def _believable(self, agreeing: list[Round], of: int) -> list[Round] | None:
-        """Return the rounds that leave a line possible, newest first, or None if too few do."""
+        """Return rounds that leave a line possible, newest first, or None if too few do."""
         trial = Belief(self._config)
         believed = [each for each in reversed(agreeing) if trial.join(each)]
         known = self.belief.rounds
@@ -353,7 +356,7 @@ class ServerView(Kept):
         return believed if len(believed) >= least else None
 
     def _replace(self, believed: list[Round], near: list[Round]) -> bool:
-        """Make `believed`, newest first, the belief. Return whether the clock has jumped."""
+        """Replace the belief by these rounds, newest first. Return whether the clock has jumped."""
         old, first = self.belief, believed[-1]
         assert old.newest is not None
         gap_ns = first.server_ns - old.newest.server_ns
@@ -382,7 +385,7 @@ def left_by(uppers: Bounds, lowers: Bounds, config: ClockConfig) -> Polygon | No
 
 
 def agree(one: Round, other: Round, skew_ppb: int) -> bool:
-    """Return whether an offset satisfies both rounds, if the clock drifts as far as it may."""
+    """Return whether one offset can satisfy both rounds at the largest drift of the clock."""
     low_ns, high_ns = one.at(other.received_ns, skew_ppb)
     other_low_ns, other_high_ns = other.at(other.received_ns, skew_ppb)
     return low_ns <= other_high_ns and other_low_ns <= high_ns

@@ -21,7 +21,7 @@ MAX_SERVERS: Final = 8
 """The number of time servers whose rounds `topology.clock.measured` keeps for a source."""
 PPB_PER_PPM: Final = 1_000
 MAX_SKEW_PPB: Final = 10_000_000
-"""One per cent. No usable clock drifts faster."""
+"""Largest drift that can be configured, one per cent. No usable clock drifts faster."""
 
 
 class ClockConfig(Section):

@@ -26,12 +26,12 @@ JUMP_VOTES: Final = 3
 """The number of events in a row that must agree on where the clock has jumped."""
 
 SETTLE_NS: Final = 10_000_000_000
-"""The time, by timestamps, for which a source may have a backlog after its quickest event."""
+"""The span of timestamps after a source's quickest event in which it may still have a backlog."""
 
 SINCE_EVER: Final = -(1 << 63)
-"""No timestamp is earlier. It fits 64 bits, as all state must."""
+"""The earliest timestamp. It fits 64 bits, as all state must."""
 FOR_EVER: Final = 1 << 64
-"""Larger than every timestamp, and than the difference of two."""
+"""A value larger than every timestamp, and than the difference of two."""
 NOTHING_RECEIVED: Final = (SINCE_EVER, SINCE_EVER)
 NO_CELL: Final = ClockCell(0, UNSYNCED)
 NO_CELL.end_ns = 0
@@ -40,14 +40,14 @@ NOTHING: Final = ""
 DECLARED: Final = "declared"
 MEASURED: Final = "measured"
 POLICY: Final = "policy"
-"""The grounds that corrected timestamps of a segment can have."""
+"""The possible grounds of a segment, from which its corrected timestamps are computed."""
 
 Vote = tuple[int, int]
-"""(timestamp, reading) of an event that contradicts the clock."""
+"""The timestamp and the reading of an event that contradicts the clock."""
 
 
 class MovedSources:
-    """The number of sources that the policy `estimate` has moved, and its largest correction."""
+    """The number of sources that the policy `estimate` corrects, and the largest correction."""
 
     __slots__ = ("moved", "moved_ns")
 
@@ -125,7 +125,7 @@ class SourceClock(KnownSource):
         self.track = track
         self.track_version = -1
         self.due_ns = NEVER
-        """The arrival from which the next sample applies."""
+        """The arrival time from which the next sample applies."""
         self.ref_time_ns = SINCE_EVER
         self.segment = 0
         self.broken = False
@@ -135,34 +135,34 @@ class SourceClock(KnownSource):
         self.straying = False
         """True if the last event contradicted the clock."""
         self.unsettled_until_ns = SINCE_EVER
-        """Before this timestamp the edge may be that of a backlog, and the clock right."""
+        """Before this timestamp the edge may come from a backlog, and the clock may be right."""
         self.votes: tuple[Vote, ...] = ()
         self.steady = True
-        """True if it is not straying and has no votes."""
+        """True if the last event did not contradict the clock and there are no votes."""
         self.received: Place = NOTHING_RECEIVED
         self._declared: list[int] | None = None
         self._refuted: Place = NOTHING_RECEIVED
         """The place of the declared offset that its events have refuted."""
         self._ground, self._base_ns, self._base_error_ns = NOTHING, 0, 0
-        """The ground of the timestamps, and the offset and its error when the segment began."""
+        """The ground of the segment, and the offset and its error when the segment began."""
         self.moved_ns = 0
         """The largest correction by the policy so far."""
         self.measured: Measuring | None = None
         self._one_way = self._new_one_way() if config.unsynced == "estimate" else None
         self.cell = NO_CELL
         self.least_reading_ns = SINCE_EVER
-        """An event with a smaller reading would be too far after its arrival."""
+        """A smaller reading puts an event too far after its arrival."""
         self.refuted_ns = SINCE_EVER
         """A smaller reading contradicts the clock, because no error explains it."""
         self.notable_ns = SINCE_EVER
         self.bin_end_ns = FOR_EVER
         """A reading below `notable_ns`, or a timestamp from `bin_end_ns` on, may move the edge."""
         self.fallen_ns = SINCE_EVER
-        """An earlier timestamp has fallen in the order of sequence, or has not yet risen again."""
+        """A smaller timestamp has fallen in the order of sequence, or has not yet risen again."""
         self.watched = self._one_way is not None
-        """True if there is a line that its events can leave."""
+        """True if there is an offset or an edge that its events can contradict."""
         self.state = ""
-        """The state that the last event met, or "" before the first."""
+        """The state of the clock at the last event, or "" before the first."""
         self.model_dirty = True
 
     def _new_one_way(self) -> OneWay:
@@ -172,9 +172,9 @@ class SourceClock(KnownSource):
     # -- reports -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Take the folded samples, as if they had been taken when they came.
+        """Start from the folded model, as if its samples had been taken when they arrived.
 
-        The source has taken nothing before.
+        The source must not have taken any samples.
         """
         folded = self.track.folded_by(self._rounds)
         if folded is not None:
@@ -184,7 +184,7 @@ class SourceClock(KnownSource):
             self.watched = True
 
     def receive(self) -> None:
-        """Take the reports that apply by now."""
+        """Take the reports that apply at the latest arrival."""
         config = self._config
         track = self.track
         self.track_version = track.version
@@ -225,7 +225,7 @@ class SourceClock(KnownSource):
     # -- events ------------------------------------------------------------------------------------
 
     def enter(self, ts_ns: int, reading_ns: int) -> ClockCell:
-        """Return the cell of this timestamp, and set the numbers that events are compared with."""
+        """Return the cell of this timestamp, and compute the limits for the events."""
         one_way = self._one_way
         if one_way is not None and not one_way.has_begun:
             one_way.note(ts_ns, reading_ns)
@@ -234,7 +234,7 @@ class SourceClock(KnownSource):
         return self.cell
 
     def _use(self, ts_ns: int) -> None:
-        """Set the cell of this timestamp, and begin a segment if its ground is another one."""
+        """Set the cell of this timestamp, and begin a segment if the ground has changed."""
         ground, cell = self._grounds(ts_ns)
         self.cell = cell
         if ground == DECLARED:
@@ -260,7 +260,7 @@ class SourceClock(KnownSource):
             return DECLARED, everlasting(SYNCED, offset_ns, error_ns)
         if self.measured is not None:
             cell = self.measured.cell(ts_ns)
-            # Under `trust`, a clock that was measured once is better than the source's own word.
+            # Under `trust`, a clock that was measured once is better than the timestamps.
             if cell.state != UNSYNCED or (self.proven and config.unsynced == "trust"):
                 if not self.proven:
                     self.proven = True
@@ -300,7 +300,7 @@ class SourceClock(KnownSource):
         self.model_dirty = True
 
     def note(self, ts_ns: int, reading_ns: int) -> ClockCell:
-        """Add a reading that may move the edge, and return the cell."""
+        """Add a reading that may move the edge, and return the current cell."""
         one_way = self._one_way
         if one_way is not None:
             moved = one_way.note(ts_ns, reading_ns)
@@ -337,7 +337,7 @@ class SourceClock(KnownSource):
         return self._vote(ts_ns, reading_ns)
 
     def returns(self) -> None:
-        """Record that an event is back on the line that the events before it had left."""
+        """Record that an event agrees with the clock after events that contradicted it."""
         self.straying = False
         self.steady = True
         self.segment += 1
@@ -346,7 +346,7 @@ class SourceClock(KnownSource):
     def fell(self, ts_ns: int, reading_ns: int) -> bool:
         """Record that the timestamp fell in the order of sequence. Return whether it shows a jump.
 
-        Nothing is wrong with the event, since it may only have taken long.
+        The event need not be wrong, since it may only have taken long.
         """
         if not self.votes:
             self.fallen_ns += self._config.jump_min_ns
@@ -357,7 +357,7 @@ class SourceClock(KnownSource):
         return True
 
     def rose(self, ts_ns: int) -> None:
-        """Record that the timestamp is again where it was before it fell."""
+        """Record that the timestamp has risen again to where it was before it fell."""
         self.votes = ()
         self.steady = True
         self.fallen_ns = ts_ns - self._config.jump_min_ns
@@ -402,7 +402,7 @@ class SourceClock(KnownSource):
             for ts_ns, reading_ns in self.votes:
                 one_way.note(ts_ns, reading_ns)
             if not self.straying or self.votes[-1][1] < 0:
-                one_way.settle()  # Otherwise a backlog may be drained while the clock is right.
+                one_way.settle()  # Otherwise a backlog may be draining while the clock is right.
             self._settle_notable(one_way)
 
     # -- for people --------------------------------------------------------------------------------
@@ -431,7 +431,7 @@ class SourceClock(KnownSource):
     def resume(self) -> None:
         """Complete the source once both rows are read.
 
-        They may be those of a CLOCK with other settings.
+        The rows may have been written by a CLOCK with other settings.
         """
         if self.moved_ns:
             self._tally.moved += 1
@@ -442,7 +442,7 @@ class SourceClock(KnownSource):
             self.proven = False
         elif self.received != NOTHING_RECEIVED:
             self.watched = True
-            # It was of another model, so this one takes the samples again.
+            # The row was of another model, so this model takes the samples again.
             if self.measured is None:
                 self.received = NOTHING_RECEIVED
                 self.proven = False
@@ -499,7 +499,7 @@ def model_shape(measured: Shape) -> Shape:
 
 
 class ClockModels(Table[str, SourceClock]):
-    """The table of the models of the sources' clocks, whose rows change seldom."""
+    """The table of the models of the sources' clocks, whose rows rarely change."""
 
     def __init__(
         self,

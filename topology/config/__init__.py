@@ -2,13 +2,13 @@
 
 `parse(text)` returns a frozen `Topology`, or raises one `TopologyError` with every problem found:
 its path, line, fault and remedy. Nothing is read from disk here. All keys except `streams` have a
-default. An unknown key is an error anywhere, and so is a key that is there twice.
+default. An unknown key is an error anywhere, and so is a key that occurs twice.
 
-In code the sections take their Python names, whose units come last (`ReorderConfig(rule="fixed",
+In code the sections have their Python names, with the unit at the end (`ReorderConfig(rule="fixed",
 max_wait_ns=500_000_000)`). A mistake there is pydantic's `ValidationError`. The modules of this
 package are `stream`, `stages`, `query`, `topology`, and `reading`, which adds paths and lines to
-what these refuse. Operators have their sections in their own folders (`settings`), and take them as
-they are. `topology.spelling` has what all sections share: problems, durations, sizes, shares.
+the errors of the others. Operators have their sections in their own folders (`settings`).
+`topology.spelling` has what all sections share: problems, durations, sizes, shares.
 """
 
 from topology.answer.settings import QualityConfig as QualityConfig

@@ -18,10 +18,10 @@ WHERE_FUSED: Final = " where each input has one partition, or its records are ke
 
 
 def header_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield the streams that share a topic, raw or sequenced, but not its headers.
+    """Yield a fault for each stream that shares a raw or sequenced topic, but not its headers.
 
-    Only its headers show to which stream a record belongs, so these streams must agree on their
-    meaning.
+    Only the headers show to which stream a record belongs, so streams with one topic must agree on
+    them.
     """
     first_of: dict[str, str] = {}
     for name, stream in topology.streams.items():
@@ -37,9 +37,10 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield the streams that share an input topic, but not its mapping or format.
+    """Yield a fault for each stream that shares an input topic, but not its mapping or format.
 
-    They belong to the topic. If streams share it, a place must name the stream.
+    Mapping and format belong to the topic. If streams share it, the mapping must have a place for
+    the stream's name.
     """
     first_of: dict[str, str] = {}
     for name, stream in topology.streams.items():
@@ -58,7 +59,7 @@ def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield the topics with two purposes; streams may share an input, or an output."""
+    """Yield a fault for each topic with two purposes; streams may share an input, or an output."""
     taken = {stream.input: f"the input of stream `{n}`" for n, stream in topology.streams.items()}
     for key, topic in topology.topics:
         if isinstance(topic, str):
@@ -92,9 +93,9 @@ def timing_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield the times of queries and streams that exceed the file's `correct_for`.
+    """Yield a fault for each time in a query or stream that exceeds the file's `correct_for`.
 
-    Missing events are written off after that time, so no query can wait longer.
+    Missing events are given up after that time, so no query can wait longer.
     """
     for name, query in topology.queries.items():
         if query.correct_for_ns is not None and query.correct_for_ns > topology.correct_for_ns:
@@ -108,7 +109,10 @@ def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def window_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield the windows too short to contain any event for certain, given the clocks' errors."""
+    """Yield a fault for each window that is too short, given the errors of the clocks.
+
+    No event would be in such a window for certain.
+    """
     for stream, config in topology.streams.items():
         least_ns = 2 * config.clock.max_error_ns
         unnamed = None if len(topology.streams) == 1 else stream
@@ -125,7 +129,7 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def join_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield the joins whose streams do not meet in one partition.
+    """Yield a fault for each join whose streams do not meet in one partition.
 
     Only a merge that reads the sequenced topic puts streams of several raw partitions in one order.
     """
@@ -144,7 +148,7 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield the stages without the merge whose queries read what the merge accepts."""
+    """Yield a fault for each stage without the merge whose queries read accepted events."""
     merging = next(each.name for each in topology.stages if MERGE in each.operators)
     for kind in topology.reading_accepted:
         for stage in topology.stages:

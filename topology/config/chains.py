@@ -35,7 +35,7 @@ def queries_read(topology: TopologyFile, query: QueryConfig) -> dict[str, QueryC
 def level_of(topology: TopologyFile, name: str) -> int:
     """Return the number of detectors in the longest chain up to this query, itself included.
 
-    There must be no circle.
+    The chain must not contain a circle.
     """
     query = topology.queries[name]
     if query.detector is None:
@@ -51,7 +51,7 @@ def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:
 
 
 def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
-    """Return the patterns whose matches the query of this name reads, directly or indirectly."""
+    """Return the patterns whose matches the named query reads, directly or indirectly."""
     query = topology.queries[name]
     if query.pattern is None:
         return []
@@ -126,14 +126,14 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
 
 
 def _circles(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each circle, at the query of it that is first in the file."""
+    """Yield a fault for each circle, at that query of the circle which is first in the file."""
     reads = {name: [*queries_read(topology, query)] for name, query in topology.queries.items()}
     while True:
         try:
             TopologicalSorter(reads).prepare()
             return
         except CycleError as found:
-            circle: list[str] = found.args[1][::-1]  # Each query reads the next.
+            circle: list[str] = found.args[1][::-1]  # Each query reads the one after it.
         first = next(name for name in reads if name in circle)
         at = circle.index(first)
         circle = [*circle[at:], *circle[1 : at + 1]]

@@ -1,10 +1,11 @@
-"""Compares the topology that a state was written under with the one that is to run now.
+"""Compares the topology under which a state was written with the one that is to run now.
 
 Each difference gets one verdict. It takes effect from now on, or it ends something, or it is
 refused with a safe remedy. `inorder check FILE --brokers B` and the worker print the same lines.
-Every refusal of a state takes its words from here (docs/operate/change.md).
+The texts of all refusals of a state are here (docs/operate/change.md).
 
-Settings that make no difference (waits, bounds, delivery, the store) are not in a contract.
+Settings that make no difference to a state (waits, bounds, delivery, the store) are not in a
+contract.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ READING: Final = (
 """The keys of a stream that determine how its records are read."""
 
 OF_FILES: Final = {"fields": {"arrival"}}
-"""The keys within them that apply to files, and not to records."""
+"""Parts of these keys that apply to files, and not to records."""
 
 WITHOUT_SEQ: Final = "reorder.without_seq"
-"""The key among these of a stream in which some sources do not number their events."""
+"""The key for streams in which some sources do not number their events. It is one of `READING`."""
 
 STAGES: Final = "stages"
 MOST_NAMED: Final = 12
-"""The most topics that one message names."""
+"""Largest number of topics that one message names."""
 
 DERIVED: Final = frozenset({"headers", "format", "value_schema"})
-"""The ones among them that also apply to topics between stages."""
+"""The keys of `READING` that also apply to topics between stages."""
 
 
 class StreamContract(NamedTuple):
@@ -65,8 +66,8 @@ class StreamContract(NamedTuple):
 class Contract(NamedTuple):
     """The properties on which the state of one partition of a stage depends, without secrets.
 
-    `inputs` are all topics that the stage reads. `shapes` are the versions of the layouts that
-    operators save. `results` has the topic and its partitions for each kind of result, and
+    `inputs` are all topics that the stage reads. `shapes` has the version of the state that each
+    operator saves. `results` has the topic and its partitions for each kind of result, and
     `queries` a digest of each query. `lanes` are the upstream partitions in the order of their
     numbers, as stretches (topic, first partition, count).
     """
@@ -82,10 +83,10 @@ class Contract(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """The facts about the brokers that a verdict may depend on.
+    """The facts about the brokers on which a verdict may depend.
 
-    `waiting` are the streams with events that wait in this partition. `unread` means that a topic
-    between stages has records that its reader has not read.
+    `waiting` are the streams with events that are buffered in this partition. `unread` means that a
+    topic between stages has records that its reader has not read.
     """
 
     waiting: Collection[str] = ()
@@ -116,7 +117,7 @@ class Difference(NamedTuple):
 
 
 def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, Any]:
-    """Return the keys that determine how the stream's records are read, as the file has them.
+    """Return the keys that determine how the stream's records are read, as in the file.
 
     `is_derived` selects the keys that apply to a topic between stages.
     """
@@ -129,9 +130,9 @@ def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, A
 
 
 def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topology:
-    """Return the topology with only the streams that there were `before`, read as they were.
+    """Return the topology with only the streams in `before`, read as they were then.
 
-    It reads records from before a change.
+    It is used to read records from before a change.
     """
     streams = {}
     for name, was in before.items():
@@ -148,7 +149,7 @@ def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topolog
 
 
 def begin_anew(topology: TopologyFile) -> str:
-    """Return the remedy that is always safe: another application with outputs of its own."""
+    """Return the remedy that is always safe: another application with its own output topics."""
     names = {f"streams.{name}.output": each.output for name, each in topology.streams.items()}
     if not topology.fused:
         names["topics.sequenced"] = topology.topics.sequenced
@@ -175,7 +176,7 @@ def back_or_anew(topology: TopologyFile) -> str:
 
 
 def reads_alike(one: Contract, other: Contract) -> bool:
-    """Return whether topics between stages have the streams of both in the same form.
+    """Return whether the streams of both have the same form in topics between stages.
 
     If they do, and no stream was removed, `differences` does not depend on the brokers.
     """
@@ -201,7 +202,7 @@ def differences(
 ) -> list[Difference]:
     """Return all differences between two contracts of one partition, with their verdicts.
 
-    `topology` is the new one.
+    `topology` is the new topology.
     """
     return [
         *_of_shapes(old, new, topology),
@@ -212,7 +213,7 @@ def differences(
 
 
 def refusals(found: Iterable[Difference]) -> str:
-    """Return the refusals among these as one text, or "" if there are none."""
+    """Return the refused differences as one text, or "" if there are none."""
     refused = [str(each) for each in found if each.verdict == REFUSED]
     return "\n".join(refused)
 
@@ -333,8 +334,8 @@ def abandoned(
 ) -> Difference:
     """Return the verdict on a state that no stage of the new file continues.
 
-    The state is that of `stage` in the input `topic`. `left` is what is lost with it: BUFFERED,
-    UNREAD, or "" for nothing. `partitions` has the number of partitions of each topic.
+    The state is that of `stage` for the input `topic`. `left` is what would be lost with it:
+    BUFFERED, UNREAD, or "" for nothing. `partitions` has the number of partitions of each topic.
     """
     named = stage.split("+")
     path = f"input {topic}"
@@ -366,12 +367,12 @@ def abandoned(
         stages = ", ".join(before(stage))
         remedy = f"write the stages as they were, like `stages: [{stages}]`, or {remedy}"
     for found in scattered(topology.streams, [was], partitions):
-        remedy = f"as it was, {found.what}; {found.remedy}"  # That cut is refused too.
+        remedy = f"as it was, {found.what}; {found.remedy}"  # The former cut is refused too.
     return Difference(STAGES, stage, ", ".join(moved), REFUSED, effect, remedy)
 
 
 def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Difference:
-    """Return the refusal of an input that the application left earlier for another one."""
+    """Return the refusal of an input from which the application once changed to another one."""
     effect = (
         f"the state of stage {stage} in {now} is from before {was} was read, so what went there"
         " would be waited for as missing"
@@ -381,14 +382,14 @@ def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Differen
 
 
 def before(name: str) -> list[str]:
-    """Return the stages of a cut that contains this stage and the other usual operators."""
+    """Return the stages of a cut with this stage and, for the other operators, the usual ones."""
     common = [operator for operator in operators() if not link_of(operator).is_rare]
     rest = [operator for operator in common if operator not in name.split("+")]
     return sorted([name, *rest], key=lambda each: operators().index(each.split("+")[0]))
 
 
 def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Difference:
-    """Return the refusal to write into outputs that already have records.
+    """Return the refusal to write to output topics that already have records.
 
     The records are those of another application, or of an earlier one with this name.
     """
@@ -416,12 +417,12 @@ def extended(
     for topic in sorted(partitions):
         have = max((first + count for name, first, count in found if name == topic), default=0)
         if partitions[topic] > have:
-            is_last = bool(found) and found[-1][0] == topic  # Its stretch grows.
+            is_last = bool(found) and found[-1][0] == topic  # The last stretch grows.
             first = found.pop()[1] if is_last else have
             found.append((topic, first, partitions[topic] - first))
     return found
 
 
 def places(table: Sequence[tuple[str, int, int]]) -> list[tuple[str, int]]:
-    """Return the topic and partition of each number in such a table."""
+    """Return the topic and partition of each number in a table of upstream partitions."""
     return [(t, number) for t, first, count in table for number in range(first, first + count)]

@@ -1,15 +1,16 @@
 """Chooses the stages that run if the topology file names none, and gives the reason.
 
-Reorder and merge are one stage wherever possible. Then there is no topic between them, and no event
-is read, stamped and written twice. This requires that each stream is in one partition of its input,
+Reorder and merge are one stage wherever possible. Then there is no topic between them, so no event
+is written and read once more. This requires that each stream is in one partition of its input,
 because a merge sees one partition. Either the records are keyed by stream (`keyed_by: stream`), or
 there is only one partition (`topics.partitions: 1`). It is impossible if joined streams would not
 meet in one partition of one topic.
 
-The file alone decides, and not what the brokers report today. All workers of a group have to cut
-alike, and each of them after a restart, because groups, changelogs and their states belong to
-stages. Stages that the file names always win. A worker whose topics have more partitions than a cut
-allows refuses to start. `inorder check` and `inorder doctor` refuse it too (`scattered`).
+The choice depends on the file alone, and not on the current state of the brokers. All workers of a
+group must choose the same stages, also after a restart, because groups, changelogs and states
+belong to stages. If the file names stages, these are used. A worker whose topics have more
+partitions than a cut allows refuses to start. `inorder check` and `inorder doctor` refuse it too
+(`scattered`).
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ class Cut(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Whether reorder and merge share a stage; each stream is then in one partition."""
+        """Whether reorder and merge share a stage; each stream must then be in one partition."""
         return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
 
     def with_merge(self, moved: Sequence[str]) -> Cut:
-        """Return the cut with these operators in the stage of MERGE.
+        """Return the cut with the operators `moved` in the stage of MERGE.
 
-        Before, they must be stages of their own.
+        They must be stages of their own in this cut.
         """
         stages = [stage for stage in self.stages if not {*stage.operators} & {*moved}]
         at = next(n for n, stage in enumerate(stages) if MERGE in stage.operators)
@@ -55,7 +56,7 @@ class Cut(NamedTuple):
         return self._replace(stages=tuple(stages))
 
     def joining(self, met: Collection[str]) -> Cut:
-        """Return the cut with all stages from the first to the last of these as one."""
+        """Return the cut in which all stages from the first to the last of `met` are one stage."""
         at = [n for n, stage in enumerate(self.stages) if {*stage.operators} & {*met}]
         first, last = at[0], at[-1] + 1
         together = tuple(name for stage in self.stages[first:last] for name in stage.operators)
@@ -71,7 +72,7 @@ def default_cut(
 ) -> Cut:
     """Return the cut for a topology file that names no stages.
 
-    `joined` has the streams of each join. For `rare` see `each_alone`.
+    `joined` has the streams of each join. `rare` is explained in `each_alone`.
     """
     alone = each_alone(rare)
     apart = [name for name, stream in streams.items() if stream.keyed_by == "source"]
@@ -97,7 +98,7 @@ def default_cut(
 class Scattered(NamedTuple):
     """A stream that a stage of both reorder and merge cannot put in order.
 
-    Its sources may be in several partitions of the topic. `what` is the fault.
+    Its sources may be in several partitions of the topic. `what` describes the fault.
     """
 
     stream: str
@@ -111,9 +112,10 @@ def scattered(
     stages: Sequence[StageConfig],
     partitions: Mapping[str, int],
 ) -> Iterator[Scattered]:
-    """Yield the streams that would leave these stages out of order.
+    """Yield the streams that these stages cannot put in order.
 
-    `partitions` has the number of partitions of the input topics; an unknown topic is not judged.
+    `partitions` has the number of partitions of the input topics. Streams of other topics are left
+    out.
     """
     fused = [stage.name for stage in stages if {*TOGETHER} <= {*stage.operators}]
     alike = len({stream.headers.contract() for stream in streams.values()}) == 1

@@ -1,4 +1,4 @@
-"""Defines the places of a foreign record's fields, as a topology file gives them."""
+"""Defines the section in which a topology file gives the places of a foreign record's fields."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ MAX_QUERIES: Final = 100_000
 MAX_NAME: Final = 249
 MAX_PARTITIONS: Final = 10_000
 SHORTEST_STUCK_NS: Final = 60_000_000_000
-"""The shortest `stuck_after_ns`: a rebalance alone takes ten seconds."""
+"""Smallest value of `stuck_after_ns`, since a rebalance alone takes ten seconds."""
 
 
 class TopicsConfig(Section):
@@ -98,7 +98,7 @@ Name = Annotated[str, Given(_name, {"type": "string", "minLength": 1, "maxLength
 
 
 def _redis_url(value: Any, _: ValidationInfo) -> str:
-    # The value is not repeated, because it may contain a password.
+    # The text does not repeat the value, because it may contain a password.
     known = ("redis://", "rediss://", "unix://")
     if not isinstance(value, str) or not value.startswith(known) or value in known:
         raise refused("is not the URL of a Redis", "write it like redis://127.0.0.1:6379/0")
@@ -204,14 +204,14 @@ class TopologyFile(Section):
         return self.cut.stages
 
     def headers_of(self, topic: str) -> HeaderConfig:
-        """Return the header contract of an input topic; all streams that read the topic share it.
+        """Return the header contract of an input topic, which all its streams share.
 
-        If no stream reads it, StopIteration is raised.
+        If no stream reads the topic, StopIteration is raised.
         """
         return next(s.headers for s in self.streams.values() if s.input == topic)
 
     def arrival_of(self, topic: str) -> tuple[Arrival | None, int]:
-        """Return a topic's arrival setting, and how far ahead of it a timestamp may be, in ns."""
+        """Return a topic's arrival setting, and by how many ns a timestamp may be ahead of it."""
         streams = [stream for stream in self.streams.values() if stream.input == topic]
         if not streams:
             return None, 0
@@ -223,7 +223,7 @@ class TopologyFile(Section):
         return next(iter(self.streams)) if len(self.streams) == 1 else "default"
 
     def reading(self, topic: str = "") -> Reading:
-        """Return the rules by which lines of all streams are read, or records of an input topic."""
+        """Return the rules for reading lines of all streams, or records of an input topic."""
         streams = {name: s for name, s in self.streams.items() if topic in {"", s.input}}
         units_ns = {name: UNIT_NS[s.headers.ts_unit] for name, s in streams.items()}
         return Reading(
@@ -236,7 +236,7 @@ class TopologyFile(Section):
     def streams_of(self, query: QueryConfig) -> list[str]:
         """Return the stream that the query reads, or the stream of each side of a join.
 
-        A query or a side that names no stream reads the only one.
+        A query or a side without a `stream` reads the only one.
         """
         readers = [query] if query.sides is None else query.sides.values()
         return [each.stream or next(iter(self.streams)) for each in readers]
@@ -246,19 +246,19 @@ class TopologyFile(Section):
         return {*self.streams_of(query)}
 
     def new_source_allowance_ns(self, stream: str) -> int:
-        """Return how far below W a source that is new in the stream may begin."""
+        """Return how far before W the first event of a new source may be."""
         own_ns = self.streams[stream].merge.new_source_allowance_ns
         return self.correct_for_ns if own_ns is None else own_ns
 
     def reads_accepted(self, query: QueryConfig) -> bool:
-        """Return whether the query reads what the merge accepts, and not what it emits."""
+        """Return whether the query reads accepted events, and not those that the merge emits."""
         if query.detector is not None:
             return self.detectors_run_ahead
         return query.answer == SPECULATE
 
     @property
     def reading_accepted(self) -> list[str]:
-        """The operators with queries that read what the merge accepts, in the order of the chain.
+        """The operators with queries that read accepted events, in the order of the chain.
 
         They are in the merge's stage.
         """
@@ -267,13 +267,13 @@ class TopologyFile(Section):
 
     @property
     def detectors_run_ahead(self) -> bool:
-        """Whether the detectors read what the merge accepts; if one of them does, all do."""
+        """Whether the detectors read accepted events; if one of them does, all do."""
         return any(query.detector and query.answer == SPECULATE for query in self.queries.values())
 
     def has_work(self, operator: str) -> bool:
         """Return whether the operator has work.
 
-        Windows, patterns, joins and detectors have none without a query of their kind.
+        Windows, patterns, joins and detectors have work only if there is a query of their kind.
         """
         link = link_of(operator)
         if link.is_asked:
@@ -286,18 +286,21 @@ class TopologyFile(Section):
         return [name for name in operators() if self.has_work(name)]
 
     def reads_of(self, operator: str) -> str:
-        """Return the topics that a stage reads if it begins here: raw, sequenced or ordered."""
+        """Return the topics that a stage reads if this is its first operator.
+
+        They are `raw`, `sequenced` or `ordered`.
+        """
         return {REORDER: "raw", MERGE: "sequenced"}.get(operator, "ordered")
 
     @property
     def result_topics(self) -> dict[str, str]:
-        """The topics to which the operators that have work emit their results."""
+        """The topics of results, by operator, of the operators that have work."""
         keys = {name: link_of(name).topic for name in self.operators}
         return {name: getattr(self.topics, key) for name, key in keys.items() if key}
 
     @property
     def result_tables(self) -> dict[str, str]:
-        """The topics of queries that have one of their own (`upsert`), by query.
+        """The topics of queries that have their own topic (`upsert`), by query.
 
         An overflow is not a result. It goes to the operator's topic in `result_topics`.
         """
@@ -310,7 +313,7 @@ class TopologyFile(Section):
 
     @property
     def joined_streams(self) -> list[set[str]]:
-        """The streams of each join."""
+        """A set of streams for each join."""
         return [self.read_by(query) for query in self.queries.values() if query.sides is not None]
 
     def partition_name_of(self, stream: str) -> str:
@@ -328,7 +331,7 @@ class TopologyFile(Section):
 
     @property
     def fused(self) -> bool:
-        """Whether reorder and merge share a stage: no topic between them, raw keyed by stream."""
+        """Whether reorder and merge share a stage, without a topic between them."""
         return self.cut.is_one
 
     @property

@@ -31,7 +31,7 @@ KINDS: Final = ("window", "join", "pattern", "detector")
 
 
 def pattern(text: str, functions: Collection[str] = ()) -> Query:
-    """Return the pattern in `text`, which may be a MATCH_RECOGNIZE of SQL.
+    """Return the parsed pattern of `text`, which may be a MATCH_RECOGNIZE of SQL.
 
     It is for `QueryConfig(pattern=...)`. `functions` names the user's own functions, which the
     topology must then have (`with_functions`). Parameters have no values in a topology.
@@ -93,7 +93,7 @@ ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "join": ("sides", "outer", "values", "max_events", "max_rows"),
     "detector": ("max_keys", "max_events", "reads"),
 }
-"""The fields that only these kinds of query may have."""
+"""The fields that are allowed only in a query of the given kind, by kind."""
 
 NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "pattern": ("key", "uncertainty", "correct_for"),
@@ -125,7 +125,7 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds that the query names, of which there should be one."""
+        """The kinds that the keys of the query select; there should be exactly one."""
         return [kind for kind in KINDS if getattr(self, kind) is not None]
 
     @property
@@ -152,7 +152,7 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
         yield from quality_faults(self.experimental, has_target=self.quality is not None)
 
     def _unfit_keys(self) -> Iterator[Fault]:
-        """Yield the keys that only queries of other kinds have."""
+        """Yield a fault for each key that only queries of other kinds may have."""
         kind, written = self.kind, {key_of(name) for name in self.model_fields_set}
         owners = {key: of for of, keys in [*ONLY_OF.items()][::-1] for key in keys}
         for key, of in owners.items():

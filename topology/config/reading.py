@@ -30,7 +30,7 @@ OWN: Final = "functions"
 def _nested(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
     """Yield the sections in a field's type, with the path to each.
 
-    `*` in a path is a name that the file chooses.
+    `*` in a path replaces a name that the user chooses.
     """
     if isinstance(annotation, type) and issubclass(annotation, Section):
         yield (), annotation
@@ -45,7 +45,7 @@ def _nested(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
 def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[Section]]]:
     """Yield the section and all sections below it.
 
-    Sections without a name that the file chooses come first.
+    Sections whose name the user chooses come last.
     """
     yield path, section
     below = [
@@ -65,7 +65,7 @@ SECTIONS: Final[Mapping[Path, type[Section]]] = dict(_sections((), Topology))
 def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
     """Return the topology in `source`: YAML text, or the mapping that it represents.
 
-    `bring` loads the file of functions that it names (`topology.model.user_functions`).
+    `bring` loads the functions file that the topology names (`topology.model.user_functions`).
 
     `TopologyError` is raised with all problems found, in the order of the file.
     """
@@ -73,7 +73,7 @@ def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -
 
 
 def parse_with(source: str | bytes | Mapping[str, Any], own: UserFunctions) -> Topology:
-    """Return the topology as `parse` does, with these functions in place of a file's."""
+    """Return the topology as `parse` does, with the functions `own` instead of a file's."""
     return _parsed(source, lambda _: own)
 
 
@@ -128,9 +128,9 @@ def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
 
 
 def _faults(error: Any) -> Iterator[Fault]:
-    """Yield the faults that one error of pydantic represents."""
+    """Yield the faults that one pydantic error describes."""
     path: Path = error["loc"]
-    if path[-1:] == ("[key]",):  # Pydantic marks a faulty name in this way.
+    if path[-1:] == ("[key]",):  # Pydantic marks an invalid name in this way.
         path = path[:-1]
     match error["type"]:
         case "refused":
@@ -200,7 +200,7 @@ _MOVED: Final = {
     "queries.*.max_rows": "leave it out: 1000 holds for all queries",
 }
 MOVED: Final[Mapping[Path, str]] = {(*path.split("."),): how for path, how in _MOVED.items()}
-"""The remedies for keys that have moved, have another name, or are no longer needed."""
+"""The remedies for keys that were moved, renamed or removed."""
 
 
 def _place(path: Path, value: Any) -> str:
@@ -214,7 +214,7 @@ def _place(path: Path, value: Any) -> str:
     homes = [home for home, keys in others.items() if key in keys]
     if homes and here and all(home and home[0] != here[0] for home in homes):
         close = get_close_matches(str(key), known, n=2)
-        if close:  # A typo is likelier than a key of a distant section.
+        if close:  # A typo is more likely than a key of a distant section.
             likely = " or ".join(f"`{each}`" for each in sorted(close, key=len))
             return f"did you mean {likely}? {shown(key)} is a key {_place_text(homes[0])}"
     if homes:
@@ -229,10 +229,10 @@ def _place(path: Path, value: Any) -> str:
 
 
 def _others(here: Path, value: Any) -> dict[Path, list[str]]:
-    """Return the other sections by path, with their keys that may have such a value.
+    """Return the other sections by path, with those of their keys that may have such a value.
 
-    Paths share the names of `here` as far as possible. Only a key of sections may have a mapping,
-    and it may have nothing else.
+    Paths share the names of `here` as far as possible. If the value is a mapping, only keys of
+    sections are returned, and otherwise only other keys.
     """
     found = {}
     for pattern in SECTIONS:
@@ -249,7 +249,7 @@ def _others(here: Path, value: Any) -> dict[Path, list[str]]:
 
 
 def _apart(one: Path, other: Path) -> int:
-    """Return the number of levels from one section up and down to another."""
+    """Return the number of steps up and down the tree from one section to another."""
     shared = sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     )

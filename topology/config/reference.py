@@ -1,8 +1,8 @@
-"""Describes the topology file: its JSON schema, and a file with everything filled in.
+"""Describes the topology file: its JSON schema, and a file in which every key is filled in.
 
-Both are made from the types of the description (`Topology` and its sections) and the docstrings
-below their fields. So neither can promise what the file's reader does not do. Defaults are written
-as in a file, in the unit at the end of the Python name.
+Both are generated from the types of the sections (`Topology`) and the docstrings below their
+fields. So both agree with the code that reads the file. Defaults are written as in a file. The
+Python name of a field ends in its unit.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ PART: Final = re.compile(r'"([^"]*)"|([^."]+)')
 """A part of a problem's path; a name with a dot in it is quoted."""
 
 MAX_ROUNDS: Final = 5
-"""The most rounds that remove refused keys.
+"""Largest number of rounds that remove refused keys.
 
-Keys may be refused beside others, and these beside others again; each round removes some.
+A key may be refused because of other keys, and those because of further ones. Each round removes
+some.
 """
 
 UNITS: Final[Mapping[str, Mapping[str, int]]] = {
@@ -41,13 +42,13 @@ UNITS: Final[Mapping[str, Mapping[str, int]]] = {
     "_ns": NS_PER,
     "_bytes": BYTES_PER,
 }
-"""The units of a setting by the last part of its Python name."""
+"""The units of a setting, by the ending of its Python name."""
 
 Document = dict[str, Any]
 
 
 def default_of(name: str, field: FieldInfo) -> Any:
-    """Return the default as in a file, or None if the key is left out by default."""
+    """Return the default as written in a file, or None if the key is left out by default."""
     if field.is_required():
         return None
     value = field.get_default(call_default_factory=True)
@@ -66,7 +67,7 @@ def default_of(name: str, field: FieldInfo) -> Any:
 
 
 def _in_largest(amount: int, unit_sizes: Mapping[str, int]) -> str:
-    """Return the amount in the largest unit of which it is a whole number."""
+    """Return the amount in the largest unit in which it is a whole number."""
     fitting = [unit for unit, size in unit_sizes.items() if amount % size == 0]
     unit = fitting[-1 if amount else 0]
     return f"{amount // unit_sizes[unit]}{unit}"
@@ -83,8 +84,7 @@ def _all_of(section: type[Section]) -> Document:
 def schema() -> Document:
     """Return the JSON schema of the file.
 
-    The schema has the values that each key may have. `inorder check` tests whether they fit
-    together.
+    The schema checks the values of each key. `inorder check` also tests whether they fit together.
     """
     root = SECTIONS[()]
     with warnings.catch_warnings():
@@ -129,7 +129,7 @@ def _describe(described: Document, section: type[Section]) -> None:
 
 
 def filled(document: Mapping[str, Any], bring: Bring | None = None) -> str:
-    """Return the file of `document` with every other key written that it may also have.
+    """Return the document as a file in which every other allowed key is added.
 
     `TopologyError` is raised if the document itself is refused.
     """

@@ -1,4 +1,4 @@
-"""Defines the place of the schema of a foreign topic's values: a file, or a schema registry."""
+"""Defines where the schema of a foreign topic's values is: in a file, or in a schema registry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from topology.spelling.section import Section
 from topology.spelling.values import Given, names, text
 
 OF_A_SCHEMA: Final = frozenset({"avro", "protobuf"})
-"""The formats that cannot be read without a schema."""
+"""The formats that require a schema."""
 
 
 def _registry(value: Any, _: ValidationInfo) -> str:

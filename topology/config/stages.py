@@ -2,10 +2,10 @@
 
 A stage reads one topic, runs its operators one after another without a topic between them, and
 writes one topic. A valid cut names the operators of `CHAIN` in this order, each at most once, and
-the needed ones always. It may divide the chain between any two of them. Stages after `merge` that
-only look at events may be in any order. `+` joins operators into one stage, and this text is the
-stage's name. An operator that passes events on, as `reorder` and `merge` do, shares a stage with
-the nearest of these two: no other stage writes events.
+all that are needed. It may divide the chain between any two of them. Stages after `merge` that only
+look at events may be in any order. The name of a stage is the names of its operators, joined by
+`+`. No stage without `reorder` and `merge` writes events. So any other operator that emits events
+shares a stage with the nearest of these two.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Link(NamedTuple):
     """An operator of the chain.
 
     `is_needed` means that each topology has it. `topic` is set if the operator only looks at
-    events, for the queries of its kind. It is the key of the topic of its results. `is_rare` means
-    that only such a query makes it a stage by default. An operator with none of these runs only in
-    stages that name it.
+    events, for queries of its kind. It is the key of the topic of its results. `is_rare` means that
+    it is a stage by default only if there is such a query. An operator with none of these runs only
+    in stages that name it.
     """
 
     name: str
@@ -66,7 +66,7 @@ class StageConfig(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that `--stage` takes: the operators joined by `+`."""
+        """The name for the option `--stage`: the operators joined by `+`."""
         return "+".join(self.operators)
 
 
@@ -75,26 +75,26 @@ def operators() -> list[str]:
 
 
 def link_of(operator: str) -> Link:
-    """Return the link of this name in the chain; StopIteration if no operator has the name."""
+    """Return the link of this name in the chain; raise StopIteration if there is none."""
     return next(link for link in CHAIN if link.name == operator)
 
 
 def only_looks(operator: str) -> bool:
-    """Return whether the operator passes no event on, and holds only events that have passed."""
+    """Return whether the operator emits no event, and holds only events that have been emitted."""
     return any(link.name == operator and link.is_asked for link in CHAIN)
 
 
 def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
-    """Return a stage for each operator, except those that only run in stages that name them.
+    """Return a stage for each operator, except those that run only in stages that name them.
 
-    `rare` has the rare operators with a query.
+    `rare` has the rare operators for which there is a query.
     """
     usual = {link.name for link in CHAIN if link.is_needed or (link.is_asked and not link.is_rare)}
     return tuple(StageConfig((name,)) for name in operators() if name in usual.union(rare))
 
 
 def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
-    """Return the stages of a list.
+    """Return the stages in a list.
 
     In code an entry may also be a stage as a value, a tuple in a tuple. In a JSON dump it is a list
     in a list.
@@ -153,7 +153,7 @@ def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
 
 
 def _unwritten(at: int, stage: StageConfig) -> Iterator[Fault]:
-    """Yield the operators that pass events on in a stage that does not write them."""
+    """Yield a fault for each operator that emits events in a stage that does not write them."""
     chain = operators()
     for operator in stage.operators:
         is_behind = chain.index(operator) > chain.index(MERGE)

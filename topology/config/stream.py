@@ -53,7 +53,7 @@ class HeaderConfig(Section):
         return names._replace(sig=self.sig or names.sig)
 
     def contract(self) -> tuple[HeaderNames, str]:
-        """Return what two configurations must share to read the same records alike."""
+        """Return the settings that must be equal if two streams share a topic."""
         return self.names(), self.ts_unit
 
     def faults(self) -> Iterator[Fault]:
@@ -127,7 +127,7 @@ class StreamConfig(Section):
 
     @model_validator(mode="after")
     def _filled(self) -> StreamConfig:
-        """Fill in what follows from other keys; otherwise the value is frozen."""
+        """Fill in the keys that follow from others; after that the value is frozen."""
         reorder = self.reorder
         of_clock: dict[str, Any] = {
             "max_sources": reorder.max_sources,
@@ -143,7 +143,7 @@ class StreamConfig(Section):
         return self
 
     def with_schema_from(self, folder: str) -> StreamConfig:
-        """Return the stream with the path of its schema file, if there is one, from the folder."""
+        """Return the stream with the path of its schema file, if any, resolved against `folder`."""
         schema = self.value_schema
         if schema is None or schema.file is None or schema.file.startswith("/"):
             return self
@@ -151,7 +151,7 @@ class StreamConfig(Section):
         return self.model_copy(update={"value_schema": located})
 
     def mapping(self) -> Fields | None:
-        """Return the places of the fields in its records; None means the header contract."""
+        """Return the places of the fields in the records, or None for the header contract."""
         if self.fields is None:
             return None
         return self.fields.places(self.ts_unit or "ns", self.ts_zone or "")
@@ -168,12 +168,12 @@ class StreamConfig(Section):
         return names._replace(**named, sig=self.headers.sig or names.sig)
 
     def reading(self) -> tuple[object, ...]:
-        """Return what streams of one input topic must share to read its records alike."""
+        """Return the settings that must be equal if two streams share an input topic."""
         return self.mapping(), self.format, self.key_format, self.value_schema, self.arrival
 
 
 def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
-    """Yield the settings of a stream that do not fit its mapping."""
+    """Yield a fault for each setting of a stream that does not fit its mapping."""
     fields = stream.fields
     if fields is None:
         for key in ("ts_unit", "ts_zone", "key_format"):
@@ -198,7 +198,7 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
 
 
 def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
-    """Yield the places that a signature does not cover: it covers headers and the value."""
+    """Yield a fault for each place that a signature does not cover: neither header nor value."""
     named = {"sig"}
     for name in PLACES:
         where = getattr(places, name)
@@ -213,14 +213,14 @@ def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
             yield Fault(("fields", name), message, "write header.NAME, or signed: false")
     for field, name, taken_by in clashing(stream.signed_headers()):
         if field not in named:
-            # Its name is a default, so the other field has to change.
+            # The name of this header is a default, so the other field has to change.
             field, taken_by = taken_by.strip("`"), f"`{field}`"
         message = f"the header `{name}` already means {taken_by}"
         yield Fault(("fields" if field != "sig" else "headers", field), message, "name another")
 
 
 def _schema_faults(stream: StreamConfig) -> Iterator[Fault]:
-    """Yield the settings of a stream that do not fit its schema."""
+    """Yield a fault for each setting of a stream that does not fit its schema."""
     schema, formats = stream.value_schema, {stream.format, stream.key_format}
     is_needed = bool(formats & OF_A_SCHEMA)
     if stream.fields is None:

@@ -28,7 +28,7 @@ class Topology(TopologyFile):
 
     @model_validator(mode="after")
     def _with_all_parts(self, info: ValidationInfo) -> Topology:
-        """Complete streams and queries from the other sections; otherwise the value is frozen."""
+        """Complete streams and queries from the other sections; after that the value is frozen."""
         self._user_functions = user_functions_of(info)
         of_merge = {
             "heartbeat_ns": self.heartbeat_ns if self.watermark else 0,
@@ -76,11 +76,11 @@ class Topology(TopologyFile):
         aggregates: Mapping[str, Function] | None = None,
         detectors: Mapping[str, Any] | None = None,
     ) -> Topology:
-        """Return the same topology with these functions in place of a file that `functions` names.
+        """Return the same topology with these functions instead of a functions file.
 
         They are functions of values for patterns, aggregates for windows, and detectors.
-        TopologyError is raised for a value that is none of these, as by the file's reader, and for
-        a query that needs others. `init` of each aggregate is called once.
+        TopologyError is raised for an invalid function, as if it were in a file. It is also raised
+        if a query needs a function that is not given. `init` of each aggregate is called once.
         """
         topology = self.model_copy()
         topology._user_functions = given_functions(functions, aggregates, detectors)
@@ -88,10 +88,10 @@ class Topology(TopologyFile):
         return topology
 
     def without_arrivals(self) -> Topology:
-        """Return the same topology for a recording that does not have the arrivals of its events.
+        """Return the same topology for a recording without arrival times.
 
-        The replacement of an arrival shows nothing about clocks. So it moves no clock (`unsynced:
-        trust` in place of `estimate`), and refutes no declared or synchronized one.
+        The times that replace arrivals show nothing about clocks. So `unsynced: estimate` becomes
+        `trust`, and no event contradicts a declared or measured clock.
         """
         streams = {}
         for name, stream in self.streams.items():
@@ -102,7 +102,7 @@ class Topology(TopologyFile):
         return self.model_copy(update={"streams": streams})
 
     def check_functions(self) -> None:
-        """Raise TopologyError for an unknown function, aggregate or detector.
+        """Raise TopologyError if a query uses an unknown function, aggregate or detector.
 
         The known ones are built in, or are the user's.
         """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KINDS: Final = ("aggregates", "functions", "detectors")
 
 Wrong = tuple[str, str]
-"""The fault, and what to write instead."""
+"""A fault, and the remedy."""
 
 
 def given_functions(
@@ -26,7 +26,7 @@ def given_functions(
     aggregates: Mapping[str, Function] | None,
     detectors: Mapping[str, Any] | None = None,
 ) -> UserFunctions:
-    """Return the functions that code has given; TopologyError names all that cannot be used."""
+    """Return the functions that were given in code; raise TopologyError if some are invalid."""
     given = UserFunctions(aggregates or {}, functions or {}, detectors or {})
     if wrong := list(faults(given)):
         raise TopologyError([Problem("functions", message, remedy) for message, remedy in wrong])
@@ -43,7 +43,7 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
     from topology.window.aggregates.built_in import BUILT_IN
     from topology.window.aggregates.custom import Function
 
-    given: dict[str, Any] = brought._asdict()  # Users may give any values.
+    given: dict[str, Any] = brought._asdict()  # Users may pass any values.
     unfit = [kind for kind, found in given.items() if not isinstance(found, Mapping)]
     for kind in unfit:
         yield f"`{kind}` is no mapping", f"write {kind} = {{'name': ...}}"
@@ -69,13 +69,13 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
 
 
 def nowhere(path: object) -> BadFunctions:
-    """Return the refusal of a file that does not exist."""
+    """Return the error for a file that does not exist."""
     remedy = "name one, by its path from the topology file"
     return BadFunctions(f"there is no Python file {path}", remedy)
 
 
 def defines_some(path: object, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise BadFunctions for a file that defines nothing of any kind."""
+    """Raise BadFunctions if a file defines no function of any kind."""
     if not any(found.values()):
         message = f"{path} defines neither `aggregates` nor `functions` nor `detectors`"
         raise BadFunctions(message, "write functions = {'distance': distance}")

@@ -6,7 +6,7 @@ A mapping like `functions` is *written out* if the file names each entry itself:
     functions["half"] = half
 
 The text of an entry is its expression and every definition of the file that it needs, as they are
-written. A state made by one text is not continued with another.
+written. If the text has changed, a state that was made with the old text is not continued.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PROGRAM: Final = ast.dump(ast.parse('__name__ == "__main__"', mode="eval").body
 
 
 def written_entries(path: object, tree: ast.Module, name: str) -> dict[str, ast.expr]:
-    """Return the entries of the mapping of that name; BadFunctions if it is not written out."""
+    """Return the entries of the named mapping; raise BadFunctions if it is not written out."""
     entries: dict[str, ast.expr] = {}
     plain: list[ast.AST] = []
     for statement in tree.body:
@@ -47,8 +47,8 @@ def written_entries(path: object, tree: ast.Module, name: str) -> dict[str, ast.
 def texts_of(source: str | bytes, names: Mapping[str, Collection[str]]) -> Texts:
     """Return the text of each function by kind and name.
 
-    It is the text of the whole file if the mapping of its kind is not written out. `names` has the
-    names of the functions by kind.
+    If the mapping of its kind is not written out, the text is the whole file. `names` has the names
+    of the functions by kind.
     """
     text = source if isinstance(source, str) else source.decode()
     needed = _Needed(text)
@@ -90,7 +90,7 @@ class _Needed:
         return "\n".join(self._written(part) for part in parts)
 
     def _written(self, part: ast.AST) -> str:
-        """Return the lines of a part, with its decorators."""
+        """Return the source lines of a part, with its decorators."""
         assert isinstance(part, ast.expr | ast.stmt)
         decorators = part.decorator_list if isinstance(part, _DEFINITIONS) else []
         first = min([part.lineno, *(each.lineno for each in decorators)])
@@ -107,7 +107,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
         yield statement.name
         return
     if isinstance(statement, ast.If) and ast.dump(statement.test) == _PROGRAM:
-        return  # The file is loaded, and never run as a program.
+        return  # The file is imported, and never run as a program.
     for each in ast.walk(statement):
         if isinstance(each, _DEFINITIONS):
             yield each.name
@@ -118,11 +118,11 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
         elif isinstance(each, ast.Subscript | ast.Attribute) and not isinstance(each.ctx, ast.Load):
             yield from _mentioned(each.value)
         elif isinstance(each, ast.Expr):
-            yield from _mentioned(each)  # A call may change what it is given.
+            yield from _mentioned(each)  # A call may change its arguments.
 
 
 def check_name(path: object, name: Any, taken: Collection[str]) -> None:
-    """Raise BadFunctions if this cannot be the name of a user's function."""
+    """Raise BadFunctions if `name` cannot be the name of a user's function."""
     for message, remedy in name_faults(name, taken):
         raise BadFunctions(f"{path}: {message}", remedy)
 

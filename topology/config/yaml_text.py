@@ -1,12 +1,12 @@
 """Reads YAML text as plain values, with the line of every key.
 
-A key that is twice in one mapping is a problem, because YAML would silently use the last one. There
-are three bounds: `MAX_CHARS` of text, the parser's own depth of nesting, and `MAX_MERGED` keys that
-merge keys (`<<`) add. Aliases are shared values, visited once, so they cannot expand to more than
-the text.
+A key that occurs twice in one mapping is a problem, because YAML would silently use the last one.
+There are three bounds: `MAX_CHARS` of text, the parser's own depth of nesting, and `MAX_MERGED`
+keys that merge keys (`<<`) add. Aliases are shared values, visited once, so they cannot expand to
+more than the text.
 
-Digits with colons, `12:30:45`, are text here. YAML 1.1 takes them for a number to the base of 60,
-which nobody means, and needs time quadratic in its length to read it.
+Digits with colons, `12:30:45`, are text here. In YAML 1.1 they are a number to the base of 60,
+which nobody intends, and reading it takes time quadratic in its length.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def load(text: str) -> Loaded:
-    """Return the one document in `text`; text that is not YAML becomes a problem."""
+    """Return the one document in `text`. If the text is not YAML, the result has a problem."""
     if len(text) > MAX_CHARS:
         remedy = f"keep it below {MAX_CHARS} characters"
         return _unreadable(f"the text has {len(text)} characters", remedy, None)
@@ -92,7 +92,7 @@ def _load(text: str) -> Loaded:
         loaded = Loaded(None, {}, [])
         if node is None:
             return loaded
-        # Construction expands merge keys in place, so this comes first.
+        # This must precede the construction, which expands merge keys in place.
         _survey(node, (), loaded, set())
         return loaded._replace(value=loader.construct_document(node))
     finally:

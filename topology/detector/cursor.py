@@ -1,7 +1,7 @@
 """Reads the items of one key with a detector, starting from a given state.
 
 The outputs depend only on the items, and on the state, `high_ns`, `last` and `ticks` at the start.
-So a rollback begins again from saved values.
+So after a rollback, reading continues from saved values of these.
 
 `high_ns` is the latest possible event time of the events read so far. An event that may be earlier
 than that has an uncertain place in the order, and its results are `unsure`.
@@ -33,15 +33,16 @@ from topology.model.result import Member, ResultIds, framed
 from topology.query.numbers import is_text, text_of
 
 CORRECTION_STEPS: Final = 4
-"""The assumed cost of taking in a late event with `correct`, in steps."""
+"""Assumed cost of a call of `correct` for a late event, in steps."""
 
 LOOK_EVERY: Final = 64
-"""The spacing of thorough checks: they take events whose sequence number is a multiple of it.
+"""Thorough checks are made at events whose sequence number is a multiple of this.
 
-Such an event is tried twice before it is read, and the state is checked after it. The state is also
-checked after the first item of each key, and where a `glance` shows that it is invalid or too
-large. So a key stops at the same item whether reading is speculative or not. The exception is a
-fault beyond the glance: it is found when the state is copied, or at the next such event.
+The step of such an event is tried twice before it is taken, and the state is checked after it. The
+state is also checked after the first item of each key. It is checked again where a `glance` shows
+that it is invalid or too large. So a key stops at the same item whether reading is speculative or
+not. The exception is a fault that the glance cannot see: it is found when the state is copied, or
+at the next thorough check.
 """
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
@@ -56,11 +57,11 @@ _NUMBER_BYTES: Final = 8
 
 
 class DetectorOutput(NamedTuple):
-    """A result of an item under an id.
+    """An output of a detector: the result of an item, under an id.
 
     Attributes:
         cause: The key of the item.
-        last: Whether the detector does not change the result any more.
+        last: Whether the detector will not change the result any more.
         is_own: Whether the id belongs to the item, so that no other item emits it.
         error_ns: The time error of the item.
     """
@@ -78,12 +79,12 @@ class DetectorOutput(NamedTuple):
     error_ns: int = 0
 
     def reads_as(self, other: DetectorOutput) -> bool:
-        """Return whether both outputs look the same to a reader."""
+        """Return whether a reader sees no difference between both outputs."""
         return BESIDES(self) == BESIDES(other) and same(self.values, other.values)
 
 
 BESIDES: Final = attrgetter("start_ns", "end_ns", "members", "last", "unsure")
-"""The fields that a reader sees besides the values."""
+"""Returns the fields that a reader sees besides the values."""
 
 
 OUTPUT: Final = record(
@@ -104,14 +105,14 @@ COUNTED: Final = (
     "processed", "replayed", "rollbacks", "converged", "corrected", "checkpoints", "failed",
     "too_many_results", "stopped", "nondeterministic",
 )  # fmt: skip
-"""The counts that are published as figures."""
+"""The names of the counts that are published as figures."""
 
 
 COUNTS: Final = Shape("detector.counts", 1, size=INT, blocks=INT, nondeterministic=INT)
 
 
 class Counts:
-    """The amounts of work by kind, and the faults of detectors.
+    """Counts of the work and the faults of detectors.
 
     The counts only grow. `why` describes the latest fault.
     """
@@ -136,7 +137,7 @@ class Counts:
 
     @property
     def again(self) -> int:
-        """The number of steps that rollbacks and corrections took."""
+        """The number of steps that rollbacks and corrections caused."""
         return self.replayed + CORRECTION_STEPS * self.corrected
 
     def note(self, what: str, why: str) -> None:
@@ -155,7 +156,7 @@ class Cursor:
     Attributes:
         last: The key of the item that was read last.
         ticks: The number of timers since the last event.
-        due_ns: The time at which the state asks to be called, or NEVER.
+        due_ns: The time of the next timer, which the state asked for, or NEVER.
         steps: The number of items read.
     """
 
@@ -184,7 +185,7 @@ class Cursor:
         *,
         is_first: bool = True,
     ) -> None:
-        """Begin at a state; if `is_first`, this is not a replay, and faults are counted."""
+        """Begin at a state. `is_first` is false in a replay, which counts no faults again."""
         self._behaviour = behaviour
         self._ids = ids
         self._counts = counts
@@ -228,7 +229,7 @@ class Cursor:
             self._tick(key, outs)
 
     def fire_once(self, outs: list[DetectorOutput]) -> None:
-        """Fire the armed timer, if there is one, whenever it is due."""
+        """Fire the armed timer, if there is one, whatever its time is."""
         if self.due_ns < NEVER:
             self._tick(timer_at(self.due_ns), outs)
 
@@ -288,7 +289,7 @@ class Cursor:
     def emit(
         self, said: Any, seen: Seen | None, cause: Key, outs: list[DetectorOutput], *, unsure: bool
     ) -> None:
-        """Add all results of an item, or none if one is invalid."""
+        """Append all results of an item to `outs`, or none if one is invalid."""
         if said is None or (type(said) is tuple and not said):
             return
         results = results_of(said)
@@ -350,7 +351,7 @@ class Cursor:
         )
 
     def _try_twice(self, seen: Seen) -> None:
-        """Run the step twice, and report a detector that differs or changes its arguments.
+        """Run the step twice; report a detector that differs or that changes its arguments.
 
         Rollbacks are correct only if equal input gives equal results and stays unchanged.
         """
@@ -393,7 +394,7 @@ class Cursor:
             self._counts.note("failed", f"{type(wrong).__name__}: {wrong}, at {where}"[:500])
 
     def stop(self, why: str) -> None:
-        """Stop the key: it keeps no state and emits nothing any more."""
+        """Stop the key, so that it keeps no state and emits nothing any more."""
         self.state = Stopped(why)
         self.due_ns = NEVER
         if self.is_first:
@@ -401,9 +402,9 @@ class Cursor:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return a copy of the value in the types of JSON.
+    """Return a copy of the value that consists of JSON types only.
 
-    Raises TypeError for a value that JSON does not have.
+    TypeError is raised for a value that JSON does not have.
     """
     if type(value) in _PLAIN:
         if type(value) is str and not is_text(value):
@@ -420,7 +421,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def size_of_output(value: Any) -> int:
-    """Return the approximate size of a result of `plain`, in bytes of its text."""
+    """Return the approximate size, in bytes of text, of a result that `plain` has returned."""
     if type(value) is str:
         return _FRAME_BYTES + (len(value) if value.isascii() else len(value.encode()))
     if type(value) is dict:

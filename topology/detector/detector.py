@@ -1,4 +1,4 @@
-"""Defines users' detectors: plain Python that reads events in order, as if none came late.
+"""Defines users' detectors: plain Python that reads events in order, as if none were late.
 
 The functions file of the topology lists them (docs/guides/detectors.md):
 
@@ -11,13 +11,13 @@ The functions file of the topology lists them (docs/guides/detectors.md):
   arguments.
 
 Results are mappings of plain values by name, or `Found`. A call returns one, several, or None.
-Timers are in event time. `deadline` returns the time at which the state is called even if no event
-comes.
+Timers are in event time. `deadline` returns the time at which the detector is called even if no
+event arrives.
 
 The same events must always give the same results. So clocks, random numbers, I/O, changing globals
 and the order of a set are forbidden. The test kit finds most violations (`inorder.testing`).
 
-Everything is a function of the state and the item alone, and so are faults:
+All results are a function of the state and the item alone, and so are faults:
 
 * A detector that raises emits nothing at that item (`failed`). Its state stays as it was before the
   item. The state of a class stays as it was when the class raised.
@@ -49,13 +49,13 @@ from topology.model.operator import Plain
 MAX_RESULTS: Final = 1_000
 """The largest number of results of one item."""
 MAX_RESULTS_BYTES: Final = 1 << 20
-"""The largest size of one item's results together (`size_of_output`)."""
+"""Largest total size of one item's results (`size_of_output`)."""
 MAX_TICKS: Final = 100_000
-"""The number of timers between two events at which a key is stopped."""
+"""Largest number of timers between two events; a key that reaches it is stopped."""
 MAX_SIZE: Final = 100_000
 """The largest number of values in a key's state.
 
-A long text, bytes or integer counts one more for each 64 bytes.
+A long text, bytes or integer counts as one more value for each 64 bytes.
 """
 
 
@@ -136,7 +136,7 @@ STOPPED: Final = "stopped"
 
 
 class Behaviour:
-    """A detector as the unit uses it, pure or made of a class (`make`).
+    """A detector in the form in which `unit` runs it; `make` creates a state if it is a class.
 
     `is_cheap` means that copying a state costs nothing and cannot fail.
     """
@@ -165,7 +165,7 @@ class Behaviour:
         return (state, ()) if tick is None else _pair(tick(state, time_ns))
 
     def copy_of(self, state: Any) -> Any:
-        """Return a state that no step from the original changes, or `Stopped` if there is none."""
+        """Return a copy that later steps do not change, or `Stopped` if there can be none."""
         return state if self.is_cheap else _copy_of(state)
 
     def pack(self, state: Any) -> Plain:
@@ -178,10 +178,10 @@ class Behaviour:
         return packed(state, self.classes)
 
     def unpack(self, plain: Plain) -> Any:
-        """Restore a state from its stored form.
+        """Return a state from its stored form.
 
-        Return `Stopped` if it cannot be read any more, for example because a class is absent or
-        changed.
+        Return `Stopped` if it cannot be read any more, for example because a class is missing or
+        has changed.
         """
         if isinstance(plain, list | tuple) and plain[0] == STOPPED:
             return Stopped(plain[1])
@@ -192,7 +192,7 @@ class Behaviour:
 
 
 def _nothing(*_: Any) -> None:
-    """Stand in for an optional function that the detector lacks."""
+    """Replace an optional function that the detector does not define."""
 
 
 def _pair(said: Any) -> tuple[Any, Any]:
@@ -226,9 +226,9 @@ def _copy_of(state: Any) -> Any:
 
 
 def results_of(said: Any) -> list[Any]:
-    """Return the results of a call as a list, running a generator.
+    """Return the results of a call as a list; a generator is run.
 
-    The list has at most one more than is allowed, which shows that there are too many.
+    The list has at most one result more than is allowed, which shows that there are too many.
     """
     if said is None:
         return []

@@ -1,4 +1,4 @@
-"""Orders the items that a detector reads: events, and timers between them.
+"""Defines the order of the items that a detector reads: events, and timers between them.
 
 Items have a total order, their *key*: `(time_ns, kind, source, epoch, seq)`. A timer comes after
 all events of its own instant. The order of arrival is not part of the key, so no result depends on
@@ -52,7 +52,7 @@ def behind(time_ns: int) -> Key:
 
 
 UNREAD: Final = -2 * NEVER
-"""The `high_ns` of an event that was not read yet, earlier than any time."""
+"""The `high_ns` of an event that has not been read, earlier than any time."""
 
 
 class Seen:
@@ -109,11 +109,11 @@ class LogEntry:
     """An event in the log of a key.
 
     Attributes:
-        after: The frozen state after the event if there is a savepoint, with `high_ns` as part
-            of it (`cursor`).
+        after: The frozen state after the event, or ABSENT without a savepoint. `high_ns` is
+            part of the savepoint (`cursor`).
         high_ns: The cursor's `high_ns` after the event, or UNREAD before it is read.
-        name: The name of the result that is this event (`result_event`). Such an event has a key
-            of its own.
+        name: The name of the result that the event was made from (`result_event`). The key of
+            such an event has another form.
     """
 
     __slots__ = ("after", "event", "high_ns", "key", "name", "seen")
@@ -130,7 +130,7 @@ class LogEntry:
 
 
 class NoState:
-    """The class of ABSENT, which takes the place of a state that is not kept."""
+    """The type of ABSENT, which replaces a state that is not kept."""
 
     __slots__ = ()
 

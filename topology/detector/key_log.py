@@ -57,7 +57,7 @@ from topology.model.result import ResultIds
 from topology.query.results import CurrentResult
 
 Current = CurrentResult[DetectorOutput | None]
-"""The current result of an id; its content is None if the retracted output is not known."""
+"""The current result of an id; its content is None if the retracted output is unknown."""
 
 STORED: Final = ""
 COPY: Final = "duplicates"
@@ -66,7 +66,7 @@ CONFLICT: Final = "conflicts"
 MAX_SPACING: Final = 4_096
 
 _BESIDES: Final = attrgetter("type", "error_ns", "unsure")
-"""The fields of an event besides its payload and its place in the order."""
+"""Returns the fields of an event besides its payload and its place in the order."""
 
 _SHOWN: Final = tuple_of(TEXT, INT, FLAG, FLAG, optional(KEY))
 _LOG: Final = tuple_of(PLAIN, BIG, KEY, INT, list_of(_SHOWN), list_of(OUTPUT), list_of(INT))
@@ -122,7 +122,7 @@ class KeyLog:
     _since: int = 0
     """The number of entries read after the last savepoint."""
     _begun_with: list[int] = field(default_factory=list)
-    """The savepoints of before a restart (`_runs`), until `resume` has made them again."""
+    """The savepoints before a restart (`_runs`), until `resume` has restored them."""
 
     def __post_init__(self) -> None:
         self.live = Cursor(self._behaviour, self._ids, self._counts, self._behaviour.initial())
@@ -132,7 +132,7 @@ class KeyLog:
     def insert(self, entry: LogEntry, *, replaces: bool = False) -> str:
         """Insert an event, and return STORED, COPY or CONFLICT.
 
-        With `replaces` it takes the place of an event that has the same key and differs.
+        With `replaces` it replaces an event that has the same key and differs.
         """
         key, entries = entry.key, self.entries
         if not entries or entries[-1].key < key:
@@ -183,7 +183,7 @@ class KeyLog:
 
     @property
     def open_ns(self) -> int:
-        """The time that C must pass for something to be confirmed, or NEVER."""
+        """The earliest time of which something waits to be confirmed, or NEVER."""
         open_ns: int = NEVER
         if self.read:
             open_ns = self.entries[0].key[0]
@@ -194,7 +194,7 @@ class KeyLog:
     # -- reading -----------------------------------------------------------------------------------
 
     def advance(self, goal: Key, confirmed: Key) -> None:
-        """Read all items before the goal; those before `confirmed` need no way back."""
+        """Read all items before the goal; those before `confirmed` get no savepoints."""
         if self.dirty:
             self.replay()
         self._read_on(goal, confirmed, self.spacing)
@@ -226,10 +226,10 @@ class KeyLog:
             self.replace(self.live.last, None, outs)
 
     def _keep_where_due(self, entry: LogEntry, cursor: Cursor, since: int, spacing: int) -> int:
-        """Keep a savepoint after the entry if it is due, and return the number read since.
+        """Add a savepoint after the entry if due, and return how many entries come after the last.
 
-        It is due if the entry had one, or if the entry is the `spacing`-th after the last
-        savepoint.
+        It is due if the entry had a savepoint, or if the entry is the `spacing`-th after the last
+        one.
         """
         if entry.after is ABSENT and since + 1 < spacing:
             self.is_thin = True
@@ -240,7 +240,7 @@ class KeyLog:
         return 0
 
     def _frozen(self, cursor: Cursor) -> Any:
-        """Return a copy of the cursor's state for rollbacks; stop the key if there can be none."""
+        """Return a copy of the cursor's state for rollbacks; stop the key if copying fails."""
         frozen = self._behaviour.copy_of(cursor.state)
         if isinstance(frozen, Stopped) and not isinstance(cursor.state, Stopped):
             cursor.stop(frozen.why)
@@ -256,9 +256,9 @@ class KeyLog:
         self.base = Savepoint(frozen, cursor.high_ns, cursor.last, cursor.ticks, cursor.due_ns)
 
     def _go_back(self, number: int) -> tuple[int, Cursor]:
-        """Return the last savepoint before an entry: its index, and a cursor that starts there.
+        """Return the index of the last savepoint before an entry, and a cursor that starts there.
 
-        The index is -1 if only the state at C is left.
+        The index is -1 if only the state at C remains.
         """
         at = number - 1
         while at >= 0 and self.entries[at].after is ABSENT:
@@ -276,7 +276,7 @@ class KeyLog:
         )
 
     def replay(self) -> None:
-        """Read again what follows the dirty edits, each entry at most once."""
+        """Reread the entries after the dirty edits, each at most once, and replace outputs."""
         dirty = sorted(self.dirty)
         self.dirty = []
         self.is_changed = False
@@ -313,7 +313,7 @@ class KeyLog:
             self.replace(start, converged, outs)
 
     def _is_as_before(self, entry: LogEntry, cursor: Cursor) -> bool:
-        """Return whether the state equals the one kept before; if none was kept, it does not."""
+        """Return whether the state equals the one saved at this entry before; False if none was."""
         is_alike = (
             self.converges and entry.high_ns == cursor.high_ns and same(entry.after, cursor.state)
         )
@@ -331,7 +331,7 @@ class KeyLog:
                 is_kept = not is_kept
 
     def _runs(self) -> list[int]:
-        """Return how many entries in turn have a savepoint and have none.
+        """Return the lengths of the runs of entries with and without a savepoint, in turn.
 
         Only entries that were read count, and the first number is of entries with a savepoint. One
         more number counts the entries after the last savepoint. The list is empty if each entry has
@@ -342,7 +342,7 @@ class KeyLog:
         runs, is_bare = [0], False
         for entry in self.entries[: self.read]:
             if entry.high_ns == UNREAD:
-                continue  # A new event is put after those that were read.
+                continue  # A new event was inserted among those that were read.
             if (entry.after is ABSENT) != is_bare:
                 is_bare = not is_bare
                 runs.append(0)
@@ -351,7 +351,10 @@ class KeyLog:
         return [*runs, self._since] if self.is_thin else []
 
     def resume(self, goal: Key, confirmed: Key) -> None:
-        """Read again after a restart, with the same savepoints, without emitting anything."""
+        """Reread the entries before `goal` after a restart.
+
+        The savepoints are restored in the same places, and nothing is emitted.
+        """
         begun, at = self._begun_with, 0
         for run, spacing in zip(begun[:-1], cycle((1, NEVER)), strict=False):
             at += run
@@ -398,7 +401,7 @@ class KeyLog:
         return found[-1] if found else self.floor.get(id_)
 
     def end(self) -> None:
-        """End the input, after all events were read: fire the armed timer once, and finish."""
+        """End the input after all events were read: fire the armed timer once, and finish."""
         outs: list[DetectorOutput] = []
         if self.base is None:
             self._keep_base()
@@ -430,7 +433,7 @@ class KeyLog:
             del self.outs[:count]
         stopped = self.base is not None and isinstance(self.base.state, Stopped)
         if self.base is not None and stopped and not isinstance(self.live.state, Stopped):
-            # The base was stopped just now, so the later states stop too.
+            # The base has just been stopped, so the later states must stop too.
             self.dirty.append(self.base.last)
             self.replay()
 
@@ -464,13 +467,13 @@ class KeyLog:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is kept, except perhaps a state."""
+        """Whether the log is empty, except perhaps for a state."""
         return not (self.entries or self.outs or self.floor or self.shown or self.dirty)
 
     # -- state -------------------------------------------------------------------------------------
 
     def kept(self) -> tuple[Any, ...]:
-        """Return the stored part of the log, at C, in the form of `_LOG`."""
+        """Return the part of the log that is stored, as of C, in the form of `_LOG`."""
         at, behaviour = self.base or self.live, self._behaviour
         try:
             state = behaviour.pack(at.state)
@@ -484,7 +487,7 @@ class KeyLog:
         return state, at.high_ns, at.last, at.ticks, shown, floor, self._runs()
 
     def begin_with(self, kept: tuple[Any, ...]) -> None:
-        """Continue from what `kept` returned; nothing after C counts as read."""
+        """Restore what `kept` returned; nothing after C counts as read."""
         packed, high_ns, last, ticks, shown, floor, self._begun_with = kept
         behaviour, ids, counts = self._behaviour, self._ids, self._counts
         state = behaviour.unpack(packed)
@@ -498,18 +501,18 @@ class KeyLog:
 
 
 def cause_of_buried(shown: Current) -> Key | None:
-    """Return the cause of a retracted result that only this item can emit again, else None."""
+    """Return the cause of a retracted result if only that item can emit it again, else None."""
     output = shown.content
     return None if shown.live or output is None or not output.is_own else output.cause
 
 
 def _buried(id_: str, cause: Key) -> DetectorOutput:
-    """Return the remnant of a retracted output that only its item can emit again."""
+    """Return a placeholder for a retracted output that only its item can emit again."""
     return DetectorOutput(id_, cause, 0, {}, 0, 0, [], last=True, unsure=False, is_own=True)
 
 
 class SavedLog(ValueKind):
-    """The stored form of the log of a key. Its events are put after it is loaded."""
+    """The stored form of a key's log. Its events are inserted after it is loaded."""
 
     def __init__(self, make: Callable[[str], KeyLog]) -> None:
         super().__init__(f"log {_LOG.name}", is_plain=False)

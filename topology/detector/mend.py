@@ -1,16 +1,17 @@
-"""MEND: takes late events into the state without reading again.
+"""MEND: adds late events to a detector's state without a replay.
 
 A detector may have a rule for this (`Detector.correct`). Its arguments are the state after all that
 was read, the late event, and the results after the event. It returns the state as if the event had
-come in its place, the results at the event, and the later results now. A sum adds the event; a set
-of all pairs adds the pairs of the event. If the rule returns None, all is read again.
+arrived in its place, the results at the event, and the changed later results. A sum adds the event;
+a set of all pairs adds the pairs of the event. If the rule returns None, there is a replay.
 
-The results must be the same as by a replay (law 10 of the source). One late event in 64 is taken in
-both ways. A detector that differs no longer reads further than what is final.
+The results must be the same as by a replay (law 10 of the source). One late event in 64 is
+processed in both ways. If the results differ, the detector reads no further than what is final from
+then on.
 
 The rule is used where it is cheaper: where a replay has more than `CORRECTION_STEPS` entries to
 read for each late event. The savepoints after the event are dropped, because they do not contain
-it. So a later replay begins further back. If an event was replaced or removed, all is read again.
+it. So a later replay begins further back. If an event was replaced or removed, there is a replay.
 
 Cost: a call for each late event, and a look at each entry and each output after it.
 """
@@ -36,7 +37,7 @@ from topology.model.operator import NEVER
 
 
 def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> None:
-    """Take in the dirty events if possible; those that stay dirty are to be read again."""
+    """Process the dirty events with `correct` if possible; the others stay dirty for a replay."""
     dirty = sorted(log.dirty)
     first = bisect_left(log.entries, dirty[0], key=entry_key)
     if log.is_changed or log.read - first <= CORRECTION_STEPS * len(dirty):
@@ -55,7 +56,7 @@ def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> None:
 
 
 def _compare(log: KeyLog, key: Key, counts: Counts) -> None:
-    """Compare the corrected state and results with a replay, which takes their place."""
+    """Compare the corrected state and results with those of a replay, which then replace them."""
     state = log.live.state
     emitted = log.outs[bisect_left(log.outs, (key, -1), key=by_cause) :]
     log.replay()
@@ -73,7 +74,7 @@ def _are_same(ones: list[DetectorOutput], others: list[DetectorOutput]) -> bool:
 
 
 def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
-    """Take in the unread entry at this index, and return whether that succeeded."""
+    """Process the unread entry at this index, and return whether that succeeded."""
     entry, live = log.entries[at], log.live
     if at + 1 >= log.read or log.base is None or isinstance(live.state, Stopped):
         return False
@@ -103,7 +104,7 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
     for other in log.entries[at + 1 : log.read]:
         other.after = ABSENT
         other.high_ns = max(other.high_ns, high_ns)
-    live.state = state  # As if the event had been read, because there are no timers.
+    live.state = state  # There are no timers, so this is the state as if the event had been read.
     live.high_ns = max(live.high_ns, high_ns)
     return True
 
@@ -113,7 +114,7 @@ def _left(
 ) -> list[DetectorOutput] | None:
     """Return the outputs after the event, as they are now.
 
-    Return None if one of several outputs of an item is absent, as the others would get other ids.
+    Return None if one of several outputs of an item is gone, as the ids of the others would change.
     """
     if len(kept) != len(given):
         return None

@@ -65,7 +65,7 @@ from topology.query.fields import KeyTexts
 from topology.query.queries import KeepingQuery
 
 FOUND: Final = "found"
-"""The kind of an event whose `value` is a result of an operator before this one in the chain."""
+"""The kind of an event whose `value` is a result of an earlier operator in the chain."""
 
 OWN: Final = "unit"
 LOG: Final = "log/"
@@ -84,7 +84,7 @@ DETECTOR: Final = Shape(
 UNREAD: Final = "unreadable"
 UNKEYED: Final = "without_key"
 LEFT_OUT: Final = (EXPIRED, REFUSED, COPY, CONFLICT, UNKEYED, UNREAD)
-"""The reasons why an event is not taken, which are the names of their figures."""
+"""The reasons why an event is left out, which are also the names of their figures."""
 WHY: Final[Mapping[str, str]] = {
     FINAL: "the final frontier",
     EARLY: "the watermark",
@@ -127,7 +127,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Detecting(KeepingQuery):
-    """A query with a detector. `queries.Levels` drives it, alone or with others."""
+    """A query with a detector. `queries.Levels` runs it, alone or with others."""
 
     def __init__(
         self,
@@ -147,19 +147,19 @@ class Detecting(KeepingQuery):
         self._keys = KeyTexts()
         self._key_path = key_path(query.key)
         self._max_events = query.max_events
-        # The detector itself waits under `final`, so its frontier is always early.
+        # The detector itself implements `final`, so its frontier is always that of `early`.
         self._frontier = Frontier(query.model_copy(update={"answer": EARLY}))
         self.unit = Unit(
             behaviour, framed(begun), LOG, finals=query.finals, max_keys=query.max_keys
         )
         self.load = LoadModel(query.granted_ppm, query.clock.max_ahead_ns)
         self._seen_work = (0, 0)
-        """The work that was reported to the load model so far."""
+        """The work that has been reported to the load model."""
         self.emitter = DetectorEmitter(stream, query.name, is_keyed=query.key is not None)
         self._left_out = dict.fromkeys(LEFT_OUT, 0)
         self._given_up = self._revised = 0
         self._passed: Key = FIRST
-        """The position of MERGE, if accepted events are read."""
+        """The position up to which MERGE has emitted, if accepted events are read."""
         self._limit: Key = BEHIND_ALL
         self._hold: Key = BEHIND_ALL
         self._readings = {each.query: each for each in inputs.reads}
@@ -181,7 +181,7 @@ class Detecting(KeepingQuery):
 
     @property
     def last_ns(self) -> int:
-        """The newest time of all input. Its cost is linear in the buffered results."""
+        """The newest time of all input, in O(buffered results)."""
         return max(self.load.newest_ns, self._frontier.watermark_ns, self._results.newest_ns)
 
     def end_at(self, last_ns: int, step: Step) -> None:
@@ -193,7 +193,7 @@ class Detecting(KeepingQuery):
         self.emitter.finish(step)
 
     def hear(self, event: Event) -> bool:
-        """Take an event of a batch, and return whether it opens the instant."""
+        """Take an event of a batch, and return whether a decision is needed because of it."""
         if event.kind == DATA:
             if not (self.inputs.is_ahead or event.late):
                 self._frontier.hear(event)
@@ -247,12 +247,12 @@ class Detecting(KeepingQuery):
 
     @property
     def holds(self) -> Key:
-        """The position before which no emission changes any more."""
+        """The position before which no output can change any more."""
         confirmed = self.unit.confirmed
         return confirmed if confirmed == BEHIND_ALL else before(confirmed[0])
 
     def read_result(self, said: ResultEvent) -> None:
-        """Put a result of another query among the events, or remove it if it is no longer current.
+        """Insert a result of another query as an event, or remove it if it is no longer current.
 
         The instant is still open.
         """
@@ -281,9 +281,9 @@ class Detecting(KeepingQuery):
     # -- reading on --------------------------------------------------------------------------------
 
     def decide(self, now_ns: int, limit: Key, hold: Key) -> None:
-        """Read on at the end of an instant, after the queries below have done so.
+        """Read on at the end of an instant, after the queries on lower levels.
 
-        They have read up to `limit`, and their results before `hold` do not change any more.
+        They have read up to `limit`, and their results before `hold` cannot change any more.
         """
         self._limit, self._hold = limit, hold
         self.emitter.now_ns = now_ns
@@ -321,9 +321,9 @@ class Detecting(KeepingQuery):
         return min(self._own_goal(frontier), self._limit)
 
     def _own_goal(self, frontier: Frontier) -> Key:
-        """Return the goal by the answer alone.
+        """Return the goal that the answer alone allows.
 
-        Clock errors delay what is final, but they do not count in W.
+        Clock errors delay results that must be final, but they do not affect W.
         """
         answer, watermark_ns = self._answer, frontier.watermark_ns
         if answer == FINAL:
@@ -334,7 +334,7 @@ class Detecting(KeepingQuery):
 
     @property
     def _answer(self) -> str:
-        """The answer that is in force: `final` if the detector is not deterministic."""
+        """The answer in effect: `final` if the detector is not deterministic."""
         return FINAL if self.unit.counts.nondeterministic else self.query.answer
 
     # -- for people --------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ class Detecting(KeepingQuery):
         }
 
     def explain(self) -> dict[str, Any]:
-        """Return what is speculative now, and the reason for the current limit of reading."""
+        """Return which results may still change, and why reading has reached its limit."""
         load, reached = self.load, self.unit.reached
         why = WHY[self._answer]
         if self.unit.counts.nondeterministic:
@@ -380,7 +380,7 @@ class Detecting(KeepingQuery):
         }
 
     def _way(self) -> str:
-        """Describe the treatment of events that arrive before the position already read."""
+        """Describe how events before the position already read are processed."""
         again = "their key is read again from where they belong"
         if self._behaviour.corrects:
             return f"its `correct` takes them in, where that is cheaper; else {again}"

@@ -7,17 +7,17 @@ At the end of an instant each detector decides after those that it reads. So an 
 most one replay of each detector. In a diamond, no detector sees a state that has arrived by only
 one of the paths.
 
-A reader reads at most as far as the detectors that it reads. Its results become final with theirs.
-Frontiers pass a level without loss, so levels add no wait of their own. Only the net changes of an
-instant go up, and a correction ends where it changes nothing.
+A detector reads at most as far as the detectors that it reads from. Its results become final with
+theirs. The frontiers are the same at each level, so levels add no wait of their own. Only the net
+changes of an instant go up, and a correction ends where it changes nothing.
 
-Speculative detectors have one load model, whose share is the smallest of theirs. They run side by
-side.
+Speculative detectors share one load model, whose share of a processor is the smallest of theirs.
+They run side by side.
 
 At the end of a bounded input each level ends before the next. Results emitted there belong to the
 last instant.
 
-An event that was passed on stays buffered while one of the detectors may go back to before it.
+An emitted event stays buffered while one of the detectors may go back to before it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from topology.query.queries import KeepingQueries
 class Levels(InstantOperator):
     """A group of connected detectors, or a single one.
 
-    `members` has each detector after those that it reads.
+    `members` is ordered so that each detector comes after those that it reads.
     """
 
     def __init__(self, members: Sequence[Detecting]) -> None:
@@ -99,14 +99,14 @@ class Levels(InstantOperator):
             member.stand_at(self._now_ns, is_open=self._instant_open)
 
     def resume(self) -> None:
-        """Continue at the instant of the members, which were restored."""
+        """Continue at the instant of the members after they were restored."""
         stood = [member.stood_at for member in self.members]
         self._now_ns = max(now_ns for now_ns, _ in stood)
         self._instant_open = any(is_open for _, is_open in stood)
 
 
 def levels_of(detecting: Sequence[Detecting]) -> list[Levels]:
-    """Return the groups of connected detectors, each at the place of its first one.
+    """Return the groups of connected detectors, in the order of the first of each group.
 
     All speculative detectors are connected.
     """
@@ -137,13 +137,13 @@ class DetectorQueries(KeepingQueries[Detecting]):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether events arrive as MERGE accepts them, with its marks."""
+        """Whether the detectors read accepted events, with MERGE's marks."""
         return any(each.inputs.is_ahead for each in self._queries)
 
     def overhear(self, found: Sequence[Finding]) -> None:
-        """Take the windows and matches that a detector reads.
+        """Take the results of windows and patterns that a detector reads.
 
-        Each is an event of the instant in which it was found.
+        Each becomes an event of the instant in which it was found.
         """
         for each in found:
             if each.query in self._listens and isinstance(each, Result):
@@ -151,7 +151,7 @@ class DetectorQueries(KeepingQueries[Detecting]):
                 self._read_events.append(event)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        """Take a batch. No ramp goes beyond the instant of a result that a detector reads."""
+        """Process a batch. No ramp extends beyond the instant of a result that a detector reads."""
         if not self._read_events:
             return super().on_batch(events, now_ns)
         step = Step(now_ns, list(events))
@@ -163,7 +163,7 @@ class DetectorQueries(KeepingQueries[Detecting]):
         return self._finish(step)
 
     def items_cost(self, step_ns: int, others_ppm: int) -> None:
-        """Pass on the costs that the driver has measured (`LoadModel`)."""
+        """Set the costs that the driver has measured (`LoadModel`)."""
         for each in self._queries:
             each.load.items_cost(step_ns, others_ppm)
 

@@ -40,7 +40,7 @@ from topology.model.tables import Table
 from topology.query.numbers import scalar_of
 
 BEHIND_SOURCES: Final = "\U0010ffff"
-"""The beginning of a result's place in the order; it sorts after all names of sources."""
+"""The prefix of a result's place in the order; it sorts after all names of sources."""
 
 PLACE_BITS: Final = 32
 
@@ -48,7 +48,7 @@ PLACE_BITS: Final = 32
 class Edit(NamedTuple):
     """A change to the results of a detector: an output for `key_text` was emitted or retracted.
 
-    `stamp_ns` is the time of the event that the output is for readers.
+    `stamp_ns` is the time of the event that readers get for the output.
     """
 
     key_text: str
@@ -58,7 +58,7 @@ class Edit(NamedTuple):
 
 
 class ResultEvent(NamedTuple):
-    """An event made of a result, or its removal if the result is no longer current.
+    """An event made from a result, or its removal if the result is no longer current.
 
     `name` identifies the event for a reader.
     """
@@ -70,7 +70,7 @@ class ResultEvent(NamedTuple):
 
 
 class UpstreamQuery(NamedTuple):
-    """A query that another one reads. `level` is the number of levels of detectors below it."""
+    """A query that another one reads. `level` is the number of detector levels below it."""
 
     query: str
     into: str
@@ -90,8 +90,8 @@ def net(edits: Iterable[Edit]) -> list[Edit]:
 
 
 def _is_news(first: Edit, last: Edit) -> bool:
-    """Return whether the result differs from the one before the first edit."""
-    if first.is_emitted:  # There was none before.
+    """Return whether the result after the last edit differs from the one before the first."""
+    if first.is_emitted:  # There was no result before.
         return last.is_emitted
     one, other = first.output, last.output
     is_alike = one.id == other.id and one.error_ns == other.error_ns and other.reads_as(one)
@@ -157,7 +157,7 @@ def _load(plain: Plain) -> tuple[str, Key, Seen]:
 
 
 class SavedEvent(ValueKind):
-    """The stored form of an event made of a result."""
+    """The stored form of an event that was made from a result."""
 
     def dump(self, value: ResultEvent) -> Plain:
         return [_dump(value.name, value.key, value.seen), value.is_current]
@@ -172,14 +172,14 @@ SAVED_EVENT: Final = SavedEvent(f"event {_SAVED.name}", is_plain=False)
 
 
 class KeptResult(NamedTuple):
-    """An event made of a result, and the key of the log that has it."""
+    """An event made from a result, and the key of the log in which it is."""
 
     key_text: str
     entry: LogEntry
 
 
 class SavedResult(ValueKind):
-    """The stored form of a `KeptResult`, whose name is its key in the table."""
+    """The stored form of a `KeptResult`; its name is its key in the table."""
 
     def dump(self, value: KeptResult) -> Plain:
         return _dump(value.key_text, value.entry.key, value.entry.seen)
@@ -190,9 +190,10 @@ class SavedResult(ValueKind):
 
 
 class ResultLog(Table[str, KeptResult]):
-    """A table, by name, of the results that are events of a reader and may still change.
+    """A table, by name, of the results that a reader has as events and that may still change.
 
-    The logs do not store them. So each is written once when it comes and once when it goes.
+    The logs do not store them. So each is written once when it is added and once when it is
+    removed.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -205,7 +206,7 @@ class ResultLog(Table[str, KeptResult]):
     def let_go(self, entries: Iterable[LogEntry]) -> None:
         """Forget the results of these entries, which are no longer buffered.
 
-        An entry may also be no result, or may have been replaced since.
+        An entry need not be a result, and its result may have been replaced since.
         """
         for entry in entries:
             kept = self.find(entry.name) if entry.name else None

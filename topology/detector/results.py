@@ -24,12 +24,12 @@ from topology.query.results import ResultEmitter
 
 
 class DetectorEmitter(ResultEmitter):
-    """An emitter of a detector's results, which adds their confidence.
+    """An emitter of a detector's results, which sets their confidence.
 
     Attributes:
         proven_ns: The time after which results are emitted only because the input has ended
             (`Operator.seal`).
-        settled_ns: The time after which the input of results might still have changed.
+        settled_ns: The time after which results that are read as input might still have changed.
     """
 
     def __init__(self, stream: str, query: str, *, is_keyed: bool) -> None:

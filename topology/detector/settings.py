@@ -103,7 +103,7 @@ STREAM_ALONE: Final = Inputs()
 
 
 def fingerprint(query: DetectorSettings, inputs: Inputs) -> bytes:
-    """Return a value that is the same for queries with the same results, whatever their answer."""
+    """Return a value that is equal for queries with the same results, whatever their `answer`."""
     own: tuple[object, ...] = (query.name, query.detector, key_path(query.key))
     if inputs.reads:
         own = (*own, inputs.reads, inputs.reads_stream, inputs.below)

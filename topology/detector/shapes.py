@@ -1,8 +1,7 @@
-"""Finds out whether an object consists of its attributes alone, slots included.
+"""Determines whether an object consists of its attributes alone, slots included.
 
-It does if its class is made of Python's own `object` and nothing else. A subclass of dict, int,
-deque or datetime has content that its attributes do not show. A NamedTuple has parts, and no
-attributes.
+It does if its class inherits only from Python's `object`. A subclass of dict, int, deque or
+datetime has content that its attributes do not show. A NamedTuple has parts, and no attributes.
 
 Cost: a class is examined once. At most `MAX_SHAPES` shapes are kept.
 """
@@ -23,7 +22,7 @@ class ClassShape:
     """The structure of the objects of a class.
 
     Attributes:
-        is_object: Whether the attributes are all of an object.
+        is_object: Whether the objects consist of their attributes alone.
         is_member: Whether the class is an Enum, whose members exist only once.
         fields: The names of a dataclass's fields in order, or None.
     """
@@ -44,7 +43,7 @@ class ClassShape:
         return self._is_row and not (self._has_dict and vars(value))
 
     def parts(self, value: Any) -> Collection[Any] | None:
-        """Return the parts of an object, or None if it is not a value. An Enum member has none."""
+        """Return the parts of an object (none for an Enum member), or None if it is no value."""
         if self.is_named(value):
             return value  # type: ignore[no-any-return]
         if self.is_member:
@@ -90,7 +89,7 @@ def _is_made_of_attributes(kind: type) -> bool:
 
 
 def _slots_of(kind: type) -> list[str]:
-    """Return the names under which slots are set; a private name has its class before it."""
+    """Return the attribute names of the slots; private names are mangled with the class name."""
     names: list[str] = []
     for each in reversed(kind.__mro__):
         slots = vars(each).get("__slots__", ())

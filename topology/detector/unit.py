@@ -48,16 +48,16 @@ EXPIRED: Final = "expired"
 REFUSED: Final = "refused"
 
 MAX_KEPT: Final = 1_000_000
-"""The largest number of values in all states that are copied for rollbacks, together.
+"""The largest total number of values in the states that are copied for rollbacks.
 
-Long texts in all kept states count one for each 64 bytes. Beyond this bound fewer states are kept,
-and late events are read again from further back.
+Long texts in all kept states count as one value for each 64 bytes. Beyond this bound fewer states
+are kept, so replays for late events begin further back.
 """
 KEEPS_MORE: Final = 8
-"""More states are kept again once their values are this many times below `max_kept`."""
+"""More states are kept again once they have fewer values than `max_kept` divided by this."""
 
 MAX_IDS: Final = 10_000
-"""The largest number of a key's ids that may be emitted again, and whose revisions are kept."""
+"""Largest number of a key's ids that may be emitted again, and whose revisions are stored."""
 
 
 class Record(NamedTuple):
@@ -84,12 +84,12 @@ UNIT: Final = Shape(
 class Unit:
     """The logs of all keys of a detector, and the positions up to which they are read and final.
 
-    `begun` is the framed beginning of the results' ids. With `finals` a result that was emitted
+    `begun` is the framed beginning of the results' ids. With `finals`, a result that was emitted
     before it was final is emitted again when it is.
 
     Three parameters do not change the results. `spacing` is the number of events between
-    savepoints. With `converges` a replay ends where the state is the same as before. With `mends`
-    the detector's `correct`, if it has one, takes in late events.
+    savepoints. With `converges`, a replay ends where the state is the same as before. With `mends`,
+    the detector's `correct`, if it has one, processes late events.
     """
 
     def __init__(
@@ -120,9 +120,9 @@ class Unit:
         self.held = 0
         self.forgotten = 0
         self.fresh: list[Key] = []
-        """The events put since the last `advance` before the position that it had reached."""
+        """The keys of events inserted since the last `advance`, before its position."""
         self.released: list[LogEntry] = []
-        """The events that are no longer buffered. Its reader empties it."""
+        """The events that are no longer buffered. Their reader empties the list."""
         self._stirred: dict[str, KeyLog] = {}
         self.unread: Timers[str] = Timers()
         self.open: Timers[str] = Timers()
@@ -145,7 +145,7 @@ class Unit:
     # -- events ------------------------------------------------------------------------------------
 
     def put(self, key: str, entry: LogEntry, *, replaces: bool = False) -> str:
-        """Put an event, and return STORED, COPY or CONFLICT (`key_log`), EXPIRED or REFUSED.
+        """Insert an event, and return STORED, COPY or CONFLICT (`key_log`), EXPIRED or REFUSED.
 
         EXPIRED means that the event's place is final, and REFUSED that there are too many keys.
         """
@@ -166,7 +166,7 @@ class Unit:
         return word
 
     def remove(self, key: str, of: Key) -> bool:
-        """Remove an event that came from a query below; return False if it is unknown or final."""
+        """Remove an event made from a result; return False if it is unknown or final."""
         log = self.logs.get(key)
         entry = None if of < self.confirmed or log is None else log.remove(of)
         if entry is None or log is None:
@@ -186,7 +186,7 @@ class Unit:
         return KeyLog(key, behaviour, ids, self.counts, spacing, self._converges, self._edits)
 
     def advance(self, goal: Key, final: Key) -> list[Record]:
-        """Read up to the goal, make final the results before `final`, and return the changes."""
+        """Read up to the goal, make the results before `final` final, and return the changes."""
         goal = max(goal, self.reached)
         final = min(max(final, self.confirmed), goal)
         visited = self._stirred
@@ -223,7 +223,7 @@ class Unit:
         return self._settle(dict(self.logs))
 
     def _settle(self, visited: dict[str, KeyLog]) -> list[Record]:
-        """Confirm what C has passed, return the changes of results, and arm for what comes next."""
+        """Confirm what C has passed in these logs, set their timers, and return the changes."""
         records: list[Record] = []
         for key, log in visited.items():
             is_confirmed = log.open_ns <= self.confirmed[0]
@@ -291,16 +291,16 @@ class Unit:
         self.open.arm(key, log.open_ns)
         rules = self._behaviour
         if log.is_idle and not rules.has_end and same(log.live.state, rules.initial()):
-            # The key is as if nothing had arrived.
+            # The key is now as if nothing had arrived.
             self.unread.disarm(key)
             self.open.disarm(key)
             del self.logs[key]
 
     def _keep_fewer_or_more(self) -> None:
-        """Keep fewer or more savepoints, by the size that the copies may have together.
+        """Keep fewer or more savepoints, so that all copies together stay within `max_kept`.
 
-        It assumes one of the largest states after each buffered event. States that are kept without
-        copying share their parts, but a long text that grows is a new one each time.
+        The estimate assumes one of the largest states after each buffered event. States that are
+        kept without copying share their parts, but a long text that grows is a new one each time.
         """
         counts = self.counts
         size = counts.blocks if self._behaviour.is_cheap else max(counts.size, counts.blocks)
@@ -326,9 +326,10 @@ class Unit:
     # -- state -------------------------------------------------------------------------------------
 
     def resume(self) -> None:
-        """Read again what had been read before a restart, without emitting anything.
+        """Reread everything that had been read before a restart, without emitting anything.
 
-        Everything has been loaded and put, except the events of `fresh`, which are put afterwards.
+        All logs must be loaded and all events inserted, except those of `fresh`, which come
+        afterwards.
         """
         self._stirred = {}
         self.fresh.clear()

@@ -1,4 +1,4 @@
-"""Compares, copies, writes down and reads back states and outputs as values.
+"""Compares, copies, stores and restores states and outputs as values.
 
 These are values:
 
@@ -8,13 +8,13 @@ These are values:
 * of a known class (`Classes`): a member of an Enum, a NamedTuple, a dataclass, or another object
   whose attributes, slots included, are values (`shapes`).
 
-Nothing else is certain to come back as it was. A Counter, a deque, a datetime, and a subclass of
-int are refused (`NotAValue`).
+No other object is certain to be restored as it was. A Counter, a deque, a datetime, and a subclass
+of int are refused (`NotAValue`).
 
 `same` never finds two values equal if a program could distinguish them. So 1, 1.0 and True differ,
-and 0.0 and -0.0, also in a set, and dicts whose keys are in another order. Anything that is not a
-value equals only itself. `same` may miss some equal values (NaN, or deeper than `MAX_COMPARED`),
-which costs only speed.
+as do 0.0 and -0.0, also in a set. Dicts with their keys in another order differ, too. Anything that
+is not a value equals only itself. `same` may miss some equal values (NaN, or deeper than
+`MAX_COMPARED`), which costs only speed.
 
 Cost: in general the size of the value. `same` costs nothing for one and the same object. `glance`
 takes a tenth of a microsecond for a number and a third for a few numbers. It takes at most some
@@ -35,20 +35,20 @@ from topology.model.operator import Plain
 from topology.query.numbers import is_text
 
 Classes = Mapping[str, type]
-"""Classes by name."""
+"""The classes that a state may contain, by name."""
 
 MAX_DEPTH: Final = 64
-"""The largest number of levels of a state."""
+"""Largest nesting depth of a state."""
 MAX_COMPARED: Final = 400
-"""The number of levels that `same` compares; a payload may have more than a state."""
+"""Largest depth to which `same` compares; a payload may be nested more deeply than a state."""
 GLANCE: Final = 64
-"""The number of a state's parts that are looked at after each item."""
+"""Number of a state's parts that `glance` examines after each item."""
 ODD: Final = -1
 BLOCK: Final = 64
-"""The bytes of a text (as UTF-8), of bytes or of an integer that count as one more value."""
+"""Number of bytes of a text (as UTF-8), bytes or integer that count as one more value."""
 _BLOCK_BITS: Final = 8 * BLOCK
 _MOST_BYTES: Final = 4
-"""The most bytes of one character in UTF-8."""
+"""Largest number of bytes of a character in UTF-8."""
 _FITS: Final = 1 << 63
 _SCALARS: Final = frozenset({int, str, bool, bytes, type(None)})
 _FIXED: Final = frozenset({int, str, bool, bytes, float, type(None)})
@@ -64,7 +64,7 @@ _of_event: Final = attrgetter(
 
 
 class NotAValue(Exception):
-    """An error that names the part which is not a value."""
+    """The error for something that is not a value; the text names the part."""
 
 
 def same(one: Any, other: Any, depth: int = 0) -> bool:
@@ -89,7 +89,7 @@ def same(one: Any, other: Any, depth: int = 0) -> bool:
 def _are_same_others(kind: type, one: Any, other: Any, depth: int) -> bool:
     """Return whether two sets, events or objects are the same.
 
-    A level of these counts as two, because Python's stack is bounded too.
+    One level of these counts as two levels of depth, because Python's stack is limited too.
     """
     if kind is set or kind is frozenset:
         return _are_same_sets(one, other, depth)
@@ -133,9 +133,9 @@ def _are_same_sets(one: Any, other: Any, depth: int) -> bool:
 
 
 def copied(value: Any, depth: int = 0) -> Any:
-    """Return a copy that shares nothing mutable with the value, or an immutable value itself.
+    """Return a copy that shares nothing mutable with the value; immutable values are not copied.
 
-    Raises NotAValue.
+    NotAValue is raised if part of it is not a value.
     """
     kind = type(value)
     if kind in _FIXED or kind is Seen:
@@ -185,7 +185,7 @@ def _no_value(kind: type) -> NotAValue:
 def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
     """Return the value in a form that any codec can carry.
 
-    Raises NotAValue.
+    NotAValue is raised if part of it is not a value.
     """
     kind = type(value)
     if kind in _FIXED:
@@ -224,9 +224,9 @@ def _packed_object(value: Any, classes: Classes, below: int) -> Plain:
 
 
 def _packed_member(member: Any) -> Plain:
-    """Return the name of a member, or the bits if it combines flags and has no name.
+    """Return the name of an Enum member, or its bits if it combines flags and has no name.
 
-    Raises NotAValue if it has neither.
+    NotAValue is raised if it has neither.
     """
     kind = type(member)
     if kind.__members__.get(member.name) is member:
@@ -265,9 +265,9 @@ _GROUP_OF: Final[Mapping[str, Callable[[list[Any]], Any]]] = {
 
 
 def unpacked(plain: Plain, classes: Classes) -> Any:
-    """Return the value that `packed` was given.
+    """Return the value from its packed form (`packed`).
 
-    Raises KeyError for a class, or a member of an Enum, that no longer exists.
+    KeyError is raised for a class, or a member of an Enum, that no longer exists.
     """
     if not isinstance(plain, list | tuple):
         return plain
@@ -305,9 +305,9 @@ VALUE: Final = SavedValue("value", is_plain=False)
 
 
 def size_of(value: Any, at_most: int) -> int:
-    """Count the values of which a value consists, itself included.
+    """Return the number of values in a value, itself included.
 
-    A text, bytes or an integer counts one more for each `BLOCK`. Counting ends above `at_most`.
+    A text, bytes or an integer counts as one more for each `BLOCK`. Counting stops above `at_most`.
     Anything that is not a value counts as one.
     """
     count = 0
@@ -345,11 +345,11 @@ def _blocks_of(value: Any) -> int:
 
 
 def glance(value: Any, classes: Classes) -> int:
-    """Return `ODD`, or the blocks of long texts, bytes and integers (`BLOCK`).
+    """Return `ODD` if `packed` would refuse the value, else the blocks of long texts (`BLOCK`).
 
-    `ODD` means that a look at up to `GLANCE` parts shows that `packed` refuses the value. The look
-    goes into groups and objects while there is room for their parts. Those that contain only
-    numbers and texts take no room. Everything beyond is left out.
+    Bytes and integers count as texts. The check examines up to `GLANCE` parts, and ignores all
+    others. It goes into groups and objects while there is room for their parts. Those that contain
+    only numbers and texts take no room.
     """
     if type(value) in _FIXED:
         return _glance_at_scalar(value)
@@ -371,7 +371,7 @@ def glance(value: Any, classes: Classes) -> int:
         for part in parts:
             kind = type(part)
             if kind is int and -_FITS <= part < _FITS:
-                continue  # Most integers are that small, and most texts that short.
+                continue  # Most integers and most texts are that short.
             if kind is str and len(part) < BLOCK and part.isascii():
                 continue
             if kind is not str and kind is not int and kind is not bytes:
@@ -386,7 +386,7 @@ def glance(value: Any, classes: Classes) -> int:
 def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
     """Return the parts of a group or an object, or None if it is not a value.
 
-    If there is no room for all parts, return none of them.
+    The list is empty if there is no room for all parts.
     """
     kind = type(value)
     if kind is Seen or (kind is dict and 2 * len(value) > room):
@@ -398,7 +398,7 @@ def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
 
 
 def _holds_itself(value: Any, classes: Classes) -> bool:
-    """Return whether a value contains itself, as far as a glance goes."""
+    """Return whether a value contains itself, as far as a glance can see."""
     room = GLANCE
     left = [value]
     while left:

@@ -30,7 +30,7 @@ from topology.model.late import MERGE_FULL
 from topology.model.outcome import Duplicate, Late, Step
 
 ACCEPTED: Final = "accepted "
-"""The prefix of a node's name if it reads accepted events in place of ordered ones."""
+"""The prefix of a node's name if the node reads accepted events instead of ordered ones."""
 
 
 def kind_of(name: str) -> str:
@@ -72,7 +72,7 @@ class Accepted:
                 passed.error_ns = max(passed.error_ns, event.error_ns)
 
     def _refuse(self, step: Step) -> None:
-        """Record the events that MERGE does not pass on.
+        """Record the events that MERGE does not emit.
 
         Late events are reported when their instant is over, which may be in a later batch.
         """
@@ -100,7 +100,7 @@ class Accepted:
         return events
 
     def swap(self) -> None:
-        """Exchange the events' current instant and lateness with the values saved by the last call.
+        """Exchange the events' instants and lateness with the values that the last call saved.
 
         The first call restores the values from before MERGE, the next one those that MERGE has set.
         """

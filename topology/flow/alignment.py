@@ -4,16 +4,16 @@ The arrival time of a record in a derived topic is the time when a worker ran, n
 things happened. So every record there has `at`, the instant of the decision, and the header `lane`,
 the upstream partition. Records are released in the order (at, upstream partition, offset).
 
-A record may be released when no upstream partition can still send an earlier one. This holds up to
-the smallest (newest at, upstream partition) of all awaited partitions. An upstream partition
-without records sends `progress`, so a worker that crashed or lags is awaited and not taken for
-idle. Progress goes only to partitions that the sender's own streams can reach, so others do not
-await it (`topology.flow.lanes`). An older event from a partition that is not awaited counts as
-arriving now.
+A record may be released when no upstream partition can still send an earlier one. This is true up
+to the *frontier*, the smallest (newest `at`, upstream partition) of all awaited partitions. An
+upstream partition without records sends `progress`, so a worker that crashed or lags is awaited and
+not taken for idle. Progress goes only to partitions that the sender's own streams can reach, so
+others do not await it (`topology.flow.lanes`). An older event from a partition that is not awaited
+counts as arriving now.
 
-Time downstream is the `at` of that smallest upstream partition and nothing else; `on_time` does not
-advance it. At most `max_queued` records are buffered, with at most `max_queued_bytes` of payload.
-Beyond that, the upstream partition that holds up the others is waived, which is counted
+Time downstream is the `at` of the frontier and nothing else; `on_time` does not advance it. At most
+`max_queued` records are buffered, with at most `max_queued_bytes` of payload. Beyond that, the
+alignment stops waiting for the upstream partition that holds up the others, and counts this
 (`waivers`). Its older records then count as arriving now. It is awaited again once it has caught
 up.
 
@@ -38,7 +38,11 @@ from topology.reorder.shared import size_of
 NOTHING_YET: Final = -1
 STATE: Final = "lanes"
 SAVED_LANES: Final = tuple_of(INT, list_of(INT), list_of(FLAG), INT, INT)
-"""The time, each upstream partition's newest time and whether it is waived, and the counts."""
+"""The fields of the state.
+
+They are the current time, each upstream partition's newest time and whether it is waived, and two
+counts.
+"""
 
 
 class Alignment(Operator):
@@ -85,7 +89,7 @@ class Alignment(Operator):
         return Step(self._now_ns, released)
 
     def on_time(self, now_ns: int) -> Step:
-        """Report all instants before the frontier's as over; only the partitions advance time."""
+        """Return the last instant that is over; the passing of `now_ns` does not change it."""
         return Step(self._now_ns - 1)
 
     def on_end(self, now_ns: int) -> Step:
@@ -97,7 +101,7 @@ class Alignment(Operator):
         return Step(self._now_ns, released)
 
     def begin_at(self, now_ns: int) -> None:
-        """Begin at this instant, before any event: no partition sends anything older."""
+        """Begin at this instant, before any event, as no partition sends anything older."""
         self._now_ns = now_ns
         self._newest_ns = [now_ns] * len(self._newest_ns)
         self._frontier = self._smallest_newest()
@@ -115,7 +119,7 @@ class Alignment(Operator):
         return None
 
     def waiting_for(self) -> list[str]:
-        """Return the upstream partitions that hold up the others, as TOPIC/NUMBER, for people."""
+        """Return the names TOPIC/NUMBER of the upstream partitions that hold up the others."""
         first = self._frontier[0]
         return [
             f"{topic}/{partition}"
@@ -146,7 +150,7 @@ class Alignment(Operator):
         return self._queued > self._max_queued or self._bytes > self._max_queued_bytes
 
     def _advance(self, released: list[Event]) -> None:
-        """Release up to the frontier; while too much is buffered, waive the partition at it."""
+        """Release events up to the frontier, and waive partitions while too much is buffered."""
         while True:
             self._frontier = self._smallest_newest()
             self._release_until(self._frontier, released)

@@ -10,8 +10,7 @@ An instant with more than `MOST_AT_ONCE` contents is cut anyway. The next arriva
 same time, and the instant continues in the next batch.
 
 A caller that cannot look ahead, such as a worker, gives the arrival of its last record instead. The
-instant then stays open, and its outcomes are emitted in two steps: the same outcomes, with the same
-`at`.
+instant then stays open, and its outcomes are emitted in two steps, with the same content and `at`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from topology.model.outcome import Malformed
 from topology.wire.line_reader import Content
 
 BATCH: Final = 256
-"""The size at which a batch ends with its instant; the outcomes do not depend on it."""
+"""Smallest size at which a batch ends with its instant; the outcomes do not depend on it."""
 
 MOST_AT_ONCE: Final = 65_536
 
@@ -42,7 +41,7 @@ class InputBatch(NamedTuple):
 def batches(contents: Iterable[Content]) -> Iterator[InputBatch]:
     """Yield all contents in batches, in the order of arrival.
 
-    A clock line stays with the line before it.
+    A clock report stays in the batch of the line before it.
     """
     batch: list[Content] = []
     last_ns = None

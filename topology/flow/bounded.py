@@ -46,15 +46,18 @@ CONTENT: Final = {
 
 NESTED: Final = (dict, list, tuple)
 HEAD_CHARS: Final = 400
-"""The most characters of a line apart from its content."""
+"""Upper bound of the number of characters in a line apart from its content."""
 PLAIN_CHARS: Final = 30
-"""The most characters of a number and its separators."""
+"""Upper bound of the number of characters in a number with its separators."""
 BYTES_PER_CHAR: Final = 6
-"""The most bytes of a character: JSON escapes some characters."""
+"""Upper bound of the bytes of a character, since JSON escapes some characters."""
 
 
 def bounded(found: list[Finding], most_bytes: int) -> list[Finding]:
-    """Return the findings; a retraction, an overflow or both replace each oversized one."""
+    """Return the findings, without those that are too large.
+
+    Each of these is replaced by the retraction of an earlier revision, an overflow, or both.
+    """
     most_chars = most_bytes // BYTES_PER_CHAR
     left: list[Finding] = []
     for each in found:

@@ -1,7 +1,7 @@
 """Builds each operator from the topology file, with one function per operator.
 
-Operators that not every topology file has are imported where they are built. Importing all of them
-took a quarter of the start-up time.
+Operators that many topology files do not use are imported where they are built. Importing all of
+them took a quarter of the start-up time.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Site(NamedTuple):
     """The place of an operator in a stage.
 
     `streams` is the one stream whose chain contains the operator, or the streams that meet there.
-    `place` is the bit with which the operator marks the events that it holds. `table` has the
-    reports about the clocks of sources. `is_accepted` means that the operator reads the events that
-    MERGE accepts.
+    `place` is the bit with which the operator marks the events that it holds. `table` has the clock
+    reports of all sources. `is_accepted` means that the operator reads the events that MERGE
+    accepts.
     """
 
     topology: Topology
@@ -53,7 +53,7 @@ class Site(NamedTuple):
         return self.topology.streams[self.stream]
 
     def asked(self, kind: str) -> dict[str, QueryConfig]:
-        """Return the queries of this kind that read the site's streams and input, by name."""
+        """Return the queries of this kind that read the site's streams and its input, by name."""
         topology = self.topology
         return {
             name: with_method(query)
@@ -207,8 +207,8 @@ def detectors(site: Site) -> Operator | None:
 def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
     """Return the inputs of a detector.
 
-    A pattern waits for events that must not occur after the last event of a match. So a match lags
-    by the span of its pattern.
+    If a pattern ends with events that must not occur, it waits for them after the last event of a
+    match. So a match lags by the span of its pattern.
     """
     from topology.detector.result_event import UpstreamQuery
 
@@ -234,10 +234,9 @@ def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
 
 
 def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -> str:
-    """Return a digest of the texts of all functions that compute the query and its inputs.
+    """Return a digest of the texts of all functions that compute the query and its inputs, or "".
 
-    The digest is empty if there are no such functions. `patterns` are those that the query reads by
-    INTO.
+    It is "" if there are no such functions. `patterns` are those that the query reads by INTO.
     """
     own, waiting, read = topology.user_functions, [query], [*patterns]
     if not own.texts:

@@ -1,10 +1,11 @@
 """Runs operators one after another: the short path of a flow graph, and itself an operator.
 
-Each operator's output is the batch of the next operator. Its time is the time up to which the first
-operator has reported. Detectors may read the results of the operators before them. Outcomes are in
-the order of their instant, then of the chain. A node's output also goes into its edges, which lead
-to nodes with several inputs (`topology.flow.graph`). Some nodes after MERGE read what MERGE accepts
-and not what it emits (`topology.flow.accepted`). Ordered events bypass these nodes.
+Each operator's output is the batch of the next operator. The time of that batch is the time up to
+which the operator has reported. Detectors may read the results of the operators before them.
+Outcomes are in the order of their instant, then of the chain. A node's output also goes into its
+edges, which lead to nodes with several inputs (`topology.flow.graph`). Some nodes after MERGE read
+the events that MERGE accepts instead of those that it emits (`topology.flow.accepted`). Ordered
+events bypass these nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from topology.model.outcome import Step
 
 
 class Chain(Composite):
-    """Operators one after another, with the edges that leave their nodes.
+    """A sequence of operators, with the edges that leave their nodes.
 
     `operators` are pairs (name, operator) in order; the names are the prefixes of the state's keys.
     `places` are the bits of the nodes, by default 1, 2, 4 and so on.
@@ -41,11 +42,11 @@ class Chain(Composite):
         ]
         super().__init__(self.nodes)
         self.edges: list[JoinInput] = []
-        """The edges that get the events before any node does."""
+        """The edges that get the chain's input before any node does."""
         self.accepted_edges: list[JoinInput] = []
-        """The edges that get what MERGE accepts."""
+        """The edges that get the events which MERGE accepts."""
         self.moved: list[Event] | None = None
-        """The events that passed from one operator to the next, or None if nobody asked for them.
+        """The events that passed from one operator to the next, or None if they are not recorded.
 
         A driver sets the list to track which operator holds which event.
         """
@@ -61,7 +62,7 @@ class Chain(Composite):
         return self.on(END, (), now_ns)
 
     def on(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
-        """Pass a batch, time or the end through the nodes; only a BATCH has `events`."""
+        """Run the nodes on a batch, on time or on the end (`what`); only a BATCH has `events`."""
         found = Step(now_ns)
         for edge in self.edges:
             edge.put(events, now_ns)
@@ -99,7 +100,7 @@ class Chain(Composite):
         return key[: key.find("/") + 1]
 
     def figures(self) -> Figures:
-        """Return the nodes' figures as `<operator>_<figure>`, one operator's nodes together."""
+        """Return the nodes' figures as `<operator>_<figure>`, combined for each operator."""
         return figures_of(self.nodes)
 
     def takers(self, event: Event) -> Sequence[CompositePart]:

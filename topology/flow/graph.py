@@ -26,14 +26,14 @@ from topology.model.operator import Figures, Operator, Plain
 from topology.model.outcome import Step
 
 ACCEPTED_JOINS: Final = "accepted/"
-"""The last part of a junction's prefix if its queries read what MERGE accepts."""
+"""The last part of a junction's prefix if its queries read accepted events."""
 
 
 class Junction(Node):
     """A node with several inputs.
 
-    `inputs` has the edges by stream. `keeps_log_order` means that the events' offsets already give
-    one order.
+    `inputs` has the edges by stream. `keeps_log_order` means that the events' offsets are already
+    in one order.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Junction(Node):
         self._keeps_log_order = keeps_log_order
 
     def take(self, what: int) -> Step:
-        """Take the events since the last call, then time or the end of the input (`what`)."""
+        """Run the operator on the events since the last call, then on time or the end (`what`)."""
         accepted = [each for edge in self._inputs for each in edge.accepted]
         for each in accepted:
             each.swap()
@@ -83,7 +83,7 @@ class Junction(Node):
 class Graph:
     """The chains of a stage by stream, and the junctions to which their edges lead.
 
-    `own_clocks` means that each stream has its own clock, as the streams of an ordered topic do.
+    `own_clocks` means that each stream has its own time, as the streams of an ordered topic do.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Graph:
         self.junctions = list(junctions)
         self._own_clocks = own_clocks
         self._passed: tuple[int, int] | None = None
-        """The last `what` that passed through all chains, and its time."""
+        """The kind and time of the last input that all chains have processed."""
         self._moved: list[Event] | None = None
 
     @property
@@ -108,7 +108,7 @@ class Graph:
     def add(self, part: Graph, order: Mapping[str, int]) -> None:
         """Add the chains and junctions of a part that has had no input yet.
 
-        `order` gives the order of all streams in which chains run. O(streams already in the graph).
+        `order` ranks all streams that may have chains. O(streams already in the graph).
         """
         for chain in part.chains.values():
             chain.moved = self._moved
@@ -132,7 +132,8 @@ class Graph:
             if goes_on or batch:
                 step.add(chain.on(what, batch, now_ns if goes_on else batch[-1].at_ns))
         for junction in self.junctions:
-            step.add_found(junction.take(what))  # The chains have emitted its events already.
+            # The chains have already emitted the junction's events.
+            step.add_found(junction.take(what))
         return self.in_order(step)
 
     def in_order(self, step: Step) -> Step:
@@ -157,16 +158,16 @@ class Graph:
         }
 
     def locate(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:
-        """Return the answers of the operators about one event, by stream.
+        """Return the operators' answers about one event, by stream.
 
-        `stream` None asks the operators of all streams.
+        If `stream` is None, the operators of all streams are asked.
         """
         asked = self.chains if stream is None else {stream} & self.chains.keys()
         found = {name: self.chains[name].locate(source, epoch, seq) for name in asked}
         return {name: answers for name, answers in found.items() if answers is not None}
 
     def note_moved(self, moved: list[Event]) -> None:
-        """Record in this list the events that pass from one operator to the next."""
+        """Append the events that pass from one operator to the next to this list from now on."""
         self._moved = moved
         for chain in self.chains.values():
             chain.moved = moved

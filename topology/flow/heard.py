@@ -1,20 +1,21 @@
-"""Limits the clock reports that a replay keeps, without changing any answer.
+"""Limits the clock reports that a replay keeps, without changing any outcome.
 
 Every replay receives the time-sync rounds of all sources. These include other streams' sources and
-sources that have sent no event yet. A round can be folded when no future event needs it by itself.
+sources that have sent no event yet. A round can be folded into a clock model when no future event
+needs the round by itself.
 
 A source's clock continues after the rounds that it has taken. Only a source that is new to some
 CLOCK needs all earlier rounds, up to `activation` before the arrival of its first event. No event
 arrives before the newest arrival, or before the events that REORDER still holds. So a round may be
 folded once every CLOCK that knows the source has taken it. It must also have arrived at least
-`activation` before the oldest event that may still come. Such rounds are folded into the model with
-which each new source would begin (`topology.clock.models`). The newest `KEPT` rounds stay as they
-are. Folding changes no answer, and no answer depends on when it happens.
+`activation` before the oldest event that may still arrive. Such rounds are folded into the model
+with which each new source would begin (`topology.clock.models`). The newest `KEPT` rounds stay as
+they are. Folding changes no outcome, and no outcome depends on when it happens.
 
 The rounds of a source that no operator here knows are all kept, up to the table's bound. Folding
 them would cost each group of streams the work for the sources of all other groups. At that bound an
-answer can differ. If more than `MAX_SAMPLES` rounds were folded, a new source takes all of them and
-not only the newest.
+outcome can differ. If more than `MAX_SAMPLES` rounds were folded, a new source takes all of them
+and not only the newest.
 
 The check runs after `LOOK_EVERY` reports, or after as many as there are sources if that is more.
 
@@ -40,7 +41,7 @@ LAST_OFFSET: Final = 1 << 63
 
 
 class Heard:
-    """The clock reports of a replay; the owner of the stage adds reports here, to its table."""
+    """The clock reports that a replay keeps in its table; new reports must be added here."""
 
     def __init__(self, table: DriftTable, stage: Stage) -> None:
         self._table = table
@@ -61,14 +62,14 @@ class Heard:
         self._news = 0
         self._folded: set[str] = set()
         self._moved: set[str] = set()
-        """The sources with folded rounds, and those that got more since the last changes."""
+        """The sources for which rounds were folded since the last changes."""
 
     def add(self, word: Sample | Declared) -> None:
         self._table.add(word)
         self._news += 1
 
     def look(self, now_ns: int) -> None:
-        """Fold if there are enough new reports; all arrivals up to `now_ns` have been taken."""
+        """Fold rounds if there are enough new reports; all inputs up to `now_ns` are processed."""
         if self._news >= LOOK_EVERY and self._news >= len(self._table):
             self.fold(now_ns)
 
@@ -112,7 +113,7 @@ class Heard:
         }
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        """Restore the folded rounds before the stage, and after all reports were added."""
+        """Restore the folded rounds; call it after all reports were added and before the stage."""
         for rounds, prefix in self._prefixes.items():
             for key, value in state.items():
                 if key.startswith(prefix):

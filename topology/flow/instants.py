@@ -1,9 +1,9 @@
 """Regroups the outcomes of a replay by instant, in an order that does not depend on its batches.
 
 Streams are separate in a stage, and some outcomes of an instant are decided when it is over. So
-their order depends on how the input was cut. This module restores one order. At one instant, events
-and reports are in the order of streams in the topology file, results in the order of queries.
-Within a stream or a query, they stay in the order in which they were emitted.
+their order depends on how the input was cut. This module puts them into a fixed order. At one
+instant, events and reports are in the order of streams in the topology file, and results in the
+order of queries. Within a stream or a query, they stay in the order in which they were emitted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ Outcome = TypeVar("Outcome", bound=Event | Report | Finding)
 
 
 def whole_instants(steps: Iterable[Step], topology: Topology) -> Iterator[Step]:
-    """Yield the same outcomes; those of the last instant of each step come with the next."""
+    """Yield the outcomes of the steps by instant.
+
+    The outcomes of a step's last instant are yielded with the next step.
+    """
     streams = {name: rank for rank, name in enumerate(topology.streams)}
     queries = {name: rank for rank, name in enumerate(topology.queries)}
 
@@ -46,7 +49,7 @@ def whole_instants(steps: Iterable[Step], topology: Topology) -> Iterator[Step]:
 def _cut(
     kept: list[Outcome], new: Sequence[Outcome], rank: Callable[[Outcome], Any], now_ns: int
 ) -> list[Outcome]:
-    """Return the outcomes before `now_ns`, and keep the others."""
+    """Return the outcomes before `now_ns` in order, and leave the others in `kept`."""
     found = sorted([*kept, *new], key=rank)
     at = next((at for at, each in enumerate(found) if each.at_ns >= now_ns), len(found))
     kept[:] = found[at:]

@@ -1,15 +1,15 @@
-"""Describes the upstream partitions of a derived topic, by the numbers in its header `lane`."""
+"""Describes the upstream partitions of a derived topic, which the header `lane` numbers."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 Place = tuple[str, int]
-"""A topic and a partition of it."""
+"""A topic and the number of one of its partitions."""
 
 
 class Lanes(NamedTuple):
-    """The upstream partitions as one partition of a derived topic sees them.
+    """The upstream partitions from which one partition of a derived topic can get records.
 
     `places` has the input topic and its partition for each number in `lane`. `awaited` has the
     numbers of the upstream partitions whose streams can reach this partition. Only those send it

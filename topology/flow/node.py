@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 BATCH: Final = 0
 TIME: Final = 1
 END: Final = 2
-"""The kinds of input that pass through a graph: events, an instant, or the end of the input."""
+"""The kinds of input that pass through a graph: a batch of events, time, or the end of the input.
+"""
 
 
 class JoinInput:
     """An edge that leads into a node with several inputs.
 
-    It collects the output of the node before it, or what MERGE accepts, until all inputs can be put
-    in one order. Everything before `now_ns` has passed.
+    It collects the output of the node before it, or the events that MERGE accepts, until all inputs
+    can be put in one order. Everything before `now_ns` has passed.
     """
 
     __slots__ = ("accepted", "events", "now_ns")
@@ -57,7 +58,7 @@ class JoinInput:
         self.now_ns = max(self.now_ns, now_ns)
 
     def clear(self) -> None:
-        """Remove what the next node has taken."""
+        """Remove the collected events after the junction has processed them."""
         self.events = []
         self.accepted = []
 
@@ -78,7 +79,7 @@ class Node(CompositePart):
         self.reads_accepted = name.startswith(ACCEPTED) or (
             self.detectors is not None and self.detectors.is_ahead
         )
-        """Whether it reads accepted events (`topology.flow.accepted`), not the chain's events."""
+        """Whether the node reads accepted events (`topology.flow.accepted`), not ordered ones."""
 
     def on(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
         """Run the operator on these events, then on time or the end of the input (`what`)."""
@@ -90,14 +91,14 @@ class Node(CompositePart):
         return step
 
     def read(self, accepted: Accepted, what: int, now_ns: int) -> Step:
-        """Return the results of the operator on what MERGE has accepted, and then on `what`."""
+        """Return the operator's results for the accepted events, and then for `what`."""
         accepted.swap()
         step = self.on(what, accepted.events(), now_ns)
         accepted.swap()
         return Step(now_ns, results=step.results, freed=step.freed)
 
     def passes(self, what: int, now_ns: int) -> Step:
-        """Run the operator on time, or on the end of the input."""
+        """Run the operator on time, or on the end of the input, without events."""
         return self.operator.on_time(now_ns) if what == TIME else self.operator.on_end(now_ns)
 
 

@@ -1,4 +1,4 @@
-"""Tells whether the query of another topology file can continue the state of a query."""
+"""Determines whether a query can continue from the state of another topology file's query."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DIGEST_BYTES: Final = 8
 
 
 def query_digest(topology: Topology, name: str) -> str:
-    """Return a digest, in hex, of everything that the state of the query of this name depends on.
+    """Return a hex digest of everything on which the state of the named query depends.
 
-    The digest is equal for queries with the same results. A query that the topology does not have
-    raises KeyError.
+    The digest is equal for queries with the same results. KeyError is raised if the topology has no
+    such query.
     """
     query = topology.queries[name]
     stream = query.stream or ""

@@ -1,8 +1,8 @@
 """Lists the operators that a stage can have, one in a row, and builds a stage's graph of them.
 
-The order of the chain is that of `topology.config.stages.CHAIN`. A row here tells how an operator
-is built and what its figures mean. CLOCK has a row, but no name in the topology file: it comes with
-REORDER.
+The order of the chain is that of `topology.config.stages.CHAIN`. A row here defines how an operator
+is built and describes its figures. CLOCK has a row, but no name in the topology file, because it
+belongs to REORDER.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ FIRST_PLACE: Final = 2
 class OperatorRow(NamedTuple):
     """An operator that a stage can have.
 
-    The module `operator` in the folder of its name has `FIGURES`, which explain its figures.
-    `build` makes the operator of a stream, or of all streams that are joined with it if it
-    `takes_several`. It returns None if the operator has no work there. `shape` is the version of
-    the keys of its state and of what no `Shape` declares. A state with another version is refused.
-    `topology.model.kept` has a table of which version to raise.
+    The module `operator` in the folder of its name has `FIGURES`, which describe its figures.
+    `build` makes the operator of a stream. If the operator `takes_several`, it makes one for all
+    streams that are joined. It returns None if the operator has no work there. `shape` is the
+    version of the keys of its state and of all state that no `Shape` declares. A state with another
+    version is refused. `topology.model.kept` has a table of which version to raise.
     """
 
     name: str
@@ -57,7 +57,7 @@ ROWS: tuple[OperatorRow, ...] = (
 )
 
 STATE_NUMBER: Final = sum(row.shape for row in ROWS)
-"""The version of all operators' states together, for states that contain those of a topology."""
+"""The version of all operators' states together, for a state that contains all of them."""
 
 
 def figures(operators: Sequence[str] | None = None) -> dict[str, Figure]:
@@ -70,7 +70,7 @@ def figures(operators: Sequence[str] | None = None) -> dict[str, Figure]:
 
 
 def shapes_of(operators: Sequence[str]) -> dict[str, int]:
-    """Return the version of the state that each operator of a stage saves."""
+    """Return the version of the state that each operator of a stage saves, by operator."""
     return {row.name: row.shape for row in _rows_of(operators)}
 
 
@@ -108,7 +108,7 @@ def waiting_places(operators: Sequence[str]) -> int:
 def chain_of(
     topology: Topology, stream: str, operators: Sequence[str], table: DriftTable | None = None
 ) -> Chain:
-    """Return the operators of one stream, in order, without those that join several streams."""
+    """Return the chain of one stream's operators, without those that join several streams."""
     found: list[tuple[str, Operator]] = []
     places: list[int] = []
     for name, place in places_of(operators).items():
@@ -148,7 +148,7 @@ def graph_of(
 
 
 def tied(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
-    """Return these streams in groups that joins tie together, in the order of the first of each."""
+    """Return the streams in groups that joins connect, in the order of the first of each group."""
     found: dict[str, list[str]] = {}
     for stream in streams:
         found.setdefault(topology.partition_name_of(stream), []).append(stream)
@@ -156,7 +156,7 @@ def tied(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
 
 
 def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
-    """Return the groups that contain all streams of some join."""
+    """Return the groups (`tied`) that contain all streams of some join."""
     joins = topology.joined_streams
     return [met for met in tied(topology, streams) if any(each <= {*met} for each in joins)]
 
@@ -164,8 +164,8 @@ def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
 def _edge(chain: Chain, name: str, place: int) -> JoinInput:
     """Add an edge into the node of this name, and return it.
 
-    The edge begins at the node before this place. If the node reads what MERGE accepts, it begins
-    at MERGE.
+    The edge begins at the node before this place. If the node reads accepted events, the edge
+    begins at MERGE.
     """
     edge = JoinInput()
     before = [node for node in chain.nodes if node.place < place]

@@ -1,18 +1,18 @@
 """Runs a whole topology in this process on given events, without Kafka and with no other clock.
 
 `inorder replay`, the Python API and the test kit run only this, so a recording gives the same
-answer in all of them. Time is the arrival clock of the inputs, one for all streams. So a quiet
-stream ages with every input of the other streams, up to the last. `on_time` advances time where
-nothing arrives. `topology.flow.batches` defines when that happens.
+outcomes in all of them. Time is the arrival clock of the inputs, one for all streams. So time
+passes for a quiet stream with every input of the other streams, up to the last. `on_time` advances
+time where nothing arrives. `topology.flow.batches` defines when that happens.
 
-Streams that no join ties together (`groups`) may run in separate replays, one for each group, with
-the same outcomes. Such a replay gets the inputs of its streams and all clock reports. At the end it
+Streams that no join connects (`groups`) may run in separate replays, one for each group, with the
+same outcomes. Such a replay gets the inputs of its streams and all clock reports. At the end it
 gets the last arrival of the whole input (`on_others`). A record that names no stream of the
 topology is a dead letter and belongs to no group. A replay of no streams reports it.
 
 Clock reports are kept while events may still need them (`topology.flow.heard`).
 
-Cost: that of the operators, and for each step of `whole_instants` a sort of what it emitted.
+Cost: that of the operators, and for each step of `whole_instants` a sort of its outcomes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SavedReplay(NamedTuple):
 
     `now_ns` is None before the first input, when only clock reports have arrived. `held` has copies
     of the events that operators keep, in the order of their lines. `words` are the clock reports
-    that are still of use.
+    that may still be needed.
     """
 
     now_ns: int | None
@@ -47,11 +47,11 @@ class SavedReplay(NamedTuple):
 
 
 class Replay:
-    """All operators of a topology that have work, as one stage.
+    """A replay: all operators of a topology that have work, as one stage.
 
     `streams` restricts the replay to these streams (default: all). `hears` is false for a replay
     that gets only records that name no stream: it keeps no clock reports. `now_ns` is the arrival
-    of the last input, or the time that `on_time` was given. It is None before the first.
+    of the last input, or the last time given to `on_time`. It is None before the first.
     """
 
     def __init__(
@@ -61,7 +61,8 @@ class Replay:
         self._streams = list(topology.streams if streams is None else streams)
         self._table = DriftTable()
         self._stage = Stage(topology, topology.operators, streams=self._streams, table=self._table)
-        self._stage.begin(self._streams)  # Their CLOCKs determine which reports are kept.
+        # The CLOCKs of these streams determine which reports are kept.
+        self._stage.begin(self._streams)
         self._hears = hears
         self._heard = Heard(self._table, self._stage)
         self.now_ns: int | None = None
@@ -91,17 +92,17 @@ class Replay:
         return step
 
     def on_others(self, now_ns: int) -> Step:
-        """Advance time to the arrival of an input that is not for these streams."""
+        """Advance time to the arrival of an input for other streams, and return the outcomes."""
         self._advance(now_ns)
         return self._stage.on_batch((), now_ns)
 
     def on_time(self, now_ns: int) -> Step:
-        """Advance time to `now_ns` without an input."""
+        """Advance time to `now_ns` without an input, and return the outcomes."""
         self._advance(now_ns)
         return self._stage.on_time(now_ns)
 
     def on_end(self) -> Step | None:
-        """End the input, and emit the buffered events in order; None before the first input."""
+        """End the input and emit the buffered events in order. None means there was no input."""
         return None if self.now_ns is None else self._stage.on_end(self.now_ns)
 
     def held(self) -> Iterable[Event]:
@@ -113,7 +114,7 @@ class Replay:
         return self._stage.held_copies()
 
     def saved(self) -> SavedReplay | None:
-        """Return all that a new replay needs to continue from here, or None before any input."""
+        """Return all state that a new replay needs to continue, or None before any input."""
         if self.now_ns is None:
             words = self._table.words()
             return SavedReplay(None, {}, [], words) if words else None
@@ -123,11 +124,11 @@ class Replay:
         return SavedReplay(self.now_ns, state, held, self._table.words())
 
     def changes(self) -> Changes:
-        """Return the changes of the saved state since the last call; None means a removed key."""
+        """Return the changes of the saved state since the last call; a removed key has None."""
         return self._stage.changes() | self._heard.changes()
 
     def next_deadline_ns(self) -> int | None:
-        """Return the time up to which nothing is emitted without a new input."""
+        """Return the time before which nothing is due without new input, or None."""
         return self._stage.next_deadline_ns()
 
     def restore(self, saved: SavedReplay) -> None:
@@ -141,7 +142,7 @@ class Replay:
 
     @property
     def queries(self) -> list[str]:
-        """The queries that read these streams, except detectors, whose needs are unknown."""
+        """The queries that read these streams, except detectors, whose needs are not declared."""
         if not self._hears:
             return []
         return [
@@ -151,7 +152,7 @@ class Replay:
         ]
 
     def figures(self) -> list[Figures]:
-        """Return the figures of each stream, in the order of the topology."""
+        """Return one dict of figures for each stream, in the order of the topology."""
         return [self._stage.figures_of(stream) for stream in self._streams]
 
     def _advance(self, now_ns: int) -> None:
@@ -161,5 +162,5 @@ class Replay:
 
 
 def groups(topology: Topology) -> list[list[str]]:
-    """Return the streams in groups that joins tie together, in the order of the file."""
+    """Return the streams in groups that joins connect, in the order of the file."""
     return tied(topology, topology.streams)

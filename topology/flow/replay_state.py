@@ -30,7 +30,7 @@ def unpacked_replay(packed: Packed) -> SavedReplay:
 
 
 def packed_held(event: Event) -> Packed:
-    """Return a held event, packed, with the fields that operators have set."""
+    """Return a held event in packed form, with the fields that operators have set."""
     return packed_as_read(event), *_set_by_operators(event)
 
 

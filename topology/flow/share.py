@@ -1,8 +1,8 @@
 """Extracts the part of a replay's state that belongs to one partition of one stage.
 
 A replay runs all operators as one stage (`topology.flow.replay`). Workers run each stage
-separately, and in it each partition. Each operator of the replay is an operator of exactly one
-stage, and takes the same events at the same instants. So its whole state belongs to that stage. The
+separately, and each partition of it. Each operator of the replay is an operator of exactly one
+stage, and gets the same events at the same instants. So its whole state belongs to that stage. The
 events that it holds belong there too, under the place that it has in that stage. Only REORDER, and
 CLOCK after it, may run in several partitions, each with its own sources. The state of a source then
 goes to the source's partition. State that concerns all sources goes to each partition.
@@ -27,7 +27,7 @@ from topology.model.operator import Plain, State
 from topology.reorder.lost import LOST
 
 Lies = Callable[[str, str], bool]
-"""Tells whether a source (stream, source) belongs to the partition."""
+"""Returns whether a source, given by its stream and name, belongs to the partition."""
 
 BY_SOURCE: Final = (REORDER, CLOCK)
 
@@ -39,7 +39,7 @@ def share_of(
     streams: Collection[str],
     lies: Lies,
 ) -> SavedReplay:
-    """Return the saved state of these operators, which are those of a stage, and of these streams.
+    """Return the part of a saved state that belongs to the operators of a stage and these streams.
 
     For REORDER and CLOCK it has only the sources for which `lies` is true.
     """
@@ -93,7 +93,10 @@ def _source_of(key: str) -> str:
 
 
 def renumbered(state: Mapping[str, Plain], numbers: Mapping[int, int]) -> State:
-    """Return a stage's state with other offsets of its held events; `numbers` has new by old."""
+    """Return a stage's state with other offsets of its held events.
+
+    `numbers` has the new offset of each old one.
+    """
     found: State = {}
     for key, value in state.items():
         begin = len(_prefix_of(key))

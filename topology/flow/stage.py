@@ -3,21 +3,21 @@
 A worker runs only this for a partition. A stage with all operators is the whole topology in one
 process; `inorder replay`, the kit for users' tests and the simulation run only this class.
 
-Each of several streams begins when its first event arrives or its state is restored. The streams
-that it is joined with begin at the same time. Most input partitions never get most streams, and a
-stream that has not come costs nothing there. No outcome depends on it, as a test shows.
+If there are several streams, each begins when its first event arrives or its state is restored. The
+streams that it is joined with begin at the same time. Most input partitions never get most streams,
+and a stream without events costs nothing there. No outcome depends on it, as a test shows.
 
-A driver sets `begins_amid` if events may have passed before there was a state to restore. QUERIES
-that begin then emit nothing about what began earlier (`topology.query.beginning`). With SOURCES, no
-source is assumed to begin with its first number either.
+A driver sets `begins_amid` if events may have passed before there was a state to restore. With
+QUERIES, queries that begin then emit nothing about earlier times (`topology.query.beginning`). With
+SOURCES, sources are not assumed to begin with their first number either.
 
-Inputs are what a reader made of the records: events, or `Malformed` values. A dead letter with a
-readable source and number still takes its place in the sequence, so it leaves no gap. An event
+Inputs are the values that a reader made of the records: events, or `Malformed`. A dead letter with
+a readable source and number still takes its place in the sequence, so it leaves no gap. An event
 whose stream the topology does not name is a dead letter with the reason `unknown_stream`.
 
-Outcomes are in the order of their instant. Outcomes of different streams at one instant have no
-order, nor have reports of different operators. Their order may depend on how the input was cut.
-Within a stream, the order of the events is always the same.
+Outcomes are in the order of their instant. At one instant, outcomes of different streams have no
+defined order, nor have reports of different operators. Their order may depend on how the input was
+cut. Within a stream, the order of the events is always the same.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 QUERIES: Final = 1
 SOURCES: Final = 2
-"""The values of `Stage.begins_amid`: what begins in the middle of the stream."""
+"""The values of `Stage.begins_amid`: the queries begin late, or the sources too."""
 
 ALIGN: Final = "\n\nalign/"
 """The prefix of the alignment's keys; other prefixes name a node (`topology.flow.node`)."""
@@ -58,9 +58,9 @@ class Stage(Composite):
     """The operators of a stage in one input partition.
 
     `operators` are the stage's, in order. `streams` are those that can occur in its input (default:
-    all). After the sequenced topic, `lanes` are the upstream partitions, which are aligned first
-    (default: there is one). `table` has the reports about the clocks of sources; its owner adds to
-    it.
+    all). If the input is the sequenced topic, `lanes` are its upstream partitions, which are
+    aligned first (default: there is one). `table` has the reports about the clocks of sources; its
+    owner adds to it.
     """
 
     def __init__(
@@ -77,23 +77,23 @@ class Stage(Composite):
         """The bits of the operators that hold events before they pass them on (`Event.held_by`)."""
         self._table = table
         self.streams = list(topology.streams if streams is None else streams)
-        """The streams that can occur here."""
+        """The streams that can occur in the input."""
         self._order = {stream: at for at, stream in enumerate(self.streams)}
         groups = tied(topology, self.streams)
         self._groups = {stream: group for group in groups for stream in group}
-        """The streams that each stream is joined with, including itself."""
+        """For each stream, all streams that it is joined with, including itself."""
         is_aligned = operators[0] == MERGE
         self._begins_ordered = operators[0] != REORDER and not is_aligned
         self._graph = Graph({}, [], own_clocks=self._begins_ordered)
         self.reading_ahead: list[DetectorQueries] = []
         """The detectors that read accepted events; the list grows as streams begin.
 
-        A driver may set the price of their work (`items_cost`), on which their early results
+        A driver may tell them the cost of their work (`items_cost`), on which their early results
         depend.
         """
         self._begins_amid = 0
         self._moved: list[Event] | None = None
-        """The events that moved since the last `take_moved`, or None if nobody asked for them."""
+        """The events that moved since the last `take_moved`, or None if they are not recorded."""
         self._most_bytes = topology.topics.max_record_bytes
         self.alignment: Alignment | None = None
         self._in_front: list[CompositePart] = []
@@ -143,7 +143,7 @@ class Stage(Composite):
 
     @property
     def begins_amid(self) -> int:
-        """The kind of beginning of streams without a state: 0, QUERIES, or SOURCES too.
+        """How streams without a state begin: 0, or QUERIES, or SOURCES, which includes QUERIES.
 
         It is set before any input or restored state.
         """
@@ -188,7 +188,7 @@ class Stage(Composite):
     def on_end(self, now_ns: int) -> Step:
         """End the input; results that only the end has decided are emitted, but are not final."""
         if self.alignment is None:
-            step = self._graph.on(TIME, {}, now_ns)  # The last instant is over.
+            step = self._graph.on(TIME, {}, now_ns)  # This completes the last instant.
         else:
             aligned = self.alignment.on_end(now_ns)
             now_ns = aligned.now_ns
@@ -219,7 +219,7 @@ class Stage(Composite):
             ]
             if len(alike) == len(inputs):
                 self.begin([first.stream])
-                return {first.stream: alike}  # This is the usual case.
+                return {first.stream: alike}  # In the usual case, all events are of one stream.
         batches: dict[str, list[Event]] = {}
         for item in inputs:
             if isinstance(item, Event):
@@ -238,7 +238,7 @@ class Stage(Composite):
     # -- For people and drivers --------------------------------------------------------------------
 
     def figures_of(self, stream: str) -> Figures:
-        """Return the figures of a stream's operators, which begin if they have not yet."""
+        """Return the figures of a stream's operators; the stream begins if it has not yet."""
         self.begin([stream])
         return self._graph.figures_of(stream)
 
@@ -247,16 +247,16 @@ class Stage(Composite):
         return {"alignment": alignment, **self._graph.explain()}
 
     def locate_in(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:
-        """Return the place of one event (`topology.model.location`).
+        """Return the operators' answers about one event, by stream (`topology.model.location`).
 
-        The answer has what the operators know, by stream. It also has the upstream partitions that
-        the event waits for, and since when. O(buffered events).
+        Also return the upstream partitions for which the event waits, and since when. O(buffered
+        events).
         """
         aligned = None if self.alignment is None else self.alignment.locate(source, epoch, seq)
         return {"alignment": aligned, "streams": self._graph.locate(stream, source, epoch, seq)}
 
     def counts_in(self, stream: str, source: str) -> Figures:
-        """Return the counts of one source, or nothing if it has not been seen here."""
+        """Return the counts of one source, or an empty dict if it has not been seen here."""
         chain = self.chains.get(stream)
         return {} if chain is None else chain.counts_of(source)
 
@@ -269,7 +269,7 @@ class Stage(Composite):
         self._graph.note_moved(self._moved)
 
     def take_moved(self) -> list[Event]:
-        """Return the events that were recorded since the last call."""
+        """Return the events that were recorded since the last call, and begin a new record."""
         assert self._moved is not None
         moved = [*self._moved]
         self._moved.clear()
@@ -280,13 +280,14 @@ class Stage(Composite):
     def held_copies(self) -> list[Event]:
         """Return copies of the held events, for a driver that saves them itself.
 
-        A stage with an alignment is not asked, because it reads held events from its topic again.
+        The driver must not call it on a stage with an alignment, which reads held events from its
+        topic.
         """
         assert self.alignment is None, "who reads a topic reads held events there again"
         return [twin(event) for event in self.held()]
 
     def waiting(self) -> Iterable[Event]:
-        """Yield the held events that have not been passed on: the `held` of the balance."""
+        """Yield the held events that have not been emitted: the `held` of the balance."""
         if self.alignment is not None:
             yield from self.alignment.held()
         for node in self._graph.nodes:
@@ -295,7 +296,7 @@ class Stage(Composite):
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         met = {key.split(SEPARATOR, 2)[key.startswith(SEPARATOR)] for key in state}
-        # A stream that has events in the alignment only has not begun.
+        # A stream whose only events are in the alignment has not begun.
         self.begin(met & self._order.keys())
         yield from super().restoring(state, held)
 
@@ -314,7 +315,7 @@ class Stage(Composite):
 
 
 def _begin_amid(graph: Graph, what: int) -> None:
-    """Tell the operators of a graph without input that events came before them."""
+    """Tell the operators of a graph without input that there were earlier events."""
     for node in graph.nodes:
         if node.kind in (WINDOW, PATTERN, JOIN):
             node.operator.restore({}, ())
@@ -323,7 +324,10 @@ def _begin_amid(graph: Graph, what: int) -> None:
 
 
 def placeholder(dead: Malformed) -> Event | None:
-    """Return an event in the place of a dead letter in its sequence, or None if that is unknown."""
+    """Return an event that takes the dead letter's place in its sequence.
+
+    Return None if the place is unknown.
+    """
     if dead.stream is None or dead.source is None or dead.seq is None:
         return None
     epoch = NO_EPOCH if dead.epoch is None else dead.epoch
@@ -341,7 +345,7 @@ def placeholder(dead: Malformed) -> Event | None:
 
 
 def strange(event: Event, known: Iterable[str]) -> Malformed:
-    """Return the dead letter of an event whose stream is none of those `known`."""
+    """Return the dead letter for an event whose stream is not one of the `known` ones."""
     detail = (
         f"stream {event.stream!r} is not in the topology file (it has: {', '.join(sorted(known))});"
         " add it under `streams:` or correct the streamId header"

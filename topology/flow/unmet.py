@@ -1,8 +1,8 @@
-"""Finds the types and fields that queries require and no event has had, so that typos show.
+"""Finds the types and fields that queries require and no event has had, which reveals typos.
 
-A pattern that waits for a type that nobody sends, or compares a field that nobody has, is valid but
-has no results. `look` gets the events of the streams. `words` reports what a query requires and no
-event had, and what was there instead:
+If no event has the type for which a pattern waits, or a field that it compares, the pattern is
+valid but has no results. `look` examines the events of the streams. `words` reports what a query
+requires and no event had, and what was there instead:
 
     no event of type `Dor`; types seen: Door, Reading
 
@@ -15,9 +15,9 @@ event had, and what was there instead:
 
 Memory: the names in queries, and `SHOWN` types and fields of each stream, cut at `NAME_CHARS`.
 
-Cost: for types, a set per batch. For fields, until each has been met, the payloads of the first
-`each_batch` events of a batch (None: of all). After `MANY` payloads, it is the first event of a
-batch.
+Cost: for types, a set per batch. Fields cost the decoding of payloads, until each field has been
+seen. These are the first `each_batch` events of a batch (None: all of them). After `MANY` payloads,
+it is the first event of a batch.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 20
 MANY: Final = 5_000
-"""After so many payloads of a stream, one payload is read of each later batch."""
+"""After this many payloads of a stream, only one payload of each batch is decoded."""
 
 NAME_CHARS: Final = 80
-"""The most characters that are kept of a type or a field, because senders choose them."""
+"""The most characters that are stored of a type or a field, because senders choose them."""
 
 KINDS: Final = ("window", "join", "pattern")
 PAYLOAD: Final = "payload"
 
 
 class RequiredField(NamedTuple):
-    """A field that events of one of these types (none named: of any) in the stream should have."""
+    """A field that events of one of the types (none named: of any) should have in the stream."""
 
     stream: str
     types: tuple[str, ...]
@@ -56,7 +56,8 @@ class RequiredField(NamedTuple):
 class Asked(NamedTuple):
     """The requirements of a query.
 
-    `types` are alternatives, each with its stream. `fields` are without the leading `payload`.
+    The query needs events of one of the `types`, each given with its stream. The paths in `fields`
+    do not begin with `payload`.
     """
 
     streams: frozenset[str]
@@ -66,7 +67,7 @@ class Asked(NamedTuple):
 
 
 class _Stream:
-    """The types and fields of one stream so far, and the required fields that are still `open`."""
+    """The types and fields seen in one stream, and the required fields not yet seen (`open`)."""
 
     def __init__(self) -> None:
         self.events = 0
@@ -77,9 +78,9 @@ class _Stream:
 
 
 class Unmet:
-    """The types and fields that queries require and no event has had.
+    """A check for types and fields that queries require and no event has had.
 
-    `asked` has the requirements by query. `streams` are those whose events may be looked at.
+    `asked` has the requirements by query. `streams` are those whose events may be examined.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Unmet:
                 self._streams[field.stream].open.append(field)
 
     def look(self, events: Sequence[Event]) -> None:
-        """Look at events of any streams and kinds, in any order."""
+        """Record the types and fields of events of any streams and kinds, in any order."""
         by_stream: dict[str, list[Event]] = {}
         for event in events:
             if event.kind == DATA:
@@ -113,7 +114,7 @@ class Unmet:
                 self.look_in(name, taken)
 
     def look_in(self, name: str, events: Sequence[Event]) -> None:
-        """Look at data events, all of which count as events of this stream."""
+        """Record the types and fields of data events; all count as events of this stream."""
         stream = self._streams[name]
         stream.events += len(events)
         for each in sorted({event.type for event in events}):
@@ -137,11 +138,11 @@ class Unmet:
         return self._asked
 
     def is_lasting(self, query: str) -> bool:
-        """Return whether a missing field also spoils results, as a null in a window or join."""
+        """Return whether missing fields also spoil results, as null does in a window or join."""
         return query in self._asked and self._asked[query].is_lasting
 
     def words(self, query: str) -> list[str]:
-        """Return what the query requires and no event had; empty before any event came."""
+        """Return what the query requires and no event had; empty if nothing or before any event."""
         asked = self._asked.get(query)
         if asked is None:
             return []
@@ -186,9 +187,9 @@ def has(field: RequiredField, kind: str, payload: object) -> bool:
 def unmet_by(
     topology: Topology, kinds: Collection[str] = KINDS, *, each_batch: int | None = None
 ) -> Unmet:
-    """Return the checks for the queries of these kinds, without detectors.
+    """Return the check for the queries of these kinds, without detectors.
 
-    Nobody knows what a detector looks for.
+    A detector does not declare the types and fields that it needs.
     """
     asked = {
         name: asked_by(query, topology)
@@ -245,7 +246,7 @@ def asked_by_pattern(query: Query, stream: str) -> Asked:
             paths += [(types, path) for path in part.paths for types in must]
     fields: list[RequiredField] = []
     for types, path in paths:
-        if path and (path[0] == PAYLOAD or path[0] not in RESERVED):  # It is in the payload.
+        if path and (path[0] == PAYLOAD or path[0] not in RESERVED):  # The field is in the payload.
             fields += _fields(stream, types, [path])
     wanted = frozenset((stream, types) for types in must)
     return Asked(frozenset({stream}), wanted, frozenset(fields), is_lasting=False)

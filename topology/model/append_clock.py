@@ -32,15 +32,16 @@ from operator import sub
 from typing import Final
 
 LEAST_NS: Final = 30_000_000_000
-"""A smaller step ahead is believed: it does little harm, and is corrected in as much time."""
+"""Largest step ahead that is always believed, as it does little harm and is corrected as quickly.
+"""
 BACK_NS: Final = 1_000_000_000
-"""The most that a new leader's clock may be behind the last one's."""
+"""Largest step back that the clock of a new partition leader may cause."""
 BLOCK: Final = 64
 """The number of records that are examined together."""
 GRAIN_NS: Final = 1_000_000_000
-"""The leads of timestamps over the clock are kept in multiples of this."""
+"""Unit in which the leads of timestamps over the clock are stored."""
 MOST_RECENT: Final = 4_096
-"""The largest number of records that are not yet in a block."""
+"""Largest number of records that wait to be put into a block."""
 
 
 class AppendClock:
@@ -58,30 +59,32 @@ class AppendClock:
         self.now_ns: int | None = None
         self.doubted_ns = 0
         self._append_ns = 0
-        self._since_ns = 0  # When the doubt began, by the doubted clock.
+        self._since_ns = 0  # The broker's timestamp at which the doubt began.
         self._count = 0
         # These are the last full block and the one that is filling. Each has its beginning, then
         # the leads of its timestamps in grains. They do not change while the clock is doubted.
         self._blocks = [[0], [0]]
-        self._leads: list[int] = []  # The leads of both blocks, sorted. Empty if unknown.
-        # Arrival and own timestamp of records in no block yet.
+        # The leads of both blocks, sorted. Empty until they are needed.
+        self._leads: list[int] = []
+        # Arrival times and own timestamps of the records that are in no block yet.
         self._recent: list[tuple[int, int]] = []
 
     @property
     def behind_ns(self) -> int:
-        """How far the broker's timestamp is behind, or 0 if leaders' clocks may differ so much."""
+        """How far the broker's timestamp is behind this clock, or 0 if by at most `BACK_NS`."""
         behind_ns = 0 if self.now_ns is None else self.now_ns - self._append_ns
         return behind_ns if behind_ns > BACK_NS else 0
 
     @property
     def off_ns(self) -> int:
-        """How far the broker's clock is known to be ahead or behind."""
+        """How far the broker's clock is ahead or behind, as far as its records show."""
         return self.doubted_ns or self.behind_ns
 
     def goes_on(self, appended_ns: Sequence[int]) -> bool:
-        """Return whether the next records were appended in order, soon after the last one.
+        """Return whether the next records are in order, at most `LEAST_NS` apart.
 
-        If so, each of them arrives when it was appended, whatever its own timestamp.
+        If so, each record's arrival time is its broker timestamp, whatever its own timestamp is.
+        The first record is compared with the clock.
         """
         if self.now_ns is None or self.doubted_ns or appended_ns[0] < self.now_ns:
             return False
@@ -89,10 +92,10 @@ class AppendClock:
         return min(steps_ns) >= 0 and max(steps_ns) <= LEAST_NS
 
     def went_on(self, appended_ns: int, stamped: Iterable[tuple[int, int]], count: int) -> None:
-        """Take the records that `goes_on` has accepted, up to `appended_ns`.
+        """Advance the clock to `appended_ns`, over the records that `goes_on` has accepted.
 
-        `stamped` has the arrivals and own timestamps of the last `2 * BLOCK` records with a
-        timestamp, or of all such records. `count` is their number.
+        `stamped` has the arrival time and own timestamp of each record that has a timestamp, at
+        most of the last `2 * BLOCK`. `count` is the number of all such records.
         """
         self._fold()
         self.now_ns = self._append_ns = appended_ns
@@ -100,7 +103,7 @@ class AppendClock:
         self._recent += stamped
 
     def take(self, append_ns: int, stamp_ns: int | None) -> int:
-        """Take the next record, and return when it arrives.
+        """Process the next record, and return its arrival time.
 
         `stamp_ns` is None if the record has no timestamp of its own.
         """
@@ -178,7 +181,7 @@ class AppendClock:
                 self._fold()
 
     def _fold(self) -> None:
-        """Put recent records into blocks. Records before the last `2 * BLOCK` are only counted."""
+        """Move the recent records into blocks; all but the last `2 * BLOCK` are only counted."""
         recent = self._recent
         passed = max(0, len(recent) - 2 * BLOCK)
         self._count += passed
@@ -191,7 +194,7 @@ class AppendClock:
         self._leads = []
 
     def snapshot(self) -> list[int]:
-        """Return the state, which is empty before the first record."""
+        """Return the state of the clock, which is empty before the first record."""
         self._fold()
         if self.now_ns is None:
             return []

@@ -1,9 +1,9 @@
-"""COMPOSITE: forwards the calls of one operator to others, which are its parts.
+"""COMPOSITE: combines several operators, its parts, into one operator.
 
 Its next deadline is the earliest of the parts', and it holds the events of all parts. The keys of
 its state begin with the prefix of their part. A subclass defines how batches and time go through
-its parts, and which part takes a held event back. The keys of a removed part are deleted with the
-next changes.
+its parts, and which part gets a held event back after a restart. If a restored state has keys of a
+part that no longer exists, the next `changes()` deletes them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from topology.model.operator import (
 )
 
 SEPARATOR: Final = "\n"
-"""The end of a prefix, unless the composite has another rule (`prefix_of`)."""
+"""The character that ends a prefix, unless the subclass overrides `prefix_of`."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CompositePart:
-    """A part of a composite: an operator, its name for people, and the prefix of its keys."""
+    """A part of a composite: an operator, its display name, and the prefix of its state's keys."""
 
     def __init__(self, name: str, operator: Operator, prefix: str) -> None:
         self.name = name
@@ -38,7 +38,7 @@ class CompositePart:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Composite(Operator):
-    """An operator made of `parts`, in the order in which they are called."""
+    """An operator that consists of `parts`, in the order in which they are called."""
 
     def __init__(self, parts: Sequence[CompositePart]) -> None:
         assert len({part.prefix for part in parts}) == len(parts), "keys of one part"
@@ -49,7 +49,7 @@ class Composite(Operator):
         return key[: key.find(SEPARATOR, 1) + 1]
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
-        """Return the parts that take a held event back: all of them, by default."""
+        """Return the parts that get a held event back on restore: all of them, by default."""
         return self._parts
 
     # -- to run and save ---------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Composite(Operator):
         }
 
     def explain(self) -> dict[str, Any]:
-        """Return the explanations of the parts that have one, by part."""
+        """Return the explanations by part name, without the parts that have none."""
         return {
             part.name: explained
             for part in self._parts
@@ -121,11 +121,11 @@ class Composite(Operator):
         }
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
-        """Return the answers of the parts that know the source, by part, or None if none does."""
+        """Return the answers by part name, of the parts that know the source; None if none does."""
         answers = {part.name: part.operator.locate(source, epoch, seq) for part in self._parts}
         return {name: each for name, each in answers.items() if each is not None} or None
 
     def counts_of(self, source: str) -> Figures:
-        """Return the counts of the first part that counts by source."""
+        """Return the source's counts from the first part that has any, or an empty dict."""
         found = (part.operator.counts_of(source) for part in self._parts)
         return next(filter(None, found), {})

@@ -1,7 +1,7 @@
-"""Stores an event's value that is not plain JSON, with the function that decodes it.
+"""Stores an event's value that is not plain JSON, together with the function that decodes it.
 
-The value is bytes to all code that writes, keeps or compares it. Only `topology.model.payload`
-looks inside.
+All code that writes, keeps or compares the value sees bytes. Only `topology.model.payload` decodes
+it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ ReadEncoded = Callable[[bytes], Any]
 
 
 class Encoded(bytes):
-    """A value as bytes, with the function that decodes it.
+    """The bytes of a value, with the function that decodes them.
 
     `read` decodes the bytes for queries. It raises ValueError if it cannot.
     """

@@ -19,7 +19,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any, Final
 
-from inorder.contract import BYE as BYE  # The contract defines the kinds that producers write.
+# The kinds that producers write are defined in the contract.
+from inorder.contract import BYE as BYE
 from inorder.contract import DATA as DATA
 from inorder.contract import HEARTBEAT as HEARTBEAT
 
@@ -29,11 +30,11 @@ BLOCKED: Final = "blocked"
 UNBLOCKED: Final = "unblocked"
 """From REORDER: no event of this source is buffered there any more.
 
-It is sent only if no released event says so.
+It is sent only if no event that REORDER emits carries the same information.
 """
 
 PROGRESS: Final = "progress"
-"""From a stage: its partition sends nothing more that is before `at_ns`."""
+"""From a stage: its partition will send nothing with a time before `at_ns`."""
 
 WATERMARK: Final = "watermark"
 """From MERGE: `ref_time_ns` is the watermark W, and `complete_ns` the completeness frontier C.
@@ -49,22 +50,22 @@ REJECTED: Final = "rejected"
 """A mark among the events that MERGE accepts: MERGE does not emit this event."""
 
 DEAD: Final = "dead"
-"""A dead letter that takes its place in the sequence.
+"""A dead letter that keeps its place in the sequence.
 
-So nobody waits for its number, or takes it for lost.
+So no operator waits for its number or declares it lost.
 """
 
 LARGE: Final = 1 << 62
 NO_EPOCH: Final = -1
-"""`Event.epoch` of a record that names none, until REORDER decides it."""
+"""The value of `Event.epoch` for a record without an epoch, until REORDER assigns one."""
 
 
 class Event:
-    """An event of a source; operators fill in what they find out.
+    """An event of a source; each operator adds the fields that it computes.
 
-    `offset` is the place of the event in its input (Kafka offset or line number), and `record` is
-    what the driver read it from. Operators look into neither. `value` is the payload, compared only
-    to distinguish a duplicate from a conflict.
+    `offset` is the place of the event in its input (Kafka offset or line number). `record` is the
+    driver's own record of it. Operators use neither. `value` is the payload; operators compare it
+    only to distinguish a duplicate from a conflict.
 
     `held_by` is the set of operators that hold the event at the moment. Each has a bit (its place,
     topology.flow.registry), and 0 means that none holds it. An operator changes only its own bit.
@@ -144,7 +145,7 @@ class Event:
 
 
 def twin(event: Event) -> Event:
-    """Return a copy with the present values."""
+    """Return a copy of the event with its current values."""
     other = Event(
         event.stream,
         event.source,
@@ -172,13 +173,14 @@ def twin(event: Event) -> Event:
 
 
 def digits(number: int) -> bytes:
-    """Return the digits of a number or an epoch, which may be any of 64 bits.
+    """Return the decimal digits of a number, such as an epoch, of up to 64 bits.
 
-    From 2^62 on, mypyc 2.4 never frees an argument of `%d`, `str` or a plain f-string.
+    For numbers from 2^62 on, code compiled by mypyc 2.4 leaks the argument of `%d`, `str` and
+    f-strings.
     """
     return b"%d" % number if -LARGE < number < LARGE else f"{number:d}".encode()
 
 
 at_ns: Final = attrgetter("at_ns")
-"""The instant of an event, a report or a result, to sort by."""
+"""Returns the instant of an event, a report or a result; used as a sort key."""
 offset_of: Final = attrgetter("offset")

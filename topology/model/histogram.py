@@ -1,7 +1,8 @@
 """Counts times in a histogram, and finds the wait that only a given share of them exceeds.
 
-There are eight buckets per octave of nanoseconds, so an edge is at most 1/8 above the value that it
-represents. All arithmetic is in integers, so the same samples give the same edge on every machine.
+There are eight buckets per octave of nanoseconds, so the upper edge of a bucket is at most 1/8
+above any value in it. All arithmetic is in integers, so the same samples give the same edge on
+every machine.
 
 Cost: O(1) to add. The edge is a pointer that moves with the samples, so reading it costs O(1)
 amortised. Memory: one dict entry per bucket in use, at most 480.
@@ -19,10 +20,10 @@ PPM: Final = 1_000_000
 HALVE_EVERY: Final = 4096
 """All counts are halved after this many trials, so that old samples fade."""
 UNIT: Final = 1024
-"""The count of one sample or trial.
+"""The amount that one sample or trial adds to a count.
 
-A tail of single samples thus survives being halved ten times. With a count of 1 it would be
-forgotten at once, and waits would be too short.
+With this amount, single samples in the tail survive ten halvings. With 1, the first halving would
+remove them, and waits would be too short.
 """
 
 
@@ -46,7 +47,7 @@ HISTOGRAM: Final = Shape("histogram", 1, _trials=INT, since_halved=INT, _counts=
 
 
 class Histogram(Kept):
-    """The samples, the number of trials they come from, and the edge of their tail.
+    """A histogram of samples, with the number of trials and the edge of the tail.
 
     `edge_ns()` is the smallest upper edge w with (samples above w) / trials <= `miss_ppm` / 10^6.
     Trials that gave no sample (gaps that never filled) make the edge smaller.
@@ -66,7 +67,7 @@ class Histogram(Kept):
 
     @property
     def trials(self) -> int:
-        """The number of trials that still count."""
+        """The number of trials, of which older ones count less (`HALVE_EVERY`)."""
         return self._trials // UNIT
 
     def trial(self) -> None:
@@ -76,14 +77,14 @@ class Histogram(Kept):
             self._halve()
 
     def sample_in(self, bucket: int) -> None:
-        """Add the sample of a trial, by the bucket of its value."""
+        """Add a sample to the bucket of its value, after its trial was counted."""
         counts = self._counts
         counts[bucket] = counts.get(bucket, 0) + UNIT
         if bucket > self._index:
             self._above += UNIT
 
     def add(self, value_ns: int) -> None:
-        """Add a trial and its sample, in one call because it is made for every event."""
+        """Count a trial and add its sample, in one function because this runs for every event."""
         if value_ns >= 8:
             shift = value_ns.bit_length() - 4
             bucket = 8 * shift + (value_ns >> shift)
@@ -99,9 +100,9 @@ class Histogram(Kept):
             self._halve()
 
     def add_all(self, values: list[int]) -> None:
-        """Add a trial and its sample for each of the values.
+        """Count a trial and add its sample for each of the values.
 
-        Successive times often share a bucket, which is then found and counted in once.
+        Successive values are often in one bucket, which is then looked up only once.
         """
         if len(values) == 1 or self.since_halved + len(values) >= HALVE_EVERY:
             for value_ns in values:
@@ -110,7 +111,8 @@ class Histogram(Kept):
         self._trials += UNIT * len(values)
         self.since_halved += len(values)
         counts = self._counts
-        # `alike` values are in the bucket from low to below high.
+        # The last `alike` values are in this bucket, which extends from `low_ns` to below
+        # `high_ns`.
         low_ns = high_ns = bucket = alike = 0
         for value_ns in values:
             if low_ns <= value_ns < high_ns:

@@ -1,10 +1,10 @@
 """Finds the entry of a table that has been idle longest, without work for each event.
 
-A heap has one note per entry: (last heard or earlier, name). A note that is out of date is
-corrected only when it comes up. So an event costs nothing here, and finding the longest idle entry
-costs O(log n) amortised. The result depends on the entries alone, not on when notes were made.
-Until an entry may be given up, its note is only the name, since most tables never reach their
-bound.
+A heap has one note per entry: its name, and a time not after the entry was last heard. A note that
+is out of date is corrected only when it reaches the top of the heap. So an event costs nothing
+here, and finding the longest idle entry costs O(log n) amortised. The result depends only on the
+entries, and not on when their notes were added. Notes are put into the heap only when an entry may
+have to be removed, since most tables never reach their bound.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from topology.model.operator import NEVER
 
 
 class LongestIdle:
-    """The entries of a table in the order in which they became idle.
+    """A queue of a table's entries, in the order in which they became idle.
 
     `table` maps names to objects with `last_arrival_ns` and `busy()`. A busy entry holds events and
-    is never given up.
+    is never returned.
     """
 
     __slots__ = ("_first_ns", "_names", "_notes")
 
     def __init__(self) -> None:
         self._notes: list[tuple[int, str]] = []
-        self._names: list[str] = []  # These are not in the heap yet.
-        self._first_ns = NEVER  # None of them was heard before.
+        self._names: list[str] = []  # The names that are not in the heap yet.
+        self._first_ns = NEVER  # No entry in `_names` was last heard before this.
 
     def note(self, name: str, heard_ns: int) -> None:
         self._names.append(name)
@@ -35,9 +35,10 @@ class LongestIdle:
             self._first_ns = heard_ns
 
     def longest(self, table: dict[str, Any], keep: str, before_ns: int) -> str | None:
-        """Return the longest idle entry except `keep`, if it was last heard before `before_ns`.
+        """Return the entry that has been idle longest, except `keep`.
 
-        Its note is removed. Names break ties.
+        Return None if no such entry was last heard before `before_ns`. The entry's note is removed.
+        Entries that were last heard at the same time are ordered by name.
         """
         notes = self._notes
         if self._first_ns < before_ns:

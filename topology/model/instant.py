@@ -1,13 +1,13 @@
-"""Defines operators that decide when an instant is over.
+"""Defines operators that make their decisions at the end of an instant.
 
-Events of one instant have no order among them that counts. So windows, joins, patterns and a buffer
+The order of events within one instant has no meaning. So windows, joins, patterns and a buffer
 ordered by time decide once the instant is over. That is before the first event of a later one, or
 when time passes. Then timers that are due fire, each at its own time. So the cuts between batches
 change nothing (`topology.model.operator`).
 
 A subclass defines what an event means (`_take`) and what happens when an instant is over
-(`_decide`). It also defines what is due without an arrival (`_next_due_ns`) and what happens then
-(`_fire`). `_now_ns` and `_instant_open` are part of its state.
+(`_decide`). It also defines when a timer is due (`_next_due_ns`) and what happens then (`_fire`).
+`_now_ns` and `_instant_open` are part of its state.
 
 REORDER and MERGE do the same in the loop of their hot path, which skips instants in which nothing
 can be decided. Cost: two calls for each instant.
@@ -26,10 +26,10 @@ from topology.model.outcome import Step
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class InstantOperator(KeptOperator):
-    """An operator that decides when an instant is over.
+    """An operator that makes its decisions at the end of an instant.
 
-    No event of an instant before `_now_ns` comes any more. `_instant_open` is True if something has
-    come in the instant `_now_ns` and it is not over.
+    No further event will have an instant before `_now_ns`. `_instant_open` is True if the operator
+    has input of the instant `_now_ns` about which it has not decided yet.
     """
 
     def __init__(self, now_ns: int = 0) -> None:
@@ -75,7 +75,7 @@ class InstantOperator(KeptOperator):
     # -- for subclasses ----------------------------------------------------------------------------
 
     def _begin(self, events: Sequence[Event], now_ns: int) -> Step:
-        """Return the step to fill in. By default the events pass unchanged."""
+        """Return the step to which the batch adds its results; by default it emits all events."""
         return Step(now_ns, list(events))
 
     def _take(self, event: Event, step: Step) -> None:
@@ -87,15 +87,15 @@ class InstantOperator(KeptOperator):
         raise NotImplementedError
 
     def _next_due_ns(self) -> int:
-        """Return when something is due without an arrival; NEVER by default."""
+        """Return when the next timer is due; NEVER by default."""
         return NEVER
 
     def _fire(self, due_ns: int, step: Step) -> None:
-        """Do what is due now.
+        """Fire the timer that is due at `due_ns`.
 
-        `due_ns` is before `_now_ns` if it could not be known in time.
+        `due_ns` is before `_now_ns` if the timer became known only after it was due.
         """
         self._decide(step)
 
     def _finish(self, step: Step) -> None:
-        """Complete the step. By default nothing is missing."""
+        """Complete the step at the end of a call. By default there is nothing to do."""

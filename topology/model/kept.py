@@ -5,8 +5,8 @@
     class Allowance(Kept):
         SHAPE = ALLOWANCE
 
-A `Kept` object has one shape for its class. A `KeptPart` has one that its owner knows, for example
-because settings decide it. An operator is neither: it has a `KeptState`.
+A `Kept` object has the shape of its class. The shape of a `KeptPart` is known to its owner, for
+example because it depends on settings. An operator is neither: it has a `KeptState`.
 
     AREA = Shape("area", 1, _outside=INT)
 
@@ -16,18 +16,18 @@ because settings decide it. An operator is neither: it has a `KeptState`.
 
 A `KeptState` is the whole state of an operator: a row of its own, which each checkpoint writes, and
 its tables. A `Table` has rows by key. Its owner calls `note(key)` after each change of a row, or
-the next checkpoint does not write it. `put` notes nothing.
+the next checkpoint does not write it. `put` does not call `note`.
 
-A `Shape` reads a row into an object that exists, and its fields may be added and dropped. If the
+A `Shape` reads a row into an existing object, and its fields may be added and dropped. If the
 object does not exist, in a list or a table, its owner makes an empty one by `fresh`. The argument
 of `KeptPart.fresh` is the name of the field, and that of `Table.fresh` the key of the row as text.
 
-A `record` is for a small value that its constructor makes of all fields at once. Its fields are its
-kind, so a record with other fields is refused. `INT` is not checked when it is written. Use `BIG`
-for integers that may need more than 64 bits.
+A `record` is for a small value whose constructor takes all fields. Its fields are part of its kind,
+so a record with other fields is refused. `INT` is not checked when it is written. Use `BIG` for
+integers that may need more than 64 bits.
 
 A row is a tuple in the order of the fields and has no names. So a state lists once, under `SHAPES`,
-the shapes in which it is written. It is refused (`ShapeRefused`) if it does not fit:
+the shapes in which it is written. A state that does not fit is refused (`ShapeRefused`):
 
 | a change | what to do |
 | --- | --- |
@@ -40,10 +40,10 @@ the shapes in which it is written. It is refused (`ShapeRefused`) if it does not
 
 `OperatorRow` is in `topology.flow.registry`, `STATE_FORMAT` in `agents.state.changelog`.
 
-Cost: each shape or record has a function of its own that writes it, and one that reads it. They are
-made from its fields when the first row comes, as `dataclasses` makes `__init__`. Lists and dicts
-are read in the same way. A row costs a line of Python for each field, and a look at the type of
-each value that is read.
+Cost: each shape or record has a generated function that writes it, and one that reads it. They are
+generated from its fields when the first row is processed, as `dataclasses` generates `__init__`.
+Lists and dicts are read in the same way. A row costs a line of Python for each field, and a type
+check for each value that is read.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SHAPES: Final = "#shape"
 _FITS: Final = 1 << 63
 _ROW: Final = (list, tuple)
 REST: Final = "written, owner, field"
-"""The further arguments of a function that reads a value."""
+"""The names of the further parameters of a function that reads a value."""
 
 
 class ShapeRefused(ValueError):
@@ -111,13 +111,13 @@ class ValueKind:
         return self.dump
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        """Return the value that was dumped, to be put into that field of its owner."""
+        """Return the value that `dump` has written, to be stored in that field of its owner."""
         if self.types and type(plain) not in self.types:
             raise self.refusal(plain)
         return plain
 
     def loader(self) -> Callable[[Plain, Written | None, Any, str], Any]:
-        """Return a function that does what `load` does, a faster one if there is one."""
+        """Return a function that does what `load` does, if possible a faster one."""
         return self.load
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
@@ -129,9 +129,9 @@ class ValueKind:
 
 
 class Scalar(ValueKind):
-    """The kind of a value of one of these types, with integers of any size.
+    """The kind of a value that has one of the given types, with integers of any size.
 
-    Codecs do not carry integers beyond 64 bits, so these are packed.
+    Codecs do not support integers beyond 64 bits, so these are packed.
     """
 
     def dumper(self) -> Callable[[Any], Plain]:
@@ -162,10 +162,10 @@ class Optional(ValueKind):
 
 
 class MadeKind(ValueKind):
-    """A kind of values that a function of its own reads, made when the first value comes."""
+    """A kind whose values are read by a generated function, which is made at the first value."""
 
     def __init__(self, name: str, make: Any, kinds: Sequence[ValueKind], *, is_plain: bool) -> None:
-        """Make the kind. `make` makes a value from the values that were read."""
+        """Define the kind. `make` constructs a value from the values that were read."""
         super().__init__(name, is_plain=is_plain, kinds=kinds)
         self._make = make
         self._load: Callable[[Plain, Written | None, Any, str], Any] | None = None
@@ -179,7 +179,7 @@ class MadeKind(ValueKind):
         return self._load
 
     def lines(self) -> list[str]:
-        """Return the lines of the function that reads a value."""
+        """Return the source lines of the function that reads a value."""
         raise NotImplementedError
 
 
@@ -216,7 +216,7 @@ class ByKey(MadeKind):
 
 
 class Parts(Many):
-    """The kind of objects of one shape that exist already. Their rows are read into them."""
+    """The kind of a list of existing objects of one shape, into which their rows are read."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
@@ -229,7 +229,7 @@ class Parts(Many):
 
 
 class Fielded(MadeKind):
-    """The kind of a value with fields, each of its own kind.
+    """The kind of a value with fields, each of which has its own kind.
 
     The fields of a tuple have no names.
     """
@@ -259,12 +259,12 @@ class Fielded(MadeKind):
 
 
 class RecordKind(Fielded):
-    """The kind of a value that is made of its fields at once: a tuple, or a small object."""
+    """The kind of a value whose constructor takes all fields: a tuple, or a small object."""
 
     def __init__(
         self, make: Callable[..., Any] | None, kinds: Sequence[ValueKind], fields: Sequence[str]
     ) -> None:
-        """Make the kind. `make` is None for a tuple."""
+        """Define the kind. `make` is the constructor, or None for a tuple."""
         parts = [kind.name for kind in kinds]
         if fields:
             parts = [f"{field}:{part}" for field, part in zip(fields, parts, strict=True)]
@@ -300,19 +300,19 @@ def tuple_of(*kinds: ValueKind) -> ValueKind:
 
 
 def record(make: Callable[..., Any], **fields: ValueKind) -> ValueKind:
-    """Return the kind of objects that are made of these fields, in this order."""
+    """Return the kind of objects that `make` constructs from these fields, in this order."""
     return RecordKind(make, list(fields.values()), list(fields))
 
 
 def row_of(plain: Plain, kind: ValueKind, length: int = -1) -> Any:
-    """Return the row. ShapeRefused is raised if it is not a list of that length."""
+    """Return the row; raise ShapeRefused if it is not a list of that length (-1: of any)."""
     if not isinstance(plain, _ROW) or 0 <= length != len(plain):
         raise kind.refusal(plain)
     return plain
 
 
 def packed(value: Any) -> Plain:
-    """Return a value as codecs carry it. Only integers beyond 64 bits are changed."""
+    """Return the value in the form that codecs carry. Only integers beyond 64 bits are changed."""
     if type(value) is int and not -_FITS <= value < _FITS:
         return [hex(value)]
     return value
@@ -333,7 +333,7 @@ def _compiled(text: str) -> CodeType:
 def function(
     arguments: str, lines: Iterable[str], kind: ValueKind, **names: Any
 ) -> Callable[..., Any]:
-    """Return a function of these lines, which name the kinds of the fields by their places."""
+    """Compile a function from these source lines, which refer to the kinds of fields by index."""
     names["kind"] = kind
     for at, each in enumerate(kind.kinds):
         names |= {one.__name__: one for one in each.types}
@@ -345,25 +345,25 @@ def function(
 
 
 def checking(name: str, also: str = "") -> list[str]:
-    """Return the lines that refuse a value that is no row."""
+    """Return the source lines that refuse a value that is not a row."""
     is_no_row = f"type({name}) is not list and type({name}) is not tuple{also}"
     return [f"if {is_no_row}:", "  raise kind.refusal(plain)"]
 
 
 def unpacking(count: int) -> list[str]:
-    """Return the lines that take a row apart into `v0`, `v1` and so on."""
+    """Return the source lines that unpack a row into `v0`, `v1` and so on."""
     values = "".join(f"v{at}, " for at in range(count))
     return [*checking("plain", f" or len(plain) != {count}"), f"({values}) = plain"]
 
 
 def all_loaded(at: int, kind: ValueKind) -> str:
-    """Return the expression that reads all values of the list at a place of a row."""
+    """Return the expression that reads all values of the list at an index of a row."""
     read = f"[load{at}(one, {REST}) for one in v{at}]"
     return f"v{at} if types{at}.issuperset(map(type, v{at})) else {read}" if kind.types else read
 
 
 def loaded(at: int, kind: ValueKind, rest: str = REST) -> str:
-    """Return the expression that reads the value at a place of a row."""
+    """Return the expression that reads the value at an index of a row."""
     load = f"load{at}(v{at}, {rest})"
     if not kind.types:
         return load
@@ -378,15 +378,15 @@ def loaded(at: int, kind: ValueKind, rest: str = REST) -> str:
 class Shape(Fielded):
     """The fields of a class that are state, by name, in the order of its rows.
 
-    A shape is also a kind: the field of an object may be a part that has a shape. Such a part is
-    read into the object that exists. If a field has several parts, or one or none, its owner makes
-    them (`Kept.fresh`).
+    A shape is also a kind: the field of an object may be a part that has a shape. The row of such a
+    part is read into the existing object. If a field has several parts, or an optional one, its
+    owner makes them (`Kept.fresh`).
     """
 
     def __init__(
         self, name: str, number: int, dropped: Sequence[str] = (), /, **fields: ValueKind
     ) -> None:
-        """Declare the shape. `dropped` are fields that it once had; they are skipped when read."""
+        """Declare the shape. `dropped` names earlier fields, which are skipped in older rows."""
         super().__init__(f"@{name}", list(fields.values()), list(fields), is_plain=False)
         self.by_name: Mapping[str, ValueKind] = fields
         self.title = name
@@ -397,9 +397,9 @@ class Shape(Fielded):
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._read: Callable[[Any, Plain], None] = self._first_read
         self.digest = crc32(repr(described(self)).encode())
-        """A number that differs if the shape, or one within it, differs.
+        """A checksum of the shape and of the shapes within it.
 
-        It is for a row that itself states how it is written.
+        It is for a row that carries its own description.
         """
 
     def with_more(self, name: str, number: int, /, **fields: ValueKind) -> Shape:
@@ -438,7 +438,7 @@ class Shape(Fielded):
         self._read(one, plain)
 
     def _put_by_field(self, one: Any, plain: Plain, written: Written | None) -> None:
-        """Read a row field by field, also one of another shape.
+        """Read a row field by field, also if it was written in another shape.
 
         The text of ShapeRefused names the field.
         """
@@ -474,7 +474,7 @@ def shapes_in(shape: Shape, tables: Mapping[str, ValueKind]) -> dict[str, Shape]
 
 
 def described(shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain:
-    """Return the description that a state has of its shapes and tables.
+    """Return the description of these shapes and tables that is stored in a state.
 
     A table is described by its prefix, which ends in a slash, and by the kind of its rows.
     """
@@ -483,7 +483,7 @@ def described(shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES) -> Plai
 
 
 class Written:
-    """The shapes in which a state is written, if they are not the present ones."""
+    """The shapes in which a state is written, if they differ from the current ones."""
 
     def __init__(self, said: Plain) -> None:
         """Read the description of the shapes in a state (`described`)."""
@@ -499,7 +499,7 @@ class Written:
         return shape.title in self._shapes
 
     def check_tables(self, tables: Mapping[str, ValueKind]) -> None:
-        """Raise ShapeRefused unless the rows of its tables are of the present kinds."""
+        """Raise ShapeRefused unless the rows of these tables are of the current kinds."""
         for name, (kind, _) in self._shapes.items():
             if name.endswith("/") and name not in tables:
                 raise ShapeRefused(f"there are no rows {name} any more")
@@ -509,7 +509,7 @@ class Written:
     def layout(self, shape: Shape) -> dict[str, ValueKind | None]:
         """Return the kinds of the fields in rows of the shape, with None for a dropped field.
 
-        ShapeRefused is raised if the present shape cannot read such rows.
+        ShapeRefused is raised if the current shape cannot read such rows.
         """
         if not self.names(shape):
             raise ShapeRefused(f"it does not say how {shape.title} is written")
@@ -531,10 +531,10 @@ class Written:
 def written_in(
     said: Plain, shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES
 ) -> Written | None:
-    """Return the shapes in which a state is written, or None if they are the present ones.
+    """Return the shapes in which a state is written, or None if they are the current ones.
 
-    ShapeRefused is raised if one of them cannot be read. A shape within others that the state does
-    not name has no row in it.
+    ShapeRefused is raised if one of them cannot be read. If the state does not name a shape within
+    others, it has no row of that shape.
     """
     if said == described(shape, tables):
         return None
@@ -548,15 +548,15 @@ def written_in(
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeptPart:
-    """An object that has a shape, which its owner knows."""
+    """An object with declared state, whose shape its owner knows."""
 
     __slots__ = ()
 
     def settled(self) -> None:
-        """Derive the attributes that are no state, once all fields are read."""
+        """Compute the attributes that are not state, once all fields are read."""
 
     def fresh(self, field: str) -> Any:
-        """Return a new part for that field, into which its row is read."""
+        """Return a new part for that field, to read its row into."""
         raise NotImplementedError
 
 
@@ -569,9 +569,9 @@ class Kept(KeptPart):
     SHAPE: ClassVar[Shape]
 
     def dump(self) -> Plain:
-        """Return its row."""
+        """Return the object's state as a row."""
         return self.SHAPE.dump(self)
 
     def load(self, row: Plain, written: Written | None = None) -> None:
-        """Read the row into this object, which is fresh."""
+        """Read the row into this object, which must be new."""
         self.SHAPE.put(self, row, written)

@@ -1,4 +1,4 @@
-"""Defines the operator whose state is declared (`topology.model.kept`)."""
+"""Defines the base class of operators whose state is declared (`topology.model.kept`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from topology.model.tables import KeptState, refuse_others
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeptOperator(Operator):
-    """An operator with a `KeptState`, which a subclass makes as `_kept`.
+    """An operator with a `KeptState`, which a subclass creates as `_kept`.
 
     An operator that is never saved by itself needs none. A subclass that holds events, or derives
     something from its state, extends `restoring`. A subclass whose state has more than a
@@ -28,11 +28,11 @@ class KeptOperator(Operator):
         return self._kept.changes(self)
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        """Read the state. ShapeRefused is raised if it cannot be read."""
+        """Restore the state in steps; raise ShapeRefused if it cannot be read."""
         others: State = {}
         yield from self._kept.restoring(self, state, others)
         self._take_others(others)
 
     def _take_others(self, others: State) -> None:
-        """Take the parts of a state that are not in the `KeptState`. By default there are none."""
+        """Restore the parts of a state that are not in the `KeptState`; by default, refuse any."""
         refuse_others(others)

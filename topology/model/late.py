@@ -1,11 +1,13 @@
-"""Defines why an event is late, in one table of causes.
+"""Lists the causes for which an event is late.
 
-An event is late when the order has passed its place before it came. The order is that of all
-sources. For `overtaken` it is the order of the event's own source, and MERGE may not have passed
-its place. In each operator one function
-decides that (`decided_in`) and names the *cause*, one word. MERGE has two more places. It clears or
-keeps the cause of a number that REORDER had given up (`Passage.judge_filled`). Events that the
-bound pushes out are late by `merge_full` (`Merge._overflow`).
+An event is late if its place in the order has already been passed when it arrives. The order is
+that of all sources. For `overtaken` it is the order of the event's own source, and MERGE may not
+have passed its place.
+
+In each operator one function decides that (`decided_in`) and names the *cause*, one word. MERGE has
+two more places. It clears or keeps the cause of a number that REORDER had given up
+(`Passage.judge_filled`). Events that are emitted early because the queues are full are late by
+`merge_full` (`Merge._overflow`).
 
 Everything that shows a cause reads this table:
 
@@ -17,8 +19,8 @@ Everything that shows a cause reads this table:
 `below_frontier` is a cause of `inorder match` alone: `refusal` returns EXPIRED there, and `matched`
 in cli/files/match.py gives it this word.
 
-With `reorder.late: pass` a late event goes on, with its cause in `Event.late`. Otherwise, or if it
-may be a duplicate (`MAY_BE_COPY`), it becomes a `Late` report.
+With `reorder.late: pass` a late event is emitted, with its cause in `Event.late`. Otherwise, or if
+it may be a duplicate (`MAY_BE_COPY`), it becomes a `Late` report.
 
 WINDOW, JOIN, DETECTOR and PATTERN name no cause. A late event corrects their results. They leave
 out an event that is older than their final results, and only count it in a metric of the operator.
@@ -48,10 +50,10 @@ BELOW_FRONTIER = "below_frontier"
 class Cause(NamedTuple):
     """A row of the table: one cause.
 
-    `decided_in` is the function that decides, from the project's root. It decides by state: REORDER
-    saves that of a source as the row `line/<source>`, MERGE as `feed/<source>` and, for the whole
-    stream, in its own row (`Passage`). `because` ends the sentence
-    "the event is late because ...". `remedy` names the setting, or anything else, that helps.
+    `decided_in` is the function that decides, from the project's root. It decides by state. REORDER
+    saves the state of a source as the row `line/<source>`. MERGE saves it as `feed/<source>`, and
+    the state of the whole stream in its own row (`Passage`). `because` ends the sentence "the event
+    is late because ...". `remedy` names the setting, or anything else, that helps.
     """
 
     decided_in: str
@@ -134,7 +136,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
         "`inorder match --correct`, or `inorder replay`, which puts events in order",
     ),
 }
-"""The causes by their words. If several hold, the function that decides takes the first."""
+"""The causes by name. If several apply, the function that decides takes the first."""
 
 AT_MERGE = frozenset(word for word, cause in CAUSES.items() if cause.decided_in == _AT_MERGE)
 

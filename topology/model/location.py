@@ -3,9 +3,9 @@
 An answer is a dict of plain values. `where` is one of the words below, and the other values are
 what the operator knows of the reason. CLOCK has no `where`, since no event stays there.
 
-An operator keeps no list of the events that it has emitted. It answers from the data that orders
-its sources anyway: the next number, the gaps, the ledger of lost numbers, the newest key. So the
-question costs nothing before it is asked.
+An operator keeps no list of the events that it has emitted. It answers from the data that it needs
+to order its sources: the next number, the gaps, the ledger of lost numbers, the newest key. So the
+question costs nothing unless it is asked.
 
 | word           | meaning                                                                        |
 |----------------|--------------------------------------------------------------------------------|

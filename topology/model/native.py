@@ -1,7 +1,7 @@
 """Provides `mypyc_attr`, which marks a class for the compiled build and does nothing in Python.
 
-mypyc reads `mypyc_attr` of mypy_extensions where types are checked. This module itself is not
-compiled, so it needs nothing installed when the code runs.
+Type checkers, and so mypyc, see the `mypyc_attr` of mypy_extensions. This module itself is not
+compiled, so mypy_extensions need not be installed when the code runs.
 """
 
 from __future__ import annotations

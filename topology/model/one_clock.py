@@ -1,15 +1,15 @@
-"""Bounds the distance of two events in event time.
+"""Computes bounds of the distance in event time between two events.
 
 The event time of each is within its error. If one clock stamped both (`has_one_clock`), the
-distance is known better. The clock's offset is one number, so their timestamps (`ts`) are as far
-apart as the events. They differ only by what a clock may drift over that distance.
+distance is known better. The clock's offset is one number, so the
+difference of their timestamps (`ts`) is their distance, except for the clock's drift meanwhile.
 
 Their corrected timestamps are no better than their errors. Within a segment the offset is estimated
 repeatedly, and a timestamp is raised to stay monotone. So each event may have another correction.
 
-If the two bounds contradict each other, the timestamps are broken and the errors alone count.
+If the two bounds contradict each other, the timestamps are broken and only the errors are used.
 
-Windows use the one offset itself (`topology.window.unsure.shifts`), with the same `Play`.
+Windows use the common offset itself (`topology.window.unsure.shifts`), with the same `Play`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PPM: Final = 1_000_000
 
 
 class Play(NamedTuple):
-    """The limits within which a clock's offset is one number.
+    """The limits within which a clock's offset counts as constant.
 
     `skew_ppm` is its drift as a share of time, and `granularity_ns` is the resolution of its
     timestamps.
@@ -38,7 +38,7 @@ class Play(NamedTuple):
 STEADY: Final = Play(0)
 
 Distance = tuple[int, int]
-"""The smallest and the largest distance, below 0 if the other event is earlier."""
+"""The smallest and the largest distance, negative if the other event is earlier."""
 
 
 def has_one_clock(one: Event, other: Event) -> bool:
@@ -52,9 +52,9 @@ def has_one_clock(one: Event, other: Event) -> bool:
 
 
 def distance(one: Event, other: Event, error_ns: int, play: Play) -> Distance:
-    """Return the distance in event time from one event to the other.
+    """Return the bounds of the distance in event time from one event to the other.
 
-    `error_ns` is the error of both together.
+    `error_ns` is the sum of both events' errors.
     """
     apart_ns = other.ref_time_ns - one.ref_time_ns
     least_ns, most_ns = apart_ns - error_ns, apart_ns + error_ns

@@ -50,7 +50,7 @@ from topology.model.native import mypyc_attr
 from topology.model.outcome import Step
 
 TURN: Final = 2_048
-"""The number of events or rows that one step of `restoring` only looks at."""
+"""`restoring` takes a step at least after this many events or rows."""
 
 NEVER: Final = 1 << 62
 """An instant that never comes."""
@@ -64,10 +64,10 @@ Figures = dict[str, int]
 
 
 class Figure(NamedTuple):
-    """The meaning of a number of `figures()`, as a line for those who read metrics.
+    """The description of a figure of `figures()`, as a line for those who read metrics.
 
-    A total counts what has happened. It only grows, but may start again after a restore. All other
-    numbers describe the present.
+    A total counts occurrences. It only grows, but may start again after a restore. All other
+    figures describe the present.
     """
 
     text: str
@@ -75,25 +75,25 @@ class Figure(NamedTuple):
 
 
 def total(text: str) -> Figure:
-    """Return the meaning of a figure that only grows."""
+    """Return the description of a figure that only grows."""
     return Figure(text, is_total=True)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Described:
-    """The part of an operator that answers people, for metrics, the page and `inorder explain`."""
+    """The part of an operator that reports to people: metrics, the page and `inorder explain`."""
 
     def figures(self) -> Figures:
         """Return counts and durations by name, in O(1).
 
-        A duration or an instant ends in `_ns`. One that is not known yet is left out. `FIGURES` of
-        the operator's module is a table of `Figure`, which gives the meaning of each and marks the
-        totals.
+        The name of a duration or an instant ends in `_ns`. A figure that is not known yet is left
+        out. The table `FIGURES` of the operator's module describes each figure by a `Figure`, and
+        marks the totals.
         """
         return {}
 
     def explain(self) -> dict[str, Plain] | None:
-        """Return what is buffered, for what and until when, in nested plain values; O(sources).
+        """Return which events are buffered, why and until when, in nested plain values; O(sources).
 
         None means that the operator never has anything to explain.
         """
@@ -108,7 +108,7 @@ class Described:
         return None
 
     def counts_of(self, source: str) -> Figures:
-        """Return what came from one source and what became of it, in less than O(sources).
+        """Return the counts of one source's events and of their outcomes, in less than O(sources).
 
         The counts start at its first event. They are empty if the source is unknown. A chain
         answers with its first operator that counts, so a later operator uses `explain` instead.
@@ -118,13 +118,13 @@ class Described:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Operator(Described):
-    """An operator: it runs and saves its state. The module's docstring is its contract."""
+    """The base class of operators. The text of the module is its contract."""
 
     takes_plain: bool = True
-    """True if plain events may take a short cut. Tests switch it off, which changes no answer."""
+    """True if plain events may take a short cut. Tests switch it off; the outcomes are the same."""
 
     keeps_passed: bool = False
-    """True if it has passed on what it holds, so the balance does not count that as held."""
+    """True if it has already emitted the events that it holds, so they do not count as held."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         raise NotImplementedError
@@ -138,8 +138,8 @@ class Operator(Described):
     def seal(self) -> None:
         """Announce the end of the input, before `on_end`.
 
-        Events from here on were emitted only because of the end. Results that only the end decides
-        are `UNPROVEN` (`topology.model.result`).
+        Events from here on were emitted only because the input ended. Results that only the end
+        decides are `UNPROVEN` (`topology.model.result`).
         """
 
     def on_end(self, now_ns: int) -> Step:
@@ -149,9 +149,9 @@ class Operator(Described):
         return {}
 
     def changes(self) -> Changes:
-        """Return the changes: by default the whole state.
+        """Return the changes since the last call: by default the whole state.
 
-        That suits an operator with a small state whose keys stay.
+        The default suits an operator with a small state whose keys are never removed.
         """
         return self.snapshot()
 
@@ -164,11 +164,12 @@ class Operator(Described):
             pass
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        """Restore in steps, each of which yields the number of events that it has taken.
+        """Restore the state and the held events in steps.
 
-        The operator is complete after the last step. One without a state has nothing to restore.
+        Each step yields how many events it has restored. The operator is complete after the last
+        step. By default there is nothing to restore.
         """
         return iter(())
 
     def close(self) -> None:
-        """Release what is shared with other operators. By default nothing is."""
+        """Release the resources that are shared with other operators. By default there are none."""

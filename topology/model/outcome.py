@@ -1,6 +1,6 @@
-"""Defines the answer of an operator: the events that it emits, and reports on the others.
+"""Defines the output of an operator: the events that it emits, and reports on the others.
 
-Every input ends as exactly one of: emitted, late, duplicate, dead letter, or still held. Answers
+Every input ends as exactly one of: emitted, late, duplicate, dead letter, or still held. Outputs
 are values. No data makes an operator raise an exception, and no event is dropped in silence.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from topology.model.event import NO_EPOCH, Event
 from topology.model.result import Finding
 
-# These are the reasons of a Gap.
+# The possible reasons of a Gap.
 TIMEOUT = "timeout"
 OVERFLOW = "overflow"
 JUMP = "jump"
@@ -23,8 +23,8 @@ END = "end"
 class Gap:
     """A gap in a source's sequence: the numbers `first`..`last`, declared missing.
 
-    `ts_before_ns` and `ts_after_ns` are the timestamps of the neighbours, or None without a
-    neighbour. The timestamps of the missing events are between them.
+    `ts_before_ns` and `ts_after_ns` are the timestamps of the events before and after the gap, or
+    None if there is no such event. The timestamps of the missing events are between them.
     """
 
     at_ns: int
@@ -41,10 +41,10 @@ class Gap:
 
 @dataclass(slots=True)
 class Late:
-    """A report that `event` is late and is not passed on.
+    """A report that `event` is late and is not emitted.
 
-    `reason` is a word of `topology.model.late.CAUSES`. `by_ns` is by how much it is late, or 0 if
-    unknown.
+    `reason` is one of the names in `topology.model.late.CAUSES`. `by_ns` is by how much the event
+    is late, or 0 if that is unknown.
     """
 
     at_ns: int
@@ -55,9 +55,9 @@ class Late:
 
 @dataclass(slots=True)
 class Duplicate:
-    """A report that `event` has been seen before.
+    """A report that an event with the number of `event` has been seen before.
 
-    It is a `conflict` if the earlier event had the same number, but another time, type or payload.
+    It is a `conflict` if the earlier event had another time, type or payload.
     """
 
     at_ns: int
@@ -69,8 +69,8 @@ class Duplicate:
 class Malformed:
     """A dead letter: a record that cannot be used.
 
-    `reason` is a short fixed word for counting. `detail` says what was wrong and what to write
-    instead. Fields that could not be read are None.
+    `reason` is a short fixed word for counting. `detail` says what was wrong and how to correct it.
+    Fields that could not be read are None.
     """
 
     at_ns: int
@@ -83,7 +83,7 @@ class Malformed:
     seq: int | None = None
     record: Any = None
     kind: str = ""
-    """The kind of a control event that cannot be used, empty for all others."""
+    """The kind of the event if it is a control event, or else empty."""
 
 
 def dead_letter(event: Event, at_ns: int, reason: str, detail: str) -> Malformed:
@@ -109,14 +109,14 @@ Report = Gap | Late | Duplicate | Malformed
 class Step:
     """The result of one call of an operator.
 
-    `released` are the events (and control events) in the order in which they leave. The `at_ns` of
-    each is the instant at which it was emitted. `reports` are in the order in which they arose, and
-    so are the `results` of windows and patterns.
+    `released` are the events (and control events) in the order in which they are emitted. The
+    `at_ns` of each is the instant at which it was emitted. `reports` are in the order in which they
+    arose, and so are the `results` of windows and patterns.
 
-    `freed` are events that the operator kept after passing them on, and keeps no longer. It also
-    lists events that the operator holds as if they came now.
+    `freed` are events that the operator had kept after emitting them, and keeps no longer. It also
+    lists events that the operator holds as if they arrived now.
 
-    `now_ns` is the time up to which the operator has answered. All later answers have an `at_ns` >=
+    `now_ns` is the time up to which the output is complete. All later outputs have an `at_ns` >=
     `now_ns`.
     """
 
@@ -127,13 +127,13 @@ class Step:
     freed: list[Event] = field(default_factory=list)
 
     def add(self, other: Step) -> None:
-        """Add the step of another part. Both have answered up to the earlier time."""
+        """Add the step of another part. The sum is complete up to the earlier of both times."""
         self.released += other.released
         self.add_found(other)
         self.now_ns = min(self.now_ns, other.now_ns)
 
     def add_found(self, other: Step) -> None:
-        """Add all of `other` except the events that it released."""
+        """Add everything in `other` except its released events."""
         self.reports += other.reports
         self.results += other.results
         self.freed += other.freed

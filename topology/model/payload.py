@@ -1,8 +1,8 @@
 """Decodes the values of events for windows and patterns, and prepares values for writing.
 
-Values are opaque bytes before that. They are JSON, decoded once, or decoded as `Encoded` defines. A
-driver that reads events from elsewhere may have decoded them already. Such values are used as they
-are.
+Until then, values are opaque bytes. They are JSON, decoded once, or decoded as `Encoded` defines. A
+driver that reads events from another input may have decoded them already. Such values are used as
+they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from topology.model.encoded import Encoded
 MAX_INT64: Final = 2**63 - 1
 MIN_INT64: Final = -(2**63)
 MAX_DEPTH: Final = 100
-"""The largest depth of a value that is written."""
+"""The largest nesting depth of a value that is written."""
 
 
 class Unreadable:
@@ -24,11 +24,11 @@ class Unreadable:
 
 
 UNREADABLE: Final = Unreadable()
-"""It replaces the payload of a value that is not JSON."""
+"""The payload of an event whose value is not valid JSON."""
 
 
 def read_payload(value: Any) -> Any:
-    """Return the decoded bytes, None for no bytes, or any other value as it is."""
+    """Return the payload: decoded bytes, None for no bytes, or any other value as it is."""
     if not isinstance(value, bytes | bytearray | memoryview):
         return value
     if not value:
@@ -45,7 +45,7 @@ def read_payload(value: Any) -> Any:
 
 
 def writable(value: Any, depth: int = 0) -> Any:
-    """Return the value for readers of 64 bits. Larger or too deeply nested parts become null."""
+    """Return the value with null for integers beyond 64 bits and for parts nested too deeply."""
     if isinstance(value, int) and not MIN_INT64 <= value <= MAX_INT64:
         return None
     if isinstance(value, dict | list | tuple) and depth == MAX_DEPTH:

@@ -1,19 +1,19 @@
 """Represents many watermarks of an idle stream by one record, a ramp.
 
-If no source is live and nothing is buffered, the watermark W follows the clock at one distance, at
-each multiple of `heartbeat`. It does the same if all live sources are ahead of the clock. That
-would be five records a second that nobody needs, for days. So MERGE emits one record for all beats
-that pass at once, a *ramp*. It is the watermark of its last beat, with
+If no source is live and nothing is buffered, the watermark W follows the clock at one
+distance, and moves at each multiple of `heartbeat`. It does the same if all live sources are ahead
+of the clock. That would be five records a second that nobody needs, for days. So MERGE emits one
+record for all beats that pass at once, a *ramp*. It is the watermark of its last beat, with
 
 * `arrival_ns`, the first beat that it represents, and `seq`, the number of beats besides the last;
 * `ts_ns`, the completeness frontier C at the first beat. From there C rises with the clock, at most
   to `complete_ns`.
 
-An operator that decides by watermarks must act as if all had come, each at its own instant.
-Otherwise its results would depend on how far time was passed in one call. `climb` gives the beats
-at which something is to be decided. It may give more, since the beats between them change nothing.
+An operator that decides by watermarks must behave as if each of them had arrived at its own
+instant. Otherwise its results would depend on how far time was passed in one call. `climb` yields
+the beats at which something has to be decided. It may yield more, which changes nothing.
 
-A record on a topic is a watermark of one beat. Readers may not rely on how many are written there.
+A record on a topic may be a watermark of one beat. Readers must not rely on the number of records.
 
 Cost: O(log beats) questions for each beat at which something is decided.
 """
@@ -27,7 +27,7 @@ from typing import Final
 from topology.model.event import WATERMARK, Event
 
 IsDue = Callable[[Sequence[Event]], bool]
-"""Returns whether watermarks of one instant would decide something. Once due, it stays due."""
+"""Returns whether the watermarks of one instant, or any later ones, would decide something."""
 DUE: Final = True
 
 
@@ -36,7 +36,7 @@ def is_ramp(event: Event) -> bool:
 
 
 def ramp(watermark: Event, since_ns: int, every_ns: int, complete_ns: int) -> None:
-    """Make the record represent the beats since then; C was `complete_ns` at the first."""
+    """Make the watermark a ramp from `since_ns` on; C was `complete_ns` at its first beat."""
     watermark.arrival_ns = since_ns
     watermark.seq = (watermark.at_ns - since_ns) // every_ns
     watermark.ts_ns = complete_ns
@@ -64,7 +64,7 @@ def part(event: Event, first_ns: int, last_ns: int) -> Event:
 
 
 def climb(ramps: Sequence[Event], is_due: IsDue) -> Iterator[list[Event]]:
-    """Yield the watermarks of the beats that count, instant by instant.
+    """Yield the watermarks of the beats at which something is due, instant by instant.
 
     The caller must process each list before it asks for the next. `ramps` are of several streams,
     with beats at the same times.
@@ -94,8 +94,8 @@ def pieces(
 ) -> Iterator[tuple[Sequence[Event], int]]:
     """Yield the pieces of a batch of one stream, each with the time at its end.
 
-    A ramp becomes pieces of the beats that count. The caller must process each piece before it asks
-    for the next.
+    A ramp is replaced by its beats at which something is due. The caller must process each piece
+    before it asks for the next.
     """
     begun = 0
     for at, event in enumerate(events):
@@ -112,8 +112,8 @@ def pieces(
 def side_by_side(events: Sequence[Event]) -> Iterator[tuple[list[Event], list[Event]]]:
     """Yield the events of several streams as pairs, in the order of `at_ns`.
 
-    A pair has parts of their ramps (to `climb`), or the other events that come after these. No part
-    goes beyond the instant of another event.
+    A pair has parts of their ramps (for `climb`), and the other events that come after these. No
+    part extends beyond the instant of another event.
     """
     others = [event for event in events if not is_ramp(event)]
     instants_ns = [event.at_ns for event in others]
@@ -131,7 +131,7 @@ def side_by_side(events: Sequence[Event]) -> Iterator[tuple[list[Event], list[Ev
 
 
 def _cut(event: Event, instants_ns: Sequence[int]) -> Iterator[tuple[int, Event]]:
-    """Cut a ramp into parts, each with the number of the instants before it."""
+    """Cut a ramp at the instants, and yield each part with the number of instants before it."""
     first_ns, every_ns = event.arrival_ns, step_ns(event)
     while first_ns <= event.at_ns:
         last_ns = event.at_ns

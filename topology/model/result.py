@@ -1,16 +1,16 @@
 """Defines the results of windows, patterns and joins, which are corrected until they are final.
 
-A result is known by `id`, a digest of its content alone, never of arrival:
+A result is identified by `id`, a digest of its content alone, never of arrival:
 
 * query, key and start of a window;
 * query and anchor of a match;
 * query, window and events of a joined row.
 
-Its revisions count from 0 without a gap. `emit` shows it, or shows it again after a `retract`;
+Its revisions count from 0 without a gap. `emit` announces it, also again after a `retract`;
 `update` replaces it. A reader that keeps the highest revision of each id has the current results.
 
-`final` means that no further revision will come. If the query asks for it, a result shown before it
-was final is updated once more, with the same content and `final` set.
+`final` means that no further revision will come. If the query asks for it, a result that was
+emitted earlier is updated once more, with the same content and `final` set.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ UNCERTAIN: Final = "uncertain"
 
 UNPROVEN: Final = "unproven"
 UNSETTLED: Final = "unsettled"
-"""Only operators after `Operator.seal` use these two.
+"""The two kinds of confidence that operators use only after `Operator.seal`.
 
-The end of the input alone decides an unproven result. An unsettled one is as certain as before, but
-the end alone makes it final.
+An unproven result is decided only because the input ended. An unsettled one is as certain as
+before, and is final only because the input ended.
 """
 SURE: Final = (CONFIRMED, UNSETTLED)
 LEAVES_AS: Final = {UNPROVEN: UNCERTAIN, UNSETTLED: CONFIRMED}
-"""The confidence with which they leave a stage. They do not leave as final."""
+"""The confidence with which a stage emits such results. It does not emit them as final."""
 
 ID_BYTES: Final = 16
 
@@ -70,8 +70,9 @@ class Result:
 class WindowResult(Result):
     """A result of a window [start_ns, end_ns) of `key`.
 
-    `key` is None if the query has none. `low` and `high` bound the values that the possible event
-    times allow, and `expected` is their mean. If times are certain, all three equal `values`.
+    `key` is None if the query has none. `low` and `high` are the least and greatest values that the
+    possible event times allow, and `expected` is their mean. If times are certain, all three equal
+    `values`.
     """
 
     key: Any = None
@@ -106,13 +107,13 @@ class MatchResult(Result):
 class DetectorResult(MatchResult):
     """A match that a user's detector reports.
 
-    Its `members` are those that the detector named, or the event at which it reported. Its `key` is
-    the query's.
+    `members` are the events that the detector named, or else the event at which it reported. `key`
+    is the value of the query's key.
     """
 
 
 class MemberRange(NamedTuple):
-    """The events that may be bound to `alias`.
+    """The events that may be bound to `alias` in a set of matches.
 
     There are `size` of them, from the `first` to the `last` in the order of time.
     """
@@ -127,9 +128,10 @@ class MemberRange(NamedTuple):
 class MatchSetResult(Result):
     """All matches that end with one event.
 
-    There are `count` of them, each a choice out of the `ranges`, one for each component. `joined`
-    has the ranges that an update has brought into them. `values` is empty, because columns belong
-    to single matches. `start_ns` is the first event of any match. The rest is as in `MatchResult`.
+    There are `count` matches, each of which takes one event of each of the `ranges`. There is one
+    range for each component. `joined` has the ranges that an update has added. `values` is empty,
+    because columns belong to single matches. `start_ns` is the time of the first event of any
+    match. The other fields are as in `MatchResult`.
     """
 
     count: int = 0
@@ -157,8 +159,8 @@ class JoinResult(Result):
     `start_ns` and `end_ns` are the window's. In a join by interval, they are the times of the first
     and the last partner. `stream` is that of the first side.
 
-    `probability` is the probability that they belong together, by the errors of their times. It
-    ranks rows and is no frequency.
+    `probability` is the probability that the partners belong together, computed from the errors of
+    their times. Use it to rank rows; it is not a frequency.
     """
 
     partners: list[Partner] = field(default_factory=list)
@@ -177,7 +179,7 @@ FOUND_BY: Final[Mapping[type[Result], str]] = {
 
 @dataclass(slots=True)
 class Overflow:
-    """A report that the `shown` results about the event `member` are not all.
+    """A report that a query has more results about the event `member` than the `shown` ones.
 
     The query has more results than its LIMIT or `max_rows`, or the search took too many steps.
     There is one report for each such event. There is also one for each result that was too large
@@ -196,7 +198,7 @@ Finding = Result | Overflow
 
 
 def result_id(*parts: bytes) -> str:
-    """Return a digest of the parts, each framed."""
+    """Return a digest of the parts; each is framed, so that other parts give another digest."""
     return digest_of(b"".join([framed(part) for part in parts]))
 
 
@@ -205,18 +207,18 @@ def digest_of(framed_parts: bytes) -> str:
 
 
 class ResultIds:
-    """The ids of results that share their first parts, `begun`. All parts are framed."""
+    """A maker of the ids of results that share their first parts, `begun`. All parts are framed."""
 
     def __init__(self, begun: bytes) -> None:
         self._begun = blake2b(begun, digest_size=ID_BYTES)
 
     def of(self, rest: bytes) -> str:
-        """Return the `result_id` of all parts."""
+        """Return the `result_id` of the first parts and `rest`."""
         digest = self._begun.copy()
         digest.update(rest)
         return digest.hexdigest()
 
 
 def framed(part: bytes) -> bytes:
-    """Return the part with its length, which separates it from the next."""
+    """Return the part preceded by its length, which separates it from the next."""
     return len(part).to_bytes(8, "big") + part

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 UNKNOWN_MONO: Final = -(1 << 63)
-"""`Sample.mono_ns` of a source that does not report it."""
+"""The value of `Sample.mono_ns` for a source that does not report it."""
 
 
 SANE_NS: Final = (1 << 63) - (1 << 40)
-"""292 years. Two clocks are less apart, so that their difference fits 64 bits."""
+"""The largest plausible difference of two clocks, 292 years. It fits 64 bits."""
 MAX_RTT_NS: Final = 1_000_000_000
 """Rounds that took longer are rejected."""
 MAX_TURNAROUND_NS: Final = 1_000_000_000
-"""Rounds for which the server took longer are rejected, too."""
+"""Rounds in which the server took longer to answer are rejected."""
 
 
 @dataclass(slots=True)
@@ -44,10 +44,10 @@ class Sample:
     mono_ns: int = UNKNOWN_MONO
 
     def is_plausible(self, granularity_ns: int) -> bool:
-        """Return whether the round is possible, and quick enough to be used.
+        """Return whether the round is plausible, and quick enough to be used.
 
-        The clocks must differ by so little that their difference can be computed. Answers must come
-        after questions, and neither the network nor the server may have taken too long.
+        The difference of the clocks must fit 64 bits. Each answer must come after its question, and
+        neither the network nor the server may have taken too long.
         """
         return (
             abs(self.t2_ns - self.t1_ns) < SANE_NS
@@ -59,7 +59,7 @@ class Sample:
 
     @property
     def round_trip_ns(self) -> int:
-        """T of (3.12): the time that both packets were in transit."""
+        """The round trip time, T of (3.12): the time that both packets together were in transit."""
         return (self.t4_ns - self.t1_ns) - (self.t3_ns - self.t2_ns)
 
 

@@ -1,13 +1,13 @@
 """SOURCES: keeps the sources that an operator knows in a bounded table.
 
-A source is forgotten, and would start again, for one of two reasons. It has been silent for
-`forget_after_ns` when a new one comes, or it has been silent longest when the table is full. A busy
-source holds events and stays, so a table of busy sources grows past its bound. The operator that
-holds the events bounds them.
+A source is forgotten if it has been silent for `forget_after_ns` when a new one is added. If the
+table is full, the source that has been silent longest is forgotten. A forgotten source that sends
+again is treated as new. A busy source holds events and stays, so a table of busy sources grows past
+its bound. The operator that holds the events limits them.
 
 Cost: a known source costs one look-up, and one comparison to record that it has changed. To forget
-a source costs O(log sources), amortised. Before the first is forgotten, the table keeps one name a
-source for that.
+a source costs O(log sources), amortised. For this, the table keeps one name for each source until
+the first is forgotten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class KnownSource(Kept):
 
     Attributes:
         source: Its name, and the key of its row.
-        last_arrival_ns: When it was last heard.
+        last_arrival_ns: The arrival time of its latest input.
         dirty: Whether it is recorded as changed. Only its table sets this.
     """
 
@@ -40,7 +40,7 @@ class KnownSource(Kept):
         self.dirty = False
 
     def busy(self) -> bool:
-        """Return whether it holds events, so that it may not be forgotten."""
+        """Return whether the source holds events, so that it must not be forgotten."""
         return False
 
 
@@ -66,7 +66,7 @@ class SourceTable(Table[str, S]):
         forget_after_ns: int = NEVER,
         rows: dict[str, S] | None = None,
     ) -> None:
-        """Make an empty table. `make` makes the row of a source about which nothing is known."""
+        """Make an empty table. `make` returns the row of a source about which nothing is known."""
         super().__init__(prefix, kind, rows)
         self._make = make
         self.forgotten = 0
@@ -78,13 +78,13 @@ class SourceTable(Table[str, S]):
         return self._make(key)
 
     def first_heard(self, source: str, at_ns: int) -> S:
-        """Return a row for a source that is not in the table, to be added."""
+        """Return a new row for a source that is not in the table; the caller adds it."""
         row = self._make(source)
         row.last_arrival_ns = at_ns
         return row
 
     def add(self, row: S) -> list[S]:
-        """Add and mark a source that was not known, and return the sources that are forgotten."""
+        """Add a new source and record it as changed, and return the sources that are forgotten."""
         self.put(row.source, row)
         silent_since_ns = row.last_arrival_ns - self._forget_after_ns
         forgotten: list[S] = []
@@ -99,7 +99,7 @@ class SourceTable(Table[str, S]):
             self.forget(longest)
 
     def put(self, key: str, row: S) -> None:
-        """Add a source that a state names."""
+        """Add a source from a restored state."""
         self.rows[key] = row
         self._longest_idle.note(key, row.last_arrival_ns)
 
@@ -115,7 +115,7 @@ class SourceTable(Table[str, S]):
             self.note(row.source)
 
     def changes(self) -> Changes:
-        """Return what has changed since the last call; all rows the first time."""
+        """Return the rows that have changed since the last call, or all rows at the first call."""
         for key in self._changed if self.is_followed else self.rows:
             row = self.rows.get(key)
             if row is not None:

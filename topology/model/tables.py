@@ -27,26 +27,27 @@ V = TypeVar("V")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Table(Generic[K, V]):
-    """The rows of a state by key, each saved under a name of its own, with a record of changes.
+    """The rows of a state by key, each saved under its own name, with a record of changes.
 
     Call `note` with each key whose row was added, changed or removed. Nothing is recorded before
     the first call of `changes`, which returns all rows. So a run that never calls it pays nothing.
     """
 
     def __init__(self, prefix: str, kind: ValueKind, rows: dict[K, V] | None = None) -> None:
-        """Make a table. Its names begin with `prefix`, which ends in its only slash.
+        """Make a table that saves each row under `prefix` and the row's key.
 
-        `rows` are shared with another table, whose keys are the same.
+        `prefix` ends in its only slash. `rows` is given if another table with the same keys shares
+        it.
         """
         self.prefix = prefix
         self.kind = kind
         self.rows: dict[K, V] = {} if rows is None else rows
         self.is_followed = False
         self.is_apart = False
-        """True if its rows are left out of the row of its owner (`TableWithin`)."""
+        """True if the row of its owner does not contain its rows (`TableWithin`)."""
         self._changed: dict[K, None] = {}
 
-    # A subclass may store its rows in another way.
+    # A subclass may override the next methods to store its rows in another way.
 
     def all_keys(self) -> Iterable[K]:
         return self.rows
@@ -55,7 +56,7 @@ class Table(Generic[K, V]):
         return self.rows.get(key)
 
     def read(self, rows: Mapping[str, Plain], written: Written | None) -> Iterator[int]:
-        """Read rows by name, in steps of several rows."""
+        """Read the saved rows that belong to this table, in steps of several rows."""
         load, begin = self.kind.loader(), len(self.prefix)
         for at, (name, plain) in enumerate(rows.items()):
             try:
@@ -70,12 +71,12 @@ class Table(Generic[K, V]):
         self.rows[key] = row
 
     def forget(self, key: K) -> None:
-        """Remove a row, if it is there."""
+        """Remove the row of the key, if it is there."""
         if self.rows.pop(key, None) is not None:
             self.note(key)
 
     def fresh(self, key: str) -> Any:
-        """Return a new row of that key, into which its saved row is read."""
+        """Return a new row of that key, to read its saved row into."""
         raise NotImplementedError
 
     def name_of(self, key: Any) -> str:
@@ -105,7 +106,7 @@ class Table(Generic[K, V]):
         return {self.prefix + self.name_of(key): self.peek(key) for key in changed}
 
     def follow(self, *, is_written: bool) -> None:
-        """Forget the changes so far. `is_written`: the changelog has all rows as they are."""
+        """Discard the record of changes. If `is_written`, the changelog already has all rows."""
         self.is_followed = is_written
         self._changed = {}
 
@@ -113,7 +114,7 @@ class Table(Generic[K, V]):
 class TableWithin(ValueKind):
     """The kind of a table whose rows are written within the row of its owner.
 
-    The rows of a table that is apart are left out: the code that set it apart writes them.
+    If the table `is_apart`, its rows are left out, and its owner writes them separately.
     """
 
     def __init__(self, kind: ValueKind) -> None:
@@ -166,22 +167,25 @@ class Grid(NumberedTable[V]):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeptState:
-    """The whole state of an operator: its own row, its tables, and the shapes of both."""
+    """The whole state of an operator: its own row, its tables, and the shapes of both.
+
+    The own row is the one row that is not in a table.
+    """
 
     __slots__ = ("_key", "_row", "_shape", "_tables", "is_followed")
 
     def __init__(self, key: str, shape: Shape, tables: Sequence[Table[Any, Any]] = ()) -> None:
-        """Declare the state. `key` is the key of its own row."""
+        """Declare the state; its own row is saved under `key`."""
         self._key = key
         self._shape = shape
         self._tables = tables
         self._row: Plain = None
-        """The own row as the changelog has it, or None if that is unknown."""
+        """The last own row in the changelog, or None if that is unknown."""
         self.is_followed = False
-        """True if the changelog has the shapes, and all rows that did not change since."""
+        """True if the changelog has the shapes and all rows that have not changed since."""
 
     def is_in(self, state: Mapping[str, Plain]) -> bool:
-        """Return whether a state has the own row."""
+        """Return whether a state contains the own row."""
         return self._key in state
 
     def snapshot(self, one: Any) -> State:
@@ -191,7 +195,7 @@ class KeptState:
         return state
 
     def changes(self, one: Any) -> Changes:
-        """Return the rows that differ from those of the changelog."""
+        """Return the rows that differ from those of the changelog; `one` is the operator."""
         changes: Changes = {}
         row = self._shape.dump(one)
         if row != self._row:
@@ -207,9 +211,9 @@ class KeptState:
         return {table.prefix: table.kind for table in self._tables}
 
     def restoring(self, one: Any, state: Mapping[str, Plain], rest: State) -> Iterator[int]:
-        """Read the own row, if there is one, and then the tables, in steps of several rows.
+        """Read the own row into `one`, if there is one, and then the tables, in steps.
 
-        Parts that belong to neither are put into `rest`. ShapeRefused is raised if a part cannot be
+        Rows that belong to neither are put into `rest`. ShapeRefused is raised if a row cannot be
         read.
         """
         kinds = self._kinds()
@@ -233,7 +237,7 @@ def read_rows(
     written: Written | None,
     others: State,
 ) -> Iterator[int]:
-    """Read the rows of tables in steps. Put parts that are in no table into `others`."""
+    """Read the rows of the tables in steps, and put rows that are in no table into `others`."""
     found: dict[str, State] = {table.prefix: {} for table in tables}
     for at, (name, plain) in enumerate(state.items()):
         found.get(name[: name.find("/") + 1], others)[name] = plain
@@ -245,6 +249,6 @@ def read_rows(
 
 
 def refuse_others(others: Mapping[str, Plain]) -> None:
-    """Raise ShapeRefused if a restored state has parts that nothing here knows."""
+    """Raise ShapeRefused if a restored state has rows that nothing here declares."""
     if others:
         raise ShapeRefused(f"it has parts that are not known here: {min(others):.60}")

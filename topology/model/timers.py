@@ -1,8 +1,8 @@
 """Schedules when to look at a key again, with a lazy heap.
 
-A key has one instant, the earliest for which it was armed since it was taken. A key that is armed
-for an earlier one, or disarmed, leaves its old entry in the heap. Such an entry has no effect. It
-is removed when it comes up, or when such entries have become the larger part.
+A key has one instant, the earliest for which it was armed since it was last due. If a key is armed
+for an earlier one, or disarmed, its old entry stays in the heap and has no effect. Such entries are
+removed when they reach the top of the heap, or when they are more than half of it.
 
 So a key that is armed again and again need not be moved each time. It is taken when its first
 instant has come, examined, and armed for a later one.
@@ -15,7 +15,7 @@ These heaps of the core are no timers, or are cheaper without a table of keys:
 
 * MERGE's heads and keyed sources, ALIGNMENT's heads and the buffer of `reorder.time_buffer` order
   events. The heaps of `join.retention` and of the windows of `aq_k_slack` order by age.
-* REORDER keeps the armed instant in each source, which its hot path has at hand.
+* REORDER stores the armed instant in each source, which its hot path has at hand.
 * `model.idle` corrects an entry by when its name was heard last, and names break ties.
 """
 
@@ -30,13 +30,13 @@ from topology.model.operator import NEVER
 K = TypeVar("K", bound=Hashable)
 
 SPARE: Final = 1_000
-"""The number of entries without a key that are not worth removing."""
+"""Entries without effect are not removed while there are fewer than this."""
 
 
 class Timers(Generic[K]):
-    """The instants of keys.
+    """The instants for which keys are armed.
 
-    Nothing is due before `next_ns`. It is too early if the first key was disarmed.
+    Nothing is due before `next_ns`. It may be too early if the first key was disarmed.
     """
 
     __slots__ = ("_armed", "_heap", "_most", "_serial", "next_ns")
@@ -46,7 +46,7 @@ class Timers(Generic[K]):
         self._heap: list[tuple[int, int, K]] = []
         self._most = SPARE
         self._serial = 0
-        """A number for each entry, so that no two keys are ever compared."""
+        """A number for each entry, so that two keys are never compared."""
         self.next_ns: int = NEVER
 
     def arm(self, key: K, at_ns: int) -> None:
@@ -66,13 +66,13 @@ class Timers(Generic[K]):
             self._throw_out()
 
     def disarm(self, key: K) -> None:
-        """Disarm the key. One that is not armed is left alone."""
+        """Disarm the key; do nothing if it is not armed."""
         self._armed.pop(key, None)
 
     def due(self, before_ns: int) -> list[K]:
-        """Take the keys whose instant is before that one.
+        """Remove and return the keys whose instant is before `before_ns`.
 
-        They are in the order of their instants, and then of arming.
+        They are in the order of their instants, and at one instant in the order of arming.
         """
         taken: list[K] = []
         if self.next_ns >= before_ns:
@@ -91,7 +91,7 @@ class Timers(Generic[K]):
     def _throw_out(self) -> None:
         """Remove the entries that have no effect.
 
-        As many remain as keys are armed, so that a sweep costs O(1) for each entry.
+        One entry remains for each armed key, so that a sweep costs O(1) for each removed entry.
         """
         armed = self._armed
         self._heap = [entry for entry in self._heap if armed.get(entry[2]) == entry[0]]

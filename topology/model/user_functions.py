@@ -37,7 +37,7 @@ class UserFunctions(NamedTuple):
     texts: Mapping[str, Mapping[str, str]] = {}
 
     def state_digest(self, names: Mapping[str, Collection[str]]) -> str:
-        """Return a digest of the texts of these functions, by kind; empty if none has a text."""
+        """Return a digest of the texts of the named functions, by kind; "" if none has a text."""
         found = [
             (kind, name, self.texts[kind][name])
             for kind in sorted(names.keys() & self.texts.keys())
@@ -50,7 +50,7 @@ NOTHING: Final = UserFunctions()
 
 
 class BadFunctions(Exception):
-    """An error: the functions cannot be loaded. `remedy` says what to do."""
+    """The error for functions that cannot be loaded. `remedy` says what to do."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -58,4 +58,4 @@ class BadFunctions(Exception):
 
 
 Bring = Callable[[str], UserFunctions]
-"""A function that loads what the topology file names after `functions:`."""
+"""A function that loads the functions file which the topology file names."""

@@ -1,18 +1,19 @@
-"""Limits the risk by the quality target and by the results so far.
+"""Limits the risk of closing windows, by the quality target and by the results so far.
 
 `AccuracyBudget` keeps the share of windows that missed an event at or below `delta`:
 
 * *threshold*: theta begins at delta. Each resolved window moves it by `rate` (delta - missed). So
-  it settles where just delta is missed, however good the model is (adaptive conformal inference).
-  Theta has no lower clip, because its bound depends on that. At or below 0 only certainty closes a
-  window.
-* *guard*: a window may be closed on probability only if the target holds in the worst case. In that
-  case this window, and all closed ones whose outcome is open, have missed an event. So at *every*
-  prefix of the closed windows at most delta of them missed one. This holds always, not only in
-  expectation.
+  it settles where the share of missed windows is delta, however good the model is (adaptive
+  conformal inference). Theta has no lower clip, because its bound depends on that. At or below 0
+  only certainty closes a window.
+* *guard*: a window may be closed on probability only if the target is met in the worst case. In
+  that case this window, and all closed ones whose outcome is open, have missed an event. So at
+  *every* prefix of the closed windows at most delta of them missed one. This is guaranteed, not
+  only expected.
 
 Only windows that closed as `confirmed` or `probable` count. Those closed by idle sources, a cap or
-the end are separate. All is exact: integers, with delta in ppm and theta in units of 2^-32.
+the end are separate. All numbers are exact: integers, with delta in ppm and theta in units of
+2^-32.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ACCURACY: Final = Shape("waiting.budget", 1, _theta=INT, _closed=INT, _missed=IN
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AccuracyBudget(Kept):
-    """The budget of windows that may miss an event: a share `delta` of them."""
+    """A budget for the share `delta` of windows that may miss an event."""
 
     SHAPE = ACCURACY
 
@@ -46,7 +47,7 @@ class AccuracyBudget(Kept):
         self._theta = self._delta_ppm * ONE // PPM
         self._closed = 0
         self._missed = 0
-        self._pending = 0  # The windows closed on probability whose outcome is open.
+        self._pending = 0  # Windows that were closed on probability and whose outcome is open.
 
     def threshold(self) -> int:
         """Return the largest risk at which the next window may close, in 2^-32.

@@ -22,10 +22,10 @@ There are two decisions:
 
 A closed window is resolved, as missed or not, once the strategy's confirmed frontier has passed it
 and another one is to be closed. At most `max_pending` windows wait for this; beyond that the oldest
-counts as missed. A window that closed by an idle source or the cap counts for no quality target,
-resolved or not. Its missed events are counted separately (`missed_apart`).
+counts as missed. A window that closed because of an idle source or the cap counts for no quality
+target, resolved or not. Its missed events are counted separately (`missed_apart`).
 
-The owner of the windows keeps their contents, and closes them by the decisions. Cost: O(1) and the
+The owner of the windows stores their contents, and closes them by the decisions. Cost: O(1) and the
 cost of the strategy for each event and window; O(l / f) for a late event.
 """
 
@@ -97,7 +97,7 @@ DRIVER: Final = Shape(
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WindowDriver(Kept):
-    """The windows of a query as a strategy closes them.
+    """The windows of a query, closed by a strategy.
 
     The owner saves the strategy separately.
     """
@@ -122,23 +122,24 @@ class WindowDriver(Kept):
         self._announced_ns = BEFORE_ALL
         self._every_ns = every_ns
         self._shift_ns = (1 if closed == "left" else 0) - offset_ns
-        self._early_ns = 0  # A window may close this much before its end.
+        self._early_ns = 0  # A window may close this long before its end.
         self._cap_ns = NEVER if cap_ns is None else cap_ns
         self._max_pending = max_pending
         self._patient = patient
         self._now_ns = -NEVER
-        self._open = False  # Whether the instant `_now_ns` goes on.
+        self._open = False  # Whether the instant `_now_ns` is not over.
         self._due_ns = NEVER
-        self._next: int | None = None  # The next window to close; None before the first event.
-        self._next_pending = 0  # The next window to be resolved.
-        # The reasons of closed windows, from `_next_pending` on.
+        # The number of the next window to close; None before the first event.
+        self._next: int | None = None
+        self._next_pending = 0  # The number of the next window to be resolved.
+        # The reasons why windows closed, from the window `_next_pending` on.
         self._pending: deque[str] = deque()
-        self._missed: set[int] = set()  # The latest closed windows that missed an event.
+        self._missed: set[int] = set()  # The most recently closed windows that missed an event.
         self.missed = 0  # The number of all windows that missed an event.
-        self._apart = Runs()  # Resolved windows that count for no quality target.
+        self._apart = Runs()  # The resolved windows that count for no quality target.
         self.missed_apart = 0
         self.filled = Filled() if only_filled else None
-        self._empty: set[int] = set()  # The pending windows that had no event.
+        self._empty: set[int] = set()  # The windows without an event that are not resolved.
 
     @property
     def is_waiting(self) -> bool:
@@ -146,7 +147,10 @@ class WindowDriver(Kept):
         return self._next is not None and (self.filled is None or self.filled.first is not None)
 
     def announce(self, bound_ns: int, now_ns: int) -> None:
-        """Note that nothing at or below the bound is still to come, so no strategy waits for it."""
+        """Record that no further event at or below the bound will arrive.
+
+        So no strategy waits for such an event.
+        """
         if bound_ns > self._announced_ns:
             self._announced_ns = bound_ns
             self.heed(now_ns)
@@ -170,7 +174,7 @@ class WindowDriver(Kept):
         *,
         speaks: bool = True,
     ) -> None:
-        """Take an event whose time is somewhere between its timestamp and `until_ns`.
+        """Take an event whose time is between its timestamp and `until_ns`.
 
         The windows of the next `more_ns` count as filled too. If the event `speaks`, its source has
         reached its time.
@@ -196,7 +200,7 @@ class WindowDriver(Kept):
             self.policy.late(ts_ns, self.bound_ns(self._next - 1) - ts_ns)
 
     def heed(self, now_ns: int) -> None:
-        """Note that the strategy has received something that is not an event.
+        """Record that the strategy has received something that is not an event.
 
         The decisions that were due before have been made.
         """
@@ -216,7 +220,7 @@ class WindowDriver(Kept):
         return self._due_ns if self._due_ns < NEVER else None
 
     def on_end(self, now_ns: int) -> list[Decision]:
-        """Close all windows up to the one with the newest event."""
+        """Close all windows up to the last one with an event, and return the decisions."""
         decisions = self.on_time(now_ns)
         newest_ns = self.policy.newest_ns()
         self.policy.end()
@@ -251,8 +255,7 @@ class WindowDriver(Kept):
         return -(-(ts_ns + self._shift_ns + self._length_ns) // self._every_ns) - 1
 
     def _missed_an_event(self, first: int, last: int) -> None:
-        # No more windows are pending. An event whose time is wrong may be before any number of
-        # them.
+        # Older windows are no longer pending. A wrong time may be before any number of windows.
         for number in range(max(first, last + 1 - self._max_pending), last + 1):
             if number in self._missed:
                 continue
@@ -266,13 +269,13 @@ class WindowDriver(Kept):
             elif number in self._apart:
                 self.missed_apart += 1
             else:
-                # The window counted as complete, but the event's source does not keep order.
+                # The window counted as complete, but the source's events are not in order.
                 self.policy.resolved(missed=True, by=CONFIRMED, windows=0)
         if len(self._missed) > 2 * self._max_pending:
             self._missed = set(sorted(self._missed)[self._max_pending :])
 
     def _decide(self, decisions: list[Decision]) -> None:
-        """Close the windows that may close at `_now_ns`, and set the time at which more may."""
+        """Close the windows that may close at `_now_ns`, and set the time of the next decision."""
         now_ns = self._now_ns
         policy = self.policy
         self._due_ns = NEVER
@@ -303,7 +306,7 @@ class WindowDriver(Kept):
                     last = number  # Otherwise empty windows close with the next filled one.
                 self._close(last, by, decisions)
             elif now_ns >= bound_ns + self._cap_ns:
-                # As this bound does not pass now, no later one does.
+                # This bound does not pass now, so no later one does.
                 last = (now_ns - self._cap_ns + self._shift_ns) // self._every_ns
                 self._close(last, CAP, decisions)
             else:
@@ -333,15 +336,15 @@ class WindowDriver(Kept):
         return max(self._next, self.filled.first)
 
     def _waits_for_idle(self, number: int, now_ns: int) -> bool:
-        """Return whether a window lacks only idle sources, and has to wait for them."""
+        """Return whether a window lacks only idle sources, and must wait for them."""
         bound_ns = self.bound_ns(number)
         is_over = bound_ns <= self._announced_ns or now_ns >= bound_ns + self._cap_ns
         return not is_over and self.policy.waives(bound_ns, now_ns)
 
     def _last_whole(self, last: int, now_ns: int) -> int:
-        """Return the last window, up to `last`, that does not wait for an idle source.
+        """Return the last window, up to `last`, that need not wait for an idle source.
 
-        If one window waits, so do all later ones. There may be more windows than `bisect` takes.
+        If one window waits, so do all later ones. There may be more windows than `bisect` accepts.
         """
         low, high = min(self._first_that_counts(), last), last
         while low < high:
@@ -376,7 +379,8 @@ class WindowDriver(Kept):
                 self.policy.resolved(missed=False, by=by, windows=filled)
             return
         if not filled and windows == 1:
-            self._empty.add(last)  # It counts until it is certain that it missed nothing.
+            # An empty window counts until it is certain that it missed nothing.
+            self._empty.add(last)
         self._pending.extend([by] * min(windows, self._max_pending))
         self._next_pending = max(self._next_pending, self._next - len(self._pending))
         self.policy.closed(bound_ns, now_ns, by, windows)
@@ -389,7 +393,7 @@ class WindowDriver(Kept):
             self._settle(missed=False)
 
     def _settle(self, missed: bool) -> None:
-        """Resolve the oldest of the closed windows."""
+        """Resolve the oldest of the closed windows that are not resolved."""
         number = self._next_pending
         by = self._pending.popleft()
         self._next_pending = number + 1

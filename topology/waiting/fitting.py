@@ -1,16 +1,16 @@
 """Counts the times between events (g) and their delays (d), for RISK.
 
 Times are counted in steps of `step_ns`, a multiple of the clocks' resolution. Between -128 and 128
-steps each has its own bin, and everything is exact. Beyond that there are 32 bins an octave, so an
-edge is at most 1/32 off. So a table is bounded: 256 bins, and 32 for each octave above. These are
-2,000 at most, and a few dozen in practice. Rounding is cautious: g down and d up. The remainder of
-g is added to d, so that g + d is never understated.
+steps each number has its own bin, so counts are exact. Beyond that there are 32 bins an octave, so
+an edge is off by at most 1/32. So a table is bounded: 256 bins, and 32 for each octave above. These
+are 2,000 at most, and a few dozen in practice. Rounding is cautious: g down and d up. The remainder
+of g is added to d, so that g + d is never understated.
 
 Delays are counted from `base_ns`, which is about the first delay. So the jitter of a clock that is
 off by an hour is still counted in fine bins.
 
-`Rotating` keeps two halves of T/2 events, and a model contains both. So the oldest sample in it is
-T events old. A model is due after 200 samples, and then every T/8.
+`Rotating` keeps two halves of T/2 events, and a model uses both. So the oldest sample in it is T
+events old. A model is due after 200 samples, and then after every T/8.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from topology.model.kept import BIG, INT, Kept, Shape, dict_of, optional
 
 EXACT: Final = 128
 MAX_SPAN_NS: Final = 1 << 61
-"""The largest span of one table.
+"""The largest span of the times in one table.
 
-So the sum stays a number of 63 bits, even if clocks jump by decades.
+With this limit the sum fits 63 bits, even if clocks jump by decades.
 """
 READY: Final = 200
-"""The number of samples from which a model is made."""
+"""Number of samples that are needed for a model."""
 
 Counts = dict[int, int]
 
@@ -53,7 +53,7 @@ def grid_next(bin_steps: int) -> int:
 
 
 def grid_top(bin_steps: int) -> int:
-    """Return the largest number of steps in the bin of `grid_floor`."""
+    """Return the largest number of steps in the bin that begins at `bin_steps`."""
     return grid_next(bin_steps) - 1
 
 
@@ -73,7 +73,10 @@ ROTATING: Final = FITTING.with_more("waiting.rotating", 1, _until_due=INT, _befo
 
 
 class DelayTables(Kept):
-    """The counts of one span: g, d of the events in order, and d of stragglers."""
+    """The counts of one span of events.
+
+    They are g and d of the events in order, and d of stragglers.
+    """
 
     SHAPE = DELAYS
     __slots__ = DELAYS.fields
@@ -98,7 +101,7 @@ class DelayTables(Kept):
 
 
 class Fitting(Kept):
-    """The counts of a source, from which a model is made when one is due."""
+    """The counts of a source's events, from which a model is made when one is due."""
 
     SHAPE = FITTING
     __slots__ = (*FITTING.fields, "_period", "_step_ns")
@@ -110,14 +113,17 @@ class Fitting(Kept):
         self.base_ns: int | None = None
 
     def add(self, apart_ns: int, delay_ns: int) -> DelayTables | None:
-        """Count an event, `apart_ns` >= 0 after the last one; return a sample if a model is due."""
+        """Count an event, `apart_ns` >= 0 after the last one.
+
+        Return the counts for a model if one is due, or else None.
+        """
         step_ns = self._step_ns
         if self.base_ns is None:
             self.base_ns = delay_ns // step_ns * step_ns
         apart, rest_ns = divmod(apart_ns, step_ns)
         if apart >= EXACT:
             below = grid_floor(apart)
-            # The delay takes the time that rounding down removes.
+            # The delay is increased by the time that rounding down removes.
             rest_ns += (apart - below) * step_ns
             apart = below
         delay = -(-(delay_ns - self.base_ns + rest_ns) // step_ns)

@@ -1,13 +1,13 @@
-"""Computes the published probability that a window still misses an event.
+"""Computes the published probability that a window still lacks an event.
 
 Let e be the last event, alpha = end of the window - e's time and beta = now - e's time. The next
-event comes g after e, and takes d to arrive:
+event occurs g after e, and takes d to arrive:
 
     J(alpha, beta) = P[g <= alpha and g + d > beta]
 
-All is exact: counts are integers, alpha and beta are in steps (`topology.waiting.fitting`). A row
-(one beta) costs O(bins of g) when it is first needed. A question then costs O(log bins). Memory:
-bins x rows in use, until the next model.
+All numbers are exact: counts are integers, alpha and beta are in steps
+(`topology.waiting.fitting`). A row (one beta) costs O(bins of g) when it is first needed. A
+question then costs O(log bins). Memory: bins x rows in use, until the next model.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ ONE: Final = 1 << 32
 
 
 def share(part: float) -> int:
-    """Convert a probability to units of 2^-32."""
+    """Return the probability as an integer, in units of 2^-32."""
     return int(part * ONE)
 
 
 class Joint:
-    """The rows of J, times `whole` = N_g N_d. `never` is the count for "no delay is enough"."""
+    """The rows of J, multiplied by `whole` = N_g N_d.
+
+    `never` is the count for the case that no delay is long enough.
+    """
 
     def __init__(self, apart: Counts, delays: Counts, never: int = 0) -> None:
         self.apart = sorted(apart)
@@ -37,12 +40,12 @@ class Joint:
         self.delays = sorted(delays)
         total = sum(delays.values()) + never
         self.above = [*accumulate([-delays[d] for d in self.delays], initial=total)]
-        """The element i counts the d above the i smallest."""
+        """The element i is the number of d except the i smallest."""
         self._never = never
         self._sums: list[int] | None = None
         self.whole = sum(self._counts) * total
         self.last = self._tops[-1] + self.delays[-1]
-        """The beta from which the rows do not change any more."""
+        """From this beta on, the rows do not change any more."""
         self._rows: dict[int, list[int]] = {}
 
     def row(self, beta: int) -> list[int]:
@@ -64,7 +67,7 @@ class Joint:
     def residual(self, beta: int) -> int:
         """Return the sum of count(g) count(d) (g + d - beta) where g + d is above `beta`.
 
-        Events that never come are not part of it.
+        Events that never arrive are not part of it.
         """
         delays, above = self.delays, self.above
         if self._sums is None:
@@ -78,5 +81,5 @@ class Joint:
         return whole
 
     def index(self, alpha: int) -> int:
-        """Return the number of g that are at most `alpha`."""
+        """Return how many of the g are at most `alpha`."""
         return bisect_right(self.apart, alpha)

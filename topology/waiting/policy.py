@@ -1,13 +1,13 @@
 """Defines the contract of all waiting strategies.
 
-A strategy watches arrivals. It gives the time up to which nothing more is waited for, its
+A strategy watches arrivals. It returns the time up to which it waits for no further event, its
 *frontier*, inclusive. It has no windows and no buffers. Two drivers turn the frontier into actions
 (`topology.waiting.driver`, `topology.reorder.time_buffer`), so any strategy works with either. A
 strategy has no I/O and no clock: `now_ns` is an argument and never goes back.
 
 * `observe(event, now_ns)` takes an accepted event (neither duplicate nor malformed), late ones too,
-  in the order of arrival. Only its time, source and type count, never its payload.
-* `passes(bound_ns, now_ns)` is true if nothing at or below `bound_ns` is waited for any more. All
+  in the order of arrival. Only its time, source and type are used, never its payload.
+* `passes(bound_ns, now_ns)` is true if no event at or below `bound_ns` is waited for any more. All
   arrivals with a time <= `now_ns` count, so drivers ask when the instant is over.
 * The *frontier* is the largest bound that passes, or passed when a driver asked.
 * `deadline_ns(bound_ns, now_ns)` is for a bound that does not pass now. It is the earliest later
@@ -17,11 +17,11 @@ strategy has no I/O and no clock: `now_ns` is an argument and never goes back.
 * `closed`, `resolved`, `void` and `late` report the consequences to the strategy. `leave` reports
   a source's end-of-stream marker.
 
-A question changes nothing. So two drivers that ask at different instants decide alike, if each asks
-at the deadlines. tests/topology/waiting/test_laws.py has the laws for all strategies.
+A question does not change the strategy. So two drivers that ask at different instants decide alike,
+if each asks at the deadlines. tests/topology/waiting/test_laws.py has the laws for all strategies.
 
-Here an event is late if a driver says so. The *lateness* of an arrival is its distance to the
-largest time before it. Its *delay* is arrival - time, which is negative if clocks are offset.
+Here the driver decides whether an event is late. The *lateness* of an arrival is its distance to
+the largest time before it. Its *delay* is arrival - time, which is negative if clocks are offset.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BEFORE_ALL: Final = -NEVER
 AFTER_ALL: Final = NEVER
 """The frontier after the end."""
 
-# These are the reasons why a window closed.
+# The reasons why a window closed.
 CONFIRMED: Final = "confirmed"
 PROBABLE: Final = "probable"
 CAP: Final = "cap"
@@ -58,13 +58,13 @@ FLOORED: Final = SLACK.with_more("waiting.floored", 1, _floor_ns=BIG, _now_ns=BI
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SlackPolicy(Kept):
-    """A waiting strategy. Its own results do not change it, unless a subclass says so."""
+    """A waiting strategy. Only some subclasses change with the outcomes of their decisions."""
 
     SHAPE = SLACK
     __slots__ = SLACK.fields
 
     certain: ClassVar[bool] = False
-    """Whether everything at or below `confirmed_ns` is complete as far as can be known."""
+    """Whether no event at or below `confirmed_ns` can be missing, as far as can be known."""
 
     def __init__(self) -> None:
         self._ended = False
@@ -73,10 +73,10 @@ class SlackPolicy(Kept):
         raise NotImplementedError
 
     def passes(self, bound_ns: int, now_ns: int) -> bool:
-        """Return whether nothing at or below the bound is waited for.
+        """Return whether the strategy waits for no event at or below the bound.
 
-        A strategy that weighs each bound by itself may let a bound pass, and not pass it later. The
-        drivers act on the first instant.
+        If a strategy judges each bound separately, a bound may pass now and not pass later. The
+        drivers act on the first instant at which it passes.
         """
         raise NotImplementedError
 
@@ -88,7 +88,7 @@ class SlackPolicy(Kept):
         raise NotImplementedError
 
     def confirmed_ns(self, now_ns: int) -> int:
-        """Return the certain frontier, or the frontier if the strategy has no certainty."""
+        """Return the frontier of certainty, or the frontier if the strategy has no certainty."""
         raise NotImplementedError
 
     def waives(self, bound_ns: int, now_ns: int) -> bool:
@@ -96,22 +96,22 @@ class SlackPolicy(Kept):
         return False
 
     def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
-        """Report that `windows` windows closed, of which the last ends at `bound_ns`."""
+        """Report that `windows` windows closed, the last of which ends at `bound_ns`."""
 
     def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
-        """Report whether closed windows missed an event, now that it is certain."""
+        """Report whether closed windows missed an event, once it is certain."""
 
     def void(self, by: str) -> None:
-        """Report that a closed window does not count, because there was never an event in it."""
+        """Report that a closed window does not count, because no event was in it."""
 
     def late(self, ts_ns: int, lateness_ns: int) -> None:
-        """Report that an observed event arrived after its time had passed."""
+        """Report that an observed event arrived after the frontier had passed its time."""
 
     def leave(self, source: str, now_ns: int) -> None:
         """Report a source's end-of-stream marker: it is not waited for until it sends again."""
 
     def end(self) -> None:
-        """End the input."""
+        """Report the end of the input."""
         self._ended = True
 
     def figures(self) -> Figures:
@@ -119,9 +119,9 @@ class SlackPolicy(Kept):
         return {}
 
     def tables(self) -> Sequence[Table[Any, Any]]:
-        """Return the tables that may be saved separately.
+        """Return the tables of the state that may be saved separately.
 
-        They are large, and each event changes little of them. Each has its own prefix, of which one
+        They are large, and each event changes little of them. Each has its own prefix, one of which
         may be empty.
         """
         return ()
@@ -131,7 +131,7 @@ class SlackPolicy(Kept):
 class FlooredSlack(SlackPolicy):
     """A strategy whose frontier does not fall while nothing arrives (`_raw_ns`).
 
-    The frontier at the beginning of an instant is kept, even if an arrival could lower it.
+    The frontier at the beginning of an instant remains, even if an arrival could lower it.
     """
 
     SHAPE = FLOORED

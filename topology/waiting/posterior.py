@@ -6,8 +6,8 @@ It also weighs the probability by the cost of waiting. With J as in `topology.wa
 
 The published rule closes at J <= delta. J does not use the fact that nothing has arrived until now.
 A window also has many last events, and each of them spends delta anew. By contrast, p is right at
-every instant. Besides the observed values, p assumes one part in m+1 for "never", in g and in d
-each. So a silent source stays at about a half.
+every instant. In addition to the observed values, p assumes that one part in m+1 is "never", for g
+and for d. So the p of a silent source stays at about a half.
 
 A budget is spent best on windows whose certainty is expensive, not on those with the least p. If
 the next event is expected soon, waiting costs little. With E(beta) the mean time until the next
@@ -15,15 +15,15 @@ event arrives and m the mean time between events,
 
     weighed p = p (m / 2) / (E(beta) + m / 4)
 
-is compared with a threshold that adapts itself, in place of p. So among the windows that may be
-missed, those are taken that save most. The two constants set the scale. With m / 2 the threshold
+is compared with a threshold that adapts itself, in place of p. So of the windows that may miss an
+event, those are chosen that save most. The two constants set the scale. With m / 2 the threshold
 has room on both sides. With m / 4 an event that is due at once is not waited for at any risk.
 Compared with optimal stopping on the streams of the paper, this gains about three quarters of what
 p alone leaves; see benchmarks/README.md.
 
 An event may also arrive after a later one of its source. Such *stragglers* are counted separately.
-A bound that passed `age` ago expects (for each span of the sample) sum of count(d) (d - age) of
-them.
+For a bound that passed `age` ago, their expected number is the sum of count(d) (d - age) for each
+span of the sample.
 
 Probabilities are integers in units of 2^-32, rounded up. Cost and memory are as in `miss`.
 """
@@ -39,14 +39,14 @@ from topology.waiting.miss import ONE, Joint
 
 
 class StepRate(NamedTuple):
-    """A rate of `events` in `steps`, by which a wait is weighed."""
+    """A rate of `events` in `steps`, by which the cost of waiting is weighed."""
 
     events: int
     steps: int
 
 
 class Posterior:
-    """The posterior of one source. Without a `pace`, p is not weighed."""
+    """The posterior probabilities for one source. Without a `pace`, p is not weighed."""
 
     def __init__(
         self, sample: DelayTables, step_ns: int, base_ns: int, pace: StepRate | None
@@ -59,13 +59,13 @@ class Posterior:
         self._span = max(1, sample.span_ns // step_ns)
         self._straggled = _tails(sample.straggled)
         self.last = self._joint.last
-        """The beta from which nothing changes any more."""
+        """From this beta on, no probability changes any more."""
 
     def risk(self, alpha: int, beta: int) -> int:
         """Return p for a window that ends `alpha` steps after the last event, at `beta` steps.
 
-        Now is `beta` steps after that event (a bin). If there is a pace, p is weighed by the cost
-        of waiting.
+        The current time is `beta` steps after that event (a bin). If there is a pace, p is weighed
+        by the cost of waiting.
         """
         row = self._rows.get(beta)
         if row is None:
@@ -111,7 +111,7 @@ class Posterior:
 
 
 def _tails(straggled: Counts) -> tuple[list[int], list[int], list[int]] | None:
-    """Return the edges, and for each the count and the sum of the values at or above it."""
+    """Return the edges, and for each the number and the sum of the values at or above it."""
     if not straggled:
         return None
     edges = sorted(straggled)

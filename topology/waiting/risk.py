@@ -1,9 +1,9 @@
 """RISK: waits until the risk of missing an event fits the target; the default for windows.
 
-The risk of a source is the probability that an event at or below a bound is still to come. It
+The risk of a source is the probability that an event at or below a bound has not arrived yet. It
 depends on the events so far and on the silence since the last one (`topology.waiting.miss`). It is
 the posterior of the next event, weighed by the cost of waiting for it
-(`topology.waiting.posterior`; not with `weigh=False`). If the source does not keep order, the
+(`topology.waiting.posterior`; not with `weigh=False`). If the source's events are not in order, the
 expected number of stragglers is added. The risks of all sources are added. The bound passes once
 the sum is at most the threshold of the budget (`topology.waiting.budget`). It also passes when all
 live sources have sent later events.
@@ -14,13 +14,13 @@ live sources have sent later events.
 * Certainty is the newest time of each live source, exclusive. The largest lateness of a straggler
   among the source's last T events is subtracted. It is certain if sources keep order.
 * A source that is silent for `idle_ns` is no longer waited for (reason `idle`). After ten times
-  that it counts as absent, and windows are not said to lack it any more.
+  that it counts as absent, and windows no longer count as lacking it.
 * No count is older than `period` T events of the source (of all sources, in the common tables).
 
-Decisions on risk are made on the grid of steps (`step_ns`) after the last event of a source that
-may still bring one. Cost: O(1) for an event, and a model every T/8 events. A decision costs
-O(sources that have sent nothing after the bound). Memory: two tables of a few hundred bins for each
-source.
+Decisions on risk are made at multiples of `step_ns` after the last event of a source. Only sources
+that may still send an event for the bound count. Cost: O(1) for an event, and a model every T/8
+events. A decision costs O(sources that have sent nothing after the bound). Memory: two tables of a
+few hundred bins for each source.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources
 MS: Final = 1_000_000
 OWN_PPM: Final = 200_000
 LOOK_AHEAD: Final = 16
-"""The number of instants that one question for a deadline looks at.
+"""The number of instants that are examined to find one deadline.
 
-The answer may then be too early. There are seldom more before the next arrival, after which the
-question is asked again.
+The deadline may then be too early. There are seldom more instants before the next arrival, after
+which the question is asked again.
 """
 
 
@@ -82,7 +82,7 @@ RISK: Final = SLACK.with_more(
 
 
 class Modelled(Kept):
-    """Counts, and the model that was last made from them."""
+    """A set of counts, and the last model that was made from them."""
 
     SHAPE = MODELLED
     __slots__ = (*MODELLED.fields, "_step_ns", "model")
@@ -110,7 +110,7 @@ class Modelled(Kept):
 
 
 class PoolTable(Table[str, Modelled]):
-    """A table of one row, which has the counts of all sources together."""
+    """A table with a single row: the counts of all sources together."""
 
     def __init__(self, pool: Modelled) -> None:
         super().__init__("", MODELLED)
@@ -155,7 +155,7 @@ class ModelledSource(Source):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RiskSlack(SlackPolicy):
-    """A strategy that waits as the risk of each bound requires, within a budget."""
+    """A strategy that waits until the risk of each bound fits a budget."""
 
     SHAPE = RISK
     certain = True
@@ -183,7 +183,7 @@ class RiskSlack(SlackPolicy):
             max_sources,
         )
         self._newest_ns = BEFORE_ALL
-        self._ordered = True  # Whether no straggler has come yet.
+        self._ordered = True  # Whether no straggler has arrived yet.
 
     # -- what happens ------------------------------------------------------------------------------
 
@@ -238,8 +238,8 @@ class RiskSlack(SlackPolicy):
         self.budget.resolved(missed, by, windows)
 
     def void(self, by: str) -> None:
-        # The target still holds. Among the windows that count, no more have missed an event than
-        # before, and this one cannot miss any.
+        # The target is still met. No more of the counted windows have missed an event than before,
+        # and this one cannot miss any.
         self.budget.closed(by, -1)
 
     def leave(self, source: str, now_ns: int) -> None:
@@ -269,7 +269,7 @@ class RiskSlack(SlackPolicy):
         return self._risk(self._behind(bound_ns, now_ns), bound_ns, now_ns) <= threshold
 
     def _behind(self, bound_ns: int, now_ns: int) -> list[ModelledSource]:
-        """Return the live sources that may still bring an event at or below the bound."""
+        """Return the live sources that may still send an event at or below the bound."""
         return [source for source in self._sources.live(now_ns) if source.certain_ns() < bound_ns]
 
     def _model(self, source: ModelledSource) -> Posterior | None:
@@ -310,7 +310,7 @@ class RiskSlack(SlackPolicy):
         return at_ns
 
     def _of_one_ns(self, source: ModelledSource, bound_ns: int, now_ns: int, threshold: int) -> int:
-        """Return the same as the general case for one source, in less time.
+        """Return the deadline if only one source is behind, quicker than the general case.
 
         In most streams at most one source is behind.
         """

@@ -1,4 +1,4 @@
-"""Keeps numbers of windows as runs: a set of them, and the open windows that have an event.
+"""Stores numbers of windows as runs: a set of them, and the open windows that have an event.
 
 An event belongs to a run of windows. So a stream has one run if no pause is longer than a window.
 Bound: `MAX_RUNS`. Beyond it `Runs` forgets the oldest run. `Filled` joins the two newest, so that
@@ -35,7 +35,7 @@ class Runs(Kept):
         self._runs: list[Run] = []
 
     def add(self, first: int, last: int) -> None:
-        """Add `first` .. `last`, of which none is below a number in the set."""
+        """Add the numbers `first` .. `last`, none of which is below a number in the set."""
         runs = self._runs
         if runs and runs[-1][1] >= first - 1:
             runs[-1] = (runs[-1][0], max(last, runs[-1][1]))
@@ -50,10 +50,10 @@ class Runs(Kept):
 
 
 class Filled(Kept):
-    """The windows that have an event.
+    """The windows that have an event, and counts of those that have closed.
 
     Attributes:
-        closed: The number of closed ones, by their reasons.
+        closed: The number of closed windows, by the reasons why they closed.
         waited_ns: The sum of the times from the last instant of each to its closing.
         longest_ns: The longest such time.
     """
@@ -73,7 +73,7 @@ class Filled(Kept):
         return self._runs[0][0] if self._runs else None
 
     def add(self, first: int, last: int) -> None:
-        """Note that the windows `first` .. `last` have an event."""
+        """Record that the windows `first` .. `last` have an event."""
         runs = self._runs
         if runs and runs[-1][0] <= first and last <= runs[-1][1]:
             return
@@ -86,7 +86,7 @@ class Filled(Kept):
             runs[-2:] = [(runs[-2][0], runs[-1][1])]
 
     def close(self, through: int, by: str, now_ns: int, every_ns: int, shift_ns: int) -> int:
-        """Return how many of the windows up to `through`, which close now, are filled.
+        """Close the windows up to `through`, and return how many of them are filled.
 
         The last instant of window k is k `every_ns` - `shift_ns`.
         """

@@ -1,8 +1,8 @@
-"""Keeps the sources of a strategy: their newest times, and which of them still count.
+"""Stores the sources of a strategy: their newest times, and which of them are live.
 
-A source counts (is live) until its end-of-stream marker, or until nothing of it has arrived for
-`idle_ns`. It counts again once it sends. At most `max_sources` are remembered. Beyond that the
-longest idle one is forgotten with its counts.
+A source is live until its end-of-stream marker, or until nothing from it has arrived for `idle_ns`.
+It is live again once it sends. At most `max_sources` are remembered. Beyond that the longest idle
+one is forgotten with its counts.
 
 Cost: O(1) for an arrival; O(sources) for each question.
 """
@@ -20,7 +20,7 @@ from topology.waiting.policy import AFTER_ALL, BEFORE_ALL
 
 MAX_SOURCES = 10_000
 GONE_AFTER = 10
-"""The multiple of `idle_ns` after which a silent source is no longer missed."""
+"""The multiple of `idle_ns` after which windows no longer count as lacking a silent source."""
 
 SOURCE: Final = Shape("waiting.source", 1, last_ns=BIG, last_arrival_ns=BIG, said_bye=FLAG)
 
@@ -55,7 +55,7 @@ class Sources(SourceTable[S]):
         self._idle_ns = idle_ns
 
     def hear(self, name: str, now_ns: int) -> S:
-        """Return the source of that name, which has just sent."""
+        """Return the source of that name, which has just sent, and record its arrival."""
         source = self.rows.get(name)
         if source is None:
             source = self.first_heard(name, now_ns)
@@ -67,7 +67,7 @@ class Sources(SourceTable[S]):
         return source
 
     def leave(self, name: str) -> None:
-        """Note the end-of-stream marker of a source."""
+        """Record the end-of-stream marker of a source."""
         source = self.rows.get(name)
         if source is not None:
             source.said_bye = True

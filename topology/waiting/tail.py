@@ -40,7 +40,7 @@ from topology.model.operator import Figures
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 
 RESERVE: Final = 20
-"""The number of late events that must be left to spend before the tail is cut at delta."""
+"""Number of late events that the target must still allow before the tail is cut at delta."""
 
 COLD: Final = 64
 
@@ -60,7 +60,7 @@ TAIL: Final = FLOORED.with_more(
 
 
 class Allowance(Kept):
-    """The counts of events and late events, and how many more may be late."""
+    """The counts of events and late events, which determine how many more may be late."""
 
     SHAPE = ALLOWANCE
     __slots__ = (*ALLOWANCE.fields, "delta_ppm")
@@ -73,7 +73,7 @@ class Allowance(Kept):
         self.beyond = 0
 
     def q_ppm(self) -> int:
-        """Return the share of events that may be given up now."""
+        """Return the share of events that may become late now, in ppm."""
         left = self.delta_ppm * (self.events - self.beyond) - PPM * self.late
         return max(0, min(PPM, self.delta_ppm * left // (RESERVE * PPM)))
 
@@ -83,7 +83,10 @@ class Allowance(Kept):
 
 
 class Tails(Kept):
-    """The latenesses and delays of one source, or of all. Delays are relative to the least one."""
+    """The histograms of latenesses and delays of one source, or of all.
+
+    The delays are relative to the smallest one.
+    """
 
     SHAPE = TAILS
     __slots__ = (*TAILS.fields, "_cut", "_cut_at", "_most_ns")
@@ -94,7 +97,7 @@ class Tails(Kept):
         self.delays = Histogram(0)
         self.least_ns: int | None = None
         self.samples = 0
-        self._cut_at = (-1, -1)  # The q and `samples` for which `_cut` was found.
+        self._cut_at = (-1, -1)  # The q and `samples` for which `_cut` was computed.
         self._cut = (0, 0)
 
     def add(self, lateness_ns: int, delay_ns: int) -> None:
@@ -112,7 +115,10 @@ class Tails(Kept):
             self.latenesses.add(lateness_ns)
 
     def cut(self, q_ppm: int) -> tuple[int, int]:
-        """Return (K, D) that all but q of the events need, or twice the largest if q is 0."""
+        """Return (K, D), the waits that all but q of the events need.
+
+        If q is 0, they are twice the largest values.
+        """
         if self._cut_at != (q_ppm, self.samples):
             self._cut_at = (q_ppm, self.samples)
             self.latenesses.miss_ppm = self.delays.miss_ppm = q_ppm
@@ -123,7 +129,7 @@ class Tails(Kept):
 
 
 class OwnTail(FlooredSlack):
-    """A strategy that waits as long as all but `delta_ppm` of a million events need."""
+    """A strategy that waits as long as all events need, except `delta_ppm` of a million."""
 
     SHAPE = TAIL
     __slots__ = ("_allowance", "_max_wait_ns", "_newest_at_ns", "_newest_ns", "_tails")
@@ -155,7 +161,7 @@ class OwnTail(FlooredSlack):
             self._allowance.late += 1
 
     def waits_ns(self) -> tuple[int, int]:
-        """Return K and D."""
+        """Return the current waits K and D."""
         if self._allowance.events < COLD:
             return self._max_wait_ns, self._max_wait_ns
         return self._tails.cut(self._allowance.q_ppm())

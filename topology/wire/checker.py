@@ -1,4 +1,4 @@
-"""Checks every record: raw fields in, an `Event` or a `Malformed` out.
+"""Checks every record, and makes an `Event` or a `Malformed` of its raw fields.
 
 A record becomes an `Event` in three steps. A reader (`header_reader`, `line_reader`,
 `field_reader`) extracts the raw fields and puts them into a `Look`. `Look.event` checks each of
@@ -10,11 +10,12 @@ could be read. If stream, source and seq are known, the record still takes its p
 sequence. An epoch that could not be read is None, and REORDER then takes the source's current one.
 The router refuses streams that the topology does not name.
 
-In a stream with `reorder.rule: time` the number of an event is the place of its record, whatever
-its `seq` says. A wrong number does no harm there, and a duplicate cannot be recognized. A record
+In a stream with `reorder.rule: time` the number of an event is the place of its record, and its
+`seq` is ignored. A wrong number does no harm there, and a duplicate cannot be recognized. A record
 whose place is below 0 comes from before the log (`agents.stage.history`) and has its own number.
 Under `without_seq: by_time` a record may lack its number. The `seq` of its event is then the
-complement of its place, which is below 0, until REORDER (`topology.reorder.mixed`) has seen it.
+complement of its place, which is below 0, until REORDER (`topology.reorder.mixed`) has processed
+it.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ from topology.model.outcome import Malformed
 from topology.wire.reasons import HUGE, UNREADABLE, WireFault, fault_of, integers_in, rank
 
 MAX_DIGITS: Final = 19
-"""The most digits of an integer that may fit 64 bits."""
+"""Largest number of digits of an integer that may fit 64 bits."""
 
 BEYOND: Final = 10**MAX_DIGITS
 SHORT: Final = MAX_STREAM_BYTES // 4
-"""The most characters of a source or a stream that cannot exceed its limit in bytes."""
+"""Number of characters up to which a source or a stream cannot exceed its limit in bytes."""
 
 SHOWN: Final = 40
 MAX_NAMED: Final = 3
-"""The most streams that a detail names."""
+"""Largest number of streams that a detail names."""
 
 UNREAD: Final = object()
-"""A raw field that could not be read; a fault explains why."""
+"""The value of a raw field that could not be read; a fault explains why."""
 
 
 class Reading(NamedTuple):
@@ -59,7 +60,7 @@ class Reading(NamedTuple):
 
     Attributes:
         by_time: Streams without numbers.
-        units_ns: Streams whose `ts` in lines is not in ns, with the unit.
+        units_ns: The unit of `ts` in lines, by stream, if it is not ns.
         unnamed: The stream of a record that names none.
         mixed: Streams in which some sources have no numbers.
     """
@@ -78,13 +79,13 @@ class Look:
     """The general check of one record: its raw fields and all their faults.
 
     Attributes:
-        values: The raw fields by name. An absent field is None or not there.
-        faults: The faults that are known so far.
-        given: The fields as they were given, which details show.
-        places: The words for a field's place in the record.
+        values: The raw fields by name. An absent field is None or has no entry.
+        faults: The faults found so far.
+        given: The original values of the fields, which details show.
+        places: The description of each field's place in the record.
         times: The forms of a time that are accepted, in words.
-        needs_time: Whether the record's own time does not replace a missing `ts`.
-        lacks: Returns why a field is missing, instead of what was given.
+        needs_time: Whether `ts` is required, because the record's own time does not replace it.
+        lacks: Returns why a field is missing, to be shown instead of its value.
     """
 
     values: Mapping[str, object]
@@ -107,7 +108,8 @@ class Look:
     ) -> Event | Malformed:
         """Return the event of the fields, or a dead letter with all their faults.
 
-        `place` replaces the number in streams without numbers, `otherwise_ns` a missing `ts`.
+        In streams without numbers `place` replaces the number. `otherwise_ns` replaces a missing
+        `ts`.
         """
         stream: str | None = reading.unnamed
         if self.values.get("stream") is not None:
@@ -142,7 +144,7 @@ class Look:
         return event
 
     def malformed(self, at_ns: int, offset: int, record: Any) -> Malformed:
-        """Return a dead letter with the faults and nothing else."""
+        """Return a dead letter that has only the faults."""
         self.faults.sort(key=rank)
         detail = "; ".join(fault.detail for fault in self.faults)
         return Malformed(at_ns, offset, self.faults[0].reason, detail, record=record)
@@ -155,14 +157,14 @@ class Look:
         self.faults.append(fault_of(field, fault, place, takes, shown))
 
     def _found(self, field: str, *, needed: bool) -> object:
-        """Return the raw field; None if it is absent or unread."""
+        """Return the raw field, or None if it is absent or could not be read."""
         value = self.values.get(field)
         if value is None and needed:
             self.refuse(field, "missing")
         return None if value is UNREAD else value
 
     def text(self, field: str, max_bytes: int = 0, *, needed: bool = False) -> str | None:
-        """Return the text, or None. A text without a bound may be empty."""
+        """Return the text, or None if absent or faulty. Without a bound it may be empty."""
         value = self._found(field, needed=needed)
         if value is None:
             return None
@@ -179,12 +181,13 @@ class Look:
         return None
 
     def integer(self, field: str, low: int, high: int, *, needed: bool = False) -> int | None:
-        """Return the integer between the bounds, or None."""
+        """Return the integer between the bounds, or None if it is absent or has a fault."""
         value = self._found(field, needed=needed)
         if value is None or (type(value) is int and low <= value <= high):
             return value
         takes = self.times if field == "ts" else integers_in(low, high)
-        fault = HUGE  # This includes floats from 2^63 on, as JSON readers give large integers.
+        # This includes floats from 2^63 on, which is how JSON readers represent large integers.
+        fault = HUGE
         if value == "":
             fault = "empty"
         elif type(value) is int:
@@ -195,7 +198,7 @@ class Look:
         return None
 
     def kind(self) -> str:
-        """Return the kind, or that of data events if there is none."""
+        """Return the kind, which is that of data events if the record has none."""
         value = self._found("kind", needed=False)
         if value is not None and (not isinstance(value, str) or value not in PRODUCER_KINDS):
             self.refuse("kind", "unknown")
@@ -213,7 +216,7 @@ def one_header(
     place: str,
     faults: list[WireFault],
 ) -> object:
-    """Return the value of the headers of one name; UNREAD if they disagree."""
+    """Return the common value of all headers with one name; UNREAD if they differ."""
     same = [content or b"" for each, content in headers if each == name]
     if len(same) > 1:
         faults.append(fault_of(field, "repeated", place))
@@ -223,7 +226,7 @@ def one_header(
 
 
 def made_out(field: str, value: object) -> object:
-    """Return the text or number that bytes or a text represent, in a field of that name."""
+    """Return the text or number that a raw value represents, in a field of that name."""
     if isinstance(value, bytes):
         try:
             value = value.decode()
@@ -259,7 +262,7 @@ def in_ns(ts: object, unit_ns: int) -> object:
 
 
 def told(value: object, fault: str) -> str:
-    """Return the text of a field's value for a fault's detail."""
+    """Return the words about a field's value for the detail of a fault."""
     if value is None or fault == "empty":
         return ""
     if isinstance(value, bytes):

@@ -2,12 +2,12 @@
 
 A plain record becomes an event at once; all others take the general path of
 `topology.wire.checker`. A detail names the place of a fault, never the content. A field that is not
-mapped, and a missing stream, epoch, type or kind, count as an absent header. An integer or a
-boolean may name a source, a stream or a type, and digits are a number. A mapping without `ts` takes
-the record's own timestamp. In addition to the reasons of fields there are `value_undecodable` and
-the other reasons of decoders, and `key_undecodable`.
+mapped, and a missing stream, epoch, type or kind, count as an absent header. A source, stream or
+type may be an integer or a boolean, and a number may be written in digits. A mapping without `ts`
+uses the record's own timestamp. In addition to the reasons of fields there are `value_undecodable`
+and the other reasons of decoders, and `key_undecodable`.
 
-Later topics have the headers of the contract, whatever the mapping (`FieldReader.headers`, preset
+Derived topics have the headers of the contract, whatever the mapping (`FieldReader.headers`, preset
 `plain`, `ts` in ns). They replace a record's own headers of these names. Its other headers, key and
 value stay as they are.
 """
@@ -48,7 +48,7 @@ class FieldReader:
     """A reader of the records of one topic, or the rows of one file.
 
     `decode` reads values, and `pickings` makes a cheaper reader of some paths. `decode_key` reads
-    keys; without it a key is text. `topic` is the content of the place `topic`.
+    keys; without it a key is text. `topic` is the value of the place `topic`.
 
     Attributes:
         fields: The mapping.
@@ -98,7 +98,7 @@ class FieldReader:
         self._times = times_in(fields.ts_unit)
 
     def _at(self, place: str) -> tuple[list[str], list[Path]]:
-        """Return the fields at a place, and their paths."""
+        """Return the fields that are mapped to a place, and their paths."""
         names = [name for name, where in self.places.items() if where.place == place]
         return names, [self.places[name].path for name in names]
 
@@ -113,7 +113,10 @@ class FieldReader:
         record: Any = None,
         partition: int = 0,
     ) -> Event | Malformed:
-        """Return a record's event. `timestamp_ns` is its own, `value` the input of `decode`."""
+        """Return a record's event or dead letter.
+
+        `timestamp_ns` is the record's own timestamp, and `value` is the input of `decode`.
+        """
         values = self._constants.copy()
         faults: list[WireFault] = []
         for is_key, names, pick in self._picked:
@@ -190,12 +193,12 @@ class FieldReader:
             return lacking(None, where)
 
     def own_seq(self, item: Event | Malformed) -> int | None:
-        """Return the sequence number that a record has of its own, or None."""
+        """Return the sequence number that the record itself contains, or None if it has none."""
         seq = item.seq
         return None if seq is None or seq < 0 or item.stream in self.reading.by_time else seq
 
     def values_of(self, item: Event | Malformed) -> dict[str, Any]:
-        """Return a record's line in a recording of inorder's own form, without its payload."""
+        """Return a record's line in inorder's own recording format, without its payload."""
         values: dict[str, Any] = {"stream": item.stream, "source": item.source}
         values["seq"] = self.own_seq(item)
         values["epoch"] = None if item.epoch == NO_EPOCH else item.epoch
@@ -206,7 +209,7 @@ class FieldReader:
         return values
 
     def headers(self, event: Event, original: Headers) -> list[tuple[str, bytes | None]]:
-        """Return the contract's headers of an event, then the record's other headers."""
+        """Return an event's headers of the contract, followed by the record's other headers."""
         written: list[tuple[str, bytes | None]] = [(PLAIN.source, event.source.encode())]
         if self.own_seq(event) is not None:
             written.append((PLAIN.seq, digits(event.seq)))

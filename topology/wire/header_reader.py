@@ -2,9 +2,9 @@
 
 `inorder.contract` has the headers, their names and their ranges. Values are ASCII. Numbers are
 plain digits, without space or underscore; only `ts` may have a sign. A record without `epoch` has
-`NO_EPOCH`, which REORDER settles. The record's own timestamp replaces a missing `ts`. In
+`NO_EPOCH`, until REORDER assigns an epoch. The record's own timestamp replaces a missing `ts`. In
 nanoseconds `ts` and its negative must fit int64, so -2^63 is `huge`. Other headers are ignored and
-passed on. A repeated header counts if all its values agree. The place of a record is its offset.
+passed on. A repeated header is valid if all its values agree. The place of a record is its offset.
 
 `HeaderReader.read` builds the event of a plain record at once, in one pass. All other records take
 the general path of `topology.wire.checker`.
@@ -51,11 +51,11 @@ NOT_PLAIN: Final = 2**63
 STAGE_KINDS: Final = frozenset(kind.encode() for kind in (BLOCKED, DEAD, PROGRESS, UNBLOCKED))
 MERGE_KINDS: Final = frozenset({WATERMARK.encode()})
 SIGNED: Final = ("at", "refTs", "arrival", "complete")
-"""The stamps that may be negative."""
+"""The headers written by stages whose numbers may be negative."""
 SEQUENCED: Final = ("at", "refTs", "arrival", "err", "segment", "lane")
 ORDERED: Final = ("at", "refTs", "err", "segment")
 MARKED: Final = ("at", "refTs", "complete", "err")
-"""The stamps of a watermark, which may also have `errAll`."""
+"""The headers that a watermark must have; `errAll` is optional."""
 
 
 class HeaderReader:
@@ -85,7 +85,10 @@ class HeaderReader:
         record: Any,
         value: Any,
     ) -> Event | Malformed:
-        """Return the event of a record of an input topic. `timestamp_ns` is the record's own."""
+        """Return the event or dead letter of a record of an input topic.
+
+        `timestamp_ns` is the record's own timestamp.
+        """
         found = dict(headers)
         of_source, of_seq, of_ts, of_type, of_epoch, of_stream, of_kind = self._fields
         source = found.get(of_source)
@@ -131,7 +134,7 @@ class HeaderReader:
                     event.is_stamped = of_ts in found
                     return event
                 except UnicodeDecodeError:
-                    pass  # The general path reports it, with all other faults.
+                    pass  # The general path reports this fault together with all others.
         look = self._look(headers)
         return look.event(self._reading, offset, timestamp_ns, arrival_ns, offset, record, value)
 
@@ -158,7 +161,7 @@ class HeaderReader:
     def read_sequenced(
         self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any
     ) -> Event | Malformed:
-        """Return the event of a record of `events.sequenced`.
+        """Return the event of a record of `events.sequenced`, or a dead letter.
 
         The record's Kafka timestamp is that of the input record.
         """
@@ -167,7 +170,7 @@ class HeaderReader:
     def read_ordered(
         self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any
     ) -> Event | Malformed:
-        """Return the event of a record of `events.ordered`.
+        """Return the event of a record of `events.ordered`, or a dead letter.
 
         Its arrival is the time at which it was put in order, because no later operator asks for an
         earlier instant.
@@ -184,7 +187,7 @@ class HeaderReader:
         record: Any,
         value: Any,
     ) -> Event | Malformed:
-        """Return the event of a derived topic. `kinds` are those of its control records."""
+        """Return the event of a derived topic. `kinds` are the kinds of its control records."""
         found = dict(headers)
         kind = found.get(self.names.kind)
         is_watermark = kinds is MERGE_KINDS and kind in kinds
@@ -211,7 +214,7 @@ class HeaderReader:
                 item.segment = stamps["segment"]
                 item.lane = stamps.get("lane", 0)
             if item.epoch < 0 and kind not in STAGE_KINDS:
-                item.epoch = 0  # REORDER writes every epoch except 0.
+                item.epoch = 0  # REORDER writes an epoch unless it is 0.
         return item
 
     def _control(
@@ -220,7 +223,7 @@ class HeaderReader:
         """Return a control event that a stage has written."""
         names = self.names
         kind = (found[names.kind] or b"").decode()
-        if kind == WATERMARK:  # A watermark has no source: only its stream is read.
+        if kind == WATERMARK:  # A watermark has no source, so only its stream is read.
             found = {names.stream: found.get(names.stream)}
         try:
             stream = (found.get(names.stream) or b"").decode()
@@ -244,7 +247,7 @@ def _late(found: Mapping[str, bytes | None]) -> str:
 
 
 def _stamps(found: Mapping[str, bytes | None], names: Sequence[str]) -> dict[str, int] | WireFault:
-    """Return the numbers that a stage has written, by header, or the fault of one."""
+    """Return the numbers in the headers that a stage has written, or the fault of one of them."""
     try:
         stamps = {name: int(found[name] or b"") for name in names}
         if "late" in found:

@@ -1,6 +1,6 @@
 """Writes the headers of the records that stages write.
 
-An event keeps the headers it came with. A stage adds
+An event keeps its original headers. A stage adds
 
 | header    | sequenced | ordered |                                                       |
 |-----------|-----------|---------|-------------------------------------------------------|
@@ -13,9 +13,9 @@ An event keeps the headers it came with. A stage adds
 | `late`    | if late   | if late | the cause, a word of `topology.model.late.PASSED_ON`  |
 
 They replace a producer's headers of these names. A stage rewrites the sequence number and the epoch
-only if REORDER settled another value than the record has. This happens with a counter that wraps, a
-restart without an epoch header, and an order by time. A stage adds a number where there is none; an
-absent epoch means 0. So on a derived topic the number in the headers always counts.
+only if REORDER has assigned another value than the record has. This happens with a counter that
+wraps, a restart without an epoch header, and an order by time. A stage adds a number if there is
+none; an absent epoch means 0. So on a derived topic the number in the headers is always valid.
 
 A control record has a `kind` and no value. `blocked`, `unblocked` and `progress` have the same
 stamps as events, and `sourceId`, `epoch` and `seqNum` if they concern a source. `watermark` has W
@@ -48,7 +48,7 @@ class HeaderWriter:
         self._epoch = self.names.epoch
 
     def stamp(self, event: Event, original: Headers, lane: int) -> Written:
-        """Return the headers on `events.sequenced`. `lane` is the partition of the input."""
+        """Return the headers for `events.sequenced`. `lane` is the partition of the input."""
         headers = self._settled(event, original)
         arrival = b"%d" % event.arrival_ns
         headers += (
@@ -61,10 +61,10 @@ class HeaderWriter:
         return headers
 
     def ordered(self, event: Event, original: Headers) -> Written:
-        """Return the headers on `events.ordered`.
+        """Return the headers for `events.ordered`.
 
-        `original` are those of the record on the input topic or on `events.sequenced`. Their stamps
-        are replaced.
+        `original` are the headers of the record on the input topic or on `events.sequenced`. Those
+        that stages write are replaced.
         """
         headers = self._settled(event, original)
         headers.append(("at", b"%d" % event.at_ns))
@@ -73,7 +73,7 @@ class HeaderWriter:
         return headers
 
     def _settled(self, event: Event, original: Headers) -> Written:
-        """Return the headers that stay, with number and epoch settled, and the common stamps."""
+        """Return the producer's headers, with REORDER's number and epoch, and the common stamps."""
         headers: Written = []
         seq, epoch = self._seq, self._epoch
         settled_epoch = event.epoch if event.epoch > 0 else 0  # `max` is slower.
@@ -82,7 +82,8 @@ class HeaderWriter:
             name = header[0]
             if name == seq:
                 if names_seq:
-                    continue  # A stream ordered by time ignores numbers, so there may be several.
+                    # A stream ordered by time ignores numbers, so a record may have several.
+                    continue
                 names_seq = True
                 if header[1] != digits(event.seq) and not _bears(header[1], event.seq):
                     header = (seq, digits(event.seq))
@@ -130,5 +131,5 @@ class HeaderWriter:
 
 
 def _bears(value: bytes | None, number: int) -> bool:
-    """Return whether the header has this number, with leading zeros or without."""
+    """Return whether the header contains this number, with leading zeros or without."""
     return value is not None and value.lstrip(b"0") == (digits(number) if number else b"")

@@ -1,9 +1,9 @@
-"""Writes events, reports and results as the JSON objects of the black-box interface.
+"""Converts events, reports and results to the JSON objects of the black-box interface.
 
 The kinds are `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `match_set`, `join`,
 and `overflow`. Documented keys come first, in the documented order; all others follow. Null means
-unknown, as for an epoch that REORDER has not settled. Times are integer nanoseconds. `line` is the
-line number of a replay. Readers of Kafka have none, and add topic, partition and offset.
+unknown, as for an epoch that REORDER has not assigned. Times are integer nanoseconds. `line` is the
+line number of a replay. Readers of Kafka have no `line`, and add topic, partition and offset.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ FIELDS: Final[Mapping[type[Gap | Finding], tuple[str, Sequence[str]]]] = {
     JoinResult: ("join", (*HEAD, "key", *SPAN, "partners", "values", "probability", *TAIL)),
     Overflow: ("overflow", ("query", "member", "shown", *TAIL)),
 }
-"""The kind of a line and the fields that it shows, in order, by type."""
+"""For each type, the kind of its line and the fields that the line shows, in order."""
 
 CALLED: Final = {"member": "event", "members": "events", "partners": "events"}
-"""The keys that differ from the name of their field without `_ns`."""
+"""The keys that differ from the name of their field (without `_ns`), by field."""
 
 
 def _form(kind: str, fields: Sequence[str]) -> tuple[JsonObject, list[str], Any]:
@@ -60,7 +60,7 @@ def _form(kind: str, fields: Sequence[str]) -> tuple[JsonObject, list[str], Any]
 
 
 FORMS: Final = {shown: _form(*said) for shown, said in FIELDS.items()}
-"""An empty line, the keys, and a reader of their values, by type.
+"""For each type, an empty line, its keys, and a function that reads their values.
 
 Filling a copy is twice as fast as building a line from pairs.
 """
@@ -82,7 +82,7 @@ def _line(shown: Gap | Finding) -> JsonObject:
 
 
 def event_line(event: Event) -> JsonObject:
-    """Return the line of an event. A late one also has its cause as `reason`."""
+    """Return the line of an event. If the event is late, `reason` has the cause."""
     line: JsonObject = {
         "kind": "event",
         "source": event.source,
@@ -106,7 +106,7 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
     """Return the line of a report. `replayed` means that offsets are line numbers.
 
     `by` of a late event is 0 if unknown. A duplicate is a `conflict` if time, type or payload
-    differ. The `detail` of a dead letter describes the fault and the remedy.
+    differ from the first event's. The `detail` of a dead letter describes the fault and the remedy.
     """
     if isinstance(report, Gap):
         return _line(report) | {"epoch": _settled(report.epoch)}
@@ -184,8 +184,8 @@ def in_time(
 
 
 def line_json(line: JsonObject, option: int = 0) -> bytes:
-    """Return any line as JSON; a value that a 64-bit JSON reader cannot read becomes null."""
+    """Return a line as JSON bytes; values that a 64-bit JSON reader cannot read become null."""
     try:
         return orjson.dumps(line, option=option)
-    except TypeError:  # An integer is too large, or the line is nested too deep.
+    except TypeError:  # An integer is too large, or the line is nested too deeply.
         return orjson.dumps(writable(line), option=option)

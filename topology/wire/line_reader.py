@@ -52,7 +52,7 @@ BEFORE_EVERYTHING_NS: Final = MIN_INT64
 """The arrival of a clock line that no event precedes."""
 
 MAX_ARRIVAL_NS: Final = 4_102_444_800_000_000_000
-"""The latest arrival: in 2100, so that an instant soon after it is still before `NEVER`."""
+"""Latest arrival: in 2100, so that an instant soon after it is still before `NEVER`."""
 _UNITS: Final = {unit_ns: unit for unit, unit_ns in UNIT_NS.items()}
 UNREAD_FIELDS: Final = {"source": UNREAD, "seq": UNREAD, "stream": UNREAD}
 """The fields of a row that could not be read; its one fault covers all of them."""
@@ -62,10 +62,10 @@ class Row(NamedTuple):
     """A row of a recording.
 
     Attributes:
-        number: The line, from 1; in a Parquet file, the row.
+        number: The line number, from 1; in a Parquet file, the row number.
         values: The values by key.
         fault: The reason why the row cannot be read.
-        ts_is_instant: Whether `ts` had a unit of its own and is in ns, whatever `ts_unit` is.
+        ts_is_instant: Whether `ts` had its own unit and is in ns already, whatever `ts_unit` is.
     """
 
     number: int
@@ -78,13 +78,13 @@ Content = Event | Malformed | Sample | Declared
 """The content of a line. Its `offset` is the line's number."""
 
 LOOKED_AHEAD: Final = 10_000
-"""The most dead lines and clock lines that are kept until the first good line."""
+"""Largest number of dead lines and clock lines that are kept until the first good line."""
 
 
 def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]]:
-    """Return whether the first event's line has an arrival, and all contents.
+    """Return whether the first event's line has an arrival, and an iterator of all contents.
 
-    Without an event among the first `LOOKED_AHEAD` contents, the answer is yes.
+    Without an event among the first `LOOKED_AHEAD` contents, the answer is True.
     """
     contents = iter(contents)
     seen: list[Content] = []
@@ -98,7 +98,7 @@ def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]
 
 
 class LineReader:
-    """A reader of rows in their order, which carries the arrival clock from one row to the next.
+    """A reader of rows in their order, which advances the arrival clock with each row.
 
     The clock begins at `arrival_ns`, or with the first line. `judges` means that an arrival may be
     wrong.
@@ -233,7 +233,7 @@ class LineReader:
 
 
 def _place(row: Row) -> int:
-    """Return the place of a line, which replaces a missing number."""
+    """Return the place of a line, which serves as its number if it has none."""
     offset = row.values.get("offset")
     return offset if type(offset) is int and 0 <= offset <= MAX_INT64 else row.number
 
@@ -241,6 +241,6 @@ def _place(row: Row) -> int:
 def _is_stamped(row: Row, ts_ns: int | None, arrival_ns: int | None) -> bool:
     """Return whether the timestamp is the source's own.
 
-    For a record without a timestamp, `inorder dump` writes the arrival as `ts`.
+    If a record has no timestamp, `inorder dump` writes the arrival as `ts`.
     """
     return ts_ns is not None and (row.ts_is_instant or ts_ns != arrival_ns)

@@ -26,12 +26,12 @@ PLACES: Final = ("source", "seq", "ts", "type", "epoch", "stream", "kind", "payl
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The place of each field; None if no record has it.
+    """The place of each field of an event, or None for a field that no record has.
 
     Attributes:
         payload: The part of the value that queries read.
         ts_unit: The unit of a `ts` that is a number.
-        ts_zone: The time zone of a `ts` that names none; "" refuses such a time.
+        ts_zone: The time zone of a `ts` that names none; if it is "", such a time is a fault.
         ts_optional: Whether the record's own timestamp replaces a missing `ts`, as in the header
             contract.
     """

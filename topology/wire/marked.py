@@ -1,10 +1,10 @@
 """Writes states as bytes that name their writer: of a backfill, of a live job, and of `Ordering`.
 
 The values are packed by `marshal`, which is exact for plain values, in a format that every Python
-reads. A first line names the format of the state, the format of marshal and the Python. It is
-checked before anything else, because marshal can misread foreign bytes, or crash the process. The
-line ends with a digest of its own text and of the packed values. So damage is detected and not read
-as other values.
+reads. The first line names the format of the state, the format of marshal and the Python version.
+It is checked before anything else, because marshal can misread foreign bytes, or crash the process.
+The line ends with a digest of its own text and of the packed values. So damage is detected and not
+read as other values.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _DIGEST: Final = ", blake2b "
 _BYTES: Final = 16
 
 MOST_SHOWN: Final = 80
-"""The most characters that a message shows of an unknown first line."""
+"""Largest number of characters of an unknown first line that a message shows."""
 
 
 class StateUnreadable(ValueError):
-    """A state that is damaged, or was written by another version; the message has the remedy."""
+    """The error for a state that is damaged or of another version; the message has the remedy."""
 
 
 class Form(NamedTuple):
     """A format of states.
 
-    `mark` begins each first line. `number` is the version that is written and read. Messages name
-    the remedy: `anew` if a state has another version, `mended` if it is damaged.
+    `mark` begins each first line. `number` is the version that is written and read. Messages name a
+    remedy: `anew` if a state has another version, `mended` if it is damaged.
     """
 
     mark: str
@@ -53,7 +53,7 @@ class Form(NamedTuple):
         return f"{first}{_DIGEST}{_digest(first, rest)}\n".encode() + rest
 
     def read(self, content: bytes, read: Callable[[Any], T]) -> T:
-        """Return the result of `read` for the values.
+        """Return the result of `read`, called with the values that `content` contains.
 
         StateUnreadable is raised if the first line names another format, the digest does not match,
         or `read` fails.

@@ -1,4 +1,4 @@
-"""Packs the contents of lines as plain tuples, exact for any value; `marshal` writes them.
+"""Packs the contents of lines as plain tuples, without any loss; `marshal` writes them.
 
 Each tuple begins with its form, its number and its arrival. An event and a dead line are packed
 without their record.
@@ -21,8 +21,8 @@ DECLARED: Final = 3
 OF_LINE: Final = 1 << 64
 """A placeholder for a sequence number that is the line's number.
 
-That number depends on earlier pieces. The complement stands for an event without a number
-(`without_seq: by_time`).
+The line's number depends on earlier pieces of the input. The placeholder's complement is used for
+an event without a number (`without_seq: by_time`).
 """
 
 Packed = tuple[Any, ...]
@@ -44,14 +44,14 @@ def packed_dead(dead: Malformed, number: int, seq: int | None) -> Packed:
 
 
 def packed_word(word: Sample | Declared, number: int, offset: int | None = None) -> Packed:
-    """Return a packed clock line. Without `offset` its number serves as the offset."""
+    """Return a clock line in packed form. If `offset` is None, `number` serves as the offset."""
     if isinstance(word, Sample):
         return (SAMPLE, number, word.arrival_ns, offset, *_times(word), *_server(word))
     return (DECLARED, number, word.arrival_ns, offset, *_declared(word))
 
 
 def content_of(packed: Packed, at_ns: int, number: int) -> Content:
-    """Return the packed content, with its final arrival and number."""
+    """Return the content of a packed line, with its final arrival and number."""
     form = packed[0]
     if form == EVENT:
         _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value, is_stamped = packed
@@ -77,7 +77,7 @@ def _settled(seq: Any, number: int) -> Any:
 
 
 def packed_as_read(content: Content) -> Packed:
-    """Return the content packed for `content_as_read`, with its own number and arrival."""
+    """Return the content in packed form for `content_as_read`, with its own number and arrival."""
     if isinstance(content, Event):
         return packed_event(content, content.offset, content.ts_ns, content.seq)
     if isinstance(content, Malformed):

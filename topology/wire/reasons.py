@@ -35,7 +35,7 @@ class WireFault(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The texts of a reason: the fault at a place, and what to write instead."""
+    """The texts of a reason: the fault at a place, and the remedy."""
 
     what: str
     remedy: str
@@ -47,7 +47,7 @@ TAKES: Final = "{takes}"
 HUGE: Final = "huge"
 UNREADABLE: Final = "unreadable"
 ZONELESS: Final = "zoneless"
-"""The fault of a time without a zone, which has its own words but counts as `unreadable`."""
+"""The fault of a time without a zone. It has its own words, but its reason is `unreadable`."""
 
 WITHOUT_SEQ: Final = ", or write reorder: {without_seq: by_time}, if some sources number nothing"
 _DIGITS: Final = f"write {TAKES}, in plain digits"
@@ -102,28 +102,28 @@ REASONS: Final[dict[str, Words]] = {
     "row_undecodable": Words("is not UTF-8", "save the file as UTF-8"),
     "payload_not_json": Words("is not JSON", "quote text as JSON does, or use a struct"),
 }
-"""The words by reason, or by fault for all fields alike."""
+"""The words by reason, or by fault if they are the same for all fields."""
 
 
 def times_in(unit: str, *, also_text: bool = True) -> str:
-    """Return the times that a reader accepts, in words."""
+    """Return a description of the times that a reader accepts."""
     return f"an integer in {unit}" + (", or RFC 3339 without leap seconds" if also_text else "")
 
 
 def integers_in(low: int, high: int) -> str:
-    """Return the integers that a reader accepts, in words."""
+    """Return a description of the integers that a reader accepts."""
     # Without `:d`, code compiled by mypyc loses the text of a large number.
     return f"an integer from {low:d} to {high:d}"
 
 
 def words_of(field: str, fault: str, takes: str = "") -> Words:
-    """Return the words of a field's fault; `takes` has the values that the reader accepts there."""
+    """Return the words for a field's fault; `takes` describes the values that are accepted."""
     words = REASONS.get(f"{field}_{fault}") or REASONS[fault]
     return Words(words.what, words.remedy.replace(TAKES, takes))
 
 
 def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = "") -> WireFault:
-    """Return a field's fault; `told` is the text about the value that may be shown."""
+    """Return a field's fault; `told` describes the value as far as it may be shown."""
     words = words_of(field, fault, takes)
     fault = UNREADABLE if fault == ZONELESS else fault
     return WireFault(
@@ -132,6 +132,6 @@ def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = ""
 
 
 def rank(fault: WireFault) -> int:
-    """Return the rank of a fault among those of a record; faults of fields come last."""
+    """Return the rank of a fault among those of a record; faults of fields rank last."""
     field = fault.reason.partition("_")[0]
     return FIELDS.index(field) if field in FIELDS else -1

@@ -1,8 +1,8 @@
 """Checks signatures: the header `sig` shows whether a record is from the source that it names.
 
-In a stream with `signed: true` a record must pass this check before anything else in it is
-believed. A record that fails is a dead letter without a place in any sequence. Otherwise a stranger
-could use up a source's numbers.
+In a stream with `signed: true` a record must pass this check before its content is used. A record
+that fails is a dead letter without a place in any sequence. Otherwise a stranger could use up a
+source's numbers.
 
 | reason     | meaning                                                                          |
 |------------|----------------------------------------------------------------------------------|
@@ -45,18 +45,18 @@ from topology.wire.header_reader import Headers
 from topology.wire.reasons import REASONS
 
 MAX_KEYS: Final = 20_000
-"""The most names whose keys are kept. Each takes some 800 bytes for one master key."""
+"""Largest number of sources whose keys are stored, at some 800 bytes each for one master key."""
 
 FORM: Final = re.compile(
     b"%s(?:([0-9]{1,3}):)?(.{%d})" % (re.escape(ALGORITHM), 2 * TAG_BYTES), re.DOTALL
 )
-"""A signature: the length of the signed prefix of the source, if there is one, and the digits."""
+"""The form of a signature: the length of the source's signed prefix, if any, and the digits."""
 UNSIGNED: Final = "unsigned"
 FORGED: Final = "forged"
 
 
 class SignatureCheck:
-    """The check of an input topic's records, of which `streams` are signed."""
+    """A check of the signatures of an input topic's records; `streams` are the signed ones."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class SignatureCheck:
     def passed(
         self, item: Event | Malformed, headers: Headers, value: bytes | None
     ) -> Event | Malformed:
-        """Return `item` if its stream is not signed or its signature holds, else a dead letter."""
+        """Return `item` if its signature is valid or not required, else a dead letter."""
         if item.stream not in self._streams:
             return item
         found = dict(headers)
@@ -117,7 +117,7 @@ class SignatureCheck:
         content = signed_content(self._order, found, value)
         for place, mac in enumerate(macs):
             if compare_digest(mac.tag(content).hex().encode(), digits):
-                if place:  # The source will sign by this key again.
+                if place:  # The source is likely to sign with this key again.
                     macs.insert(0, macs.pop(place))
                 return True
         return False

@@ -1,11 +1,12 @@
 """Defines the contract of decoders of values, and follows paths into decoded values.
 
 A `Decode` turns bytes into dict, list, str, int, Decimal, float, bool, bytes, `Timestamp` or None.
-It turns None, a tombstone, into None. It raises `ValueFault` for a value that it cannot read; data
-can cause no other exception. A reader of files may pass in values that it has made from a row.
+It returns None for None, which is a tombstone. It raises `ValueFault` for a value that it cannot
+read; data can cause no other exception. A reader of files may pass in values that it has made from
+a row.
 
-A `Pick` returns the values at several paths at once, with None where nothing is. A format that can
-skip the rest of a value makes a cheaper one (`Picking`).
+A `Pick` returns the values at several paths at once, with None where there is no value. A format
+that can skip the rest of a value makes a cheaper `Pick` (`Picking`).
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ Picking = Callable[[Sequence[Path]], Pick]
 
 
 class ValueFault(Exception):
-    """A value that cannot be read.
+    """The error for a value that cannot be read.
 
     `reason` is a fixed word, such as `value_undecodable` or `schema_unknown`. `detail` has the
-    fault and the remedy, without anything of the value itself.
+    fault and the remedy, without any part of the value itself.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -37,9 +38,9 @@ UNDECODABLE = "value_undecodable"
 
 
 class Timestamp(NamedTuple):
-    """A time that a format marks as one, in ns since the epoch, whatever `ts_unit` is.
+    """A value that its format declares to be a time, in ns since the epoch, whatever `ts_unit` is.
 
-    `is_local` means that its time zone is unknown; it counts as if it were UTC.
+    `is_local` means that its time zone is unknown; the ns are computed as if it were UTC.
     """
 
     ns: int
@@ -47,7 +48,7 @@ class Timestamp(NamedTuple):
 
 
 def walked(value: object, path: Path) -> object:
-    """Return the value at the path, or None if the path ends before it or at null."""
+    """Return the value at the path, or None if the path leads to null or to nothing."""
     for step in path:
         if isinstance(step, int):
             if not isinstance(value, list) or step >= len(value):
@@ -61,15 +62,16 @@ def walked(value: object, path: Path) -> object:
 
 
 def lacking(value: object, where: Where) -> str:
-    """Return a text about where the path to a missing field ends: "`payload` has no `n`"."""
+    """Describe where the path to a missing field ends, like "`payload` has no `n`"."""
     path = where.path
     steps = next((n for n in range(len(path) - 1, 0, -1) if walked(value, path[:n]) is not None), 0)
-    step = path[steps] if isinstance(path[steps], str) else [path[steps]]  # An index has brackets.
+    # An index is shown in brackets.
+    step = path[steps] if isinstance(path[steps], str) else [path[steps]]
     return f"`{Where(where.place, path[:steps])}` has no `{step}`"
 
 
 def picking(decode: Decode, paths: Sequence[Path]) -> Pick:
-    """Return a `Pick` that decodes the whole value."""
+    """Return a `Pick` that decodes the whole value and then follows the paths."""
 
     def pick(value: Any) -> Sequence[object]:
         decoded = decode(value)

@@ -1,4 +1,4 @@
-"""Reads and writes the place of a field in a record, as a topology file or an option names it.
+"""Reads and writes the place of a field in a record, in the form used in files and options.
 
     header.NAME      a record header
     key, key.PATH    the record's key, or a field of it
@@ -24,7 +24,7 @@ Path = tuple[str | int, ...]
 
 MAX_CHARACTERS: Final = 1_000
 MAX_STEPS: Final = 32
-"""The most steps of a path."""
+"""Largest number of steps of a path."""
 
 _STEP: Final = re.compile(r"\[([0-9]{1,9})\]|\.?`([^`]+)`|\.?([^.\[\]`\s]+)")
 _HEADER: Final = re.compile(r"[!-~]{1,256}")
@@ -35,15 +35,15 @@ SPELLINGS: Final = 'header.NAME, key, payload.PATH, timestamp, topic, partition 
 class Where:
     """A place in a record.
 
-    `path` leads down from `key` and `payload`. It is the name of a header, and the text of a
-    constant.
+    For `key` and `payload`, `path` is the way down to the field. For a header it is the name, and
+    for a constant the text.
     """
 
     place: Place
     path: Path = ()
 
     def __str__(self) -> str:
-        """Return the place as a topology file names it."""
+        """Return the place in the form used in a topology file."""
         if self.place == "text":
             return f"={json.dumps(self.path[0], ensure_ascii=False)}"
         if self.place == "header":
@@ -58,7 +58,8 @@ WHOLE_VALUE: Final = Where("payload")
 def parse_where(text: str, field: str = "", *, on_file: bool = False) -> Where:
     """Return the place that the text names.
 
-    ValueError, with the remedy, is raised if it names none, or one that cannot have the field.
+    ValueError, with the remedy, is raised if the text names no place, or one that the field cannot
+    have.
     """
     where = _parsed(text, on_file=on_file)
     if field in {"payload", "arrival"} and where.place != "payload":
