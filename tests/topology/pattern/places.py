@@ -9,9 +9,9 @@ from topology.pattern.compile import expression
 from topology.pattern.compile.scope import NO_ENVIRONMENT
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.evaluation import Evaluation, Place, Tactic
-from topology.pattern.match.layout import layouts_of
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics import tactic_for
+from topology.pattern.match.tactics.rules import layouts_of
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.mentions import aliases

@@ -37,7 +37,7 @@ from tests.topology.pattern.uncertain_oracle import (
 from topology.model.result import CONFIRMED
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.match.layout import layouts_of
+from topology.pattern.match.tactics.rules import layouts_of
 from topology.pattern.match.twins import Twins
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry

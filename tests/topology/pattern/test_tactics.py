@@ -40,10 +40,10 @@ from tests.topology.pattern.places import (
     units,
 )
 from topology.pattern.match.evaluation import Tactic
-from topology.pattern.match.layout import layouts_of
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics import tactic_for
 from topology.pattern.match.tactics.exhaustive import Enumeration, Exhaustive
+from topology.pattern.match.tactics.rules import layouts_of
 from topology.pattern.match.tactics.slices import can_slice
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import NormalForm, normalise

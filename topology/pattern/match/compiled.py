@@ -19,11 +19,12 @@ from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.match.anchors import Anchors
 from topology.pattern.match.earliest import EarliestStart
 from topology.pattern.match.evaluation import Tactic
-from topology.pattern.match.layout import Layout, layouts_of
+from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.match.sets import Sets
 from topology.pattern.match.tactics import tactic_for
 from topology.pattern.match.tactics.followed import steps_of
+from topology.pattern.match.tactics.rules import layouts_of
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import Final
 
 from topology.pattern.match.evaluation import Place
-from topology.pattern.match.layout import Layout
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import BEFORE_ALL_NS
@@ -36,7 +35,7 @@ class EarliestStart:
     bound.
     """
 
-    def __init__(self, layouts: list[Layout]) -> None:
+    def __init__(self, layouts: list[RunRules]) -> None:
         found = [_steps_back(layout) for layout in layouts]
         known = [steps for steps in found if steps is not None]
         self._steps = known if len(known) == len(found) else None
@@ -62,11 +61,10 @@ class EarliestStart:
         return earliest_ns
 
 
-def _steps_back(layout: Layout) -> list[tuple[int, bool]] | None:
+def _steps_back(layout: RunRules) -> list[tuple[int, bool]] | None:
     """Return the steps back, or None if there is no bound on how far back a match goes."""
     if not layout.alternative.is_linear:
         return None
-    tests = RunRules(layout).tests
     steps: list[tuple[int, bool]] = []
     for j in reversed(range(layout.count)):
         part = layout.components[j]
@@ -80,7 +78,7 @@ def _steps_back(layout: Layout) -> list[tuple[int, bool]] | None:
             break
         if part.edge == "strict":
             steps.append((j, True))
-        elif part.edge == "next" and not part.is_optional and not part.is_group and not tests[j]:
+        elif part.edge == "next" and not (part.is_optional or part.is_group or layout.tests[j]):
             steps.append((j, False))
         else:
             return None

@@ -16,7 +16,7 @@ from topology.pattern.compile import expression
 from topology.pattern.compile.closures import Binding
 from topology.pattern.compile.expression import Condition
 from topology.pattern.compile.grading import YES, grade
-from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
+from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.mentions import aliases, looks_at_time, looks_back, mentions
@@ -221,11 +221,6 @@ class Layout:
         if clause.skips_absent and not all(bound[j] for j in clause.aliases):
             return YES
         return clause.graded(self.binding(bound))
-
-
-def layouts_of(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> list[Layout]:
-    """Return the layouts of the alternatives, in their order."""
-    return [Layout(form, alternative, environment) for alternative in form.alternatives]
 
 
 def _looks_at_groups(expr: Expr) -> bool:

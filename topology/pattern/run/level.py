@@ -55,7 +55,6 @@ class QueryLevel(RunContext):
     Attributes:
         types: The types of matches that they read.
         feeds: The queries that find these matches, each with its level.
-        newest: The largest key that was put into its indexes.
     """
 
     def __init__(
@@ -77,7 +76,6 @@ class QueryLevel(RunContext):
         self._admission = admission
         self.groups = [PartitionGroup(each, self, max_partitions) for each in alike(queries)]
         self.wirings = [wiring for group in self.groups for wiring in group.wirings]
-        self.newest: Key | None = None
         self._dirty: dict[Run, Dirty] = {}
         self._withdrawn: set[Entry] = set()
         self._corrected: list[MatchUnit] = []
@@ -132,15 +130,13 @@ class QueryLevel(RunContext):
 
         Return whether it is newer than all others.
         """
-        in_order = self.newest is None or entry.key > self.newest
-        if in_order:
-            self.newest = entry.key
-        if self.is_everywhere:
-            self.everything.add(entry)
-            if entry.event.error_ns:
-                self.everything.note_error(entry)
-            entry.places += 1
-        return in_order
+        if not self.is_everywhere:
+            return True
+        self.everything.add(entry)
+        if entry.event.error_ns:
+            self.everything.note_error(entry)
+        entry.places += 1
+        return self.everything.entries[-1] is entry
 
     def note_changed(
         self, run: Run, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool
@@ -168,9 +164,7 @@ class QueryLevel(RunContext):
 
     def _note(self, run: Run, anchors: Iterable[Entry]) -> Dirty:
         self.agenda.quiet_ns = BEFORE_ALL_TIME
-        dirty = self._dirty.get(run)
-        if dirty is None:
-            dirty = self._dirty[run] = Dirty()
+        dirty = self._dirty.setdefault(run, Dirty())
         dirty.anchors.update([(anchor.key, anchor) for anchor in anchors])
         return dirty
 
@@ -221,14 +215,12 @@ class QueryLevel(RunContext):
     def _evaluated(self) -> list[MatchUnit]:
         """Evaluate the recorded units, and return those to emit."""
         found, self._corrected = self._corrected, []
-        if self._dirty:
-            dirty, self._dirty = self._dirty, {}
-            for run, each in dirty.items():
-                found += run.evaluate(
-                    each.anchors, each.newcomer, self._withdrawn, is_exchanged=each.is_exchanged
-                )
-        if self._withdrawn:
-            self._withdrawn.clear()
+        for run, each in self._dirty.items():
+            found += run.evaluate(
+                each.anchors, each.newcomer, self._withdrawn, is_exchanged=each.is_exchanged
+            )
+        self._dirty.clear()
+        self._withdrawn.clear()
         return found
 
     def _emit(self, units: list[MatchUnit], at_ns: int) -> None:
@@ -243,14 +235,11 @@ class QueryLevel(RunContext):
             or agenda.frontier.next_ns < now.frontier_ns
         ):
             units += self._woken()
-        if len(units) == 1:
-            units[0].owner.emit(units)
-        elif units:
-            by_run: dict[UnitOwner, dict[Key, MatchUnit]] = {}
-            for unit in units:
-                by_run.setdefault(unit.owner, {})[unit.anchor.key] = unit
-            for run, changed in by_run.items():
-                run.emit(changed.values())
+        by_run: dict[UnitOwner, dict[Key, MatchUnit]] = {}
+        for unit in units:
+            by_run.setdefault(unit.owner, {})[unit.anchor.key] = unit
+        for run, changed in by_run.items():
+            run.emit(changed.values())
         if self.emitter.has_news:
             self.emitter.flush(at_ns)
 
@@ -292,11 +281,8 @@ class QueryLevel(RunContext):
         """Return how far the frontier may move without any effect, if no event is taken."""
         if self.agenda.gathering:
             return BEFORE_ALL_TIME
-        due_ns = min(self.agenda.next_ns, self._purge_ns)
-        for wiring in self._waiting:
-            if wiring.target_ns is not None:
-                due_ns = min(due_ns, wiring.target_ns)
-        return due_ns
+        targets_ns = [each.target_ns for each in self._waiting if each.target_ns is not None]
+        return min([self.agenda.next_ns, self._purge_ns, *targets_ns])
 
     def would_emit(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
         """Return whether anything would be emitted at this frontier, target and clock.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topology.pattern.match.evaluation import Tactic
-from topology.pattern.match.layout import Layout
 from topology.pattern.match.tactics.best import Best
 from topology.pattern.match.tactics.exhaustive import Enumeration, Exhaustive, Finder
+from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.match.tactics.slices import Slicing, can_slice
 from topology.pattern.match.tactics.walk import One
 
 
-def tactic_for(layouts: Sequence[Layout]) -> Tactic:
+def tactic_for(layouts: Sequence[RunRules]) -> Tactic:
     """Return the cheapest tactic that is right for the query, given all of its alternatives."""
     if layouts[0].matches == "one" and not layouts[0].by_end:
         return One(layouts)

@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
-from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.match.preference import Preference
 from topology.pattern.match.tactics.rules import RunRules
@@ -43,7 +42,7 @@ class BestSearch(RunSearch):
 
     def __init__(self, rules: RunRules, place: Place, budget: StepBudget, anchor: Entry) -> None:
         super().__init__(rules, place, budget, anchor, 1, [False] * rules.count)
-        self._reluctant = [part.reluctant for part in rules.layout.components]
+        self._reluctant = [part.reluctant for part in rules.components]
         self.met_ns = anchor.time_ns
         self.is_open = False
         self.is_strictly = False
@@ -92,13 +91,12 @@ class BestFinder:
     slots through which newer events may change a match.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-        self.rules = RunRules(layout)
-        self.preference = Preference(layout)
-        self.branch = layout.components[0].branches[:1]
-        slots = [*layout.ends, *(gap.slot for gap in layout.gaps)]
-        self.ends = {(layout.number, slot) for slot in slots}
+    def __init__(self, rules: RunRules) -> None:
+        self.rules = rules
+        self.preference = Preference(rules)
+        self.branch = rules.components[0].branches[:1]
+        slots = [*rules.ends, *(gap.slot for gap in rules.gaps)]
+        self.ends = {(rules.number, slot) for slot in slots}
 
 
 class Best:
@@ -108,8 +106,8 @@ class Best:
     event after it yet.
     """
 
-    def __init__(self, layouts: Sequence[Layout]) -> None:
-        self._finders = [BestFinder(layout) for layout in layouts]
+    def __init__(self, layouts: Sequence[RunRules]) -> None:
+        self._finders = [BestFinder(rules) for rules in layouts]
         self._span_ns = layouts[0].span_ns
         self._limit = layouts[0].query.limit
 
@@ -119,7 +117,7 @@ class Best:
         waits: set[tuple[int, int]] | None = set()
         met_ns, until_ns = anchor.time_ns, anchor.time_ns + self._span_ns
         for number, finder in enumerate(self._finders):
-            if not any(place.components[number][j].find(anchor) >= 0 for j in finder.layout.starts):
+            if not any(place.components[number][j].find(anchor) >= 0 for j in finder.rules.starts):
                 continue
             if found and finder.branch > self._finders[found[0].alternative].branch:
                 break  # The following ones are not preferred either.
@@ -129,7 +127,7 @@ class Best:
             met_ns = max(met_ns, search.met_ns)
             if search.is_strictly:
                 waits = None
-            elif waits is not None and (search.is_open or finder.layout.looks_ahead):
+            elif waits is not None and (search.is_open or finder.rules.looks_ahead):
                 waits |= finder.ends
         if len(found) > 1:
             found = [min(found, key=lambda one: self._finders[one.alternative].preference.of(one))]

@@ -76,8 +76,8 @@ class Enumeration:
 class Exhaustive:
     """A finder that handles any alternative."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._rules = RunRules(layout)
+    def __init__(self, layout: RunRules) -> None:
+        self._rules = layout
         self._in_order = layout.by_end and layout.alternative.is_linear
         self._maximal = layout.matches == "maximal" and any(
             part.is_group or part.is_optional for part in layout.components

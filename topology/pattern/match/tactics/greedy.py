@@ -33,7 +33,7 @@ class Greed:
         self._budget = budget
         self._place = place
         self.groups = [j for j, is_greedy in enumerate(rules.greedy) if is_greedy]
-        self.indexes = place.components[rules.layout.number]
+        self.indexes = place.components[rules.number]
 
     def forbids(
         self, bound: list[list[Entry]], first: Entry, j: int = -1, entry: Entry | None = None
@@ -59,7 +59,7 @@ class Greed:
         lasts = bound[g][-1:] or [bound[i][-1] for i in rules.before[g] if bound[i]]
         low = rules.begin(bound, g, index, max(lasts, key=key_of, default=first))
         if successor is None:
-            high = index.up_to_time(first.time_ns + rules.layout.within_ns)
+            high = index.up_to_time(first.time_ns + rules.within_ns)
         else:
             high = rules.up_to(index, successor)
         if any(self._fits(bound, g, entry) for entry in index.entries[low:high]):
@@ -71,7 +71,7 @@ class Greed:
     def _fits(self, bound: list[list[Entry]], g: int, entry: Entry) -> bool:
         rules = self._rules
         self._budget.steps += 1
-        if not rules.layout.alternative.is_linear:
+        if not rules.alternative.is_linear:
             if any(entry is one for entries in bound for one in entries):
                 return False
             bound = [[one for one in entries if one.key < entry.key] for entries in bound]

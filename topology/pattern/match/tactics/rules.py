@@ -18,46 +18,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import ge
 
+from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment
 from topology.pattern.match.evaluation import Place, StepBudget
 from topology.pattern.match.layout import NO_MAXIMUM, Clause, Layout, as_binding
 from topology.pattern.match.match import Match
 from topology.pattern.match.tactics.blockers import is_blocked
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
+from topology.pattern.tree.normal_form import Alternative, NormalForm
 from topology.pattern.tree.syntax import Edge
 
 
-class RunRules:
-    """The rules of one alternative.
+class RunRules(Layout):
+    """The layout of one alternative, with the rules of its runs.
 
-    `tests[j]` are the predicates that a step into component j may make due. The values of the
-    layout that every step needs are copied here.
+    `tests[j]` are the predicates that a step into component j may make due.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        parts = layout.components
-        self.layout = layout
-        self.count = layout.count
-        self.by_key = layout.by_key
-        self.minimum = layout.minimum
-        self.maximum = layout.maximum
-        self.before = layout.before
-        self.after = layout.after
-        self.untils = layout.untils
+    def __init__(
+        self, form: NormalForm, alternative: Alternative, environment: Environment
+    ) -> None:
+        super().__init__(form, alternative, environment)
+        parts = self.components
         self.edges: list[Edge] = [part.edge for part in parts]
         self.loops: list[Edge] = [part.loop for part in parts]
         self.greedy = [part.greedy for part in parts]
         self.tests = [self._tests_at(j) for j in range(self.count)]
         self.end_clauses = [
             clause
-            for clause in layout.clauses
+            for clause in self.clauses
             if clause.whole or clause.names_optional or not clause.aliases
         ]
 
     def _tests_at(self, j: int) -> list[Clause]:
         """Return the clauses that a step into this component may make due."""
         found = []
-        for clause in self.layout.clauses:
+        for clause in self.clauses:
             closes = any(
                 a in self.before[j] and (a in clause.whole or self.minimum[a] == 0)
                 for a in clause.aliases
@@ -67,7 +63,7 @@ class RunRules:
         return found
 
     def empty(self) -> list[list[Entry]]:
-        return [[] for _ in range(self.layout.slots)]
+        return [[] for _ in range(self.slots)]
 
     def is_open(self, bound: Sequence[Sequence[Entry]], j: int) -> bool:
         if len(bound[j]) >= self.maximum[j]:
@@ -146,10 +142,10 @@ class RunRules:
         """
         if not self.is_complete(bound) or not self.holds_at_end(bound):
             return None
-        if is_blocked(self.layout, place, as_binding(bound), first, last, budget):
+        if is_blocked(self, place, as_binding(bound), first, last, budget):
             return None
         members = tuple([tuple(entries) for entries in bound[: self.count]])
-        return Match(self.layout.number, members, first, last)
+        return Match(self.number, members, first, last)
 
     def _holds_if_due(self, clause: Clause, bound: list[list[Entry]], j: int) -> bool:
         """Return whether the clause holds, or is not yet due, at a step into j or at the end (-1).
@@ -197,10 +193,15 @@ class RunRules:
         """
         if self.untils[j] is None or not bound[j]:
             return None
-        enders = place.enders[self.layout.number, j]
+        enders = place.enders[self.number, j]
         high = enders.up_to_time(until) if isinstance(until, int) else enders.position(until.key)
         for at in range(enders.behind(bound[j][-1].key), high):
             budget.steps += 1
             if self.is_ender(bound, j, enders.entries[at]):
                 return enders.entries[at]
         return None
+
+
+def layouts_of(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> list[RunRules]:
+    """Return the layouts of the alternatives, in their order."""
+    return [RunRules(form, alternative, environment) for alternative in form.alternatives]

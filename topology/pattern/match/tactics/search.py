@@ -63,7 +63,7 @@ class RunSearch(Search):
         wanted: int,
         chains: list[bool],
     ) -> None:
-        super().__init__(rules.layout, place, budget, wanted)
+        super().__init__(rules, place, budget, wanted)
         self._rules = rules
         self._indexes = place.components[self.layout.number]
         self._chains = chains

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
-from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause, Layout
+from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause
 from topology.pattern.match.match import Match
 from topology.pattern.match.tactics.blockers import gaps_at_end
 from topology.pattern.match.tactics.rules import RunRules
@@ -40,17 +40,15 @@ class Route:
     a walk of another alternative, and go before that walk.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        rules = RunRules(layout)
-        self.layout = layout
+    def __init__(self, rules: RunRules) -> None:
         self.rules = rules
-        named = {j for clause in layout.clauses for j in clause.aliases}
+        named = {j for clause in rules.clauses for j in clause.aliases}
         self.cuts = [
-            part.is_group and part.until is None and j not in named and not layout.has_strict_step
-            for j, part in enumerate(layout.components)
+            part.is_group and part.until is None and j not in named and not rules.has_strict_step
+            for j, part in enumerate(rules.components)
         ]
         self.depends = [frozenset(_depends(tests)) for tests in rules.tests]
-        self.is_cut_short = layout.has_strict_step or any(rules.untils)
+        self.is_cut_short = rules.has_strict_step or any(rules.untils)
 
 
 def _depends(tests: Sequence[Clause]) -> Iterator[int]:
@@ -72,11 +70,11 @@ class Walk:
         self.route = route
         self._rules = route.rules
         self._place = place
-        self._indexes = place.components[route.layout.number]
+        self._indexes = place.components[route.rules.number]
         self._budget = budget
         self.start = start
-        self._until_ns = start.time_ns + route.layout.within_ns
-        self._reach_ns = start.time_ns + route.layout.span_ns
+        self._until_ns = start.time_ns + route.rules.within_ns
+        self._reach_ns = start.time_ns + route.rules.span_ns
         self._ahead = [0] * route.rules.count  # No entry before this position is eligible.
         self.bound = route.rules.empty()
         self.open: list[int] = []
@@ -96,7 +94,7 @@ class Walk:
         return True
 
     def _begin(self) -> bool:
-        for j in self.route.layout.starts:
+        for j in self.route.rules.starts:
             self._budget.steps += 1
             if self._indexes[j].find(self.start) >= 0 and self._fits(j, self.start):
                 self._take(j, self.start)
@@ -227,7 +225,7 @@ class Walk:
         complete = self.is_complete
         minimum = self._rules.minimum
         return [
-            (self.route.layout.number, j)
+            (self.route.rules.number, j)
             for j in self.open
             if complete or len(self.bound[j]) < minimum[j]
         ]
@@ -241,8 +239,8 @@ class One:
     present and the walk only grows, `waits` are the open components.
     """
 
-    def __init__(self, layouts: Sequence[Layout]) -> None:
-        self._routes = [Route(layout) for layout in layouts]
+    def __init__(self, layouts: Sequence[RunRules]) -> None:
+        self._routes = [Route(rules) for rules in layouts]
         self._span_ns = layouts[0].span_ns
         self._limit = layouts[0].query.limit
 
@@ -264,13 +262,13 @@ class One:
             match = walk.match()
             if match is None and walk.is_complete:
                 # Another event may come before the one that a STRICT negation at the end looks at.
-                unsettled |= any(gap.strict for gap in gaps_at_end(route.layout, walk.bound))
+                unsettled |= any(gap.strict for gap in gaps_at_end(route.rules, walk.bound))
             if match is not None and (best is None or walk.last.key < best.last.key):
                 best = walk
                 evaluation.matches = [match]
         if best is not None:
-            layout = best.route.layout
-            ends = [(layout.number, gap.slot) for gap in gaps_at_end(layout, best.bound)]
+            rules = best.route.rules
+            ends = [(rules.number, gap.slot) for gap in gaps_at_end(rules, best.bound)]
             waits = waits + ends if best.open else ends
             evaluation.hi_ns = until_ns if waits else best.decided_ns
             for walk in before[: before.index(best)]:

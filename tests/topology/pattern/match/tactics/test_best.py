@@ -18,9 +18,9 @@ from tests.seeds import seeds_of_today
 from tests.topology.pattern.generate import BEST, entry, of_text, random_query, random_stream
 from tests.topology.pattern.oracle import oracle, valid
 from tests.topology.pattern.places import contents, evaluate, form_of, matches
-from topology.pattern.match.layout import layouts_of
 from topology.pattern.match.match import Match
 from topology.pattern.match.tactics import tactic_for
+from topology.pattern.match.tactics.rules import layouts_of
 from topology.pattern.tree.normal_form import has_choice, normalise
 from topology.pattern.tree.syntax import EventNode
 from topology.pattern.tree.walk import components
