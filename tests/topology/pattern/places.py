@@ -40,7 +40,8 @@ def partitions(form: NormalForm, entries: Sequence[Entry]) -> list[list[Entry]]:
 def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) -> Place:
     """The place in one partition; `entries` are those of all. PREV looks at it, until another is
     made."""
-    components, blockers, enders = [], [], {}
+    components, blockers = [], []
+    enders: dict[tuple[int, int], EntryIndex] = {}
     for alternative in form.alternatives:
         parts = alternative.components
         components.append([_index(members, p.types, p.own, p.alias) for p in parts])
@@ -55,9 +56,8 @@ def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) 
                 for blocker in alternative.blockers
             ]
         )
-        for part in parts:
-            if part.until is not None:
-                enders[alternative.number, part.index] = _index(members, part.types)
+        untils = [part for part in parts if part.until is not None]
+        enders |= {(alternative.number, p.index): _index(members, p.types) for p in untils}
     everything = _index(members if form.by_partition else entries, frozenset())
     NO_ENVIRONMENT.neighbours.look_at(everything, form.query.within_ns)
     return Place(components, blockers, everything, enders)

@@ -239,11 +239,14 @@ class MatchEmitter:
                 members += self._members_of_whole(entries, alias)[entries.low : entries.high]
             else:
                 for entry in entries:
-                    if entry.inner is None:
-                        members.append(member(entry, alias))
-                    else:
+                    found = entry.member
+                    if entry.inner is not None:
                         members += [each._replace(alias=alias) for each in entry.inner]
                         in_order = False
+                        continue
+                    if found is None or found.alias != alias:
+                        found = member(entry, alias)
+                    members.append(found)
         if not in_order:
             members.sort(key=BY_TIME)
         return members

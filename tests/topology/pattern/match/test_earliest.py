@@ -18,6 +18,7 @@ from tests.topology.pattern.generate import (
     random_stream,
     shuffled,
 )
+from tests.topology.pattern.places import place
 from tests.topology.pattern.unparse import unparse
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
@@ -25,7 +26,6 @@ from topology.pattern.match.evaluation import Evaluation, Place, Tactic
 from topology.pattern.run import affect
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.syntax import Edge, EventNode, Item, Matches, Query, Seq, Strategy
 
 SEEDS = seeds_of_today(180)
@@ -157,4 +157,4 @@ def test_where_no_step_has_a_bound_the_window_is_asked(pattern: str) -> None:
     query = Compiled(parse_query(f"PATTERN {pattern}"))
     assert query.earliest is not None
     newest = entry("B", 100, 1)
-    assert query.earliest.before(Place([], [], EntryIndex(), {}), newest, 7) == 7
+    assert query.earliest.before(place(query.form, [], []), newest, 7) == 7

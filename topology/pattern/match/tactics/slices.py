@@ -178,7 +178,7 @@ class Cutting:
         for p in self.line.groups:
             bound[self.line.parts[p]] = self._group(p)
         first = bound[self.line.parts[0]][0]
-        if is_blocked(layout, search.place, bound, first, self.anchor, self.budget):
+        if layout.gaps and is_blocked(layout, search.place, bound, first, self.anchor, self.budget):
             return
         search.found.append(Match(layout.number, tuple(bound[: layout.count]), first, self.anchor))
 
