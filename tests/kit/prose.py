@@ -70,9 +70,8 @@ def of_markdown(text: str) -> list[Finding]:
 
 def of_python(source: str) -> list[Finding]:
     """Return the findings of a module's docstrings and comments."""
-    return [found for text in _docstrings(source) for found in of_markdown(text)] + [
-        found for text in _comments(source) for found in of_markdown(text)
-    ]
+    texts = (*_docstrings(source), *_comments(source))
+    return [found for text in texts for found in of_markdown(text)]
 
 
 def _docstrings(source: str) -> Iterator[str]:

@@ -47,7 +47,7 @@ from topology.model.event import DATA, Event
 from topology.model.kept import FLAG, INT, Shape
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
-from topology.model.tables import KeptState, refuse_others
+from topology.model.tables import KeptState
 from topology.query.beginning import BEGINNINGS, QueryBeginning
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
@@ -332,20 +332,15 @@ class Windows(QueryOperator):
         self._windows.loaded()
 
     def _take_others(self, others: State) -> None:
-        of_target: State = {}
-        unknown: State = {}
-        for name, value in others.items():
-            if name.startswith(OF_TARGET) and TARGET in others:
-                of_target[name[len(OF_TARGET) :]] = value
-            elif name != TARGET:
-                unknown[name] = value
-        refuse_others(unknown)
-        target = self._target
-        if TARGET in others:
-            if target is not None and target.load(others[TARGET]):
-                target.load_parts(of_target)
-            else:
-                self._stale = dict.fromkeys((TARGET, *_of_target(of_target)))
+        if TARGET not in others:
+            super()._take_others(others)
+            return
+        target, dumped = self._target, others.pop(TARGET)
+        super()._take_others({name: None for name in others if not name.startswith(OF_TARGET)})
+        if target is not None and target.load(dumped):
+            target.load_parts({name[len(OF_TARGET) :]: row for name, row in others.items()})
+        else:
+            self._stale = dict.fromkeys((TARGET, *others))
 
 
 def _of_target(parts: Mapping[str, Plain]) -> Changes:

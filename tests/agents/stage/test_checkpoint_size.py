@@ -44,21 +44,21 @@ def quick() -> CheckpointSize:
     ],
 )
 def test_what_a_cut_leads_to(seconds: float, records: int, then: int) -> None:
-    cutting = quick()
-    cutting._cut.took(seconds, records)
-    assert cutting.records == then
+    size = quick()
+    size._cut.took(seconds, records)
+    assert size.records == then
 
 
 def test_quick_cuts_lead_back_step_by_step() -> None:
-    cutting = quick()
-    cutting._cut.took(0.6, 20_000)
+    size = quick()
+    size._cut.took(0.6, 20_000)
     seen = []
     for _ in range(4):
-        cutting._cut.took(0.01, cutting.records)
-        seen.append(cutting.records)
+        size._cut.took(0.01, size.records)
+        seen.append(size.records)
     assert seen == [6_666, 13_332, 20_000, 20_000]
-    cutting._cut.took(0.05, 20_000)  # neither long nor quick
-    assert cutting.records == 20_000
+    size._cut.took(0.05, 20_000)  # neither long nor quick
+    assert size.records == 20_000
 
 
 def test_a_partition_begins_with_little_and_what_is_of_use_grows() -> None:

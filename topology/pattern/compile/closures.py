@@ -200,6 +200,8 @@ class Compiler:
                 raise ValueError(f"function {name} is not known")
             call = _guarded(self.scope.environment.functions[name])
             return lambda binding, frame: call([part(binding, frame) for part in arguments])
+        if len(arguments) != 1 and (name != "coalesce" or not arguments):
+            raise ValueError(f"{name} takes one argument, not {len(arguments)}")
         return lambda binding, frame: function(*[part(binding, frame) for part in arguments])
 
     # -- rows, as SQL names them --------------------------------------------------------------

@@ -50,7 +50,7 @@ class Loop(NamedTuple):
     loop_within_ns: int | None = None
 
 
-class Clause(NamedTuple):
+class QueryClause(NamedTuple):
     """A clause of the text; `values` has the fields of the Query that it sets."""
 
     keyword: str
@@ -69,14 +69,14 @@ class QueryReader(ConditionReader):
 
     def query(self, span: Span, children: list[Any]) -> Query:
         fields: dict[str, Any] = {"node": EventNode((), "_1")}
-        clauses: list[Clause] = []
+        clauses: list[QueryClause] = []
         for child in children:
             match child:
                 case Name():
                     fields["name"] = child.text
                 case Duration():
                     fields["within_ns"] = self._window(child)
-                case Clause():
+                case QueryClause():
                     clauses.append(child)
                 case list():
                     clauses += child
@@ -96,7 +96,7 @@ class QueryReader(ConditionReader):
             self.findings.add("E_WINDOW", length.span, "the window is empty", hint)
         return length.ns
 
-    def _merged(self, clauses: Sequence[Clause]) -> dict[str, Any]:
+    def _merged(self, clauses: Sequence[QueryClause]) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         seen: set[str] = set()
         for keyword, values, span in clauses:
@@ -195,15 +195,15 @@ class QueryReader(ConditionReader):
     def greedy(self, _: Span, __: list[Any]) -> str:
         return _GREEDY
 
-    def where(self, span: Span, children: list[Any]) -> list[Clause]:
+    def where(self, span: Span, children: list[Any]) -> list[QueryClause]:
         found = children[0]
-        return found if isinstance(found, list) else [Clause("WHERE", {"where": found}, span)]
+        return found if isinstance(found, list) else [QueryClause("WHERE", {"where": found}, span)]
 
-    def selection(self, span: Span, children: list[Any]) -> list[Clause]:
+    def selection(self, span: Span, children: list[Any]) -> list[QueryClause]:
         strategy, *conditions = children
-        using = Clause("USING", {"strategy": strategy}, span)
+        using = QueryClause("USING", {"strategy": strategy}, span)
         where = flat(And, conditions, span=span) if conditions else None
-        return [using, Clause("WHERE", {"where": where}, span)]
+        return [using, QueryClause("WHERE", {"where": where}, span)]
 
     def members(self, _: Span, children: list[Any]) -> Expr:
         where: Expr = children.pop()
@@ -217,14 +217,14 @@ class QueryReader(ConditionReader):
     def strategy(self, _: Span, children: list[Token]) -> str:
         return STRATEGIES[children[0].lower().replace("-", "_")]
 
-    def using(self, span: Span, children: list[str]) -> Clause:
-        return Clause("USING", {"strategy": children[0]}, span)
+    def using(self, span: Span, children: list[str]) -> QueryClause:
+        return QueryClause("USING", {"strategy": children[0]}, span)
 
-    def matches(self, span: Span, children: list[Any]) -> Clause:
+    def matches(self, span: Span, children: list[Any]) -> QueryClause:
         values: dict[str, Any] = {"matches": children[0].lower()}
         for child in children[1:]:
             values |= {"sets": True} if isinstance(child, Token) else {"limit": child}
-        return Clause("MATCHES", values, span)
+        return QueryClause("MATCHES", values, span)
 
     def limit(self, span: Span, children: list[Token]) -> int:
         limit = self.int_of(children[0])
@@ -232,8 +232,8 @@ class QueryReader(ConditionReader):
             self.findings.add("E_SYNTAX", span, "no match at all", "write 1 or more")
         return limit
 
-    def skipping(self, span: Span, children: list[dict[str, Any]]) -> Clause:
-        return Clause("SKIP", children[0], span)
+    def skipping(self, span: Span, children: list[dict[str, Any]]) -> QueryClause:
+        return QueryClause("SKIP", children[0], span)
 
     def skip(self, _: Span, children: list[Any]) -> dict[str, Any]:
         kind = children[0].lower()
@@ -241,23 +241,23 @@ class QueryReader(ConditionReader):
             return {"skip": kind, "skip_to": children[1].text}
         return {"skip": "past_last" if kind == "last" else kind}
 
-    def emit(self, span: Span, children: list[Any]) -> Clause:
+    def emit(self, span: Span, children: list[Any]) -> QueryClause:
         kind, *slack = children
         values: dict[str, Any] = {"emit": kind.lower()}
         for length in slack:
             values["slack_ns"] = length.ns
             if length.ns < 0:
                 self.findings.add("E_WINDOW", length.span, "below 0", "write a length, like 10 s")
-        return Clause("EMIT", values, span)
+        return QueryClause("EMIT", values, span)
 
-    def ties(self, span: Span, children: list[Token]) -> Clause:
-        return Clause("TIES", {"ties": children[0].lower()}, span)
+    def ties(self, span: Span, children: list[Token]) -> QueryClause:
+        return QueryClause("TIES", {"ties": children[0].lower()}, span)
 
-    def late(self, span: Span, _: list[Token]) -> Clause:
-        return Clause("LATE", {}, span)
+    def late(self, span: Span, _: list[Token]) -> QueryClause:
+        return QueryClause("LATE", {}, span)
 
-    def uncertain(self, span: Span, children: list[Token]) -> Clause:
-        return Clause("UNCERTAIN", {"uncertain": children[0].lower()}, span)
+    def uncertain(self, span: Span, children: list[Token]) -> QueryClause:
+        return QueryClause("UNCERTAIN", {"uncertain": children[0].lower()}, span)
 
     def length(self, span: Span, children: list[Any]) -> Duration:
         sign = -1 if children[0] == "-" else 1
@@ -274,10 +274,10 @@ class QueryReader(ConditionReader):
         self.findings.add("E_WINDOW", span, message, hint)
         return Duration(1, span=span)
 
-    def returns(self, span: Span, children: list[Any]) -> Clause:
+    def returns(self, span: Span, children: list[Any]) -> QueryClause:
         columns = tuple(child for child in children if isinstance(child, Column))
         into = next((child.text for child in children if isinstance(child, Name)), "")
-        return Clause("RETURN", {"columns": columns or None, "into": into}, span)
+        return QueryClause("RETURN", {"columns": columns or None, "into": into}, span)
 
     def column(self, _: Span, children: list[Any]) -> Column:
         expr = children[0]
