@@ -5,17 +5,17 @@ The input is the ordered events of `decode`. The output has one row per window a
 columns.
 
 **Watermark.** `events.ordered` has each stream in one partition, in order of the corrected
-timestamp, so Spark need not wait: the delay is 0 s. A window closes with the batch after the one
-that brought an event, or a `watermark` control record, at or beyond its end. No row is lost:
-Spark's watermark is the newest time of a *finished* batch, rounded down to a millisecond. Spark
-drops a row only if its window ends at or before the watermark. Later unmarked events in the
-partition have no smaller time. There are two conditions:
+timestamp, so Spark need not wait: the delay is 0 s. A window closes one batch after an event, or a
+`watermark` control record, at or beyond its end was read. No row is lost: Spark's watermark is the
+newest time of a *finished* batch, rounded down to a millisecond. Spark drops a row only if its
+window ends at or before the watermark. Later unmarked events in the partition have no smaller time.
+There are two conditions:
 
 * One stream per query. A Spark query has one watermark, the newest time in any partition, so a
   stream that lags would lose rows. `of_stream` selects one, and `jobs` starts a query for each.
 * Events marked late are out of order. `unmarked` leaves them out of the windows, and `late` selects
-  them for a table of their own. Batch and stream do the same, so they agree, and no event is
-  dropped silently.
+  them for a table of their own. Batch and streaming queries do the same, so their results agree,
+  and no event is dropped silently.
 
 Control records carry the watermark of an idle stream and are not events. They pass through the
 aggregation as separate groups, which `grouped` removes.
@@ -26,8 +26,8 @@ most 1/10,000 of the window's rows, and they are exact up to about 10,000 rows. 
 sum of doubles depend on the order of summation; sums of integers do not. A sum that exceeds a long
 is null.
 
-The state is a row for each open window and key, and a sketch for each quantile. Per key only the
-newest window is open (for sliding windows, duration / every of them).
+The state has a row for each open window and key, and a sketch for each quantile. Per key only the
+newest window is open; with sliding windows, `duration / every` windows are open.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ class Windows:
 
     Attributes:
         kind: Tumbling, sliding or session windows.
-        duration: The length, or the gap that ends a session, as Spark writes it (`10 seconds`).
-        every: The step of sliding windows.
-        time: The timestamp column that the windows cover.
+        duration: The length of a window, or the gap that ends a session, in Spark's notation
+            (`10 seconds`).
+        every: The time between the starts of sliding windows.
+        time: The timestamp column that determines the windows of a row.
     """
 
     kind: Kind
@@ -64,7 +65,7 @@ class Windows:
     time: str = "ref_time"
 
     def over(self, time: str) -> Windows:
-        """Return the same windows over another column."""
+        """Return the same windows over another timestamp column."""
         return replace(self, time=time)
 
     def column(self) -> Column:
@@ -76,7 +77,13 @@ class Windows:
 
 @dataclass(frozen=True)
 class Measures:
-    """The numeric columns (`payload.v`) to sum or take quantiles of, besides the counts."""
+    """The numeric columns (`payload.v`) to aggregate in addition to the counts.
+
+    Attributes:
+        sums: The columns to sum.
+        quantiles: The columns to take quantiles of.
+        ranks: The ranks of the quantiles, from 0 to 1.
+    """
 
     sums: Sequence[str] = ()
     quantiles: Sequence[str] = ()
@@ -89,7 +96,7 @@ def of_stream(rows: DataFrame, stream: str) -> DataFrame:
 
 
 def unmarked(rows: DataFrame) -> DataFrame:
-    """Return the rows without the events that are marked late."""
+    """Return the rows without events that are marked late."""
     return rows.where(F.col("late") == "")
 
 
@@ -106,7 +113,7 @@ def aggregate(
 ) -> DataFrame:
     """Return counts, rates and measures per window and key.
 
-    The result is the same for a stream as for all its rows at once.
+    A streaming query returns the same result as a batch query over the same rows.
 
     Args:
         rows: Sound rows of `decode.ordered`, including control records.
@@ -124,7 +131,7 @@ def aggregate(
 def grouped(
     rows: DataFrame, windows: Windows, keys: Sequence[str], figures: Sequence[Column]
 ) -> DataFrame:
-    """Return `start_time`, `end_time`, the keys, `n` and the given figures per window and key."""
+    """Return `start_time`, `end_time`, the keys, `n` and the aggregates `figures` of each group."""
     counted = (
         rows.withWatermark(windows.time, AT_ONCE)
         .withColumn("_is_event", F.col("kind") == "")
@@ -136,7 +143,7 @@ def grouped(
         .agg(F.count_if(F.col("_is_event")).alias("n"), *figures)
     )
     # Filter by the count, not by the key. Spark would move a filter on the key below the watermark,
-    # and so drop the control records that advance it.
+    # where it would drop the control records that advance the watermark.
     return opened(counted.where(F.col("n") > 0).drop("_is_event"))
 
 

@@ -1,11 +1,10 @@
 """Write records of topics as Parquet by stream and hour, or as one lake table, and read them back.
 
 The layout is `<path>/stream=<name>/hour=<yyyy-MM-dd'T'HH>/batch=<number>/*.parquet`. The columns
-are those of Spark's Kafka source, so code that reads a topic also reads its archive (`read`), raw
-or ordered. Only the stream's name is decoded, and no record is left out. A record with an
-unreadable stream is written under `stream=__HIVE_DEFAULT_PARTITION__`. The hour is that of the
-record's timestamp in UTC: the arrival time on the raw topic, the corrected timestamp on the ordered
-one.
+are those of Spark's Kafka source, so code that reads a raw or ordered topic also reads its archive
+(`read`). Only the stream's name is decoded, and no record is left out. A record with an unreadable
+stream is written under `stream=__HIVE_DEFAULT_PARTITION__`. The hour is that of the record's
+timestamp in UTC: the arrival time on the raw topic, the corrected timestamp on the ordered one.
 
 Each batch of a stream replaces the folders of its own number, so writing a batch again after a
 restart changes nothing. Within a batch each stream and hour is one file of up to `MAX_ROWS` rows.
@@ -13,8 +12,8 @@ The interval between batches (`--every`) therefore determines the size of files.
 writes batch 0.
 
 In Iceberg and Delta the records of all topics are one table, `TABLE`, partitioned by topic and day.
-It has the same columns, with `position` for `offset`. Batches and the bounds of each file are the
-format's own.
+It has the same columns, but `offset` is called `position`. The format itself keeps track of batches
+and of the bounds of each file.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from topology.config import HeaderConfig
 
 TABLE: Final = "records"
 MARKS: Final[Mapping[Format, str]] = {"iceberg": "metadata", "delta": "_delta_log"}
-"""The folder that identifies a table of the format."""
+"""The subfolder by which a table of each format is recognized."""
 
 HOUR: Final = "yyyy-MM-dd'T'HH"
 MAX_ROWS: Final = 5_000_000
@@ -61,25 +60,28 @@ def placed(records: DataFrame, headers: HeaderConfig) -> DataFrame:
     place, text = _header(headers.names().stream)
     absent = F.coalesce(place, F.lit(0)) == 0
     stream = F.when(absent, F.lit("default")).otherwise(F.try_validate_utf8(text))
-    # The hour is in UTC in every time zone of the session.
+    # The hour is in UTC, whatever the session's time zone is.
     hour = F.date_trunc("hour", F.to_utc_timestamp("timestamp", F.current_timezone()))
     columns = [name for name in COLUMNS if name in records.columns]
     return records.select(*columns, stream.alias("stream"), F.date_format(hour, HOUR).alias("hour"))
 
 
 def source(headers: HeaderConfig) -> Column:
-    """Return the source named by a record; null if it names none."""
+    """Return the source that a record's header names; null if there is no such header."""
     return _header(headers.names().source)[1]
 
 
 def _header(name: str) -> tuple[Column, Column]:
-    """Return the position of the header in a record, and its text."""
+    """Return the position of a header in the record, from 1, and its text.
+
+    If it is absent, the position is 0 and the text is null.
+    """
     place = F.array_position("headers.key", name).cast("int")
     return place, F.get("headers.value", place - 1).cast("string")
 
 
 def write(rows: DataFrame, path: str, batch: int = 0) -> None:
-    """Write `placed` rows as a batch, which replaces an earlier batch of the same number."""
+    """Write `placed` rows as a batch, which replaces any earlier batch with the same number."""
     (
         rows.withColumn("batch", F.lit(batch).cast("long"))
         .repartition("stream", "hour")

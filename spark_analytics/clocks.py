@@ -42,7 +42,7 @@ class Words(NamedTuple):
 
 
 def samples(records: DataFrame) -> Words:
-    """Split the records by kind and type their fields; the key is the source."""
+    """Split the records of `clock.offsets` by kind, with typed columns; the key is the source."""
     place = RECORD[:4]
     rows = records.select(
         *place,
@@ -91,7 +91,7 @@ def samples(records: DataFrame) -> Words:
 
 
 def offsets(rounds: DataFrame, windows: Windows) -> DataFrame:
-    """Summarize bounded rounds per source, server, segment and window."""
+    """Summarize rounds, which must be bounded, per source, server, segment and window."""
     tightest = F.min_by(F.struct("low_ns", "high_ns"), "half_ns")
     # Seconds since the epoch, as doubles exact to a quarter of a microsecond.
     rows = rounds.withColumn("_s", F.unix_micros("ref_time") / 1e6)

@@ -81,7 +81,7 @@ def raw(
 ) -> DataFrame:
     """Decode records of an input topic, as producers write them.
 
-    `also` names further headers to return as text, by the column's name.
+    `also` has the names of further headers to return as text, by the names of their columns.
     """
     names = headers.names()
     numbers = {"epoch": digits, "seq": digits, "ts": _times_in(headers.ts_unit)}
@@ -175,15 +175,15 @@ def _found(
     *,
     counted: bool = False,
 ) -> DataFrame:
-    """Return the record with columns for each field, read from its header.
+    """Return the records with columns for each field, read from its header.
 
-    Each field has three columns: whether its header is there, the bytes, and these as text. A field
-    in `numbers` has a fourth with the number. With `counted`, the first column is 2 for a repeated
-    header. The value is that of the first header with the name.
+    Each field has three columns: whether its header is present, its bytes, and the bytes as text. A
+    field in `numbers` has a fourth with the number. With `counted`, the first column is 2 for a
+    repeated header. The value is that of the first header with the name.
 
-    All columns are in one projection, in which Spark computes a common expression once. Another
-    step would write and read each row. The caller adds a second projection. Spark does not merge it
-    into this one, since it mentions each column more than once.
+    All columns are in one projection, in which Spark computes a common expression once. A separate
+    projection would write and read each row once more. The caller adds a second projection. Spark
+    does not merge it into this one, since it mentions each column more than once.
     """
     columns: list[Column] = []
     for field, name in names.items():
@@ -228,7 +228,7 @@ def _number(field: str) -> Column:
     return F.col(f"i_{field}")
 
 
-# -- what is wrong ---------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------
 
 
 def _faulty(faults: Sequence[_Fault]) -> tuple[Column, Column]:
@@ -248,7 +248,7 @@ def _faulty(faults: Sequence[_Fault]) -> tuple[Column, Column]:
 def _fault(
     field: str, word: str, when: Column, name: str, takes: str = "", shown: str | None = None
 ) -> _Fault:
-    """Return a fault in the words that all readers use; the detail quotes the header of `shown`."""
+    """Return a fault in the wording of all readers; the detail quotes the header `shown`."""
     words = words_of(field, word, takes)
     place = f"header `{name}` {words.what}"
     detail = F.lit(f"{place}; {words.remedy}")
@@ -289,7 +289,7 @@ def _header_faults(
 def _text_faults(
     field: str, name: str, max_bytes: int | None, *, needed: bool = False
 ) -> Iterator[_Fault]:
-    """Yield the faults that a text header may have; one without a bound may be empty."""
+    """Yield the faults that a text header may have; without `max_bytes` it may also be empty."""
     yield from _header_faults(field, name, needed=needed, may_be_empty=max_bytes is None)
     if max_bytes is not None:
         yield _fault(field, "huge", F.length(_bytes(field)) > max_bytes, name, shown=field)

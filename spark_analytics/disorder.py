@@ -5,25 +5,24 @@
 | `of_ordered` | events, bounded or streaming | share marked late, accuracy, missing numbers, |
 |              |                              | time from an event to its emission            |
 | `of_raw`     | raw events, bounded          | duplicates, out of order, descents, delay     |
-| `waits`      | both, bounded                | waiting time: arrival to decision             |
+| `waits`      | both, bounded                | waiting time: from arrival to emission        |
 | `gaps`       | `events.gaps`, ordered       | each gap: how many of its numbers arrived     |
 | `compared`   | both, bounded                | disorder before and after, per source         |
 
-Columns: `copy` is a number of a source and epoch seen before. `overtaken` is a number below the
-largest seen so far from its source, seen for the first time. `descent` is a time below the largest
-seen so far in its stream. `accuracy` is the share of events that were emitted in order. The delay
-is the arrival time minus the corrected timestamp, so it includes the clock's error.
+In the columns, `copy` marks an event whose number its source has sent before in the same epoch.
+`overtaken` marks an event that is no copy and whose number is below the largest so far from its
+source. `descent` marks an event whose time is below the largest so far in its stream. `accuracy` is
+the share of events that were emitted in order. The delay is the arrival time minus the corrected
+timestamp, so it includes the clock's error.
 
 Windows are over the arrival clock: the arrival time on the raw topic, `at_time` on the ordered one.
-They describe the state at that time. `at_time` never decreases within a stream, marked events
-included. The watermark's delay is therefore 0 as in `aggregates`, and a stream counts the same as a
-batch.
+`at_time` never decreases within a stream, events marked late included. The watermark's delay is
+therefore 0 as in `aggregates`, and a streaming query counts the same as a batch.
 
-"Seen so far" follows the offset within a partition, which contains all events of a source. Missing
-numbers are counted between the least and the greatest of a window. Those at its edges are not
-counted; `gaps` has them all. Quantiles are as in `aggregates`.
-
-A difference that a long cannot hold is null.
+"So far" means at a lower offset of the same partition, which contains all events of a source.
+Missing numbers are counted between the smallest and the largest of a window. Numbers that are
+missing at its edges are not counted; `gaps` has them all. Quantiles are as in `aggregates`. A
+difference that does not fit into a long is null.
 
 The cost of `of_ordered` is one aggregation. `of_raw`, `waits` and `compared` sort and join by
 event, with one shuffle each.
@@ -87,7 +86,7 @@ def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
 
 
 def seen_so_far(events: DataFrame) -> DataFrame:
-    """Add `copy`, `overtaken` and `descent` to each raw event, judged by the events before it."""
+    """Add `copy`, `overtaken` and `descent` to raw events, judged by the events before each."""
     of_source = earlier("topic", "partition", "source", "epoch")
     of_stream = earlier("topic", "partition", "stream")
     overtaken = F.coalesce(F.col("seq") < F.max("seq").over(of_source), F.lit(False))
@@ -108,12 +107,12 @@ def _counted(events: DataFrame) -> DataFrame:
 
 
 def epoch() -> Column:
-    """Return the epoch; an absent one counts as 0."""
+    """Return the column `epoch`, with 0 for an absent epoch."""
     return F.coalesce("epoch", F.lit(0).cast("long"))
 
 
 def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
-    """Summarize how long events waited for the decision, per stream, source and window."""
+    """Summarize how long events waited to be emitted in order, per stream, source and window."""
     appended = first_copies(raw).select(*EVENT, "appended_ns")
     joined = ordered.where(F.col("late") == "").join(appended, on=list(EVENT))
     wait_ns = F.try_subtract("at_ns", "appended_ns")

@@ -1,7 +1,7 @@
 """Check whether a folder exists, on any file system that Spark writes to.
 
-The check uses Hadoop's own interface. By Spark Connect it uses a reader, which lists everything in
-the folder.
+The check uses Hadoop's own interface. Under Spark Connect it uses a reader, which lists everything
+in the folder.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ from topology.wire.json_lines import step_lines
 from topology.wire.line_reader import Row
 
 ROWS: Final = 16_384
-"""The maximum number of rows of a batch."""
+"""The maximum number of rows in an Arrow batch."""
 GOES_ON: Final = "processingTime"
 ARRIVAL: Final = "arrival"
 TIE: Final = ("line", "offset", "source", "epoch", "seq")
@@ -64,9 +64,10 @@ TIE: Final = ("line", "offset", "source", "epoch", "seq")
 
 
 def history(events: DataFrame, topology: str) -> dict[str, DataFrame]:
-    """Return the tables of these events, by the topology file at that path.
+    """Return the tables that result from these events, by the topology file at the path `topology`.
 
-    The columns are the fields of a line of `inorder replay` (docs/guides/connect.md).
+    The columns of `events` are the fields of an input line of `inorder replay`
+    (docs/guides/connect.md).
 
     Raises:
         ValueError: There is no column `arrival` (in ns).
@@ -88,7 +89,7 @@ def history(events: DataFrame, topology: str) -> dict[str, DataFrame]:
 
 
 class OrderLines(NamedTuple):
-    """The function of the task, from batches of one column of JSON lines to rows of a table."""
+    """The function of the single task: it converts batches of JSON lines to the rows of a table."""
 
     setting: Setting
     table: str
@@ -102,13 +103,13 @@ class InorderSource(DataSource):
     """The data source `format("inorder")`, for files and topics.
 
     Its options are `topology` (a file), `table` (default: `events`), and the path of `load`. The
-    path is a file for `inorder replay`, or a folder of them, read in the order of their names. With
-    `brokers` it is a topic: an ordered one, or input topics, which are put in order. Input topics
-    are separated by commas; a join needs those of all its streams. `kafka` is a file, as for
-    `--kafka`.
+    path is a file for `inorder replay`, or a folder of such files, read in the order of their
+    names. With `brokers` the path is a topic: an ordered one, or input topics, which are put in
+    order. Input topics are separated by commas; a join needs those of all its streams. `kafka` is a
+    file, as for `--kafka`.
 
-    `readStream` takes an ordered topic. A micro-batch reads up to its end, or at most
-    `max_per_batch` offsets, which needs the option `trigger`: `processingTime`.
+    `readStream` takes an ordered topic. A micro-batch reads up to the topic's end, or at most
+    `max_per_batch` offsets. The latter needs the option `trigger`: `processingTime`.
     """
 
     @classmethod
@@ -185,7 +186,7 @@ class InorderSource(DataSource):
 
 
 class RowsReader(DataSourceReader):
-    """A reader with one partition, whose task puts all `rows` of events in order."""
+    """A reader with one partition, whose single task puts all events in `rows` in order."""
 
     def __init__(self, setting: Setting, table: str, rows: Callable[[], Iterator[Row]]) -> None:
         self._setting = setting
@@ -210,7 +211,7 @@ def file_rows(setting: Setting, pieces: Sequence[Piece]) -> Iterator[Row]:
 
 
 def ordered(setting: Setting, table: str, rows: Iterable[Row]) -> Iterator[Any]:
-    """Yield the rows of a table that result from rows of events, as Arrow batches."""
+    """Yield the rows of a table that result from rows of events, as Arrow record batches."""
     topology = topology_of(setting)
     steps = replayed(topology, lines_of(rows, topology.reading()), Summary())
     lines = (line for step in whole_instants(steps, topology) for line in step_lines(step))
@@ -224,7 +225,7 @@ def ordered(setting: Setting, table: str, rows: Iterable[Row]) -> Iterator[Any]:
 
 
 class _Lines:
-    """A source of lines over an iterator of texts."""
+    """A `LineSource` that reads its lines from an iterator of texts."""
 
     def __init__(self, texts: Iterator[str]) -> None:
         self._texts = texts

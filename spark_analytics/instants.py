@@ -76,7 +76,7 @@ def is_rfc3339(text: Column) -> Column:
 
 
 def _instant(text: Column) -> Column:
-    """Return the nanoseconds of an RFC 3339 time as a decimal."""
+    """Return the nanoseconds of an RFC 3339 time as a decimal; null for any other text."""
 
     def part(group: int) -> Column:
         return F.regexp_extract(text, _RFC3339, group)

@@ -2,8 +2,8 @@
 
 The schema is DDL (`player INT, v DOUBLE`) or a `StructType`. Keys outside the schema are left out,
 and missing keys are null. A value that is not a JSON object, or that has other types than the
-schema, is a fault `payload_unreadable`. Its row goes to the bad ones. A record without a value has
-a null payload, which is not a fault. Without a schema the value stays opaque bytes.
+schema, is a fault `payload_unreadable`. Its row is then a bad row. A record without a value has a
+null payload, which is not a fault. Without a schema the value stays opaque bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SchemaRefused(ValueError):
 
 
 def schema_of(text: str) -> StructType:
-    """Parse a schema from DDL."""
+    """Parse a schema from DDL; raise SchemaRefused if it cannot be used."""
     try:
         found = DataType.fromDDL(text)
     except ParseException as error:

@@ -1,20 +1,20 @@
 """Fold window, match and join records to the current results.
 
-The input is records of `results.*` (DESIGN: JSON with `id`, `query`, `op`, `revision`, `final`,
-`confidence`, interval, events, values; the key is the id). Control records carry no result. They
-have a header `kind` (`frontier`, `overflow`), a value that says overflow, or no value. There is one
-exception: with a header `op` of retract, a record without a value retracts the result that is its
-key. The topic of a query with `upsert` has such records. `overflows` reads the records of a query
-beyond its bound. Every row has `line`, the JSON of the record, so fields without a column are not
-lost.
+The input is records of `results.*`. Their values are JSON with `id`, `query`, `op`, `revision`,
+`final`, `confidence`, interval, events and values, and the key is the id. Control records carry no
+result. They have a header `kind` (`frontier`, `overflow`), a value of the kind `overflow`, or no
+value. There is one exception: a record without a value retracts the result whose id is its key, if
+its header `op` is `retract`. The topic of a query with `upsert` has such records. `overflows`
+returns the control records of queries that exceeded their bound. Every row has `line`, the JSON of
+the record, so fields without a column are not lost.
 
 `latest` keeps the record of the highest revision of each id; after a retract `current` is false.
 Records may be repeated and out of order: copies of a revision are equal, and an older revision
 never replaces a newer one. `current` returns the results that are not retracted.
 
-On a stream, fold each batch with `latest` and write by id where a newer revision wins (`outputs`).
-This needs no state in Spark. `latest` on the stream itself keeps every id as state, so it is for
-bounded topics.
+On a stream, fold each batch with `latest`, and write it to a table in which a newer revision
+replaces an older one (`outputs`). This needs no state in Spark. `latest` on the stream itself keeps
+every id as state, so it is for bounded topics.
 """
 
 from __future__ import annotations

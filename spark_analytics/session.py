@@ -1,10 +1,10 @@
 """Start the Spark session of a job, with the settings that it needs.
 
-Under `spark-submit` the cluster's settings win: the master is LOCAL only if no one sets another.
-The time zone is UTC, so that printed times and hours mean the same everywhere. On one machine
-(`local[…]`) state and shuffles have one partition per core unless the setting is given. Spark's 200
-are for clusters. Python functions then run in the driver's own interpreter. On a cluster they run
-in that of `spark.pyspark.python` or PYSPARK_PYTHON.
+Under `spark-submit` the cluster's settings win: the master is LOCAL only if no other is set. The
+time zone is UTC, so that printed times and hours mean the same everywhere. On one machine
+(`local[…]`) state and shuffles have one partition per core unless the setting is given. Spark's
+default of 200 is meant for clusters. Python functions then run in the driver's own interpreter. On
+a cluster they run in that of `spark.pyspark.python` or PYSPARK_PYTHON.
 
 A master `sc://HOST:PORT`, or SPARK_REMOTE in the environment, is a Spark Connect server. The server
 determines its jars and other settings fixed at its start; the rest is set here. All functions on
@@ -102,8 +102,8 @@ def new_session(
     is_said = PARTS in wanted or context.getConf().contains(PARTS)
     if is_local and not is_said:
         session.conf.set(PARTS, str(context.defaultParallelism))
-    # Spark reads the setting only under spark-submit. Otherwise it takes the first python3 it
-    # finds.
+    # Spark reads `spark.pyspark.python` only under spark-submit. Otherwise it takes the first
+    # python3 that it finds.
     own = sys.executable if is_local else context.pythonExec
     said = wanted.get(PYTHON) or os.environ.get("PYSPARK_PYTHON")
     context.pythonExec = said or context.getConf().get(PYTHON, own) or own

@@ -85,7 +85,7 @@ OWN: Final[Mapping[str, Sequence[str]]] = {
     "matches": ("events", "values", "count", "ranges", "joined"),
     "joins": ("events", "values", "probability"),
 }
-"""The columns that results of one table have and others do not."""
+"""The columns that only the results of each table have."""
 TAIL: Final = ("at_ns", "at_time", results.LINE)
 AS_TEXT: Final = f"{results.FIELDS}, key VARIANT, events STRING"
 """The schema of results with a variant as key, which distinguishes a text from a number.
@@ -93,7 +93,7 @@ AS_TEXT: Final = f"{results.FIELDS}, key VARIANT, events STRING"
 Both would look the same if they were read as STRING.
 """
 TIMES: Final = [each for each in (*RESULT, *TABLES["gaps"]) if each.name != each.key]
-"""The columns of instants, which tables have as longs named `_ns` and as timestamps."""
+"""The columns of times, which tables have as longs named `_ns` or as timestamps."""
 RESULT_TABLES: Final = {
     "window": "windows",
     "pattern": "matches",
@@ -132,7 +132,7 @@ def groups_of(topology: Topology, wanted: Wanted) -> list[Group]:
 
 
 def result_topics_by_table(topology: Topology) -> dict[str, list[str]]:
-    """Return each table's topics: its operators' topic, and the own topics of queries."""
+    """Return the topics of each table of results: its operators', and those of single queries."""
     found = {RESULT_TABLES[name]: [topic] for name, topic in topology.result_topics.items()}
     for query, topic in topology.result_tables.items():
         found[RESULT_TABLES[topology.queries[query].kind]].append(topic)
@@ -142,9 +142,10 @@ def result_topics_by_table(topology: Topology) -> dict[str, list[str]]:
 def settled_by_id(topology: Topology) -> Settled:
     """Return the columns that the id of a result determines (`topology.model.result`).
 
-    An id determines its query. It determines the start too where the query's windows are identified
-    by their start, or its rows by their events. The id of a match names one of its events, and
-    others may be earlier. The column `start_time` contains the start.
+    An id determines its query. For some queries it also determines the start, which is the column
+    `start_time`. These are queries whose windows are identified by their start, and joins, whose
+    rows are identified by their events. The id of a match names only one of its events, and others
+    may be earlier.
     """
     timed = [
         name
@@ -275,7 +276,7 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
 
 
 def _timed(rows: DataFrame) -> DataFrame:
-    """Name times as longs `_ns`, and add timestamps for those that people query by."""
+    """Rename times in nanoseconds to names with `_ns`, and add timestamps for times to query by."""
     there = [column for column in TIMES if column.key in rows.columns]
     stamps = {each.name: to_timestamp(F.col(each.key)) for each in there if each.type == INSTANT}
     renamed = {each.key: each.name for each in there if each.type == LONG}

@@ -7,9 +7,10 @@ join no group and commit no offsets.
 
 The position of a stream is an offset of each partition, kept in Spark's checkpoint with the topic's
 id. A micro-batch reads up to the end, or at most `max_per_batch` offsets, shared among the
-partitions. Under the trigger `availableNow` only the former reads the whole topic: Spark then asks
-a Python source once, before the batch, how far to read. A stream fails instead of skipping records
-if a partition has lost unread offsets, or if the topic was deleted and created again.
+partitions. Under the trigger `availableNow` the whole topic is read only without `max_per_batch`:
+Spark then asks a Python source once, before the batch, how far to read. A stream fails instead of
+skipping records if a partition has lost unread offsets, or if the topic was deleted and created
+again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 
 class TopicLost(Exception):
-    """A topic whose stream cannot continue at its position; the message says what to do."""
+    """The error of a stream that cannot continue at its position; the message says what to do."""
 
 
 class Cluster(NamedTuple):
@@ -153,8 +154,8 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the end of the next micro-batch.
 
-        Spark does not pass the end of the last batch. It always has that batch planned first, after
-        a restart as an empty batch, so `partitions` has seen the end.
+        Spark does not pass the end of the last batch. But it always plans that batch first, after a
+        restart as an empty batch, so `partitions` has recorded that end.
         """
         brokers = self._cluster.reached()
         begins, ends = asyncio.run(self._bounds(brokers))

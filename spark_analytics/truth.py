@@ -68,7 +68,7 @@ def differences(
 
 
 def dead_letters(records: DataFrame) -> DataFrame:
-    """Return the coordinates in dead letters: `topic`, `partition`, `offset`, `reason`."""
+    """Return the coordinates of the records of dead letters, and the `reason` of each."""
     schema = "topic STRING, partition INT, offset BIGINT, reason STRING"
     read = F.from_json(F.col("value").cast("string"), schema)
     return records.select(read.alias("_d")).select("_d.*")
@@ -102,10 +102,11 @@ def _renamed(accepted: DataFrame) -> DataFrame:
 
 
 def _examined(events: DataFrame) -> DataFrame:
-    """Add values of earlier events to ordered events.
+    """Add columns to ordered events from which differences are found.
 
-    These are the number of the copy, the greatest unmarked key of the stream and the greatest
-    unmarked number of the source. `_home` is the partition with most events of the stream.
+    `_copy` numbers the copies of an event. `_above` is the greatest unmarked key before it in its
+    partition and stream. `_later` is the greatest unmarked number before it of its source. `_home`
+    is the partition with most events of the stream.
     """
     copies = Window.partitionBy(*EVENT).orderBy("topic", "partition", "offset")
     key = F.when(F.col("late") == "", F.struct(*ORDER))
@@ -126,7 +127,7 @@ def _examined(events: DataFrame) -> DataFrame:
 
 
 def _faults() -> list[Column]:
-    """Return a column for each difference: a struct where it applies, else null."""
+    """Return a column for each kind of difference: a struct where it applies, else null."""
     is_ordered, is_raw = F.col("_copy").isNotNull(), F.col("_excused").isNotNull()
     both = is_ordered & is_raw
     changes = [F.when(~F.col(name).eqNullSafe(F.col(f"_{name}")), F.lit(name)) for name in _CARRIED]

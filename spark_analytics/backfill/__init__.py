@@ -1,27 +1,28 @@
 """Process history through the same core as a worker's, distributed by Spark.
 
 An input is read in pieces, in parallel. `stretches` explains why the result equals that of reading
-it sequentially. Each line goes to the *group* of its stream: the streams that joins connect. Clock
-lines go to all groups. A single task takes a group, in the order of arrival, through one
-`topology.flow.replay.Replay`. Groups run in parallel and do not depend on each other, so the output
-of each equals its output in `inorder replay`.
+it sequentially. Each line goes to the *group* of its stream: the streams that joins connect with
+it. Clock lines go to all groups. A single task processes all lines of a group, in the order of
+arrival, by one `topology.flow.replay.Replay`. Groups run in parallel and do not depend on each
+other, so the output of each equals its output in `inorder replay`.
 
-| module     | what it has                                                                |
+| module     | content                                                                    |
 |------------|----------------------------------------------------------------------------|
-| `archived` | records of an archive: which are taken, and their lines                    |
-| `cut`      | the time up to which an archive is known if its logs end at different times|
+| `archived` | the records that a run takes from an archive, as lines                     |
+| `cut`      | the time up to which an archive is complete if its logs end at different   |
+|            | times                                                                      |
 | `groups`   | the group of each stream, and the task of each group                       |
 | `in_lake`  | the tables in Iceberg or Delta, and the rows that a run adds to them       |
 | `kinds`    | the tables, one for each kind of line, and the columns of each             |
 | `log_order`| an archive's records in one order, that of `inorder dump`                  |
-| `noted`    | the content of a state's files, and a check that they have nothing else    |
+| `noted`    | the content of the files of a state, and its check                         |
 | `parcels`  | lines on their way from reading to ordering tasks, packed by group         |
 | `part`     | the files that a task writes, one for each table                           |
-| `pieces`   | files, cut so that tasks read them in parallel                             |
+| `pieces`   | input files, cut so that tasks read them in parallel                       |
 | `place`    | the folder of the tables, in which half written files never appear         |
 | `resuming` | tables that a later run adds to, and the notes on earlier runs             |
-| `run`      | the whole of a backfill, as one job of Spark                               |
+| `run`      | a whole backfill, as one Spark job                                         |
 | `state`    | the state of a group at the end of a run, as bytes                         |
 | `stretches`| the values at the start of each piece, derived from the pieces before it   |
-| `work`     | the tasks: read a piece, take a group through the core                     |
+| `work`     | the tasks that read a piece or order a group                               |
 """

@@ -1,18 +1,19 @@
-"""Read an archive of the job `archive` as the lines that `inorder dump` would print of the topics.
+"""Read an archive of the job `archive` as the lines that `inorder dump` would print for its topics.
 
-The folder of a whole archive means those of its topics that the topology reads: the input topics,
-and `clock.offsets` if a stream syncs. A topic's own folder means that topic alone. Records are in
-the order of `inorder dump`. They are sorted by arrival, which is the running maximum of a
-partition's record timestamps, then clocks before events, then by topic, partition and offset. Spark
-sorts them by range, so each task reads a stretch of that order. From there on an archive is
-processed like files.
+If the folder of a whole archive is named, the topics that the topology reads are taken from it.
+These are the input topics, and `clock.offsets` if a stream syncs. If a topic's own folder is named,
+only that topic is taken. Records are in the order of `inorder dump`. They are sorted by arrival,
+which is the running maximum of a partition's record timestamps, then clocks before events, then by
+topic, partition and offset. Spark sorts them by range, so each task reads a stretch of that order.
+From there on an archive is processed like files.
 
-Missing offsets, within a partition or between two runs, are refused with the first of them, because
-they would look like lost events. Repeated offsets are refused too. An archive is also refused if it
-lacks something that an earlier run has seen: a topic, or the records left to the next run. With
-transactions, whose markers take offsets, or a compacted topic, missing offsets are no loss: then
-write `--holes pass`. A whole archive that lacks one of several input topics is refused. If it lacks
-`clock.offsets`, which has no folder before its first record, a warning says so.
+Missing offsets, within a partition or between two runs, would look like lost events. They are
+refused with an error that names the first of them, and so are repeated offsets. An archive is also
+refused if it lacks something that an earlier run has seen: a topic, or the records left to the next
+run. In a compacted topic, or with transactions, whose markers take offsets, missing offsets are
+normal; `--holes pass` accepts them. A whole archive that lacks one of several input topics is
+refused. If it lacks `clock.offsets`, which has no folder before its first record, a warning says
+so.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from topology.wire.line_reader import Row
 STREAM: Final = "stream="
 REMOTE: Final = "://"
 BY_STAMPS: Final = "timestamp"
-"""The value of `arrival` that makes a record's own timestamp its arrival."""
+"""The value of `arrival` that makes a record's own timestamp its arrival time."""
 
 
 class Record(NamedTuple):
@@ -69,7 +70,7 @@ class Record(NamedTuple):
 
 
 def is_archive(path: str) -> bool:
-    """Return whether the path is the folder of one or several topics, or a table.
+    """Return whether the path is a table of records, or the folder of one or several topics.
 
     Any address on another file system counts as an archive.
     """
@@ -88,7 +89,7 @@ def _is_topic(folder: Path) -> bool:
 
 
 def topics_read(topology: Topology) -> list[str]:
-    """Return the topics that a reordering stage reads."""
+    """Return the topics to read: the input topics, and the clock topic if a stream syncs."""
     streams = topology.streams.values()
     synced = any(stream.clock.sync != "none" for stream in streams)
     return sorted({s.input for s in streams}) + ([topology.topics.clock] if synced else [])
@@ -102,9 +103,9 @@ def records(
     *,
     holes: bool,
 ) -> tuple[DataFrame, str | None]:
-    """Return all records of these archives, and a warning about topics that they lack.
+    """Return all records of these archives, and a warning about topics that they lack, or None.
 
-    `seen` are topics that earlier runs have read.
+    `seen` has the topics that earlier runs have read.
 
     Raises:
         InputError: An archive has nothing that the topology reads. Unless `holes` are allowed, also
@@ -190,7 +191,7 @@ def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
 def unstamped(ends: Mapping[str, LogEnd], topology: Topology) -> str | None:
     """Return a warning about topics whose records lack the broker's timestamp, or None.
 
-    A worker uses another arrival for them.
+    A worker uses another arrival time for such records: the time at which it reads them.
     """
     found = {log.rpartition("/")[0] for log, end in ends.items() if not end.is_stamped}
     topics = sorted(topic for topic in found if topology.arrival_of(topic)[0] != BY_STAMPS)
@@ -206,7 +207,8 @@ def unstamped(ends: Mapping[str, LogEnd], topology: Topology) -> str | None:
 def refuse_ahead(ends: Mapping[str, LogEnd], topology: Topology, now_ns: int) -> None:
     """Raise InputError if a timestamp that counts as arrival is more than `max_ahead` after now.
 
-    A worker ignores such a timestamp; here all later records would arrive late.
+    A worker ignores such a timestamp. Here it would become the arrival of all later records of the
+    partition.
     """
     for log, end in sorted(ends.items()):
         arrival, max_ahead_ns = topology.arrival_of(log.rpartition("/")[0])
@@ -242,8 +244,8 @@ def _holed(log: str, first: int, last: int) -> InputError:
 def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]]]:
     """Return the partitions of each stream's records, as `topic/partition`, by source.
 
-    It takes one pass over the headers. If one stage orders whole streams, sources do not matter: ""
-    means all.
+    It takes one pass over the headers. If one stage orders whole streams, sources are not
+    distinguished, and the only key is "".
     """
     found: dict[str, dict[str, set[str]]] = {}
     for topic in sorted({stream.input for stream in topology.streams.values()}):
@@ -268,10 +270,10 @@ class Taken(NamedTuple):
     """The lines that one run takes from an archive.
 
     Attributes:
-        lines: The lines.
+        lines: The lines, as a DataFrame of records.
         is_empty: Whether there are no lines.
-        cut: The cut after the lines.
-        warning: A warning for the user.
+        cut: The cut after these lines, at which the next run begins.
+        warning: A warning for the user, or None.
     """
 
     lines: DataFrame
@@ -281,12 +283,12 @@ class Taken(NamedTuple):
 
 
 def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, holes: bool) -> Taken:
-    """Return the records after `before`: up to the end of each log, or up to the next `cut`.
+    """Return the records after `before`: with `to_end` all of them, otherwise up to a new cut.
 
-    Up to the next cut are only records that no later record can precede.
+    The new cut has only records before it that no future record can precede.
 
     Raises:
-        InputError: A single run over the whole archive would have given another result.
+        InputError: The result would differ from that of a single run over the whole archive.
     """
     rows = log_order.beyond(rows, before.offsets)
     ends = log_order.ends(rows, before, holes=holes)
@@ -305,8 +307,8 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
     lines = log_order.arrived(rows, before, topology.topics.clock, activation_ns)
     if to_end:
-        # Records beyond the cut's offsets may have been taken, so only the lines show whether any
-        # remain.
+        # Some records beyond the cut's offsets may have been taken already, so only the lines show
+        # whether any remain.
         is_empty = not ends if before.until_ns is None else lines.isEmpty()
         return Taken(
             lines,
@@ -324,7 +326,10 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
 
 
 class ReadArchive(NamedTuple):
-    """The function of a reading task, from records in order to parcels; each task is a piece."""
+    """The function of a reading task: it packs sorted records into parcels.
+
+    The records of each task are one piece.
+    """
 
     setting: Setting
 
@@ -350,14 +355,15 @@ class RecordLines:
     def __init__(self, topology: Topology) -> None:
         self._clock_topic = topology.topics.clock
         inputs = {stream.input for stream in topology.streams.values()}
-        # Each executor reads keys from its own environment; none is sent to it.
+        # Each executor reads the master keys from its own environment, so that none is sent to it.
         self._lines = TopicLines(topology, inputs, masters_in(os.environ))
 
     def line(self, values: Mapping[str, Any], clock: ArrivalClock) -> JsonObject | None:
         """Return the line of a record.
 
-        It is None for a record of the clock topic that is not a clock line. `values` are
-        `log_order.COLUMNS` and `stamp_ms`. The clock is that of the partition.
+        It is None for a record of the clock topic that is not a clock line. `values` has the
+        columns `log_order.COLUMNS` and `stamp_ms`. `clock` is the arrival clock of the record's
+        partition.
         """
         record = _record(values)
         line = self._lines.line(record, clock)
@@ -379,9 +385,9 @@ _PLAIN: Final = itemgetter("topic", "partition", "offset", "key", "value")
 
 
 class DumpedRows:
-    """A reader of records as rows.
+    """An iterable that converts records to rows.
 
-    `lines` counts the records, and `clock_of` returns the arrival clock of a record.
+    `lines` counts the rows so far. `clock_of` returns the arrival clock of a record.
     """
 
     def __init__(
@@ -404,7 +410,7 @@ class DumpedRows:
 
 
 def _known(lines: RecordLines, taken: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the records as soon as their schemas are known."""
+    """Yield the records, batch by batch, after the schemas of each batch have been fetched."""
     for batch in taken:
         listed = batch.to_pylist()
         lines.know(listed)

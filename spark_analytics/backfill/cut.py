@@ -1,20 +1,23 @@
-"""Compute the time up to which an archive is known; a run leaves later records to the next run.
+"""Compute the time up to which an archive is complete; later records are left to the next run.
 
 The topics of an archive are written in parallel, so at any time some of its logs (partitions) reach
 further than others. A single run over the whole archive would take the records by arrival. An
-earlier run may therefore take a record only if no record can arrive before it any more. The record
-must arrive before the earliest of the times that the logs promise.
+earlier run may therefore take a record only if no future record can arrive before it. Each log
+gives a lower bound of the arrival of its future records. A run takes the records that arrive before
+the smallest of these bounds.
 
-* A log promises the arrival of its last record, because its clock never goes back.
-* A log whose last record is `REST_NS` older than the newest record of all counts as at rest, and
-  promises that time. Otherwise a partition without new records would delay all the others.
+* The bound of a log is the arrival of its last record, because arrivals in a log never decrease.
+* A log counts as idle if its last record arrived more than `REST_NS` before the newest record of
+  all logs. Its bound is then `REST_NS` before that newest record. Otherwise a partition without new
+  records would delay all the others.
 
-The next run reads the rest. A log that counted as at rest may have an earlier record after all.
+The next run reads the rest. A log that counted as idle may have an earlier record after all.
 `overtaking` finds it, since a single run would have given another result.
 
-A declared offset of a clock arrives later than it was appended (`log_order`). In a log about clocks
-a taken record may therefore follow one that is left. So a `Cut` has two offsets for each log: up to
-where everything was taken (`offsets`), and up to where records were seen (`seen`).
+A declared offset of a clock arrives later than it was appended (`log_order`). In a log of clock
+records, a record that was taken may therefore follow one that was left. So a `Cut` has two offsets
+for each log: up to where everything was taken (`offsets`), and up to where records were seen
+(`seen`).
 """
 
 from __future__ import annotations
@@ -28,12 +31,12 @@ REST_NS: Final = 3_600_000_000_000
 
 
 class Cut(NamedTuple):
-    """The end of a run, by `topic/partition`.
+    """The end of a run: an offset or a time for each log, which is named `topic/partition`.
 
     Attributes:
         offsets: The offset up to which all records were taken.
         seen: The offset up to which records were seen.
-        floors_ms: A time before which no record beyond `offsets` arrives.
+        floors_ms: The time in ms before which no record beyond `offsets` arrives.
         until_ns: The time before which all arriving records were taken; None if unknown.
     """
 
@@ -48,7 +51,7 @@ class Cut(NamedTuple):
         return {log.rpartition("/")[0] for log in self.offsets}
 
     def noted(self) -> dict[str, Any]:
-        """Return the cut without `offsets` as plain values; `read` takes both."""
+        """Return all fields but `offsets` as plain values, from which `read` restores the cut."""
         return {
             "seen": dict(self.seen),
             "floors_ms": dict(self.floors_ms),
@@ -64,7 +67,12 @@ def read(offsets: Mapping[str, int], noted: Mapping[str, Any] | None) -> Cut:
 
 
 class Jump(NamedTuple):
-    """Two consecutive records of a log whose offsets do not follow each other."""
+    """A jump in the offsets of a log: two successive records whose offsets are not consecutive.
+
+    Attributes:
+        before: The offset of the first record.
+        offset: The offset of the second record.
+    """
 
     before: int
     offset: int
@@ -79,7 +87,7 @@ class LogEnd(NamedTuple):
         arrival_ms: The arrival of the last record.
         new_ms: The arrival of the first record that no run has seen; None if there is none.
         is_stamped: Whether every record has the broker's timestamp.
-        jump: The first jump of its offsets.
+        jump: The first jump of the offsets, or None.
     """
 
     first: int
@@ -98,9 +106,10 @@ class Left(NamedTuple):
 
 
 def until_ns(cut: Cut, ends: Mapping[str, LogEnd]) -> int | None:
-    """Return the earliest promise of all logs ever seen.
+    """Return the time before which no future record of any log arrives, in ns.
 
-    The time never decreases from one run to the next. It is None if no log was ever seen.
+    This is the smallest bound of all logs ever seen. It never decreases from one run to the next.
+    It is None if no log was ever seen.
     """
     promised = dict(cut.floors_ms)
     promised.update({log: end.arrival_ms for log, end in ends.items()})
@@ -125,8 +134,8 @@ def overtaking(cut: Cut, ends: Mapping[str, LogEnd]) -> str | None:
 def hole(cut: Cut, ends: Mapping[str, LogEnd]) -> tuple[str, int, int] | None:
     """Return a log with missing offsets, and the first and last of these offsets, or None.
 
-    The log does not continue at the next offset, or it has lost records that an earlier run saw but
-    did not take.
+    Either the log does not continue at the next offset, or it has lost records that an earlier run
+    saw but did not take.
     """
     for log, last in sorted(cut.offsets.items()):
         end = ends.get(log)

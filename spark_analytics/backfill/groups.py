@@ -1,8 +1,8 @@
 """Assign streams to groups that are ordered together, and groups to tasks.
 
-Streams that a join connects are a group, and every other stream is its own group. The last group is
-for records without a stream of the topology. It runs no operator, and its lines are dead letters. A
-task takes the groups whose number equals its own, modulo the number of tasks.
+Streams that a join connects form a group, and every other stream is a group by itself. The last
+group receives the records whose stream is not in the topology. It runs no operator, and its lines
+are dead letters. A task processes the groups whose number, modulo the number of tasks, is its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from topology.flow.replay import groups
 class Groups:
     """The groups of a topology.
 
-    `streams` are those of each group, in the order of the topology file; the last group has none.
+    `streams` has the names of each group's streams, in the order of the topology file. The last
+    group has none.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -28,7 +29,7 @@ class Groups:
 
     @property
     def strange(self) -> int:
-        """The group of records without a stream of the topology."""
+        """The number of the group for records whose stream is not in the topology."""
         return len(self.streams) - 1
 
     def of(self, stream: str | None) -> int:

@@ -6,8 +6,8 @@ The tables have the names that the job `events` uses.
 |-----------------------------------------|------------------------------------------------------|
 | `events`, `gaps`, `late`, `duplicates`, | each line of the kind once                           |
 | `dead`, `windows`, `matches`, `joins`   |                                                      |
-| `windows_current` and so on             | of these three the newest revision of each id;       |
-|                                         | `current` is false where it was retracted            |
+| `windows_current`, `matches_current`,   | the newest revision of each result, by its id;       |
+| `joins_current`                         | `current` is false if it was retracted               |
 | `overflows_matches`, `overflows_joins`  | events for which a query had more results than its   |
 |                                         | bound                                                |
 | `bad`, with a schema                    | events whose payload does not fit the schema         |
@@ -18,8 +18,8 @@ With a schema the `payload` of `events` is a struct. An event whose payload does
 `bad`.
 
 A run's rows come from its staged files, which do not change. An append carries the number of the
-run, by which a table recognizes it, and MERGE may be repeated. If a run is killed while it adds its
-rows, the next run can therefore add them again (`resuming`).
+run, by which a table recognizes a repeated one. A MERGE may be repeated. If a run is killed while
+it adds its rows, the next run can therefore add them again (`resuming`).
 
 A run's rows are written twice: once by the tasks, and once into the table, sorted. Rows of results
 are written a third time, when they are merged.
@@ -63,7 +63,7 @@ RESULTS: Final[Mapping[str, Mapping[str, str]]] = {
     "matches": {"matches": "match", "match_sets": "match_set"},
     "joins": {"joins": "join"},
 }
-"""The tables of the tasks from which each table is made, with the kinds of their lines."""
+"""The tables that tasks write for each table of results, with the kind of their lines."""
 
 OVERFLOWS: Final = ("matches", "joins")
 
@@ -73,7 +73,7 @@ Read = Callable[[str], DataFrame]
 
 
 class LakeTable(NamedTuple):
-    """A table in a lake that `made` computes from the rows of `kinds`.
+    """A table in a lake, whose rows `made` computes from the lines of `kinds`.
 
     If it is `merged`, a row replaces the row with the same id.
     """
@@ -86,7 +86,7 @@ class LakeTable(NamedTuple):
 
 
 def lake_tables(topology: Topology, schema: StructType | None = None) -> list[LakeTable]:
-    """Return all tables; without a `schema` payloads are text."""
+    """Return all tables that a backfill has in a lake; without a `schema` payloads are text."""
     found = _of_events(schema)
     by_time = Shape(PLACED, ("stream",), "at_time", ("stream", "at_time", POSITION))
     found += [_plain(table, by_time) for table in ("late", "duplicates", "dead")]
@@ -115,11 +115,12 @@ class LakeTables:
     def require(self, *, made: bool | None) -> None:
         """Check that the existing tables fit this run.
 
-        If `made` is True all tables must exist. If it is False none may exist. With None some may.
+        If `made` is True, all tables must exist. If it is False, none may exist. If it is None,
+        some may.
 
         Raises:
-            TablesRefused: A table has another owner or other columns, or `made` forbids that it
-                exists or is absent.
+            TablesRefused: A table has another owner or other columns. Or it is absent although it
+                must exist, or exists although it must not.
         """
         self._refuse_pattern()
         for each in self.tables:
@@ -139,7 +140,7 @@ class LakeTables:
             self._lake.require(each.name, self.rows(each, {}).schema)
 
     def _refuse_pattern(self) -> None:
-        """Raise if Spark would read the address of the staged files as a pattern."""
+        """Raise TablesRefused if Spark would read the address of the staged files as a pattern."""
         found = sorted(set(PATTERN) & set(self._lake.place))
         if found:
             raise TablesRefused(
@@ -168,7 +169,7 @@ class LakeTables:
             self._lake.drop(each.name)
 
     def rows(self, table: LakeTable, files: Mapping[str, list[str]]) -> DataFrame:
-        """Return the rows to add to the table; `files` are the tasks' files, by kind."""
+        """Return the rows to add to the table; `files` has the paths of staged files, by kind."""
 
         def read(kind: str) -> DataFrame:
             schema = from_arrow_schema(schema_of(kind))
@@ -212,9 +213,9 @@ def _of_events(schema: StructType | None) -> list[LakeTable]:
 
 
 def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
-    """Return a function that makes the rows of one table from lines.
+    """Return a function that makes the rows of one table of results.
 
-    `kinds` has the kind of lines for each table that is read.
+    `kinds` has the kind of the lines in each table of the tasks that is read.
     """
 
     def made(read: Read) -> DataFrame:

@@ -2,19 +2,19 @@
 
 Every row has `line`, the JSON line that `inorder replay` writes. `position` is its place, from 0,
 among the lines of its stream and kind. The other columns are the typed fields of the line.
-Nanoseconds are longs named `_ns`. If people query by a time, it also has a timestamp in
-microseconds, rounded down. Nested values (a payload, values of a window, events of a match) are
-JSON text. Absent fields are null. Every long of nanoseconds fits into a timestamp of microseconds,
-so no time becomes null.
+Nanoseconds are longs named `_ns`. Times that people query by are also timestamps in microseconds,
+rounded down. Nested values (a payload, values of a window, events of a match) are JSON text. Absent
+fields are null. Every long of nanoseconds fits into a timestamp of microseconds, so no time becomes
+null.
 
 | table         | a row is                                                             |
 |---------------|----------------------------------------------------------------------|
 | `events`      | an ordered event; `late` if it is out of order                       |
 | `gaps`        | a range of missing sequence numbers                                  |
-| `late`        | an event that came too late to be passed on                          |
-| `duplicates`  | an event that had been seen                                          |
-| `dead`        | a line that cannot be used, and why                                  |
-| `windows`     | a window as of `at_ns`: `op` and `revision` show corrections         |
+| `late`        | an event that arrived too late to be emitted                         |
+| `duplicates`  | a duplicate of an earlier event                                      |
+| `dead`        | a line that cannot be used, with the reason                          |
+| `windows`     | a window as of `at_ns`; `op` and `revision` show corrections         |
 | `matches`     | a match, likewise                                                    |
 | `match_sets`  | all matches that end with one event, as ranges, likewise             |
 | `joins`       | a joined row, likewise                                               |
@@ -55,7 +55,8 @@ class Column(NamedTuple):
         name: The name in the table.
         type: The Arrow type.
         key: The key in the line.
-        read: A function that makes the column from the values of all lines.
+        read: A function that converts the values of all lines to those of the column; None if the
+            values are stored unchanged.
     """
 
     name: str
@@ -77,9 +78,9 @@ def _json(values: Sequence[Any]) -> list[Any]:
 def json_texts(values: Sequence[Any]) -> list[bytes]:
     """Return the JSON text of each value, equal to that of `line_json`.
 
-    All values are written at once and split at marks. Writing each separately would allocate a
-    large piece of memory first, which takes most of the time. They are written separately if a
-    value is not JSON, or if a mark within a value makes the number of texts wrong.
+    All values are written at once and split at marks. Writing each separately would first allocate
+    a large buffer for each, which takes most of the time. They are written separately if a value is
+    not JSON, or if a mark within a value makes the number of texts wrong.
     """
     if not values:
         return []
@@ -194,7 +195,7 @@ def schema_of(table: str) -> Any:
 
 
 def rows_of(table: str, lines: Lines, positions: Sequence[int]) -> Any:
-    """Return lines of one kind as an Arrow batch."""
+    """Return lines of one kind as an Arrow record batch with the columns of the table."""
     values_of = _by_key(lines)
     columns = []
     for column in TABLES[table]:
@@ -208,10 +209,10 @@ def rows_of(table: str, lines: Lines, positions: Sequence[int]) -> Any:
 
 
 def _by_key(lines: Lines) -> Callable[[str], Sequence[Any]]:
-    """Return a function from a key to the values of all lines.
+    """Return a function that takes a key and returns its value in each of the lines.
 
-    Lines of one kind share all keys but one or two. The keys that every line has are transposed at
-    once.
+    Lines of one kind share all keys but one or two. The values of shared keys are collected in one
+    pass, which is faster than a pass for each key.
     """
     if not lines:
         return lambda _: []

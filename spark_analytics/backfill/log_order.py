@@ -1,8 +1,8 @@
 """Put records of several partitions in one order, that of `inorder dump`: by arrival.
 
 The arrival clock of a partition is the running maximum of its record timestamps, because a new
-leader's clock may step back. At one arrival, clock records come first; then records are sorted by
-topic, partition and offset. A declared offset of a clock takes effect `activation` after its
+leader's clock may step back. At equal arrivals, clock records come first; then records are sorted
+by topic, partition and offset. A declared offset of a clock takes effect `activation` after its
 timestamp, and it counts as arriving then.
 
 The cost is a shuffle by partition, and one by range, whose sampling reads the records once more.
@@ -39,7 +39,7 @@ class Parted(NamedTuple):
 def ends(rows: DataFrame, cut: Cut, *, holes: bool = False) -> dict[str, LogEnd]:
     """Return the end of each log beyond the cut, by `topic/partition`, in one pass.
 
-    With `holes` missing offsets are no jump.
+    With `holes` missing offsets do not count as jumps; only repeated ones do.
     """
     stamp_ms = F.unix_millis("timestamp")
     is_new = F.col("offset") > _of_log(cut.seen, F.lit(NOTHING_READ))
@@ -85,15 +85,15 @@ def _end(row: Row) -> LogEnd:
 
 
 def beyond(rows: DataFrame, read: Mapping[str, int]) -> DataFrame:
-    """Return the rows with higher offsets than those in `read`."""
+    """Return the rows beyond the offset that `read` has for their partition."""
     return rows.where(F.col("offset") > _of_log(read, F.lit(NOTHING_READ))) if read else rows
 
 
 def arrived(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> DataFrame:
     """Return the records beyond the cut that were not taken yet.
 
-    They have `COLUMNS` and `timestamp`, the record's own `stamp_ms`, `arrival_ms`, and `due_ns`.
-    The last is the arrival, or the time when a declared offset takes effect.
+    The columns are `COLUMNS`, `timestamp`, `stamp_ms` (the same time in ms), `arrival_ms` and
+    `due_ns`. The last is the arrival, or the time when a declared offset takes effect.
     """
     log = Window.partitionBy(*LOG).orderBy("offset")
     stamp_ms = F.unix_millis("timestamp")
@@ -113,7 +113,7 @@ def arrived(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> 
 
 
 def parted(lines: DataFrame, until_ns: int) -> Parted:
-    """Split the lines at `until_ns`, in one pass: lines that are due before it are taken."""
+    """Return how `until_ns` splits the lines; those that are due before it are taken."""
     is_due = F.col("due_ns") < until_ns
     found = (
         lines.groupBy(*LOG)
@@ -130,7 +130,10 @@ def parted(lines: DataFrame, until_ns: int) -> Parted:
 
 
 def in_order(lines: DataFrame, clock_topic: str) -> DataFrame:
-    """Return the lines of `arrived` in order, with `COLUMNS`, `stamp_ms` and `arrival_ms`."""
+    """Return the lines of `arrived` in the order of `inorder dump`.
+
+    The columns are `COLUMNS`, `stamp_ms` and `arrival_ms`.
+    """
     rank = F.when(F.col("topic") == clock_topic, 0).otherwise(1)
     return lines.orderBy("due_ns", rank, *LOG, "offset").drop("due_ns", "timestamp")
 

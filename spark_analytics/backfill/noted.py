@@ -1,9 +1,9 @@
-"""Define the content of a state's files, and check that they contain nothing else.
+"""Define the content of the files of a state, and check it.
 
 Anybody with write access to a folder of tables may write these files. The files that they name are
 read, moved and deleted with the rights of the user who resumes. They may therefore name only single
-files below known folders. They may also name one folder, beside the tables and with a name that
-runs give (`place.own_folder`).
+files below known folders, and one folder. That is the staging folder of a run, which is beside the
+tables and has a name that only runs use (`place.own_folder`).
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ CURRENT: Final = "current.json"
 ENDED: Final = "ended"
 
 Known = dict[str, Any]
-"""The notes of a run; with `ended` all was flushed, and the OPEN keys are absent.
+"""The notes of a run.
+
+If `ended` is true, the run emitted all buffered events, and the OPEN keys are absent.
 
 - `run` is the number of the run, and `topology` has its digests.
 - `begin` is a Beginning.
 - `files` has, by path, the size in bytes and the time of the last write.
 - `offsets` has the last offset by `topic/partition`.
 - `places` has the partitions of each stream, and `sources` the same by stream and source.
-- `cut` is the time up to which archives were known (`spark_analytics.backfill.cut`); None if no
+- `cut` is the time up to which archives were complete (`spark_analytics.backfill.cut`); None if no
   archive was read.
-- `states` has the file name by group, and `tables` see `resuming.Kept`.
+- `states` has the file name by group, and `tables` is a `resuming.Kept`.
 """
 
 WHOLE: Final[Mapping[str, type]] = {"run": int, "topology": dict, "tables": list}
 OPEN: Final[Mapping[str, type]] = {"begin": list, "files": dict, "offsets": dict, "states": dict}
-"""The keys of `Known` that a run has if it did not flush, with their types in JSON."""
+"""The further keys of `Known` if the run kept events buffered, with their types in JSON."""
 
 COMES: Final[Mapping[str, type]] = {
     "run": int, "files": list, "staged": str, "now": dict, "account": dict,
@@ -42,7 +44,7 @@ COMES: Final[Mapping[str, type]] = {
 
 
 def fault_of(found: Any, *, is_current: bool) -> str:
-    """Return a description of the fault in the content of a file, or an empty text."""
+    """Return a description of the fault in the content of a file, or an empty string."""
     if not isinstance(found, dict):
         return str(found)
     absent = _absent(found, is_current=is_current)
@@ -53,20 +55,20 @@ def fault_of(found: Any, *, is_current: bool) -> str:
 
 
 def _absent(found: Known, *, is_current: bool) -> list[str]:
-    """Return the required keys that are absent."""
+    """Return the required keys that are absent, or have a value of another type."""
 
     def lacks(said: Known, needed: Mapping[str, type]) -> list[str]:
         return [key for key, kind in needed.items() if not isinstance(said.get(key), kind)]
 
     if is_current and found.get(ENDED):
-        return []  # Such a file is refused anyway.
+        return []  # `Resumed` refuses such a file anyway.
     absent = [] if is_current else lacks(found, COMES)
     now = found if is_current or absent else found["now"]
     return absent or lacks(now, WHOLE if now.get(ENDED) else {**WHOLE, **OPEN})
 
 
 def _names(found: Known) -> Iterator[Any]:
-    """Yield the names of files, each relative to a known folder."""
+    """Yield each file name in the notes; names are relative to a known folder."""
     states = found.get("now", found).get("states")
     yield from states.values() if isinstance(states, dict) else ()
     files = found["files"] if isinstance(found.get("files"), list) else ()

@@ -1,11 +1,11 @@
 """Pack lines on their way from the task that reads them to the task that orders their group.
 
-A parcel is one row for Spark and has up to `LINES` lines of one piece and one group. Spark then
-moves and sorts some hundred bytes of its own for every thousand lines. The content is packed by
-`marshal`. That is exact for all values that a JSON reader or a Parquet file returns, and as fast
-as JSON. The reader is the same Python, in the same run. The first parcel of each piece has the
-piece's `PieceStretch` instead, for every group. From the stretches of all pieces a group knows the
-values at the start of each piece, without looking at all lines before it.
+A parcel is one row for Spark and has up to `LINES` lines of one piece and one group. Spark's own
+overhead is then a few hundred bytes for every thousand lines. The content is packed by `marshal`.
+That is exact for all values that a JSON reader or a Parquet file returns, and as fast as JSON. The
+same version of Python reads it, in the same run. The first parcel of each piece has the piece's
+`PieceStretch` instead, for every group. From the stretches of all pieces a group's task derives the
+values at the start of each piece, without reading all lines before it.
 
     (group, piece, number 0)      the PieceStretch, or why the piece cannot be read
     (group, piece, number 1, 2 …) lines, in their order
@@ -38,7 +38,7 @@ from topology.wire.packed import (
 
 LINES: Final = 512
 OF_TOPIC: Final = "of_topic"
-"""The key of an archive's clock line with its offset in the clock topic."""
+"""The key under which a clock line from an archive has its offset in the clock topic."""
 
 
 class Parcel(NamedTuple):
@@ -49,11 +49,11 @@ class Parcel(NamedTuple):
 
 
 class PieceUnreadable(Exception):
-    """A piece that cannot be read at all; the message is for people."""
+    """The error of a piece that cannot be read at all; the message is shown to the user."""
 
 
 class Packer:
-    """A writer that packs the rows of one piece; the parcel with the stretch comes last.
+    """A packer of the rows of one piece; the parcel with the stretch comes last.
 
     If `archived`, clock lines have their offset in the clock topic. A live worker that continues
     from the backfill recognizes them by that offset.
@@ -95,7 +95,7 @@ class Packer:
                 yield self._parcel(group)
 
     def rest(self, lines: int) -> Iterator[Parcel]:
-        """Yield the last parcels, after the last row; the piece has this number of `lines`."""
+        """Yield the remaining parcels after the last row; the piece has this number of `lines`."""
         yield from self.left()
         content = marshal.dumps(tuple(self._reader.ended(lines)))
         for group in range(len(self._groups)):
@@ -129,7 +129,7 @@ def _seq(content: Event | Malformed, row: Row, by_time: frozenset[str]) -> int |
 class Unpacker:
     """A reader of the parcels of one group across pieces.
 
-    `stretches` are those of all pieces, in order; `beginning` has the values before the first.
+    `stretches` has those of all pieces, in order; `beginning` has the values before the first.
 
     Raises:
         PieceUnreadable: A piece could not be read.
@@ -150,7 +150,7 @@ class Unpacker:
         return self._begins[-1]
 
     def contents(self, piece: int, content: bytes) -> Iterator[Content]:
-        """Yield the content of one parcel, in the order of lines."""
+        """Yield the contents of the lines in one parcel, in their order."""
         stretch, begin = self._stretches[piece], self._begins[piece]
         lines, arrival_of = begin.lines, begin.arrival_of
         for packed in marshal.loads(content):

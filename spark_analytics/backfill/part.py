@@ -26,7 +26,7 @@ Positions = dict[tuple[str | None, str], int]
 
 
 class File(NamedTuple):
-    """A written file; `name` is below the folder of its table."""
+    """A written file; `name` is relative to the folder of its table."""
 
     table: str
     name: str
@@ -34,7 +34,7 @@ class File(NamedTuple):
 
 
 class Part:
-    """A writer of output lines, which come in the order in which they are emitted.
+    """A writer of a task's output lines, which it gets in the order in which they are emitted.
 
     `folder` contains a folder for each table, on the file system `files`. Each file's name begins
     with `name`.

@@ -1,10 +1,10 @@
 """Cut the input files of a backfill into pieces that tasks read in parallel.
 
 Uncompressed JSON lines are cut at line ends, about every `PIECE_BYTES`. Compressed files, CSV
-(where a line end may be within quotes) and Parquet are one piece each. A folder means the files in
-it, in the order of their names. Names that begin with `_` or `.` are skipped, as Spark does. Files
-are read in the order in which they were named. Line numbers continue from one to the next, as if
-the files were one.
+(where a line end may be within quotes) and Parquet are one piece each. A folder is replaced by the
+files in it, in the order of their names. Names that begin with `_` or `.` are skipped, as Spark
+does. Files are read in the order in which they were named. Line numbers continue from one to the
+next, as if the files were one.
 
 All readers must be able to read the files: on one machine, or on a volume that executors share.
 """
@@ -45,7 +45,7 @@ class Piece(NamedTuple):
 
 
 def pieces_of(paths: Sequence[str], piece_bytes: int | None = None) -> list[Piece]:
-    """Return the pieces in the order of lines.
+    """Return the pieces of the files, in the order in which their lines are numbered.
 
     Raises:
         InputError: A file is absent, or cannot be read.
@@ -110,7 +110,7 @@ NOTHING: Final = Piece("", 0, 0)
 
 
 class PieceRows:
-    """The rows of a piece; after the last, `lines` is the number of its lines."""
+    """An iterable of the rows of a piece; afterwards `lines` is the number of its lines."""
 
     def __init__(self, piece: Piece, topology: Topology) -> None:
         reading = topology.reading()

@@ -38,7 +38,7 @@ EMPTY: Final = "empty.parquet"
 SPARKS: Final = {"s3a": "s3", "s3n": "s3"}
 """The pyarrow scheme for each scheme of Spark.
 
-Addresses stay as they were typed, so that Spark finds the files that pyarrow wrote.
+Addresses are passed to Spark as the user wrote them, so that it finds the files that pyarrow wrote.
 """
 
 DIGITS: Final = 12
@@ -57,7 +57,7 @@ def file_system(address: str, option: str = "--out") -> tuple[fs.FileSystem, str
     """Return the file system of an address, and the path on it; Spark's `s3a://` becomes `s3://`.
 
     Raises:
-        PlaceRefused: There is no such file system; the message has the `option` that named it.
+        PlaceRefused: There is no such file system; the message names the `option` with the address.
     """
     if "://" not in address:
         return fs.LocalFileSystem(), str(Path(address).absolute())
@@ -74,7 +74,7 @@ class Place:
     """The folder of the tables; tasks write into the folder at the address `staged`.
 
     Raises:
-        PlaceRefused: The place is not empty (unless the run `adds` to it), or not writable.
+        PlaceRefused: The folder is not empty (unless the run `adds` to it), or not writable.
     """
 
     def __init__(self, address: str, *, adds: bool = False) -> None:
@@ -131,7 +131,7 @@ class Place:
             )
 
     def complete(self, files: Iterable[File]) -> None:
-        """Make the tables consist of these files only; a table without files is created empty."""
+        """Delete all other staged files, and write an empty file for each table without files."""
         wanted: dict[str, set[str]] = {table: set() for table in TABLES}
         for file in files:
             wanted[file.table].add(file.name)
@@ -140,13 +140,13 @@ class Place:
             self._files.create_dir(folder, recursive=True)
             for info in self._files.get_file_info(fs.FileSelector(folder)):
                 if info.base_name not in names:
-                    self._files.delete_file(info.path)  # This file belongs to a failed attempt.
+                    self._files.delete_file(info.path)  # A failed attempt wrote this file.
             if not names:
                 nothing = schema_of(table).empty_table()
                 parquet.write_table(nothing, f"{folder}/{EMPTY}", filesystem=self._files)
 
     def publish(self, account: Mapping[str, Any]) -> None:
-        """Rename the staged folder to the requested one."""
+        """Write the summary `account`, and rename the staged folder to the requested one."""
         with self._files.open_output_stream(f"{self._staged}/{ACCOUNT}") as out:
             out.write(json.dumps(account).encode())
         self._refuse_filled()
@@ -155,12 +155,12 @@ class Place:
         self._files.move(self._staged, self._path)
 
     def open(self) -> None:
-        """Create the folder, for tables that cannot be renamed into it."""
+        """Create the requested folder, for tables that cannot be renamed into it."""
         self._refuse_filled()
         self._files.create_dir(self._path, recursive=True)
 
     def keep(self) -> None:
-        """Keep the staged files: the notes on the run name them until their rows are added."""
+        """Make `give_up` keep the staged files, which the next run needs if this one is killed."""
         self._kept = True
 
     def take_away(self) -> None:
@@ -204,7 +204,7 @@ def _beside(address: str) -> str:
 
 
 def own_folder(address: str, noted: str) -> str | None:
-    """Return the path of the folder `noted` beside the address; None if no run gives such names."""
+    """Return the path of the folder `noted` beside the address; None if its name is not a run's."""
     above, _, name = address.rpartition("/")
     found = noted.rpartition("/")[2]
     is_own = re.fullmatch(rf"\.{re.escape(name)}-[0-9a-f]{{{DIGITS}}}", found)

@@ -1,16 +1,16 @@
-"""Let a later run add to tables: record where the last run ended, and add its rows to the old ones.
+"""Let a later run add to tables: record where the last run ended, and add new rows to the old ones.
 
     <out>/_state/current.json     the last run, what it had read, the files of its groups' states
     <out>/_state/<run>/…          the state of each group (`state`)
     <out>/_state/coming.json      the rows that a run is adding, and the address of the staged files
 
-A run writes all its files beside the folder first. Then it notes them in `coming.json`. The rename
-of that file decides: every later step may be repeated. The run adds the rows to the tables, moves
-the states into their folder, and replaces `current.json`. A run that is killed before the rename
-has therefore changed nothing. If it is killed after the rename, the next run finishes it with the
-files that it had written, even if the inputs have changed. The tables ensure that no row is added
-twice (`Tables`): Parquet files are moved, and tables of Iceberg and Delta accept each run number
-once. Meanwhile readers may see a part of a run's rows.
+A run writes all its files beside the folder first. Then it notes them in `coming.json`, which it
+creates by a rename. The run adds the rows to the tables, moves the states into their folder, and
+replaces `current.json`. A run that is killed before the rename has changed nothing. Every step
+after the rename may be repeated. If a run is killed there, the next run finishes it with the files
+that it had written, even if the inputs have changed. The tables ensure that no row is added twice
+(`Tables`): Parquet files are moved, and tables of Iceberg and Delta accept each run number once.
+Meanwhile readers may see a part of a run's rows.
 """
 
 from __future__ import annotations
@@ -100,8 +100,9 @@ class ParquetTables:
 class Resumed:
     """The state of the tables at an address.
 
-    `reader` is the option of a program that only looks at the tables. It is refused if a run was
-    killed while it added rows. `first` means that this is the first run, and there is no state yet.
+    `reader` is the command-line option by which a program that only reads the tables got the
+    address. Such a program is refused if a run was killed while it added rows. `first` means that
+    this is the first run, and there is no state yet.
 
     Raises:
         PlaceRefused: There is no state to continue from.
@@ -166,10 +167,10 @@ class Resumed:
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
     def require(self, topology: Mapping[str, str], kept: Kept) -> frozenset[str] | None:
-        """Return None if the run continues from the state, else the new queries.
+        """Return None if the run continues from the state, else the set of new queries.
 
-        A set, even an empty one, means that the history must be read again. Another `schema` is no
-        difference here; the tables accept or refuse it.
+        A set, even an empty one, means that the history must be read again. Another `schema` is
+        accepted here; the tables decide whether it fits.
 
         Raises:
             PlaceRefused: Other parts of the topology differ, or the tables have another format,
@@ -259,7 +260,7 @@ class Resumed:
         return known
 
     def _take_for_own(self, coming: Known) -> str:
-        """Set the address of the staged folder; return the fault if no run gives such a name."""
+        """Replace the noted staging folder by its address; return the fault, or an empty string."""
         noted = coming["staged"]
         address = self._address.rstrip("/") if "://" in self._address else self._path
         staged = own_folder(address, noted)
@@ -269,7 +270,7 @@ class Resumed:
         return ""
 
     def _refuse_links(self) -> None:
-        """Raise PlaceRefused if there are links below the tables' folder; runs make none."""
+        """Raise PlaceRefused if a folder of the state is a symbolic link; runs create none."""
         folders = [self._state]
         if is_there(self._files, self._state):
             folders += [
@@ -288,7 +289,7 @@ class Resumed:
 
 
 def refuse_detectors(topology: Topology, came: Collection[str]) -> None:
-    """Raise PlaceRefused if there is a detector among the queries that are not new (not in `came`).
+    """Raise PlaceRefused if one of the queries that are not new (not in `came`) is a detector.
 
     The time when a speculative detector emits depends on the other queries. Its results of the
     history may therefore differ now, and no run could continue from those in the tables.
@@ -311,7 +312,7 @@ def begun(place: Place, now: Known) -> None:
 
 
 def keep_states(files: fs.FileSystem, staged: str, folder: str, now: Known) -> None:
-    """Move the states that tasks have staged at the address `staged` into their run's folder."""
+    """Move the state files from the staging folder at `staged` into the folder of their run."""
     if now.get(ENDED):
         return
     _, source = file_system(staged)

@@ -73,7 +73,7 @@ It is enough to balance groups of different sizes. A task costs as much as some 
 """
 
 TRIED: Final = 32
-"""The number of integers that are tried per task at first; it doubles while a task has none."""
+"""The number of integers per task that `slots` tries first; it doubles until each task has one."""
 
 Warn = Callable[[str], object]
 
@@ -126,10 +126,11 @@ def run(
 ) -> Summary | None:
     """Write all tables: publish them in `place`, or add to those of `resumed`.
 
-    `warn` takes a sentence for people.
+    `warn` is called with each warning for the user.
 
     Returns:
-        The summary, or None if the only work was to finish a killed run that had flushed all.
+        The summary. It is None if the only work was to finish a killed run that had emitted all
+        buffered events.
 
     Raises:
         InputError: An input cannot be read.
@@ -160,7 +161,7 @@ def run(
 
 
 def slots(spark: SparkSession, tasks: int) -> list[int]:
-    """Return an integer for each task, whose row Spark assigns to that task.
+    """Return an integer for each task, such that Spark assigns a row with it to that task.
 
     Spark assigns rows by the hash of a column, so integers are tried until each task has one.
     """
@@ -175,9 +176,9 @@ def slots(spark: SparkSession, tasks: int) -> list[int]:
 
 
 def tasks_for(spark: SparkSession, parts: int) -> int:
-    """Return the number of tasks that share the parts.
+    """Return the number of tasks among which to divide this number of parts.
 
-    On a cluster the number of cores is unknown, so each part has a task.
+    On a cluster the number of cores is unknown, so each part gets its own task.
     """
     context = spark.sparkContext
     if not str(context.master).startswith("local"):
@@ -189,10 +190,10 @@ def tasks_for(spark: SparkSession, parts: int) -> int:
 def tables_of(
     spark: SparkSession, topology: Topology, wanted: Wanted, resumed: Resumed | None
 ) -> ParquetTables | LakeTables:
-    """Return the tables that take the rows.
+    """Return the tables to write to.
 
     Raises:
-        TablesRefused: The tables cannot take them.
+        TablesRefused: The tables exist already, are absent, or do not fit the run.
     """
     if wanted.form == "parquet":
         return ParquetTables(wanted.out)
@@ -213,7 +214,7 @@ def published(
     output: RunOutput,
     now: Known,
 ) -> None:
-    """Put the output into the tables; if a first run fails meanwhile, remove all of them."""
+    """Add the output to the tables; if a first run fails to do so, remove all of them."""
     account = output.summary.document()
     coming = Coming(now["run"], place.staged, output.files, now, account)
     if resumed is not None:
@@ -293,9 +294,9 @@ def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], noted: Noted) -
 def _of_files(
     spark: SparkSession, setting: Setting, wanted: Wanted, noted: Noted, *, again: bool
 ) -> tuple[DataFrame, Noted]:
-    """Return the files that no earlier run has read, as pieces.
+    """Return the files that no earlier run has read, as parcels, and the notes on them.
 
-    With `again` they follow the files that earlier runs have read.
+    With `again` the files that earlier runs have read come first.
     """
     new = new_files(files_of(wanted.inputs), noted.files)
     read = _as_they_were(noted.files) if again else []
@@ -307,7 +308,7 @@ def _of_files(
 
 
 def _as_they_were(read: Mapping[str, Mark]) -> list[str]:
-    """Return the paths of the files that earlier runs have read, in that order.
+    """Return the paths of the files that earlier runs have read, in the order of reading.
 
     Raises:
         InputError: A file has changed or is absent.
@@ -331,7 +332,8 @@ def _of_archives(
     spark: SparkSession, topology: Topology, wanted: Wanted, noted: Noted, warn: Warn
 ) -> tuple[Taken, Noted]:
     """Return the records that this run takes, and the notes on them."""
-    RecordLines(topology)  # The constructor refuses missing keys, as each task would later.
+    # The constructor raises an error if master keys are missing, before any task does.
+    RecordLines(topology)
     before = read_cut(noted.offsets, noted.cut)
     rows, lacking = records(spark, wanted.inputs, topology, before.topics, holes=wanted.holes)
     found = taken(rows, topology, before, to_end=wanted.to_end, holes=wanted.holes)
@@ -344,7 +346,7 @@ def _of_archives(
 
 
 def _with_places(noted: Noted, found: Mapping[str, Mapping[str, Sequence[str]]]) -> Noted:
-    """Return the notes with `found` added: the partitions of each stream's sources in this run."""
+    """Return the notes with the partitions of each stream's sources in this run (`found`) added."""
     places, sources = dict(noted.places), {each: dict(of) for each, of in noted.sources.items()}
     for stream, logs in found.items():
         known_of = sources.setdefault(stream, {})
@@ -355,22 +357,22 @@ def _with_places(noted: Noted, found: Mapping[str, Mapping[str, Sequence[str]]])
 
 
 def mark_of(path: str) -> list[int]:
-    """Return the size of a file in bytes, and its last write in ns, to detect a change."""
+    """Return the size of a file in bytes and the time of its last write in ns."""
     stat = Path(path).stat()
     return [stat.st_size, stat.st_mtime_ns]
 
 
 def place_of(path: str) -> str:
-    """Return the canonical path of a file, in whatever form it was given."""
+    """Return the canonical path of a file: absolute, and without symbolic links."""
     return str(Path(path).resolve())
 
 
 def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
-    """Return the files that no earlier run has read; keys of `known` are canonical paths.
+    """Return the files that no earlier run has read; the keys of `known` are canonical paths.
 
     Raises:
-        InputError: A read file has changed since, a file is named twice, or a new file sorts
-            before a read one. A single run would have read it first.
+        InputError: A file has changed since a run read it, or is named twice. Or a new file sorts
+            before one that was read, so a single run would have read it first.
     """
     new: dict[str, str] = {}
     for path in paths:
@@ -396,7 +398,7 @@ def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
 
 
 def _changed(now: Sequence[int], known: Mark) -> str | None:
-    """Return a description of the change, or None; without known times only sizes are compared."""
+    """Return how a file has changed, or None; if a time is 0, only the sizes are compared."""
     size, written_ns = known
     if now[0] != size:
         return f"{size:,} bytes then, {now[0]:,} now"
@@ -410,7 +412,14 @@ def _changed(now: Sequence[int], known: Mark) -> str | None:
 
 
 class RunOutput(NamedTuple):
-    """The combined reports of the ordering tasks: `states` by group, and `end` as a Beginning."""
+    """The combined reports of the ordering tasks.
+
+    Attributes:
+        files: The files that they wrote.
+        summary: The sum of their summaries.
+        states: The name of the state file of each group.
+        end: The fields of the Beginning for the next run.
+    """
 
     files: list[File]
     summary: Summary
@@ -419,7 +428,7 @@ class RunOutput(NamedTuple):
 
 
 def _ordered(spark: SparkSession, parcels: DataFrame, order: OrderGroups, groups: int) -> RunOutput:
-    """Order the groups in tasks; the numbers of groups per task differ by at most one."""
+    """Order the groups, divided evenly among tasks, and return the combined reports."""
     tasks = min(tasks_for(spark, groups), MOST_TASKS)
     slot_of = F.from_json(F.lit(str(slots(spark, tasks))), "ARRAY<INT>")
     reports = (
@@ -433,7 +442,7 @@ def _ordered(spark: SparkSession, parcels: DataFrame, order: OrderGroups, groups
 
 
 def gathered(rows: Iterable[Any]) -> RunOutput:
-    """Return the combined reports of the tasks."""
+    """Return the combined reports of the tasks; raise InputError if a piece was unreadable."""
     files: list[File] = []
     summary = Summary()
     states: dict[int, str] = {}
@@ -454,7 +463,7 @@ def gathered(rows: Iterable[Any]) -> RunOutput:
 
 @contextmanager
 def _few_rows_at_once(spark: SparkSession) -> Iterator[None]:
-    """Make Spark's Arrow batches small in the context, because rows are large."""
+    """Limit Spark's Arrow batches to few rows within the context, because rows are large."""
     before = spark.conf.get(ROWS_AT_ONCE)
     spark.conf.set(ROWS_AT_ONCE, str(PARCELS_AT_ONCE))
     try:

@@ -1,8 +1,9 @@
 """Pack the state of a group after its last line as bytes, for the run that continues from there.
 
 The state has the value of `Replay.saved`, the lines of the last instant, and the next position of
-each stream and table. The next run takes the lines of the last instant, because more lines may
-arrive in it. The first line names the writer (`topology.wire.marked`).
+each stream and table. The lines of the last instant are left to the next run, because more lines
+may arrive at the same time. The first line of the bytes names their format and the Python version
+(`topology.wire.marked`).
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ def packed(state: GroupState) -> bytes:
 
 
 def unpacked(content: bytes) -> GroupState:
-    """Return the state.
+    """Return the state that `packed` has written.
 
     Raises:
-        StateUnreadable: It is not a state, or damaged, or of another version.
+        StateUnreadable: The bytes are not a state, are damaged, or are of another version.
     """
     return FORM.read(content, _unpacked)
 

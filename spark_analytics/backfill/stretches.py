@@ -4,13 +4,13 @@ The content of a line depends on the lines before it in three ways only. These a
 arrival clock, which never goes back, and the largest `ts`, which replaces a missing arrival. Each
 stretch is therefore read by a `LineReader` that treats the unknown values as earlier than
 everything. It summarizes the values that later stretches need in a `PieceStretch`. Combined in
-order (`begins`), these give the values at the start of each stretch (`Beginning`). The start
-corrects the lines: numbers continue, and an arrival is at least that of the lines before.
+order (`begins`), these give the values at the start of each stretch (`Beginning`). With these the
+lines are corrected: numbers continue, and an arrival is at least that of the lines before.
 
-The rule: A and L are the arrival and the largest ts before the stretch, and `at` is the arrival
-read in it alone. The arrival of a line is the largest of `at`, A and L. L counts from the first
-line of the stretch without an arrival. If nothing precedes it, a line without any time arrives at
-0.
+Let A be the arrival clock before the stretch, and L the largest `ts` before it. Let `at` be the
+arrival of a line as read in the stretch alone. Then the line's arrival is the largest of `at`, A
+and L. L counts only from the stretch's first line without an arrival on. If nothing precedes the
+stretch, a line without any time arrives at 0.
 
 The cost is one or two comparisons per line. A `PieceStretch` is six numbers and a flag.
 """
@@ -26,7 +26,7 @@ from topology.wire.checker import Reading
 from topology.wire.line_reader import BEFORE_EVERYTHING_NS, Content, LineReader, Row
 
 NEVER: Final = 1 << 62
-"""A number larger than that of any line, used if there is no such line."""
+"""The number of a line that does not exist; it is larger than that of any line."""
 
 
 class PieceStretch(NamedTuple):
@@ -34,12 +34,12 @@ class PieceStretch(NamedTuple):
 
     Attributes:
         lines: The number of its lines.
-        first: Its first line that moves the arrival clock.
-        first_is_timed: Whether that line, or a `ts` before it, has a time.
-        bare_from: Its first good line without an arrival.
-        arrival_ns: The end of its own arrival clock.
+        first: The number of its first line that moves the arrival clock.
+        first_is_timed: Whether the arrival of that line is known, by an arrival or a `ts` up to it.
+        bare_from: The number of its first good line without an arrival.
+        arrival_ns: The time of its own arrival clock after the last line.
         largest_ts_ns: The largest `ts`; None if no line has one.
-        timed_from: Its first good line with an arrival.
+        timed_from: The number of its first good line with an arrival.
     """
 
     lines: int = 0
@@ -56,8 +56,8 @@ class Beginning(NamedTuple):
 
     Attributes:
         lines: The number of lines before it.
-        arrival_ns: The arrival clock; None if nothing has moved it.
-        largest_ts_ns: The largest `ts` so far.
+        arrival_ns: The time of the arrival clock; None if no line has moved it.
+        largest_ts_ns: The largest `ts` so far; None if no line has one.
         bears_arrivals: Whether the first good line of all has an arrival; None if there is none.
     """
 
@@ -67,7 +67,7 @@ class Beginning(NamedTuple):
     bears_arrivals: bool | None = None
 
     def behind(self, stretch: PieceStretch) -> Beginning:
-        """Return the values at the start of the next stretch."""
+        """Return the values at the end of `stretch`, which begins with these values."""
         arrival_ns = self.arrival_ns
         if stretch.first != NEVER:
             arrival_ns = self.arrival_of(stretch, stretch.arrival_ns, NEVER)
@@ -80,7 +80,7 @@ class Beginning(NamedTuple):
         return Beginning(self.lines + stretch.lines, arrival_ns, largest_ns, has_arrivals)
 
     def arrival_of(self, stretch: PieceStretch, at_ns: int, number: int) -> int:
-        """Return the arrival of a line that the stretch alone read as arriving at `at_ns`.
+        """Return the arrival of a line whose arrival in the stretch alone is `at_ns`.
 
         A `number` of NEVER means the stretch's last line.
         """
@@ -129,7 +129,7 @@ class StretchReader:
         self._first_is_timed = at_ns != BEFORE_EVERYTHING_NS
 
     def ended(self, lines: int) -> PieceStretch:
-        """Return the summary of the stretch, which has this number of `lines`."""
+        """Return the summary of the stretch after its last row; `lines` is its number of lines."""
         arrival_ns = self._reader.arrival_ns
         return PieceStretch(
             lines,

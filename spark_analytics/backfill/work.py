@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 class ReadPieces(NamedTuple):
-    """The function of a reading task, from numbers of pieces to parcels."""
+    """The function of a reading task: it reads the pieces with the given numbers as parcels."""
 
     setting: Setting
     pieces: Sequence[Piece]
@@ -101,18 +101,18 @@ def several(items: Iterable[T], most: int) -> Iterator[list[T]]:
 
 
 class OrderGroups(NamedTuple):
-    """The function of an ordering task, from parcels to reports on the output.
+    """The function of an ordering task: it orders parcels, writes the output and reports on it.
 
     The parcels are sorted by group, stretches first.
 
     Attributes:
         setting: The texts from which a process makes the topology.
         staged: The address of the folder to write in.
-        begin: The values at the end of the run before.
-        states: The state file of each group at the end of the run before.
+        begin: The values at the end of the previous run.
+        states: The state file of each group at the end of the previous run.
         to_end: Whether to emit buffered events at the end; otherwise a state is written.
-        came: The queries that the run before did not have. The parcels then include the history;
-            with None they do not.
+        came: The queries that the previous run did not have, if the parcels include the history;
+            None if they do not include it.
     """
 
     setting: Setting
@@ -172,7 +172,7 @@ class GroupRun:
     """One group of streams with its operators, which continue from the state `before`.
 
     Counts go to the summary. Unless `order.came` is None, everything is computed anew, from the
-    history. Up to the end of the run before, only results of the queries in `order.came` are
+    history. Up to the end of the previous run, only results of the queries in `order.came` are
     emitted, and nothing is counted.
     """
 
@@ -228,10 +228,10 @@ class GroupRun:
     def _again(
         self, came: frozenset[str], contents: Iterator[Content], until_ns: int | None
     ) -> Generator[Step, None, Iterator[Content]]:
-        """Yield the results of the history for new queries, up to `until_ns`.
+        """Yield the results of new queries in the history before `until_ns`.
 
-        The run before took the history up to that time. The return value is the contents after it,
-        since those of that instant waited.
+        The previous run has processed the history before that time. Return an iterator of the
+        contents from that time on, which the previous run left to this one.
         """
         behind: list[Content] = []
 
@@ -269,7 +269,7 @@ class GroupRun:
     def _without_last(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Content]:
         """Yield the contents before the last instant.
 
-        Those of the last instant wait for the next run, because more may arrive in it.
+        Those of the last instant are left to the next run, because more may arrive in it.
         """
         for content in contents:
             is_last = isinstance(content, Event | Malformed) and content.at_ns == last_ns

@@ -1,7 +1,7 @@
-"""Pass the topology to the parts of a backfill, as its file's text.
+"""Pass the topology to the tasks of a backfill, as its file's text.
 
-The text is sent to executors. The meaning of its parts identifies a state (`digests`): a state made
-by another stream, query or function is not used.
+The text is sent to executors. Digests of the topology's parts are stored with a state (`digests`),
+so that the state of another stream, query or function is not used.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ ELSEWHERE: Final = frozenset(
         "stages_written", "state", "tick_lag_ns", "transaction_timeout_ns",
     )
 )  # fmt: skip
-"""The keys that concern running workers only and change no line of a replay."""
+"""The keys of a topology that concern only running workers and do not change a replay's output."""
 TOPICS_READ: Final = ("clock", "max_record_bytes")
-"""The keys of `topics` that change what is read."""
+"""The keys of `topics` that change which records are read."""
 
 
 QUERIES: Final = "queries."
-"""The prefix of queries among the parts of a topology."""
+"""The prefix of a query's name in the names of a topology's parts."""
 OPERATORS: Final = "operators"
-"""The part with the operators.
+"""The name of the part that has the order of the operators.
 
-A state identifies the operators that buffer an event by their position in the order.
+A state identifies the operators that buffer an event by their positions in this order.
 """
 
 
@@ -72,8 +72,8 @@ class Difference(NamedTuple):
         came: The names of queries that only the new one has.
         left: The names of queries that only the old one has.
         other: The other parts that differ, by their path in the topology file.
-        again: Whether the history must be read again. The state is of no use if a query is new, or
-            the last one of its kind is gone.
+        again: Whether the history must be read again. The state cannot be used if a query is new,
+            or if the last query of a kind was removed.
     """
 
     came: frozenset[str]
@@ -83,12 +83,12 @@ class Difference(NamedTuple):
 
 
 def digests(setting: Setting) -> dict[str, str]:
-    """Return the digests of the parts of a topology that determine a state.
+    """Return the digests of the parts of a topology that determine a state, by name.
 
-    Each stream has a digest, and each query together with the patterns whose matches it reads. So
-    have the functions, the streams that joins connect, the operators, and everything else that
-    changes the results, by its path in the topology file. Parts with the same meaning have the same
-    digest, however they are written.
+    Each stream is a part, and so is each query with the patterns whose matches it reads. Further
+    parts are the functions, the streams that joins connect and the operators. Any other key that
+    changes the results is a part under its path in the topology file. Parts with the same meaning
+    have the same digest, however they are written.
     """
     topology = topology_of(setting)
     parts: dict[str, object] = {"joined streams": groups(topology), OPERATORS: topology.operators}

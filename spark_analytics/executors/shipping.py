@@ -1,7 +1,7 @@
-"""Ship our own code to executors: the packages as one zip of Python files.
+"""Ship the project's packages to executors, as one zip of Python files.
 
-Compiled extensions for this machine are left out, and so are files that Python can make again. The
-dependencies (`infra/locks/run.txt`, or the wheel's) must be installed on the executors.
+Compiled extensions for this machine are left out, and so are files that Python can generate again.
+The dependencies (`infra/locks/run.txt`, or the wheel's) must be installed on the executors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOMS: Final = ("inorder", "topology", "codec", "agents", "recordings", "spark_a
 NOT_FILES: Final = {".pyc", ".so"}
 ZIPPED: Final = "inorder.zip"
 STAMP: Final = (1980, 1, 1, 0, 0, 0)
-"""The time of every zip entry, the earliest that the format has.
+"""The time of every zip entry, the earliest that the format allows.
 
 With a fixed time the same files give the same archive.
 """
@@ -42,7 +42,7 @@ def zip_into(folder: Path) -> Path:
 
 @contextmanager
 def shipped(spark: SparkSession) -> Iterator[None]:
-    """Let executors on other machines import the packages.
+    """Let executors on other machines import the packages within the context.
 
     Under spark-submit `--py-files` does so.
     """

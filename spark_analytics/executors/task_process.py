@@ -1,13 +1,15 @@
-"""Prepare a Python process of Spark for a task; Spark uses the same process for task after task.
+"""Prepare a Python process of Spark for a task; Spark uses the same process for many tasks.
 
-Between two tasks Spark has such a process collect garbage among all its objects, mostly modules. It
-also has the process forget what it has cached about import paths. Spark's own modules come from a
-zip, and ours do so on a cluster. In Python 3.11 forgetting a zip means reading its list of files
-again, once for each of its folders that a module was imported from. Both together took 0.13 s of
-CPU for each task, in which a task orders some thousand events (docs/decisions/0020).
+After each task Spark makes such a process collect garbage among all its objects, mostly modules. It
+also makes the process clear the caches of its import paths. Spark's own modules come from a zip,
+and ours do so on a cluster. In Python 3.11, after a zip was cleared from the caches, its list of
+files is read again. This happens once for each of its folders that a module was imported from. Both
+together took 0.13 s of CPU for each task, as long as ordering some thousand events
+(docs/decisions/0020).
 
-Existing objects are therefore kept out of the collector's way, and zips are removed from the cached
-paths. A module that is imported later finds its zip by the list that Python keeps of each.
+Existing objects are therefore excluded from garbage collection, and zips are removed from the
+cached paths. A module that is imported later is still found, because Python keeps each zip's list
+of files elsewhere.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run jobs on the topics of a topology and write their tables.
 
-| module        | what it has                                                              |
+| module        | content                                                                  |
 |---------------|--------------------------------------------------------------------------|
 | `definitions` | each job: topics in, named tables out                                    |
 | `work`        | the parts of jobs: tables, and the user's options for them               |
@@ -8,5 +8,5 @@
 | `running`     | queries on checkpoints, or once over the existing records                |
 | `watching`    | figures of the queries while they run                                    |
 | `outputs`     | tables as folders of Parquet                                             |
-| `errors`      | the message of a Spark error, in a line                                  |
+| `errors`      | the message of a Spark error as one line                                 |
 """

@@ -128,7 +128,7 @@ def truth_check(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
     tables, bad = [], []
     for topic, streams in inputs_of(topology).items():
         raw = _raw(topics, topology, topic, streams)
-        # Events of other streams are not compared.
+        # The late topic may also have events of other streams, which are not compared.
         aside = _raw(topics, topology, names.late, streams)
         bad.append(raw.bad)
         ordered = _decoded(topics, topology, streams)
@@ -174,7 +174,7 @@ JOBS: Final[Mapping[str, Job]] = {
 }
 
 
-# -- what streams share ----------------------------------------------------------------------------
+# -- common parts of the jobs ----------------------------------------------------------------------
 
 
 def _suffix(topology: Topology, topic: str) -> str:
@@ -207,7 +207,7 @@ def _ordered(
 def _decoded(topics: Topics, topology: Topology, streams: Sequence[str]) -> decode.Decoded:
     """Return the events of these streams, from all ordered topics that contain them.
 
-    The bad records are all those of these topics.
+    The bad records of those topics are returned too, whatever their stream is.
     """
     found: DataFrame | None = None
     for topic, names in outputs_of(topology).items():

@@ -1,7 +1,7 @@
 """Show errors of Spark, Java or a driver as one line.
 
 An exception of an executor's Python process arrives as the text of its trace, within a Java
-message. Only the end of the trace is a sentence, and the frames before it are longer than a line.
+message. Only the end of the trace is the error's message; the frames before it are left out.
 """
 
 from __future__ import annotations

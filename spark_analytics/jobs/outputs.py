@@ -37,7 +37,7 @@ def persisted(rows: DataFrame) -> Iterator[DataFrame]:
 
 class Output(Protocol):
     def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
-        """Write one batch of a table, completely, for the first time or again."""
+        """Write one batch of a table; writing the same batch again must change nothing."""
 
 
 @dataclass(frozen=True)

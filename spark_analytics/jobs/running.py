@@ -10,17 +10,17 @@ again. A new checkpoint is refused if there are tables of an earlier one: its ba
 again and would mix with theirs.
 
 A query without an interval processes the existing records and ends. Spark's own trigger for that
-asks the source once for its end. A query that also runs batches without records (`Table.rest_s`)
-ends when nothing was read for so long.
+asks the source once for its end. A query that also runs batches without records ends when nothing
+was read for `Table.rest_s`.
 
-Only the caller can see some reasons to stop, such as a topic created again meanwhile. The `guard`
-checks them every GUARD_S, when a query fails, and at the end. Between these checks Java is not
-called: a listener (`watching`) reports batches and ends.
+Only the caller can see some reasons to stop, for example that a topic was created again. The
+`guard` checks them every GUARD_S, when a query fails, and at the end. Between these checks Java is
+not called: a listener (`watching`) reports the batches and the ends of queries.
 
 Java receives a failed batch's error as one line (`unwritten`), and Python keeps the error itself.
 When a query is stopped in the middle of a batch, Spark searches that line for Java's names of an
 interruption. Its regular expression uses stack for every character. A Java trace, which pyspark
-would include, overflows the stack, and the query's thread would end without an error for us.
+would include, overflows the stack. The query's thread would then end without an error for us.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ INTERRUPTIONS: Final = (
 
 
 COLUMNS: Final = "columns"
-"""The entry of a checkpoint with the version of its tables' columns, a number that is not shown."""
+"""The key in `about` for the version of the tables' columns; messages do not show it."""
 
 
 class JobFailed(RuntimeError):
-    """A query that has ended by itself, or must not continue; the message says which and why."""
+    """The error of a query that has ended by itself, or must not continue; the message says why."""
 
 
 class CheckpointRefused(ValueError):
-    """A checkpoint that was made for something else."""
+    """The error of a checkpoint that this job cannot use; the message says why."""
 
 
 def run_bounded(tables: Sequence[Table], output: Output, folder: str) -> None:
-    """Write all tables once; `folder` is for tables that store themselves."""
+    """Write all tables once; `folder` is passed to tables with their own `store` function."""
     for table in tables:
         _write(table, table.rows, output, folder, 0)
 
@@ -221,7 +221,7 @@ class Running:
             self._streams.removeListener(self.watch)
 
     def _until(self, due_s: float) -> None:
-        """Wait until a query changes, the time comes or `stop` is called, without calling Java.
+        """Wait without calling Java, until a query changes, `stop` is called or `due_s` is past.
 
         `stop` sets no event, since a signal handler may call it during this wait.
         """
@@ -246,7 +246,8 @@ class Running:
 
     def _examine(self) -> None:
         for query in self.queries:
-            # The state is read before the error: if the query has ended, its error is there.
+            # `isActive` is read first: once it is False, `exception` returns the error, if there is
+            # one.
             was_active = query.isActive
             error = query.exception()
             if error is not None:

@@ -50,7 +50,7 @@ class KafkaTopics:
     def records(self, *topics: str) -> DataFrame:
         """Return the records of topics.
 
-        A batch takes from each partition in proportion to its unread records.
+        A batch of a stream takes from each partition in proportion to its unread records.
         """
         self.asked.update(topics)
         options = {

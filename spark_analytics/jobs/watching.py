@@ -5,8 +5,9 @@ would transfer the last hundred batches to Python each time. `Watch` has a `Figu
 by its name. It sets `changed` whenever a query has ended or dropped a row, so waiting code need not
 look at anything else.
 
-Java calls from its own thread. Each call replaces one value, so readers need no lock. Spark reports
-a batch some time after it, so a query that has ended is asked once more (`settle`).
+Java calls the listener from a thread of its own. Each call replaces one value, so readers need no
+lock. Spark reports a batch some time after it, so a query that has ended is asked once more
+(`settle`).
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ class Figures:
     looks: int = 0
     """How often Spark asked the query's source for new records.
 
-    A batch that an earlier run planned does not ask. If no records are there, Spark reports a look
-    every ten seconds.
+    A batch that an earlier run planned does not ask. While there are no records, Spark reports
+    every ten seconds that it asked.
     """
 
     rows: int = 0
     dropped: int = 0
 
     def after(self, progress: Any) -> Figures:
-        """Return the figures after one more batch, a `StreamingQueryProgress`."""
+        """Return the figures after one more batch, given its `StreamingQueryProgress`."""
         return Figures(
             self.looks + (LOOK in progress.durationMs),
             self.rows + max(0, progress.numInputRows),
@@ -92,7 +93,7 @@ class Watch(StreamingQueryListener):
 def settle(query: StreamingQuery) -> int:
     """Return the number of rows that an ended query dropped in its last batches.
 
-    It makes one call for each of them, so it is for the end only.
+    It calls Java once for each of these batches, so it is used only at the end.
     """
     return sum(map(_dropped, query.recentProgress))
 

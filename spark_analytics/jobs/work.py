@@ -17,7 +17,7 @@ Named = TypeVar("Named", "Group", "Table")
 
 
 class JobRefused(ValueError):
-    """A job that cannot run as requested; the message says what to write instead."""
+    """The error of a job that cannot run as requested; the message says what to write instead."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,11 @@ class Part:
         name: The name of the table.
         keys: The columns that identify a row.
         pick: The function that makes its rows from the batch's rows.
-        newer: The column by which a higher row replaces the row with its keys; outputs that cannot
-            replace rows append it.
+        newer: The column that decides which of two rows with the same keys is current: the higher
+            one. Outputs that cannot replace rows append both.
         settled: Columns that the keys determine, so that a MERGE reads less.
-        kinds: The values in the column `Table.named_by` that mark its rows; if empty, its name.
+        kinds: The values in the column `Table.named_by` that mark its rows; if empty, only its name
+            does.
         shape: How Iceberg or Delta store the table, if its keys do not determine it.
         folds: Whether the part has only the newest row of each key of another part; outputs that
             cannot replace rows then leave it out.
@@ -81,7 +82,8 @@ class Table:
         keys: The columns that identify a row of the table.
         store: A function (rows, path, batch) that writes the rows in its own way (archive).
         parts: The tables to write instead of this one.
-        rest_s: The query also runs batches without records, and ends after this time without any.
+        rest_s: If set, the query also runs batches without records. Without an interval it ends
+            when nothing was read for this time.
         named_by: The column that names a row's part.
         groups: Groups of records of several topics, whose parts are written instead.
     """
@@ -97,7 +99,7 @@ class Table:
 
     @property
     def several(self) -> list[Part]:
-        """The tables to write, if the query itself is not one."""
+        """The parts that the query writes, also those of its groups; none if it is one table."""
         return [*self.parts, *(part for group in self.groups for part in group.parts)]
 
     def written(self) -> list[Part]:
@@ -149,12 +151,12 @@ def chosen_names(known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
 
 
 def inputs_of(topology: Topology) -> dict[str, list[str]]:
-    """Return the streams of each raw topic."""
+    """Return the names of the streams in each input topic."""
     return _by_topic(topology, "input")
 
 
 def outputs_of(topology: Topology) -> dict[str, list[str]]:
-    """Return the streams of each ordered topic."""
+    """Return the names of the streams in each ordered topic."""
     return _by_topic(topology, "output")
 
 
@@ -169,6 +171,9 @@ def headers_of(topology: Topology, names: Sequence[str]) -> HeaderConfig:
     """Return the header contract of streams that share a topic.
 
     Only the headers of a record name its stream, so all must have the same contract.
+
+    Raises:
+        JobRefused: Their contracts differ.
     """
     contracts = {topology.streams[name].headers.contract() for name in names}
     if len(contracts) > 1:

@@ -1,6 +1,6 @@
-"""Run the core on Spark's streams, in groups as in a backfill, with state kept over batches.
+"""Run the core on Spark's streams, in groups as in a backfill, with state kept across batches.
 
-| module       | what it has                                                                |
+| module       | content                                                                    |
 |--------------|----------------------------------------------------------------------------|
 | `group`      | a group of streams from batch to batch: lines in, output lines out         |
 | `partitions` | partitions as they are read: how far time may advance, the lines' numbers  |

@@ -1,7 +1,7 @@
 """Process one group of streams from batch to batch.
 
-A batch is read, and the lines that no later line can precede go through the operators. The
-operators run up to the time to which the log is known (`spark_analytics.live.partitions`). The
+When a batch has been read, the lines that no later line can precede go through the operators. The
+operators run up to the time to which the log is complete (`spark_analytics.live.partitions`). The
 results therefore equal those of a replay of the same log, however Spark cuts it into batches.
 """
 
@@ -46,8 +46,8 @@ class TooManyWait(Exception):
 class PartitionParcel(NamedTuple):
     """A parcel of the reading tasks.
 
-    If `number` is 0, the content is a stretch; otherwise it is lines of the stretch. A parcel of
-    the partition HIDDEN has no content.
+    If `number` is 0, the content describes a stretch; otherwise it has lines of the stretch. A
+    parcel of the partition HIDDEN has no content.
     """
 
     name: PartitionName

@@ -1,8 +1,8 @@
-"""Make the tables of a live job in Iceberg and Delta, which are those of a backfill there.
+"""Define the tables of a live job in Iceberg and Delta: those of a backfill, and `overtaken`.
 
-A batch has a number and is appended to each table of lines once. Results are merged by their ids
-where the revision is higher. Writing a batch again therefore changes nothing
-(`spark_analytics.tables.output`). There is one more table, `overtaken`.
+A batch has a number and is appended to each table of lines once. A result replaces the one with the
+same id and a lower revision. Writing a batch again therefore changes nothing
+(`spark_analytics.tables.output`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLUMNS: Final = 4
 
 
 def lake_parts(topology: Topology) -> list[Part]:
-    """Return the tables of a query whose rows are lines."""
+    """Return the tables to write from a query whose rows are output lines."""
     found = [_part(table) for table in lake_tables(topology)]
     return [*found, Part(OVERTAKEN, KEYS, picked(OVERTAKEN))]
 

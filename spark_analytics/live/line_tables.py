@@ -2,12 +2,12 @@
 
 `in_lake` makes the tables of Iceberg and Delta from these.
 
-A row of the query is a line: `table`, `stream`, `position`, the JSON `line`, and `nested`, a JSON
-object of the line's nested values, each as JSON text. The tables have the columns of a backfill
-(`spark_analytics.backfill.kinds`), which Spark reads from the line.
+Each row of the query is an output line. Its columns are `table`, `stream`, `position`, the JSON
+`line`, and `nested`, a JSON object of the line's nested values, each as JSON text. The tables have
+the columns of a backfill (`spark_analytics.backfill.kinds`), which Spark reads from the line.
 
 A further table, `overtaken`, has the records that arrived before a time to which the operators had
-already run. `arrival_ns` is when they arrived, and `at_ns` the arrival that is used instead.
+already run. `arrival_ns` is their arrival, and `at_ns` the arrival that is used instead.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _NESTED: Final = {
 
 
 def nested_of(table: str, line: JsonObject) -> str | None:
-    """Return the value of the column `nested`."""
+    """Return the column `nested` for a line; None if its table has no nested columns."""
     names = _NESTED[table]
     if not names:
         return None
@@ -67,12 +67,12 @@ def nested_of(table: str, line: JsonObject) -> str | None:
 
 
 def parts() -> list[Part]:
-    """Return the tables of a query whose rows are lines."""
+    """Return the tables to write from a query whose rows are output lines."""
     return [Part(table, KEYS, picked(table)) for table in _COLUMNS]
 
 
 def picked(table: str) -> Callable[[DataFrame], DataFrame]:
-    """Return a function from lines to the rows of one table."""
+    """Return a function that selects the lines of one table, and returns its typed rows."""
 
     def pick(rows: DataFrame) -> DataFrame:
         columns = _COLUMNS[table]

@@ -5,19 +5,20 @@ group's timer is due. The processor keeps three values for each group: a head (s
 timer), a snapshot, and entries with the changes since (`spark_analytics.live.state`).
 
 Reading the state and restoring the operators takes longer than most batches. A Python process
-therefore keeps the groups that it ordered. Each batch writes a new mark into the state. A kept
-group is used only if the state's mark is the one that this process wrote last. No other attempt has
-written since then.
+therefore keeps the groups that it ordered. Each batch writes a new random mark into the state. A
+kept group is used only if the state's mark is the one that this process wrote last. Otherwise
+another attempt has written since then.
 
 The snapshot and the entries are lists, written by `put` and `appendList`, which send Arrow streams.
-A value, like `appendValue`, is sent as one message. Spark 4.0.0 reads it by one `read` on a socket
-and does not check how many bytes arrived. A large message is cut off, and the query ends with
-"invalid pickle opcode: 0". The head is small enough to arrive in one piece.
+A single value, like the argument of `appendValue`, is sent as one message. Spark 4.0.0 reads it by
+one `read` on a socket and does not check how many bytes arrived. A large message is cut off, and
+the query ends with "invalid pickle opcode: 0". The head is small enough to arrive in one piece.
 
 A timer is due when the tick lag has passed since the deadline of an operator or the arrival of a
-waiting line. It emits only what the next record would cause. Spark runs due timers after the rows
-of a batch. If a group had rows, its timer was set anew, and the old timer emits nothing. The batch
-may have been bounded, so a partition without rows in it may still have unread ones.
+waiting line. It emits only output that the next record would cause, too. Spark runs due timers
+after the rows of a batch. If a group had rows, its timer was set anew, and the old timer emits
+nothing. The batch may have been bounded, so a partition without rows in it may still have unread
+ones.
 """
 
 from __future__ import annotations
@@ -52,7 +53,15 @@ _kept: dict[tuple[Setting, int], tuple[bytes, LiveGroup]] = {}
 
 
 class Head(NamedTuple):
-    """The sizes and the timer of a group; `timer_ms` is NEVER if there is no timer."""
+    """The sizes and the timer of a group.
+
+    Attributes:
+        mark: Random bytes that the last batch wrote; empty if there is no state yet.
+        snapshot_bytes: The size of the snapshot.
+        entries: The number of entries.
+        entries_bytes: The size of all entries.
+        timer_ms: The time of the timer; NEVER if there is none.
+    """
 
     mark: bytes = b""
     snapshot_bytes: int = 0
@@ -153,7 +162,7 @@ class OrderLive(StatefulProcessor):
         _kept[self._setting, group] = mark, live
 
     def _timer(self, live: LiveGroup, head: Head, batch_ms: int) -> int:
-        """Set a new timer, and return its time, which is after this batch."""
+        """Set a new timer for a time after this batch, and return that time, or NEVER."""
         due_ns = live.due_ns()
         if due_ns is None:
             timer_ms = NEVER

@@ -1,10 +1,10 @@
-"""Track partitions over micro-batches: up to when the log is known, and the number of each line.
+"""Track partitions over micro-batches: the time up to which the log is complete, and line numbers.
 
-The partitions are those of the input topics and of the clocks' topic. A batch takes a stretch of
-each partition, of any length. The order of the log is that of `inorder dump`: by arrival, clocks
-first, then by topic, partition and offset. It does not depend on the batches. A line is therefore
-released only when no line can precede it any more, because every partition has promised a later
-arrival.
+The partitions are those of the input topics and of the clock topic. A batch takes a stretch of each
+partition, of any length. The order of the log is that of `inorder dump`: by arrival, clocks first,
+then by topic, partition and offset. It does not depend on the batches. A line is therefore released
+only when no future line can precede it. The *promise* of a partition is a time before which none of
+its future lines arrives. Lines before the smallest promise are released.
 
 * A partition promises the arrival of its last line, because its clock never goes back.
 * A partition without offsets in a batch was at its end when the batch was planned. Any other gets a
@@ -14,16 +14,15 @@ arrival.
 * A share with transaction markers only has no lines (`HIDDEN`). The groups do not learn which
   partition it belongs to, so in such a batch partitions without lines promise no more than before.
   After `MOST_HIDDEN` such batches in a row, a partition without lines makes the promise of the
-  first of them. Otherwise a partition with aborted transactions only would stop time for ever.
+  first of them. Otherwise a partition with only aborted transactions would stop time for ever.
   Earlier records of it that are read afterwards count as `overtaken`.
 
-Lines beyond the least promise wait. A record that breaks a promise arrives before an instant up to
-which the operators have run. It counts as arriving at that instant, and is in table `overtaken`.
+Lines beyond the smallest promise wait. A record that breaks a promise arrives before an instant up
+to which the operators have run. It counts as arriving at that instant, and is in table `overtaken`.
 
 The number of a line is its place in that order, from 1, as `inorder replay` counts the lines of a
 dump. A group of streams does not see the lines of other groups. It receives only the number of
 lines per arrival time (`Stretch.runs`), which is enough to count. All groups receive clock lines.
-
 Each line costs one bisection in each other partition. Each partition keeps a pair of integers for
 each millisecond in which waiting lines arrived.
 """
@@ -40,7 +39,7 @@ RAW: Final = 1
 
 
 class PartitionName(NamedTuple):
-    """The name of a partition; names sort as lines of one arrival do.
+    """The name of a partition; names sort like lines with the same arrival.
 
     `rank` is CLOCK or RAW.
     """

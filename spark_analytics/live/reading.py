@@ -2,8 +2,8 @@
 
 A task reads a stretch of one partition, or of several in turn. The lines are those that `inorder
 dump` prints. Each group gets its own lines, and all groups get clock lines. The parcel with number
-0 describes the stretch to all groups (`spark_analytics.live.partitions.Stretch`). An arrival is
-computed from the stretch alone; the groups know the earlier records of the partition.
+0 describes the stretch to all groups (`spark_analytics.live.partitions.Stretch`). A task computes
+arrivals from the stretch alone; the groups correct them by the earlier records of the partition.
 
 Spark starts a task only for the partitions from which a batch takes offsets. A task may see no
 record if its share had only transaction markers or records of an aborted transaction. It then

@@ -1,6 +1,6 @@
 """Run `inorder spark live`: records of the topics, assigned to groups, ordered by a processor.
 
-A single query does it. Reading tasks make lines of records (`reading`), and a shuffle brings the
+It is a single query. Reading tasks make lines of records (`reading`), and a shuffle brings the
 lines of a group together. A processor orders them (`ordering`), and its output goes to a table for
 each kind. The query runs a batch at each interval even if no record arrives, because time advances.
 """
@@ -28,15 +28,15 @@ STORE: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 LEAST_LAG_MS: Final = 2_000
-"""The minimum tick lag; an idle partition is taken as read to its end up to that long ago."""
+"""The minimum tick lag: an idle partition counts as read to its end at this time before a batch."""
 REST_S: Final = 1.0
-"""A run up to the end of the topics ends when nothing was read for this time and the tick lag."""
+"""The time without new records, beyond the tick lag, after which a run without an interval ends."""
 
 
 def lag_ms(topology: Topology) -> int:
     """Return the tick lag of the query: `tick_lag` of the topology, but at least LEAST_LAG_MS.
 
-    It has to be longer than the transactions of producers stay open.
+    It must exceed the time for which transactions of producers stay open.
     """
     return max(LEAST_LAG_MS, topology.tick_lag_ns // 1_000_000)
 
@@ -68,7 +68,7 @@ def table(
     *,
     in_lake: bool = False,
 ) -> Table:
-    """Return the query over records of Spark's Kafka source, with headers.
+    """Return the query and its tables; `records` are those of Spark's Kafka source, with headers.
 
     With `in_lake` the tables are those of a backfill in Iceberg and Delta.
     """

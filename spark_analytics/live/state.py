@@ -1,16 +1,17 @@
 """Save the state of a group of streams between two batches, as bytes.
 
 The state contains the value of `Replay.saved`, the partitions (`Partitions.saved`), the waiting
-lines, and the next position of each stream and table. A batch changes little of it, so a batch adds
-an *entry* with the changes. These are keys of the operators' state, events that are newly or no
-longer buffered, new clock samples and declared offsets. The small rest is in it as a whole.
-`folded` applies entries to a snapshot.
+lines, and the next position of each stream and table. A batch changes little of it, so each batch
+adds an *entry* with the changes. These are keys of the operators' state, events that are newly or
+no longer buffered, new clock samples and declared offsets. The rest is small, and an entry contains
+it completely. `folded` applies entries to a snapshot.
 
 A new snapshot replaces the entries when there are `MOST_ENTRIES` of them, or when they are larger
 than both the snapshot and `SMALL_BYTES`. A start therefore reads at most twice the state, and a
 batch writes in proportion to its changes.
 
-The first line of each names its writer (`topology.wire.marked`).
+The first line of a snapshot or an entry names its format and the Python version
+(`topology.wire.marked`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ MOST_ENTRIES: Final = 64
 SMALL_BYTES: Final = 65_536
 
 HeldId = tuple[int, int]
-"""The line of an event, and the operators that buffer it."""
+"""The key of a buffered event: its line number, and the operators that buffer it."""
 
 Held = dict[HeldId, Packed]
 
@@ -93,7 +94,7 @@ def snapshot(replay: Replay, common: Common) -> tuple[bytes, Held]:
 def entry(
     replay: Replay, before: Held, received: Iterable[Sample | Declared], common: Common
 ) -> tuple[bytes, Held]:
-    """Return the changes since the events `before` were buffered, and those buffered now."""
+    """Return the changes since the events `before` were buffered, and the events buffered now."""
     held = held_by_id(replay)
     changed = [(each, packed) for each, packed in held.items() if before.get(each) != packed]
     released = [each for each in before if each not in held]
@@ -110,7 +111,7 @@ def folded(first: bytes, entries: Sequence[bytes]) -> SavedGroup:
     """Return the state from a snapshot and the entries after it.
 
     Raises:
-        StateUnreadable: They are not a state, or damaged, or of another version.
+        StateUnreadable: The bytes are not a state, are damaged, or are of another version.
     """
     return FORM.read(first, lambda values: _folded(values, entries))
 

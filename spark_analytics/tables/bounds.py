@@ -34,12 +34,12 @@ NS_PER_DAY: Final = 1_000 * US_PER_DAY
 
 
 class Span(NamedTuple):
-    """The rows of one day that have one `value` in the determining column.
+    """A span of time: the rows of one day with one `value` in the determining column.
 
     Attributes:
         value: The value of the column.
-        least: The least of their times; None if no row has a time.
-        most: The greatest of their times.
+        least: The smallest of their times; None if no row has a time.
+        most: The largest of their times.
         has_null: Whether a row has no time.
         is_any: Whether matching rows may have any time.
     """
@@ -54,8 +54,8 @@ class Span(NamedTuple):
 def bounds(rows: DataFrame, shape: Shape, day: str | None = None) -> list[str]:
     """Return SQL conditions that hold for every row `t` of the table with a key of `rows`.
 
-    The list is empty if the key determines nothing but itself. There must be some `rows`. `day` is
-    a column of the table with the day of `day_of`, by which files are partitioned.
+    `rows` must not be empty. The result is empty if the key determines no other column. `day` is a
+    column of the table with the day of `day_of`, by which files are partitioned.
     """
     settled = shape.settled
     if settled is not None:

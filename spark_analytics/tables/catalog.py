@@ -43,7 +43,7 @@ RENAMES_IN_STEPS: Final = ("s3", "s3a", "s3n", "gs", "wasb", "wasbs")
 
 
 class TablesRefused(ValueError):
-    """Tables that cannot be written as requested; the message says what to do instead."""
+    """The error of tables that cannot be written as requested; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,11 @@ def settings(*formats: Format) -> dict[str, str]:
 
 
 def parts_of(place: str) -> tuple[str, str]:
-    """Split a place into the folder above it and its own name."""
+    """Split a place into the folder above it and its own name.
+
+    Raises:
+        TablesRefused: The place has no name.
+    """
     above, slash, name = place.rstrip("/").rpartition("/")
     if not name:
         raise TablesRefused(f"{place}: name a folder for the tables")
@@ -126,10 +130,10 @@ def declare_catalog(spark: SparkSession, catalog: Catalog, warehouse: str) -> st
             f"{warehouse}: a rename on {scheme}: is not one step, so two commits could lose one;"
             " name a --catalog (jdbc:… or http://…), or write --format delta"
         )
-    # The catalog does not cache, because another query of this process may have changed a table.
+    # Caching is off, because another query of this process may have changed a table.
     wanted = {"type": catalog.kind, "warehouse": warehouse, "cache-enabled": "false"}
     if catalog.kind == "jdbc":
-        # Spark asks for views, which the older schema does not have.
+        # Spark queries views, which need this version of the schema.
         wanted["jdbc.schema-version"] = "V1"
     wanted |= catalog.properties
     if catalog.uri is not None:

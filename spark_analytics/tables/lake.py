@@ -6,15 +6,15 @@ dies in the middle of it leaves only files that no table names.
 **Append.** The commit of a stream's batch contains the number of the batch (`Mark`), and a batch
 that the table already has is skipped. Delta keeps the number in its log. Iceberg keeps it in the
 snapshot's summary and, since snapshots expire, in a property of the table, right after the commit.
-Spark repeats at most the batch at which it ended. Only the first batch that a process writes to a
-table therefore looks for its number.
+After a restart Spark repeats at most the last batch. The number is therefore looked up only for the
+first batch that a process writes to a table.
 
 **MERGE.** A row replaces the row with its key if it is higher in the column `newer`, and rows with
 new keys are added. Among new rows of one key the highest counts. A MERGE may therefore be repeated,
 and older revisions that arrive after newer ones change nothing.
 
 A table belongs to the `owner` in its properties. A table of another owner, or with other columns,
-is refused before anything is written. If it lacks a column, or a field of a struct, that is added.
+is refused before anything is written. A missing column, or a missing field of a struct, is added.
 
 An append writes its rows once, shuffled by partition and sorted. A MERGE reads the keys of those
 files whose partitions and bounds may contain a new key (`bounds`). It writes the rows that changed
@@ -54,7 +54,12 @@ VIEW: Final = "_inorder_merged"
 
 
 class Column(NamedTuple):
-    """The type of a column, to compare and in DDL."""
+    """The type of a column.
+
+    Attributes:
+        kind: The type to compare; `struct` for any struct, whose fields are compared separately.
+        ddl: The type as DDL.
+    """
 
     kind: str
     ddl: str
@@ -100,7 +105,7 @@ class Lake(ABC):
     def properties(self, table: str) -> dict[str, str]: ...
 
     def drop(self, table: str) -> None:
-        """Drop the table; its files are removed with the folder."""
+        """Drop the table. Files that remain are removed with the folder of the place."""
         self._known.discard(table)
 
     @abstractmethod

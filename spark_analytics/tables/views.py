@@ -2,8 +2,8 @@
 
 Results keep their values as JSON, since queries differ. A view returns those of one query as typed
 columns. It also has the id, the times, and `current`: whether the row is the newest revision of its
-result, and not retracted. It is plain SQL for Spark, DuckDB or Trino, and needs none of them to be
-written.
+result, and not retracted. The views are plain SQL for Spark, DuckDB or Trino, and none of these is
+needed to write them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TYPES: Final = {name: kind for kind, names in SPELLINGS.items() for name in name
 """The types that the fields of a schema may have."""
 
 RESULTS: Final[Mapping[str, Type]] = {"whole": "BIGINT", "real": "DOUBLE"}
-"""The types of aggregates (`BuiltIn.result`) that do not depend on the type of the values."""
+"""The types of aggregates whose type does not depend on their values, by `BuiltIn.result`."""
 
 OWN: Final[Mapping[str, Type]] = {
     "source": "VARCHAR",
@@ -67,11 +67,18 @@ _FIELD: Final = re.compile(r"\s*([A-Za-z_][\w.]*)\s+([A-Za-z]+)\s*", re.ASCII)
 
 
 class ViewsRefused(ValueError):
-    """Something requested that cannot be a view; the message says what to write."""
+    """The error of a request that cannot become a view; the message says what to write."""
 
 
 class Typed(NamedTuple):
-    """A column of a view: the JSON in the column `held`, at `path`, as a value of `type`."""
+    """A column of a view: a value within the JSON of a table's column.
+
+    Attributes:
+        name: The name in the view.
+        held: The column of the table that contains the JSON.
+        path: The path of the value in the JSON.
+        type: The type to which the value is cast.
+    """
 
     name: str
     held: str
@@ -103,7 +110,7 @@ def views(
     """Yield the SQL statements that create the views, without semicolons.
 
     Queries come first, in the order of the file, then events if there is a `schema`. `table_of`
-    returns the text for a table after FROM.
+    returns the SQL that names a table in a FROM clause.
     """
     writer = _Writer(dialect, table_of)
     for name, query in topology.queries.items():
@@ -117,7 +124,7 @@ def views(
 
 
 def columns_of(query: QueryConfig, schema: Mapping[str, Type]) -> list[Typed]:
-    """Return the columns of a query's results: its key, then its values, with any bounds."""
+    """Return the columns of a query's results: its key, then its values with any bounds."""
     columns: list[Typed] = []
     if query.pattern is not None:
         columns += _pattern_columns(query.pattern, schema)
@@ -199,7 +206,7 @@ class _Writer:
         return f"CREATE OR REPLACE {made} {self._name(name)} AS\nSELECT\n    {columns}\nFROM {rows}"
 
     def _typed(self, column: Typed) -> str:
-        """Return a typed column; a name that the view already has is prefixed by `value_`."""
+        """Return the SQL of a typed column; `value_` is the prefix of names that are taken."""
         taken = {*RESULT, *STATE, *EVENT, "members", "current"}
         name = f"value_{column.name}" if column.name.lower() in taken else column.name
         return f"{self._value(column)} AS {self._name(name)}"
@@ -213,7 +220,8 @@ class _Writer:
         if isinstance(step, int):
             return f"[{step}]"
         if self._dialect == "spark":
-            # Spark's paths have no escape. After a dot Spark accepts any character but these two.
+            # Spark's JSON paths have no escape character. After a dot, Spark accepts all characters
+            # but `.` and `[`.
             found = f"['{step}']" if not {*"'?"} & {*step} else f".{step}"
             is_lost = found[0] == "." and bool({*".["} & {*step})
         else:
