@@ -3,10 +3,10 @@
 * An Avro object container file (`.avro`) contains its schema, which is used to read it. Its blocks
   may be compressed by deflate, snappy or zstandard.
 * Other values in Avro or Protobuf follow one another. Each comes after its length as a varint, as
-  Protobuf's `writeDelimitedTo` writes it. The caller gives the function that decodes one.
+  Protobuf's `writeDelimitedTo` writes it. The caller passes the function that decodes one.
 
 A value that does not fit its schema is a fault, and reading continues. If the file itself is
-damaged, the begin of the next value is unknown: `InputError`.
+damaged, the start of the next value is unknown, so an `InputError` is raised.
 
 Bounds: `MAX_VALUE_BYTES`; `MAX_BLOCK_BYTES` for a block of a container, compressed or not;
 `MAX_HEADER_BYTES`.
@@ -38,7 +38,7 @@ class FileEncoding(NamedTuple):
 
     Attributes:
         format: The name of the encoding.
-        decode: Decodes one value. None: the file contains its schema.
+        decode: The function that decodes one value; None if the file contains its schema.
     """
 
     format: str
@@ -112,7 +112,7 @@ def container_values(raw: IO[bytes], path: str) -> Iterator[object | WireFault]:
             try:
                 yield read_next(block)
             except ValueFault as fault:
-                # The next value begins where this one ends, which is unknown.
+                # The next value begins at the end of this one, which is unknown.
                 yield WireFault(fault.reason, f"{fault.detail} (the rest of block {number} too)")
                 break
         else:

@@ -1,11 +1,11 @@
-"""Find the file that a replay reads, unpack it and recognise its form.
+"""Open the input of a replay, unpack it and recognize its form.
 
-`-` is standard input. Content that begins with the gzip mark is unpacked, whatever the name. The
+`-` is standard input. Content that begins with the gzip mark is unpacked, whatever its name. The
 form follows from the name (`.jsonl .json .ndjson`, `.csv`, `.parquet .pq`, `.avro`, each also with
-`.gz`). Other names leave it to the content: Parquet and Avro by their marks, CSV by a first line
-that names columns, and JSON lines otherwise.
+`.gz`). With any other name the content decides: Parquet and Avro have marks, CSV has a first line
+that names columns, and everything else is JSON lines.
 
-An input that cannot be read at all is an `InputError`, the only exception from here.
+An input that cannot be read at all raises `InputError`, the only exception of this module.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def opened(
 
     Args:
         path: The file, or `-`.
-        stdin: Replaces standard input.
+        stdin: The stream to read in place of standard input.
         columns: Columns that the first line names if the content is CSV.
     """
     name = "standard input" if path == STDIN else path
@@ -86,7 +86,7 @@ def opened(
 
 @contextmanager
 def at_rest(path: str, stdin: IO[bytes] | None = None) -> Iterator[str]:
-    """Yield the name of a file with the input that can be read again.
+    """Yield the name of a file that has the input and can be read several times.
 
     Input that can be read only once (standard input, a pipe) is copied into a file, which is
     deleted afterwards.
@@ -135,7 +135,7 @@ def _readable(name: str) -> Iterator[None]:
 
 
 def form_by_name(path: str) -> Form | None:
-    """Return the form that the name states, or None."""
+    """Return the form that the file's name implies, or None."""
     return _FORM_OF_SUFFIX.get(Path(path.removesuffix(".gz")).suffix.lower())
 
 

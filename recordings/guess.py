@@ -1,21 +1,21 @@
 """Guess which fields of foreign records are source, number and time.
 
 A row is a decoded record: only the value of a row in a file, or `{"key": …, "payload": …, "header":
-{…}}` on a topic. So a path of names is written as in a mapping (`spelled`). Evidence comes first,
-and names second:
+{…}}` on a topic. A path of names is therefore written as in a mapping (`spelled`). Evidence comes
+first, and names second:
 
 * `seq`: an integer that rises by one within each source. `fit` is the smaller of two shares: of
-  distinct values, and of the numbers that are there between the least and the largest.
-* `source`: a text or an integer that repeats. It is the one within which a number rises by one
-  though it does not rise so over all records. Otherwise it is the one that is named like a source;
-  none if there is neither.
+  distinct values, and of the numbers that are there between the smallest and the largest.
+* `source`: a text or an integer that repeats. It is preferably a field within whose values a number
+  rises by one although it does not do so over all records. Otherwise it is a field with the name of
+  a source; none if there is neither.
 * `ts`: a time near enough to now in one unit of s, ms, us, ns, or RFC 3339. Among several, a name
-  of a time that is not an arrival counts first, then the earlier time. If there is none, it is an
-  amount with the name of a time, and unsure.
+  of a time that is not an arrival counts first, then the earlier time. If there is none, a number
+  with the name of a time is taken, and the guess is unsure.
 * `type`, `epoch`, `arrival`: by name only, if the values are possible.
 
 Bounds: the first `MAX_ROWS` rows, `MAX_FIELDS` fields, `MAX_PAIRS` pairs of source and number. The
-cost is some passes over that table, below a second.
+cost is some passes over that table, which take less than a second.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_PAIRS: Final = 150
 MAX_TYPES: Final = 200
 MAX_RIVALS: Final = 3
 LOOKED_AT: Final = 20
-"""The number of values that decide the form of a field's values."""
+"""The number of values by which the form of a field's values is recognized."""
 
 Path = tuple[str, ...]
 Sureness = Literal["sure", "likely", "unsure"]
@@ -51,7 +51,7 @@ SURE_FIT: Final = 0.9
 LEAST_FIT: Final = 0.6
 LEAST_RISING: Final = 0.4
 ALIKE: Final = 0.15
-"""Two scores that differ by less are equally good."""
+"""The difference of two scores below which they count as equal."""
 
 SOURCE_WORDS: Final = (
     "source", "device", "machine", "sensor", "host", "node", "station", "vehicle", "asset",
@@ -73,7 +73,7 @@ ARRIVAL_WORDS: Final = (
 TYPE_WORDS: Final = ("type", "kind", "event", "category")
 EPOCH_WORDS: Final = ("epoch", "boot", "boots", "session", "incarnation", "restarts", "reboots")
 NOT_A_NAME: Final = (*TYPE_WORDS, "state", "status", "model", "version", "unit", "level")
-"""Words of fields that do not name a source, such as `machine_type`."""
+"""Words in the names of fields that do not name a source, such as `machine_type`."""
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _DIGITS: Final = re.compile(r"[0-9]{1,19}")
@@ -85,7 +85,7 @@ _WITHOUT_ZONE: Final = re.compile(
 
 
 class Guess(NamedTuple):
-    """A field that may be the requested one.
+    """A guess of the field that has a given meaning, such as the source.
 
     Attributes:
         path: The path of the field.
@@ -106,7 +106,7 @@ class Proposal:
 
     Attributes:
         ts_unit: The unit of times; None if the values contain it (RFC 3339, or a format's own).
-        without_zone: Whether the times need `ts_zone`.
+        without_zone: Whether the times have no zone, so that `ts_zone` is needed.
     """
 
     source: Guess | None = None
@@ -216,13 +216,13 @@ class _Field:
 
     @property
     def may_count(self) -> bool:
-        """Whether the values may be numbers, even if most records have none."""
+        """Whether the field may have sequence numbers, even if most records lack it."""
         other = self.is_named((*TS_WORDS, *ARRIVAL_WORDS)) and not self.is_named(SEQ_WORDS)
         return not other and _share([*map(_number, self.there)]) >= ON_NEARLY_ALL
 
     @property
     def is_name(self) -> bool:
-        """Whether the values may be names; numbers with decimals (texts in CSV) are not."""
+        """Whether the values may be names; numbers with decimals (as texts in CSV) are not."""
         decimals = any(_DECIMALS.fullmatch(text) for text in self.texts[:LOOKED_AT] if text)
         return _share(self.texts) >= ON_NEARLY_ALL and not decimals
 
@@ -232,7 +232,10 @@ class _Field:
 
     @property
     def may_be_source(self) -> bool:
-        """Whether the field alone may be a source, by its name or because it has several texts."""
+        """Whether the field may be a source without further evidence.
+
+        Its name must be that of a source, or it must have several texts that are not numbers.
+        """
         texts = self.distinct > 1 and isinstance(self.there[0], str)
         return self.is_named(SOURCE_WORDS) or (
             texts and not self.is_number and not self.is_named(NOT_A_NAME)
@@ -350,10 +353,7 @@ def _fit_over_all(seq: _Field) -> float:
 
 
 def _seq_alone(numbers: list[_Field], over_all: dict[Path, float]) -> Guess | None:
-    """Return the guess of the number field if there is a single source.
-
-    There is one if no field separates sources.
-    """
+    """Return the guess of the field with the number, for records of a single source."""
     best = max(numbers, key=lambda one: over_all[one.path], default=None)
     if best is None or over_all[best.path] < LEAST_FIT:
         return None
@@ -379,7 +379,7 @@ def _seq(source: _Field, best: _Field, numbers: list[_Field]) -> Guess:
 
 
 def _source_score(one: _Field) -> float:
-    """Return the score of a source by its name, several values and text values, not by numbers."""
+    """Return how well a field suits as source by its name and its values, without numbers."""
     named = one.is_named(SOURCE_WORDS) and one.words[-1] not in NOT_A_NAME
     wrong = one.is_named((*NOT_A_NAME, *SEQ_WORDS)) and not named
     several = one.distinct > 1
@@ -392,11 +392,11 @@ def fit(sources: list[str | None], numbers: list[int | None]) -> float:
     """Return how well the numbers rise by one within each source, from 0 to 1.
 
     Each run of a source has the smaller of two ratios: distinct values to records, and distinct
-    values to the width of their range. A restart near 0 begins a new run. Runs are weighed by their
-    records.
+    values to the width of their range. A restart near 0 begins a new run. Runs are weighted by
+    their records.
 
-    The result is 0 if the numbers fall more often than they rise, or most sources have one record.
-    It is also 0 if sources number only some of their records.
+    The result is 0 if too few of the steps within a run rise (LEAST_RISING), or if every run has
+    one record. It is also 0 if sources number only some of their records.
     """
     runs: dict[str, list[list[int]]] = {}
     for source, number in zip(sources, numbers, strict=True):
@@ -434,7 +434,7 @@ def _rivals(best: _Field, fields: list[_Field], scores: dict[Path, float]) -> tu
 
 
 class _Times(NamedTuple):
-    """The values of a field as times, in ns. `unit` is None if the values contain it."""
+    """The values of a field as times in ns; `unit` is None if the values contain their unit."""
 
     field: _Field
     unit: TimeUnit | None
@@ -497,7 +497,10 @@ def _amount(value: object) -> Decimal | None:
 
 
 def _made_up_times(fields: list[_Field]) -> _Times | None:
-    """Return a field that has the name of a time and rises over the records, in its name's unit."""
+    """Return the values of a field that rises over the records and has the name of a time, or None.
+
+    The unit is that in the field's name, or seconds.
+    """
     named = [one for one in fields if one.is_named(TS_WORDS)]
     for one in sorted(named, key=lambda one: one.is_named(ARRIVAL_WORDS)):
         unit: TimeUnit = next((unit for unit in UNITS if unit in one.words[1:]), "s")
@@ -523,7 +526,7 @@ def _ts_and_arrival(
         + 0.3 * _rising(groups, each.ns)
         for each in of_events
     }
-    # The earliest time is that of the event; later ones were set on its way.
+    # The earliest time is that of the event; later ones were added on its way.
     of_events.sort(key=lambda each: (-round(scores[each.field.path] / ALIKE), _middle(each.ns)))
     best = of_events[0].field
     rivals = _rivals(best, [each.field for each in of_events], scores)
@@ -542,7 +545,7 @@ def _ts_and_arrival(
 
 
 def _rising(groups: _Field | None, ns: list[int | None]) -> float:
-    """Return the share of steps within a source at which the time does not fall."""
+    """Return the share of steps between records of one source at which the time does not fall."""
     last: dict[str | None, int] = {}
     steps = rising = 0
     for source, at_ns in zip(groups.texts if groups else [None] * len(ns), ns, strict=True):

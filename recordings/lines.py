@@ -25,7 +25,7 @@ def read_lines(
 
 
 def lines_of(rows: Iterable[Row], reading: Reading) -> Iterator[Content]:
-    """Yield the lines of rows; the reader does not trust an arrival that is wrongly far ahead."""
+    """Yield the content of each row; an arrival that is implausibly far ahead is not trusted."""
     reader = LineReader(reading, judges=True)
     for row in rows:
         yield reader.read(row)

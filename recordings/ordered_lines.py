@@ -17,7 +17,10 @@ class NoOrderedRecord(ValueError):
 
 
 class OrderedLines:
-    """A reader of one topic's records. It costs a pass over the headers, and parses the payload."""
+    """A converter of one ordered topic's records to lines.
+
+    It costs a pass over the headers, and parses the payload.
+    """
 
     def __init__(self, topology: Topology, topic: str) -> None:
         from agents.registry.feed import SchemaFeed

@@ -40,7 +40,7 @@ def parquet_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator
     """Yield the rows of an open file.
 
     Raises:
-        InputError: It is no Parquet file, or contains values that JSON cannot express.
+        InputError: The file is not Parquet, or contains values that JSON cannot express.
     """
     try:
         file = parquet_file(raw)

@@ -21,7 +21,7 @@ def parquet_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterato
     """Yield the rows of an open file, without their nulls.
 
     Raises:
-        InputError: It is no Parquet file.
+        InputError: The file is not Parquet.
     """
     try:
         file = parquet_file(raw)
@@ -56,7 +56,7 @@ def parquet_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterato
 
 
 def _instants(file: Any) -> set[str]:
-    """Return the columns of the old 96-bit type; their times are in UTC but not marked so."""
+    """Return the columns of the old 96-bit type, whose times are in UTC without being marked so."""
     columns = (file.schema.column(at) for at in range(len(file.schema)))
     return {each.path for each in columns if each.physical_type == "INT96"}
 

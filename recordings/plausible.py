@@ -3,14 +3,14 @@
 A unit that is wrong by a thousand raises no error. All times are then within minutes of 1970, waits
 of milliseconds are waits of hours, and a join of 100 ms matches everything. So the first `SAMPLE`
 event lines are checked as they are read, and suspicious ones are reported at once. All event lines
-count, also bad ones. Two signs each have to apply to nearly all lines that have the field:
+count, even bad ones. There are two signs of a wrong unit:
 
 * year: `ts` in the stream's unit is before 2000 or more than a year ahead, and in another unit it
-  is not. Made-up times that begin at 0 are likely in no unit, and pass. The same is checked for
-  `arrival`, whose unit is always ns.
+  is not. This must be so in nearly all lines with `ts`. Made-up times that begin at 0 are plausible
+  in no unit, and are accepted. The same is checked for `arrival`, whose unit is always ns.
 * rate: `ts` advances about a thousand, million or billion times slower than `arrival`.
 
-Times as floating point numbers make dead letters, but their unit is recognised. The result is
+Times as floating point numbers make dead letters, but their unit is recognized. The result is
 advice: nothing is refused or converted.
 """
 
@@ -33,7 +33,7 @@ SAMPLE: Final = 1_000
 NEARLY_ALL: Final = 0.9
 FEWEST_FOR_RATE: Final = 100
 NEAR: Final = 3.0
-"""The largest factor between a ratio of two rates and the power of a thousand that it matches."""
+"""The largest factor by which a ratio of two rates may differ from a power of a thousand."""
 
 YEAR_NS: Final = 31_556_952 * 10**9
 OLDEST_NS: Final = 30 * YEAR_NS
@@ -52,14 +52,14 @@ class _Seen:
     """Counts of one stream's lines.
 
     Attributes:
-        ts: Lines with `ts`.
-        as_it_is: Lines whose `ts` is likely in the stream's unit.
-        in_unit: Lines whose `ts` is likely in another unit, by unit.
-        arrivals: Lines with `arrival`.
-        arrivals_as_they_are: Lines whose `arrival` is likely in ns.
-        arrivals_in_unit: Lines whose `arrival` is likely in another unit, by unit.
-        both: Lines with both `ts` and `arrival`.
-        low: The least `ts` and the least `arrival` of lines with both.
+        ts: The number of lines with `ts`.
+        as_it_is: The number of lines whose `ts` is plausible in the stream's unit.
+        in_unit: The number of lines whose `ts` is plausible in another unit, by unit.
+        arrivals: The number of lines with `arrival`.
+        arrivals_as_they_are: The number of lines whose `arrival` is plausible in ns.
+        arrivals_in_unit: The number of lines whose `arrival` is plausible in another unit, by unit.
+        both: The number of lines with both `ts` and `arrival`.
+        low: The smallest `ts` and the smallest `arrival` of lines with both.
         high: The largest `ts` and the largest `arrival` of lines with both.
     """
 
@@ -172,7 +172,7 @@ class Plausibility:
 def watched(
     lines: Iterable[Content], plausibility: Plausibility, warn: Callable[[str], None]
 ) -> Iterator[Content]:
-    """Yield the lines unchanged; call `warn` with each warning about the first lines."""
+    """Yield the lines unchanged, and call `warn` with each warning about the first of them."""
     lines = iter(lines)
     count = 0
     for line in lines:
@@ -194,7 +194,10 @@ def _amount(value: Any) -> int | float | None:
 
 
 def _likely(count: int, as_it_is: int, in_unit: Counter[str]) -> str | None:
-    """Return the unit in which nearly all times are plausible, if few are plausible unconverted."""
+    """Return another unit that makes nearly all times plausible, or None.
+
+    It is None as soon as more than a few times are plausible in their own unit.
+    """
     if not count or as_it_is > (1 - NEARLY_ALL) * count:
         return None
     unit, likely = in_unit.most_common(1)[0]

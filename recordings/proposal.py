@@ -1,8 +1,8 @@
 """Write the topology file that is proposed for recorded events: settings with their reasons.
 
-`inorder init` proposes one from recorded events or a topic. `inorder audit` proposes the one that
-it has judged with. The settings of a stream are an `Advice`, and the comments beside them give the
-evidence.
+`inorder init` proposes a file from recorded events or a topic. `inorder audit` proposes the one
+under which it has judged the records. The settings of a stream are an `Advice`, and the comments
+beside them give the evidence.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class StreamProposal:
 
     Attributes:
         advice: The settings.
-        section: The keys of the stream that say how its records are read.
-        said: How sure each of `fields` is.
-        notes: Further comments, below the stream's name and beside keys.
+        section: The keys of the stream that describe how its records are read.
+        said: A comment on each of the `fields` in the section: how sure its guess is.
+        notes: Further comments by key; that of the key "" is for the stream itself.
         has_heartbeats: Whether its sources may send heartbeats, so that results need not wait
             for new sources.
     """

@@ -29,7 +29,7 @@ class Column(NamedTuple):
     Attributes:
         name: The name of the column.
         path: The path into the payload, empty for a column of the line itself.
-        read: Converts a text to the value.
+        read: The function that converts the text of a cell to the value.
     """
 
     name: str
@@ -57,10 +57,10 @@ def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Col
 
 
 def refuse_missing(names: Sequence[str], path: str, needed: frozenset[str]) -> None:
-    """Refuse a file whose columns have wrong names.
+    """Check the names of a file's columns.
 
     Raises:
-        InputError: Two columns have one name, or one of the needed is missing.
+        InputError: Two columns have the same name, or a needed one is missing.
     """
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

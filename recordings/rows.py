@@ -2,8 +2,8 @@
 
 * JSON lines: one object per line. Blank lines are skipped.
 * CSV: the first line names the columns, separated by commas, semicolons, tabs or bars. An empty
-  cell is an absent key. Integers are plain ASCII digits, with an optional minus. `payload` holds
-  JSON, or each column `payload.x` holds a field: JSON if the cell is JSON, else its text.
+  cell is an absent key. Integers are plain ASCII digits, with an optional minus. `payload` contains
+  JSON, or each column `payload.x` contains a field: JSON if the cell is JSON, else its text.
 * Parquet: columns by name; null is absent. Times are integers or timestamps. `payload` is JSON text
   or a struct, or there are columns `payload.x`.
 
@@ -52,7 +52,7 @@ def read_rows(
 
     Args:
         path: The file, or `-`.
-        stdin: Replaces standard input.
+        stdin: The stream to read in place of standard input.
         needed: The columns without which no row is an event.
 
     Raises:
@@ -142,7 +142,8 @@ def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Ro
 class _Lines:
     """The lines of a text, for a reader of CSV.
 
-    A line of more than `MAX_LINE_BYTES` characters raises csv.Error, and the next line follows.
+    A line of more than `MAX_LINE_BYTES` characters raises csv.Error. The iteration can then
+    continue with the next line.
 
     Attributes:
         read: The number of lines so far.
@@ -168,7 +169,7 @@ class _Lines:
 
 
 def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | WireFault]]:
-    """Yield the names of the columns, then the cells of each row, numbered by lines.
+    """Yield the names of the columns, then the cells of each row, each with its line number.
 
     A row has as many cells as there are columns. Bytes that are not UTF-8 become lone surrogates.
     """

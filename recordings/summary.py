@@ -1,4 +1,4 @@
-"""Summarise a replay: the balance, in all and for each source, and the waits.
+"""Summarize a replay: the balance of events, in total and for each source, and their waits.
 
     in = event + late + duplicate + dead + held
 
@@ -31,7 +31,7 @@ COUNTED: Final = ("in", *BALANCE, "gaps")
 NS_PER_MS: Final = 1e6
 
 LOUD_FROM: Final = 20
-"""A replay with this many lines or more has failed if all are dead. Fewer may be a trial."""
+"""The number of lines from which on a replay has failed if all are dead. Fewer may be a trial."""
 
 LOOKING: Final = tuple(link.name for link in CHAIN if link.is_asked)
 UNUSED: Final = {
@@ -45,7 +45,7 @@ UNUSED: Final = {
     "refused": "events left out at a bound",
     "given_up": "given up at a bound",
 }
-"""The description of each operator figure that counts events of no use."""
+"""The description of each operator figure that counts events that could not be used."""
 
 
 NOTHING: Final[Counter[str]] = Counter()
@@ -86,7 +86,7 @@ class Summary:
         return found
 
     def asks(self, topology: Topology) -> None:
-        """Check the needs of the topology's queries against the lines that are read from now on."""
+        """Check from now on whether the lines have what the topology's queries need."""
         self._unmet = unmet_by(topology)
         self._open_ends = open_ends(topology)
 
@@ -215,7 +215,7 @@ class Summary:
         self.cpu_seconds += other.cpu_seconds
 
     def thin(self) -> None:
-        """Reduce the waits to a number that can be sent to another process."""
+        """Reduce the number of stored waits, so that they can be sent to another process."""
         self._waits.thin()
 
     def took(self, seconds: float, cpu_seconds: float) -> None:
@@ -248,7 +248,7 @@ class Summary:
         }
 
     def open_end(self) -> str | None:
-        """Return a sentence on results that no line will make final, or None if there are none."""
+        """Return a sentence about results that no line will make final, if there are any."""
         asked = self._open_ends.items()
         return next(
             (said for name, said in asked if self._queries.get(name, NOTHING)["open"]), None

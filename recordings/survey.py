@@ -31,8 +31,8 @@ class StreamSeen:
     Attributes:
         rows: The rows of the stream.
         arrives: Whether each row has its arrival.
-        types: The count of each type.
-        numbers: The count of each field of payloads that holds numbers.
+        types: The number of events of each type.
+        numbers: The number of payloads in which each field is a number.
     """
 
     rows: list[AuditRow] = field(default_factory=list)

@@ -1,9 +1,8 @@
-"""Read input topics up to their current ends, as lines of `inorder replay`, by arrival.
+"""Read input topics up to their current ends, as lines of `inorder replay`, sorted by arrival.
 
 Each partition has its own arrival clock (agents.stage.arrival), as in a stage. The lines of several
 partitions come in the order (arrival, topic, partition, offset). Clock lines come before all other
 lines of their arrival. Only committed records are read; nothing is written, and no group is joined.
-
 Memory: one fetch of each partition.
 """
 
@@ -38,7 +37,7 @@ class DumpStalled(Exception):
 
 
 class _Part:
-    """A partition that is dumped: its records become lines."""
+    """A partition of a dumped topic, and the lines of its records that are not yielded yet."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class _Part:
 
 
 def topics_with_clocks(topology: Topology, topics: Iterable[str]) -> list[str]:
-    """Return these input topics, and the topic of clocks if one of their streams syncs."""
+    """Return these input topics, and the clock topic if one of their streams syncs."""
     named = [*topics]
     streams = [each for each in topology.streams.values() if each.input in named]
     synced = any(each.clock.sync != "none" for each in streams)
@@ -86,7 +85,7 @@ async def dumped(
         masters: The master keys of signed streams.
 
     Raises:
-        DumpRefused: A topic is absent, or has no arrivals.
+        DumpRefused: A topic is absent, or its records have no arrival times.
         DumpStalled: A topic cannot be read.
     """
     from aiokafka import TopicPartition

@@ -1,7 +1,7 @@
 """Convert records of input topics to lines of `inorder replay`, with their arrival times.
 
 A clock line contains its own arrival. A payload is JSON if the value is, and otherwise `{"base64":
-…}`. This replays as well as the bytes, because payloads are only compared.
+…}`. A replay treats that like the bytes, because payloads are only compared.
 
 A record that a stage would refuse becomes a line that a replay refuses, at the same place of the
 same source. Its `type` is not a text, and says why. `ts` is in the unit of the header, as a replay
@@ -141,7 +141,7 @@ def _dead_line(dead: Malformed, arrival_ns: int) -> JsonObject:
 
 
 def payload_written(value: bytes | None) -> Any:
-    """Return the payload of a line for a record's value."""
+    """Return the payload that a line has for a record's value."""
     if value is None:
         return None
     if isinstance(value, Encoded) and (found := read_payload(value)) is not UNREADABLE:

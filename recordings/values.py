@@ -1,9 +1,10 @@
 """Read the rows of any file as values for a mapping, whatever the columns are called.
 
-A JSON line is its bytes. A row of CSV is a dict of texts, without its empty cells. In the payload a
-cell that JSON spells as a number or a boolean becomes one. A row of Parquet is a dict of plain
-values (`topology.wire.values`), and so is a value in Avro or Protobuf (`recordings.encoded`).
-`mapped_rows` converts them to rows of inorder's own form, with `ts` and `arrival` in ns.
+The value of a JSON line is its bytes. A row of CSV is a dict of texts, without its empty cells. In
+the payload, a cell that is a JSON number or a JSON boolean becomes that value. A row of Parquet is
+a dict of plain values (`topology.wire.values`), and so is a value in Avro or Protobuf
+(`recordings.encoded`). `mapped_rows` converts them to rows of inorder's own form, with `ts` and
+`arrival` in ns.
 
 An input that cannot be read at all is an `InputError`. A row that cannot be read has a fault.
 """
@@ -82,7 +83,7 @@ class ValueRow(NamedTuple):
         return None
 
     def in_bytes(self, payload: object) -> bytes:
-        """Return the bytes to publish for a row with this payload."""
+        """Return the bytes to publish for a row whose payload is `payload`."""
         if self.encoded is not None:
             return self.encoded
         return self.value.strip() if isinstance(self.value, bytes) else orjson.dumps(payload)
@@ -126,10 +127,10 @@ def value_rows(
 
     Args:
         path: The file, or `-`.
-        stdin: Replaces standard input.
+        stdin: The stream to read in place of standard input.
         needed: The columns without which no row is an event. A table must have them, and a
             first line that names them makes the file CSV.
-        encoding: The encoding of values that are not text. None: the file states its form.
+        encoding: The encoding of values that are not text; None if the file itself shows its form.
     """
     with opened(path, stdin, needed) as (raw, form):
         if encoding is not None and encoding.decode is not None and form is not Form.AVRO:
@@ -255,8 +256,8 @@ def mapped_rows(
         path: The file, or `-`.
         mapping: The places of the fields.
         reading: How the rows are read.
-        stdin: Replaces standard input.
-        in_bytes: Whether a payload is the whole row in bytes, a JSON line as it is.
+        stdin: The stream to read in place of standard input.
+        in_bytes: Whether a payload is the whole row in bytes, which is the line itself in JSON.
     """
     reader, arrivals = mapping.reader(reading), Arrivals(mapping)
     fields = mapping.fields

@@ -1,8 +1,8 @@
 """Measure how long events waited: mean, maximum, and two quantiles.
 
-Each event has one number, so quantiles are exact. Before a process sends its numbers to another,
-they are thinned to `MOST` numbers, evenly in the order of size. Their quantiles are off by one rank
-in that many, while mean and maximum stay exact.
+The wait of each event is stored, so quantiles are exact. Before a process sends its waits to
+another, it thins them to `MOST`, evenly in the order of size. Quantiles are then off by one rank in
+that many, while mean and maximum stay exact.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Waits:
     def __init__(self) -> None:
         self.each_ns = array("q")
         self._thinned: list[tuple[int, Sequence[int]]] = []
-        """Sets of numbers, each with its weight: how many waits each number represents."""
+        """Lists of waits, each with its weight: the number of events that each wait represents."""
         self._thinned_sum_ns = 0
         self._thinned_count = 0
         self._thinned_max_ns = 0
@@ -50,7 +50,7 @@ class Waits:
         self._thinned_max_ns = max(self._thinned_max_ns, other._thinned_max_ns)
 
     def in_ms(self) -> dict[str, float]:
-        """Return the figures in ms, all 0 if nothing waited."""
+        """Return mean, p50, p99 and maximum of the waits in ms, all 0 if there are none."""
         count = self._thinned_count + len(self.each_ns)
         if not count:
             return {"mean": 0.0, "p50": 0.0, "p99": 0.0, "max": 0.0}

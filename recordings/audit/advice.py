@@ -1,7 +1,8 @@
 """Propose the topology of an audit: the settings that matter for this data, and the reasons.
 
-Each wait is one of `STEPS_NS`, a quarter above the time that all but one in a thousand took. So one
-record from yesterday does not make all others wait for hours.
+Each wait is a quarter more than the time within which all but one in a thousand records arrived,
+rounded up to one of `STEPS_NS`. A single record from yesterday therefore does not make all others
+wait for hours.
 """
 
 from __future__ import annotations
@@ -44,21 +45,24 @@ LEAST_CORRECT_NS: Final = 10 * MIN
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The proposed settings of a stream; all durations are from `STEPS_NS`.
+    """The proposed settings of a stream, and the figures behind them.
+
+    All proposed durations are from `STEPS_NS`.
 
     Attributes:
         numbered: Whether sources have sequence numbers.
-        unnumbered: The number of sources without them.
-        max_wait_ns: The wait of REORDER, derived from `waited_ns`.
-        merge_wait_ns: The wait of MERGE.
+        unnumbered: The number of sources without sequence numbers.
+        max_wait_ns: The maximum wait of REORDER, derived from `waited_ns`.
+        merge_wait_ns: The maximum wait of MERGE.
         idle_after_ns: The time after which a source is idle, derived from `silence_ns`.
-        new_source_allowance_ns: The allowance for new sources.
+        new_source_allowance_ns: The new-source allowance.
         correct_for_ns: The allowed lateness.
         wrong_clocks: The number of wrong clocks that the topology corrects.
         unmended: The number of wrong clocks that it does not correct.
-        waited_ns: The time that all but one in a thousand missing or late records took.
-        silence_ns: The longest silence of nine in ten sources.
-        seq_bits: The bits of numbers that wrap; None if they do not.
+        waited_ns: The time within which all but one in a thousand missing or late records arrived.
+        silence_ns: The longest silence of a source, without the tenth of sources that were silent
+            longest.
+        seq_bits: The number of bits at which sequence numbers wrap; None if they do not wrap.
     """
 
     numbered: bool
@@ -75,7 +79,7 @@ class Advice:
     seq_bits: int | None
 
     def all_settings(self) -> Iterator[tuple[str, str, str]]:
-        """Yield each key with its value and reason, which is empty if another key has the same."""
+        """Yield the key, value and reason of each setting; the reason is empty if none is shown."""
         if self.seq_bits:
             yield "reorder.seq_bits", str(self.seq_bits), f"numbers wrap at 2^{self.seq_bits}"
         if not self.numbered:
@@ -104,15 +108,15 @@ class Advice:
             yield "clock.unsynced", "trust", why
 
     def settings(self) -> Iterator[tuple[str, str, str]]:
-        """Return the settings that matter most: key, value, reason."""
+        """Return the key, value and reason of the settings that have a reason."""
         return (each for each in self.all_settings() if each[2])
 
 
 def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
-    """Return the advice that follows from the counts.
+    """Return the advice that follows from the counts and from the judgments of the clocks.
 
     If rows have arrivals, the wait for a source covers the delays of its own late records.
-    Otherwise it covers how far records were behind the newest of all.
+    Otherwise it covers how far records were behind the newest record of all sources.
     """
     waited = chain(counting.holes.filled_after_ns, counting.behind_own_ns)
     waited_ns = nearest_rank(ranked(waited), NEARLY_ALL)
@@ -142,7 +146,7 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
 
 
 def stepped(amount_ns: float) -> int:
-    """Return the smallest of `STEPS_NS` that is not below the amount, or the largest of them."""
+    """Return the smallest of `STEPS_NS` that is at least the amount, or the largest if none is."""
     return next((step for step in STEPS_NS if step >= amount_ns), STEPS_NS[-1])
 
 

@@ -1,10 +1,10 @@
 """Store the readings of one source's clock, by stretches of time.
 
 A reading is `ts` minus a reference. The reference is the arrival, if rows have it. Otherwise it is
-the middle of the newest timestamps of the other sources at that line. No event arrives before it
+the median of the newest timestamps of the other sources at that line. No event arrives before it
 happens, and late events have smaller readings. So only the largest reading of a stretch is used.
 
-Memory: `MAX_STRETCHES` for a source; beyond that, each two neighbours become one.
+Memory: at most `MAX_STRETCHES` for a source; if there are more, neighbours are merged in pairs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 MAX_STRETCHES: Final = 64
 FIRST_WIDTH_NS: Final = 1 << 30
-"""The first width of a stretch, about a second; widths double."""
+"""The first width of a stretch, about a second; a stretch is widened by doubling it."""
 
 
 class Stretch(NamedTuple):
@@ -62,11 +62,11 @@ class ClockReadings:
 
     @property
     def width_ns(self) -> int:
-        """The width of a stretch."""
+        """The width of a stretch in nanoseconds."""
         return self._width_ns
 
     def stretches(self, width_ns: int) -> list[Stretch]:
-        """Return the stretches in order of time, with this width, which is not below their own."""
+        """Return the stretches in order of time, after widening them to at least `width_ns`."""
         while self._width_ns < width_ns:
             self._widen()
         half_ns = self._width_ns // 2
@@ -77,7 +77,7 @@ class ClockReadings:
 
 
 class NewestStamps:
-    """The newest timestamp of each source, to compare one source with the middle of the others.
+    """The newest timestamp of each source, to compare a source with the median of the others.
 
     Cost: O(log sources), and shifts of elements in a list.
     """
@@ -102,7 +102,10 @@ class NewestStamps:
 
 
 def middle_of(rising: list[int]) -> int | None:
-    """Return the median; of an even number of values, the mean of the two in the middle."""
+    """Return the median of ascending values: of an even number, the mean of the middle two.
+
+    It is None if there are no values.
+    """
     if not rising:
         return None
     half = len(rising) // 2
@@ -112,7 +115,7 @@ def middle_of(rising: list[int]) -> int | None:
 
 
 def nearer_middle(rising: list[int], to: int) -> int:
-    """Return the median; of an even number of values, the middle one that is nearer to `to`."""
+    """Return the median of ascending values; of an even number, the middle one nearer to `to`."""
     half = len(rising) // 2
     upper = rising[half]
     if len(rising) % 2:

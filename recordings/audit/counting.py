@@ -1,14 +1,14 @@
 """Count sources, disorder and the errors of plain jobs, in the first pass of an audit.
 
-* `copies`: records whose number (and epoch) their source had before; `missing`: numbers between the
-  smallest and the largest of an epoch that have not come; `out_of_sequence`: records with a number
-  below the largest before them of their source and epoch.
-* `out_of_time`: records whose time is below the largest before them in the stream, without
-  duplicates. If partitions are apart, it is the largest in their partition.
+* `copies`: records with a number that their source has sent before in the same epoch.
+* `missing`: numbers between the smallest and the largest of an epoch that have not arrived.
+* `out_of_sequence`: records whose number is below a number that their source sent before, in the
+  same epoch.
+* `out_of_time`: records, except duplicates, whose time is below that of a record before them in the
+  stream. If the partitions are not in one order, only records of the same partition are compared.
 
-Rows are not kept in memory; a spool on disk takes what the second pass needs. Memory:
-`MAX_MACHINES`, each with the content of `machine`, and sixteen bytes for a record that is out of
-time.
+Rows are not kept in memory; a spool on disk takes what the second pass needs. Memory: up to
+`MAX_MACHINES` sources, each with a `Machine`, and sixteen bytes for a record that is out of time.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ from recordings.audit.spool import Spool
 from recordings.audit.wraps import Wraps
 
 MAX_MACHINES: Final = 100_000
-"""The maximum number of sources. If there are more, the field is not the source."""
+"""The maximum number of sources. If there are more, the field read as source is another one."""
 
 
 class TooManyMachines(Exception):
-    """The error of a wrong source field: nearly every record seems to have its own source."""
+    """The error of a wrong source field, in which nearly every record has another value."""
 
 
 class Counting:
     """The counts of an audit's first pass.
 
     Attributes:
-        jobs: The plain jobs.
+        jobs: The plain jobs whose errors are counted.
         order: How partitions are put in order.
         shown: The index of the bound by which sources and pictures are judged.
-        wraps: The wraps of numbers.
+        wraps: How sequence numbers wrap.
         arrives: Whether rows have their arrivals.
         machines: The sources by name.
-        behind_own_ns: How far records without a number were behind the newest of their source.
-        newcomer_behind_ns: How far behind the newest timestamp of all a source began, at most.
+        behind_own_ns: How far each record without a number was behind the newest of its source.
+        newcomer_behind_ns: How far a source's first timestamp was behind the newest of all sources,
+            at most.
         last_ns: The last arrival, or the largest timestamp if no arrival is known.
     """
 
@@ -127,7 +128,7 @@ class Counting:
             machine.readings.note(middle_ns, ts_ns - middle_ns)
 
     def _arrive(self, at_ns: int) -> int:
-        """Advance the clock of arrivals to `at_ns`, and return it; it never goes back."""
+        """Advance the arrival clock to `at_ns`, and return its time; it never goes back."""
         if self.first_ns is None:
             self.first_ns = self.last_ns = at_ns
         elif at_ns > self.last_ns:

@@ -1,8 +1,9 @@
 """Write the findings as one JSON object (`inorder audit --json`).
 
 Some values may be null: `copies`, `missing`, `out_of_sequence` and `restarts` without numbers, and
-`clock_ms` without measurements. `seq_bits` is null if numbers do not wrap, or not at one width.
-Durations are in ms. All sources are listed up to `MAX_NAMED`, and the others together are `…`.
+`clock_ms` without measurements. `seq_bits` is null if numbers do not wrap, or wrap at different
+widths. Durations are in ms. Up to `MAX_NAMED` sources are listed by name, and the others together
+as `…`.
 """
 
 from __future__ import annotations
@@ -125,5 +126,5 @@ def whole_ms(amount_ns: int) -> int | float:
 
 
 def bound_key(bound_ns: int) -> str:
-    """Return the key of a bound: its duration in ms."""
+    """Return the key of a bound in the document: its duration in ms."""
     return str(whole_ms(bound_ns))

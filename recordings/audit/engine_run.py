@@ -1,4 +1,4 @@
-"""Run the same records through the engine, and measure waits and wrong windows.
+"""Run the audited records through the engine, and measure waits and wrong windows.
 
 The topology is the proposed one. If it trusts timestamps (`unsynced: trust`), the truth is that of
 the plain jobs: each number once, in the window of its own timestamp. If it corrects clocks
@@ -35,7 +35,7 @@ class EngineFigures:
     """The figures of a run through the engine.
 
     Attributes:
-        waits_ns: The wait of each event.
+        waits_ns: The time for which each event waited.
         at_first: The windows that are wrong at first, by number.
         at_last: The windows that are wrong at last, by number.
         dead: The number of records that the engine refuses, such as those stamped more than
@@ -55,16 +55,16 @@ def through_engine(
     length_ns: int,
     advance: Callable[[int], object] = lambda _: None,
 ) -> EngineFigures:
-    """Return the figures of a run through the engine.
+    """Run the rows through the engine, and return the figures of the run.
 
     It costs as much as a replay, and two numbers for each event.
 
     Args:
-        topology: The topology. It has one stream, and one query that counts by window.
+        topology: A topology with one stream, and one query that counts by window.
         spool: The rows.
-        names: The sources by number.
+        names: The names of the sources, by number.
         length_ns: The length of the windows.
-        advance: Gets the number of rows as they are read.
+        advance: A function that is called with the number of rows of each batch.
     """
     run = _Run(length_ns)
     replay = Replay(topology)
@@ -92,9 +92,9 @@ class _Run:
     """The output of a run so far.
 
     Attributes:
-        first: The first count of each window.
-        last: The last count of each window.
-        windows: The window of each row; NONE for a duplicate.
+        first: The count in the first result of each window.
+        last: The count in the last result of each window.
+        windows: The number of the window of each row; NONE for a duplicate.
     """
 
     def __init__(self, length_ns: int) -> None:

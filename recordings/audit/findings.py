@@ -37,10 +37,10 @@ class Asked:
 
     Attributes:
         length_ns: The length of windows.
-        bounds_ns: The bounds of plain jobs, ascending.
+        bounds_ns: The watermark bounds of the plain jobs, ascending.
         order: How partitions are put in order.
         arrives: Whether rows have their arrivals.
-        wraps: The wraps of numbers. None: they are guessed.
+        wraps: How sequence numbers wrap; None if that is to be guessed.
     """
 
     length_ns: int
@@ -51,9 +51,9 @@ class Asked:
 
     @property
     def shown(self) -> int:
-        """The index of the bound by which sources and pictures are judged: the middle one.
+        """The index of the bound by which sources and pictures are judged: the middle bound.
 
-        If there are two in the middle, it is the larger.
+        If two bounds are in the middle, it is the larger one.
         """
         return len(self.bounds_ns) // 2
 
@@ -63,9 +63,15 @@ class Findings:
     """The findings of an audit.
 
     Attributes:
+        asked: The settings of the audit.
+        counting: The counts of the first pass.
+        unread: The rows that could not be read.
         machines: The sources, the worst first.
         clocks: The judgment of each source's clock, by name.
         verdicts: The verdict on each source, by name.
+        wrong_by_clock: The numbers of the windows that are wrong because of wrong clocks.
+        engine: The figures of the engine.
+        advice: The proposed settings.
     """
 
     asked: Asked
@@ -91,7 +97,7 @@ class Findings:
         return sum(count_of(machine, name) for machine in self.machines)
 
     def late(self) -> Iterator[int]:
-        """Yield how far each record that is out of time was behind."""
+        """Yield, for each record that is out of time, how far it was behind in ns."""
         return chain.from_iterable(machine.late_ns for machine in self.machines)
 
 
@@ -100,7 +106,8 @@ def audited(
 ) -> Findings:
     """Audit the rows, and return the findings.
 
-    If numbers turn out to wrap, the rows are counted anew. It raises the errors of `Counting.take`.
+    If numbers turn out to wrap, the rows are counted once more. This raises the errors of
+    `Counting.take`.
     """
     unread = Unread()
     with counted(inputs, asked, unread, advance) as (by, counting, spool):
@@ -132,9 +139,10 @@ def counted(
     unread: Unread,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Iterator[tuple[Asked, Counting, Spool]]:
-    """Yield `asked` with the wraps of numbers, the counts of the first pass, and its rows on disk.
+    """Count the rows, and yield the settings, the counts and the rows on disk.
 
-    `unread` gets the rows that could not be read. It raises the errors of `Counting.take`.
+    The settings are `asked` with the wraps of numbers, which are guessed if it has none. `unread`
+    gets the rows that could not be read. This raises the errors of `Counting.take`.
     """
     wraps = asked.wraps or Wraps()
     jobs = PlainJobs(asked.length_ns, asked.bounds_ns, asked.order)
@@ -151,15 +159,16 @@ def counted(
 
 
 def queries_of(length_ns: int) -> list[str]:
-    """Return the query by which an audit judges, as lines of the topology file."""
+    """Return the lines of a topology file with the query that an audit uses: a count by window."""
     window = f"tumbling {spelled_duration(length_ns)}"
     return ["queries:", f"  counts: {{window: {window}, aggregate: {{n: count()}}}}"]
 
 
 def _fitting(inputs: AuditInput, bits: int) -> AuditInput:
-    """Yield the rows whose numbers fit in `bits` bits; other rows become faults.
+    """Yield the rows whose numbers fit in `bits` bits, and a fault for any other row.
 
-    The engine requires this. The first record of a source decides whether it has numbers.
+    The engine requires such numbers. A row is also a fault if it has a number and the first record
+    of its source has none, or the other way round.
     """
     detail = f"a number does not fit {bits} bits; write a larger --seq-bits"
     timed: dict[str, bool] = {}

@@ -1,4 +1,4 @@
-"""Make rows of an audit from the values that a mapping reads in a file or a topic's records."""
+"""Make rows of an audit from the values that a mapping finds in a file or in a topic's records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topology.wire.values import ValueFault
 
 
 def reading_by(*, numbered: bool) -> Reading:
-    """Return the way to read rows: either some of them have numbers, or none has."""
+    """Return how to read rows: with sequence numbers in some of them, or in none."""
     stream = frozenset({DEFAULT_STREAM})
     return Reading(mixed=stream) if numbered else Reading(by_time=stream)
 

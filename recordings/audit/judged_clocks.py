@@ -1,23 +1,23 @@
 """Judge the clocks of sources by their readings.
 
-A reading is compared with the middle one of its stretch, if three or more sources have one. The
-level of a clock is the middle of its stretches' largest readings, after valleys are filled. A
-stretch below both an earlier and a later one is a delay, because no delay makes a reading larger.
+If three or more sources have a reading in a stretch, their median is subtracted from each. The
+level of a clock is the median of its stretches' largest readings, after valleys are filled. A
+valley is a stretch below both an earlier and a later one. Delays cause it, because no delay makes a
+reading larger. A clock has jumped if the step between two neighbouring stretches differs from its
+usual pace by more than `JUMP_NS`. It must also differ by far more than usual. A single stretch that
+stands out is not a jump.
 
-A clock has jumped between two neighbours that differ from its usual pace by more than `JUMP_NS`,
-and by far more than usual. A single stretch that stands out is not a jump.
+The offset of a source is its level since the last jump, compared with the median of the others'
+levels. If two are in the middle, the nearer one counts. If there are fewer than two others, the
+reference is the arrivals themselves. Stretches with few readings are skipped.
 
-The offset of a source is its level since the last jump, compared with the middle of the others'
-levels. If two are in the middle, the nearer one counts. If there are not two others, arrivals
-themselves are the reference. Stretches of few readings are skipped.
+The bound of an offset covers how far the delays of two sources' quickest records may differ, which
+cannot be measured from one side. It is the largest of three: `PASSIVE_FLOOR_NS` as in CLOCK, the
+distance within which half of the others are from their median, and the usual difference of
+neighbouring readings.
 
-The bound is how far the delays of two sources' quickest records may differ, which cannot be
-measured from one side. It is the largest of three: `PASSIVE_FLOOR_NS` as in CLOCK, the distance
-within which half of the others are from their middle, and the usual difference of neighbouring
-readings.
-
-By lines, without arrivals, valleys are not filled. Jumps and drifts are not looked for, and no
-clock is corrected.
+If rows have no arrivals, readings are compared by lines. Valleys are then not filled, jumps and
+drifts are not looked for, and no clock is corrected.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ S: Final = 1_000_000_000
 PPM: Final = 1_000_000
 PPB_PER_PPM: Final = 1_000
 WRONG_NS: Final = 1 * S
-"""A clock with a larger offset is called wrong."""
+"""A clock is called wrong if its offset is larger than this."""
 JUMP_NS: Final = 1 * S
 DRIFTS_PPM: Final = 50.0
 DRIFTS_NS: Final = 200_000_000
-"""The second condition of a drift, besides its rate: the whole distance that the clock drifted."""
+"""The total distance that a clock must have drifted, besides the rate, to count as drifting."""
 NOISY: Final = 8
-"""A jump or a drift exceeds the usual difference of neighbouring readings by this factor."""
+"""The factor by which a jump or a drift exceeds the usual difference of neighbouring readings."""
 FEW: Final = 4
 """A stretch is skipped if it has fewer readings than the usual number divided by this."""
 LEAST_STRETCHES: Final = 8
@@ -57,7 +57,7 @@ class JudgedClock:
         error_ns: The bound of the offset's error.
         drift_ppm: The drift, or None if it cannot be determined.
         jumps: The number of jumps.
-        segments: The begin of each segment, and how far the clock is ahead in it. The first one
+        segments: The start of each segment, and how far the clock is ahead in it. The first one
             applies from the beginning.
         course: The readings that a picture shows.
         drifts: Whether the clock drifts.
@@ -77,9 +77,9 @@ class JudgedClock:
         return self.jumps > 0 or self.drifts or abs(self.offset_ns) > max(WRONG_NS, self.error_ns)
 
     def mended_ns(self, ts_ns: int, at_ns: int) -> int:
-        """Return a record's timestamp at `at_ns`, corrected to the middle of the other clocks."""
+        """Return a record's timestamp at `at_ns`, corrected to the median of the other clocks."""
         if self.drifts and self.drift_ppm is not None:
-            # The offset is the clock's level at the middle of the course.
+            # The offset is that of the clock at the middle of the course.
             since_ns = at_ns - (middle_of([stretch.at_ns for stretch in self.course]) or 0)
             return ts_ns - self.offset_ns - round(self.drift_ppm * since_ns / PPM)
         offset_ns = self.segments[0][1]
@@ -132,7 +132,7 @@ def _by_lines(course: list[Stretch]) -> JudgedClock:
 
 
 def _without_shared(courses: dict[str, list[Stretch]]) -> dict[str, list[Stretch]]:
-    """Return the readings minus the middle one of each stretch, if three or more sources have one.
+    """Return the readings minus the median of each stretch with three or more sources.
 
     An outage moves all readings of a stretch. So does a history that is loaded faster than it
     happened.
@@ -160,7 +160,7 @@ def _without_shared(courses: dict[str, list[Stretch]]) -> dict[str, list[Stretch
 def _frequent(course: list[Stretch]) -> list[Stretch]:
     """Return the stretches without those that have few readings.
 
-    After the last regular record of a source, only its late records arrive.
+    After the last regular record of a source, only its late records arrive, which would mislead.
     """
     usual = middle_of(sorted(stretch.readings for stretch in course)) or 1
     return [stretch for stretch in course if stretch.readings * FEW >= usual]
@@ -186,7 +186,7 @@ def _noise_ns(course: list[Stretch]) -> int:
 
 
 def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
-    """Return the begin and the level of each segment."""
+    """Return the start and the level of each segment."""
     jump_ns = max(JUMP_NS, NOISY * noise_ns)
     pace = _pace(course)
 
@@ -210,9 +210,9 @@ def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
 
 
 def _pace(course: list[Stretch]) -> float:
-    """Return the usual gain of a clock per unit of time; a few jumps do not change it.
+    """Return the usual gain of a clock per unit of time, which a few jumps do not change.
 
-    Between neighbouring stretches, noise would hide the gain.
+    It is measured over several stretches, since noise would hide the gain between neighbours.
     """
     apart = max(1, len(course) // LEAST_STRETCHES)
     pairs = zip(course, course[apart:], strict=False)
@@ -221,7 +221,7 @@ def _pace(course: list[Stretch]) -> float:
 
 
 def _others(rising: list[int], own_ns: int) -> tuple[int, int]:
-    """Return the middle of the others' levels, and the distance within which half of them are."""
+    """Return the median of the others' levels, and the distance within which half of them are."""
     others = list(rising)
     others.remove(own_ns)
     if len(others) < 2:

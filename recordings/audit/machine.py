@@ -1,4 +1,4 @@
-"""Defines the counts of one source in an audit."""
+"""Define the counts of one source in an audit."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Machine:
         late_ns: How far each record that is out of time was behind.
         at_ns: The last arrival, or the last timestamp if no arrival is known.
         newest_ns: The largest timestamp.
-        wrong_windows: The windows that it makes wrong under the bound that pictures show, by
-            number.
+        wrong_windows: The numbers of the windows that the source makes wrong under the bound that
+            pictures show.
     """
 
     __slots__ = (

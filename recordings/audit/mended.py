@@ -1,4 +1,4 @@
-"""Find the windows whose truth changes if wrong clocks are corrected to the others."""
+"""Find the windows whose true count changes if wrong clocks are corrected."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from recordings.audit.spool import Spool
 
 
 def wrong_by_clock(spool: Spool, clocks: list[JudgedClock | None], length_ns: int) -> set[int]:
-    """Return the numbers of the windows whose truth changes.
+    """Return the numbers of the windows whose true count changes if wrong clocks are corrected.
 
     Args:
         spool: The rows.
-        clocks: The judgments of wrong clocks by number of the source; None for a right one.
+        clocks: The judgments of wrong clocks, by number of the source; None for a right clock.
         length_ns: The length of the windows.
     """
     moved: Counter[int] = Counter()

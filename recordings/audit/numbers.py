@@ -1,9 +1,9 @@
 """Track the sequence numbers of a source: duplicates, missing numbers and restarts.
 
-Numbers are stored as the gaps between the smallest and the largest, for each epoch. If no epoch is
-given, a restart begins one by the rule of REORDER (`topology.reorder.epochs`) for a source without
-buffered events. The next number is the one after the largest, and `max_wait` is the default. If
-counters wrap, a number is the one nearest to the next.
+The numbers of an epoch are stored as the gaps between the smallest and the largest. If records have
+no epoch, restarts are found by the rule of REORDER (`topology.reorder.epochs`), as for a source
+without buffered events. The next number is the one after the largest, and `max_wait` is the
+default. If counters wrap, a number stands for the value nearest to the next number.
 
 Cost: O(1) for the number after the largest. Other numbers cost O(log gaps), and shifts in a list.
 Memory: three numbers for each gap, at most `MAX_HOLES` gaps in all sources together, and eight
@@ -22,21 +22,21 @@ from topology.reorder.sequence import NO_STAMP
 from topology.reorder.shared import extended
 
 MAX_HOLES: Final = 2_000_000
-"""The maximum number of gaps. If there are more, the numbers rise by chance and are no sequence."""
+"""The maximum number of gaps. If there are more, the field has random values and no sequence."""
 
 RESTART_MARGIN_NS: Final = StreamConfig().reorder.max_wait_ns
 
 
 class TooManyHoles(Exception):
-    """The error of a wrong number field, whose values rise by chance."""
+    """The error of a wrong field for numbers, whose values rise by chance."""
 
 
 class HoleBudget:
-    """The gaps that all sources together may still have.
+    """The number of gaps that all sources together may still have.
 
     Attributes:
-        left: The number of further gaps.
-        filled_after_ns: How long the gap had been known, for each number that filled one.
+        left: The number of further gaps that are allowed.
+        filled_after_ns: For each number that filled a gap, how long the gap had been known.
     """
 
     __slots__ = ("filled_after_ns", "left")
@@ -131,7 +131,7 @@ class NumberedEpochs:
     """The epochs of one source.
 
     Attributes:
-        falls: The falls of its numbers as they were sent.
+        falls: The falls of its numbers, as the source sent them.
         restarts: The number of epochs after the first.
     """
 
@@ -159,7 +159,7 @@ class NumberedEpochs:
     def take(self, epoch: int | None, number: int, ts_ns: int, at_ns: int) -> tuple[bool, bool]:
         """Record a number, and return whether it is a duplicate and whether it is out of sequence.
 
-        Out of sequence means that a larger one came before. It is False for a duplicate.
+        Out of sequence means that a larger number was recorded before. It is False for a duplicate.
         """
         if epoch is None:
             epoch = self._inferred(number, ts_ns, at_ns)

@@ -1,12 +1,13 @@
-"""Count windows as plain jobs do: by tumbling window under a watermark, for several bounds.
+"""Count rows as plain jobs do: per tumbling window under a watermark, for several bounds.
 
 The watermark of a job is the largest time so far minus its bound, and moves at each record. A row
-is dropped if the end of its window is at or below the watermark before it. Each other row counts,
-also a duplicate. The truth counts each number once, in the window of its own timestamp; among
-duplicates the first one counts. A window is wrong if its count differs from the truth.
+is dropped if the end of its window is at or below the watermark before the row. Every other row
+counts, even a duplicate. The truth counts each number once, in the window of its own timestamp;
+among duplicates the first one counts. A window is wrong if its count differs from the truth.
 
-So a window is wrong under a bound if its numbers of duplicates and of dropped rows differ. These
-three counts are stored for each window. Memory: `MAX_WINDOWS`.
+So a window is wrong under a bound if its number of duplicates differs from its number of dropped
+rows. The true count, the duplicates and the dropped rows are stored for each window. Memory: up to
+`MAX_WINDOWS` windows.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class PlainJobs:
         self._least_ns = NEVER_NS
 
     def take(self, ts_ns: int, partition: int, *, copy: bool) -> int:
-        """Count a row, and return how many jobs drop it; these have the smallest bounds."""
+        """Count a row, and return how many jobs drop it: those with the smallest bounds."""
         window = ts_ns // self.length_ns
         if copy:
             self.copies[window] += 1
@@ -92,7 +93,7 @@ class PlainJobs:
 
     @property
     def windows(self) -> int:
-        """The number of windows that have events in truth."""
+        """The number of windows with at least one event in truth."""
         return len(self.truth)
 
     def wrong(self, at: int) -> set[int]:
@@ -101,7 +102,7 @@ class PlainJobs:
         return {w for w in copies.keys() | dropped.keys() if copies[w] != dropped[w]}
 
     def figures(self, at: int) -> JobFigures:
-        """Return the errors of the job with this bound."""
+        """Return the errors of the job whose bound has this index."""
         dropped = self.dropped[at]
         counted = self.copies - self._copies_dropped[at]
         wrong = self.wrong(at)

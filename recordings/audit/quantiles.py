@@ -1,6 +1,6 @@
 """Compute quantiles of many numbers by nearest rank.
 
-A quantile is the smallest number that a given share of them does not exceed.
+A quantile is the smallest of the numbers that at least a given share of them does not exceed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RANKS: Final = {"p50": 500, "p90": 900, "p99": 990, "p999": 999, "max": 1_000}
 
 
 def nearest_rank(rising: array[int], thousandths: int) -> int:
-    """Return the number of this rank, or 0 if there are none."""
+    """Return the number at this rank, or 0 if there are no numbers."""
     if not rising:
         return 0
     return rising[max(0, -(-len(rising) * thousandths // 1_000) - 1)]

@@ -14,13 +14,13 @@ class AuditRow(NamedTuple):
     """A record as an audit needs it.
 
     Attributes:
-        source: The source.
-        seq: The number; None if the source has no numbers.
-        epoch: The epoch; None if none is given.
+        source: The name of the source.
+        seq: The sequence number; None if the source has none.
+        epoch: The epoch; None if the record has none.
         ts_ns: The reported timestamp.
         arrival_ns: The arrival; None if it is not known.
-        partition: The partition.
-        offset: The offset, or the line.
+        partition: The number of the partition.
+        offset: The offset, or the number of the line in a file.
     """
 
     source: str
@@ -33,7 +33,7 @@ class AuditRow(NamedTuple):
 
 
 AuditInput = Iterable[AuditRow | Malformed]
-"""The rows in order; a row that could not be read is in its place as a Malformed."""
+"""The rows in order, with a Malformed in place of a row that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class OrderRule:
     """The rule by which rows of several partitions were put in order.
 
     Attributes:
-        partitions: The partitions.
+        partitions: The numbers of the partitions.
         apart: Whether the partitions were not put in one order. Each then has its own order, and a
-            watermark is the least of all.
+            watermark is the smallest of all partitions.
     """
 
     partitions: tuple[int, ...] = (0,)
@@ -68,7 +68,7 @@ class Unread:
     def rows(
         self, inputs: AuditInput, advance: Callable[[int], object] = lambda _: None
     ) -> Iterator[AuditRow]:
-        """Yield the rows that could be read, and count the others; `advance` gets 1 for each."""
+        """Yield the rows that could be read, and count the others; call `advance(1)` for each."""
         for each in inputs:
             advance(1)
             if isinstance(each, AuditRow):

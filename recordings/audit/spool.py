@@ -24,7 +24,7 @@ class SpooledRow(NamedTuple):
     """A row of the spool; `arrival_ns`, `seq` and `epoch` are NONE if they are absent.
 
     Attributes:
-        at_ns: The clock of arrivals.
+        at_ns: The time of the arrival clock at the row.
     """
 
     ts_ns: int

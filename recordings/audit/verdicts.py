@@ -27,7 +27,7 @@ UNITS: Final = ((86_400 * S, "d"), (3_600 * S, "h"), (60 * S, "min"), (S, "s"), 
 
 
 def verdict_of(machine: Machine, clock: JudgedClock | None, end_ns: int) -> str:
-    """Return the verdict on a source; `end_ns` is the last arrival of all."""
+    """Return the verdict on a source; `end_ns` is the last arrival of all sources."""
     if clock is not None and clock.is_wrong:
         if clock.jumps:
             return JUMPED

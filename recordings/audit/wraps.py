@@ -1,14 +1,14 @@
 """Guess the width of wrapping counters in bits, from the numbers of all sources.
 
-A counter of k bits falls from near 2^k - 1 to near 0 again and again, and never exceeds it. A fall
-ends in the first `NEAR_ZERO` of `PARTS` of the range, and the next one is only possible after the
-middle. It is a wrap if it begins in the last part. Otherwise it is a restart, which falls from
-anywhere.
+A counter of k bits falls from near 2^k - 1 to near 0 again and again, and never exceeds 2^k - 1. A
+fall ends in the first `NEAR_ZERO` of `PARTS` equal parts of the range. The next fall counts only
+after a number from the middle. A fall is a wrap if it begins in the last part. Otherwise it is a
+restart, which may begin anywhere.
 
 A width applies if most falls of all its sources are wraps, and 2^k - 1 itself precedes at least
-half of these. Sources whose runs all end near the top seldom reach it. The width applies to sources
-most of whose falls are wraps. The stream has that width if no source has more restarts, by
-`RECURS`.
+half of these. Sources whose runs all happen to end near the top seldom reach it. The width applies
+to those sources most of whose falls are wraps. It applies to the whole stream unless a source has
+at least `RECURS` more restarts than wraps.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Falls:
         bits: The smallest of `WIDTHS` that fits all its numbers.
         count: The falls from near the largest number of that width, as of a counter that wraps.
         others: The falls from the middle of the range, as of a counter that restarts.
-        tops: How often the largest number itself came.
-        height: The position of the source: 3 at the beginning, 2 after the middle of the range,
+        tops: How often the largest number itself was seen.
+        height: The state of the source: 3 at the beginning, 2 after the middle of the range,
             1 near its top, 0 after a fall.
     """
 
@@ -63,19 +63,19 @@ class Falls:
 
 
 class Wraps(NamedTuple):
-    """The wraps of the numbers of a stream's sources.
+    """How the sequence numbers of a stream's sources wrap.
 
     Attributes:
         bits: The numbers of all sources wrap at 2 ** `bits`. None if not all numbers fit one
             width, or some sources only restart.
-        by_source: The bits of the sources whose numbers wrap, if they are guessed.
+        by_source: The bits at which the numbers of single sources wrap, if they are guessed.
     """
 
     bits: int | None = None
     by_source: Mapping[str, int] = {}
 
     def modulus(self, source: str) -> int:
-        """Return the number at which a source begins again; without wraps it exceeds all."""
+        """Return the modulus of a source's numbers; if they do not wrap, it exceeds all of them."""
         bits = self.bits or self.by_source.get(source, NEVER)
         return 1 << (bits if bits < NEVER else 2 * NEVER)
 
