@@ -137,7 +137,7 @@ def read(spark: SparkSession, path: str) -> DataFrame:
     for file in rows.inputFiles():
         if not _IN_BATCH.search(file):
             raise FileNotFoundError(
-                f"{file} lies in no archive; name what the job archive has written, and copy other"
-                " files to where they can be read by a path"
+                f"{file} is not part of an archive; name a folder that the job archive has written,"
+                " and copy other files to a local or mounted folder"
             )
     return rows.select(*COLUMNS)

@@ -134,7 +134,7 @@ def gap_records(records: DataFrame) -> Decoded:
     needed = ("stream", "source", "first", "last")
     whole = reduce(and_, (F.col(f"_r.{name}").isNotNull() for name in needed))
     place = RECORD[:4]
-    detail = F.lit("the value is no gap; only stages may write to this topic")
+    detail = F.lit("the value is not a gap; only stages may write to this topic")
     reason = F.lit("gap_unreadable")
     bad = rows.where(~whole).select(*place, reason.alias("reason"), detail.alias("detail"))
     return Decoded(rows.where(whole).select(*place, "_r.*"), rows.limit(0).select(*place), bad)

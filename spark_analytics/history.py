@@ -75,7 +75,8 @@ def history(events: DataFrame, topology: str) -> dict[str, DataFrame]:
     """
     if ARRIVAL not in events.columns:
         raise ValueError(
-            "history: no column `arrival`, by which events are replayed; add it, in ns"
+            "history: there is no column `arrival`, which gives the order of events; add it, in"
+            " nanoseconds"
         )
     setting = _setting(topology)
     order = [ARRIVAL, *(name for name in TIE if name in events.columns)]
@@ -132,7 +133,7 @@ class InorderSource(DataSource):
         if not inputs.issuperset(topics):
             raise ValueError(
                 f"load({path}): the topology has the input topics {', '.join(sorted(inputs))} and"
-                f" the ordered topics {', '.join(_ordered_topics(topology))}"
+                f" the ordered topics {', '.join(_ordered_topics(topology))}; name one of these"
             )
         return RowsReader(setting, table, partial(topic_rows, self._cluster(), setting, topics))
 
@@ -141,19 +142,19 @@ class InorderSource(DataSource):
         ordered = _ordered_topics(topology_of(setting))
         if topic not in ordered:
             raise ValueError(
-                f"load({topic}): a stream reads what workers have put in order; name one of"
-                f" {', '.join(ordered)}, or order an input topic by `inorder spark live`"
+                f"load({topic}): a stream can read only topics that workers have put in order; name"
+                f" one of {', '.join(ordered)}, or use `inorder spark live` for an input topic"
             )
         self._only_events(topic)
         most = self.options.get("max_per_batch", str(UNBOUNDED))
         if not most.isdecimal() or int(most) < 1:
-            raise ValueError(f"option max_per_batch: {most} is no number from 1 on")
+            raise ValueError(f"option max_per_batch: {most} is not a whole number of at least 1")
         if int(most) < UNBOUNDED and self.options.get("trigger") != GOES_ON:
             # Spark does not pass the trigger to a Python data source.
             raise ValueError(
-                "option max_per_batch: under the triggers availableNow and once Spark asks once"
-                " how far to read, so what is beyond the bound would stay unread; leave"
-                f' max_per_batch out, or add option("trigger", "{GOES_ON}") where the query goes on'
+                "option max_per_batch: under the triggers availableNow and once, Spark asks only"
+                " once how far to read, so records beyond the bound would stay unread; leave"
+                f' max_per_batch out, or add option("trigger", "{GOES_ON}") to a continuous query'
             )
         return OrderedStream(setting, self._cluster(), topic, int(most))
 
@@ -167,13 +168,13 @@ class InorderSource(DataSource):
 
     def _only_events(self, topic: str) -> None:
         if self._table != "events":
-            raise ValueError(f"option table: {topic} holds ordered events alone; leave it out")
+            raise ValueError(f"option table: {topic} has only ordered events; leave the option out")
 
     @property
     def _table(self) -> str:
         table = self.options.get("table", "events")
         if table not in TABLES:
-            raise ValueError(f"option table: {table} is none of {', '.join(TABLES)}")
+            raise ValueError(f"option table: {table} is not one of {', '.join(TABLES)}")
         return table
 
     def _option(self, name: str) -> str:

@@ -39,11 +39,13 @@ def schema_of(text: str) -> StructType:
         first = (str(error).strip().splitlines() or ["?"])[0]
         raise SchemaRefused(f"{text!r}: {first}; write it like `player INT, v DOUBLE`") from error
     if not isinstance(found, StructType):
-        raise SchemaRefused(f"{text!r} is no list of fields; write it like `player INT, v DOUBLE`")
+        raise SchemaRefused(
+            f"{text!r} is not a list of fields; write one like `player INT, v DOUBLE`"
+        )
     twice = _doubled(found)
     if twice is not None:
         raise SchemaRefused(
-            f"{text!r}: names {twice} twice, and capitals make no other name; name each field once"
+            f"{text!r}: names {twice} twice, as capitals make no difference; name each field once"
         )
     return found
 
@@ -74,7 +76,7 @@ def _doubled(found: DataType) -> str | None:
 def with_payload(rows: DataFrame, schema: StructType) -> DataFrame:
     """Replace `value` by `payload` in decoded rows, and set `fault` where it is unreadable."""
     if SPOILT in schema.fieldNames():
-        raise SchemaRefused(f"a field may not be called {SPOILT}")
+        raise SchemaRefused(f"a field must not be called {SPOILT}; rename it")
     wide = StructType([*schema.fields, StructField(SPOILT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILT}
     text = F.col("value").cast("string")
@@ -84,7 +86,10 @@ def with_payload(rows: DataFrame, schema: StructType) -> DataFrame:
     there = F.col("value").isNotNull()
     spoilt = is_event & there & (F.col("_read").isNull() | F.col(f"_read.{SPOILT}").isNotNull())
     first = F.col("fault").isNull() & spoilt
-    detail = F.lit(f"the value is no JSON of {schema.simpleString()}; write that, or mend --schema")
+    detail = F.lit(
+        f"the value is not JSON of the type {schema.simpleString()}; write such values, or correct"
+        " --schema"
+    )
     return rows.withColumns(
         {
             "payload": F.when(is_event & there & ~spoilt, whole),

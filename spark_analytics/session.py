@@ -149,8 +149,8 @@ def require_java(spark: SparkSession, what: str) -> None:
     """Raise JobRefused under Spark Connect, since `what` needs Spark's own process."""
     if is_connected(spark):
         raise JobRefused(
-            f"{what} needs Spark in this process, which Spark Connect is not; leave --master sc://"
-            " and SPARK_REMOTE out, or start it by spark-submit"
+            f"{what} needs Spark in this process, but Spark Connect runs it elsewhere; leave out"
+            " --master sc:// and SPARK_REMOTE, or use spark-submit"
         )
 
 

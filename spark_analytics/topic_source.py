@@ -105,9 +105,9 @@ class _OrderedTopic:
             first = (await reader.beginning_offsets([place]))[place]
             if first > stretch.begin:
                 raise TopicLost(
-                    f"{self._topic}/{stretch.partition} begins at offset {first} now, and"
+                    f"{self._topic}/{stretch.partition} begins at offset {first} now, but"
                     f" {stretch.begin} to {first - 1} were not read: retention has removed them;"
-                    " begin with a new checkpoint"
+                    " start with a new checkpoint"
                 )
             reader.seek(place, stretch.begin)
             while records := await records_until(reader, place, stretch.end):
@@ -164,7 +164,7 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
         offsets = planned["offsets"]
         if planned["topic"] != topic_id or any(ends[each] < offsets[each] for each in offsets):
             raise TopicLost(
-                f"{self._topic} was deleted and made again since this stream has read it; begin"
+                f"{self._topic} was deleted and created again since this stream read it; start"
                 " with a new checkpoint"
             )
         return {"topic": topic_id, "offsets": shared(offsets, ends, self._max_per_batch)}

@@ -119,8 +119,8 @@ def records(
     unread = sorted(there - set(wanted))
     if unread:
         raise InputError(
-            f"{', '.join(paths)}: holds records of {', '.join(unread)}, which the topology does not"
-            f" read; name an archive of {', '.join(wanted)}"
+            f"{', '.join(paths)}: contains records of {', '.join(unread)}, which the topology does"
+            f" not read; name an archive of {', '.join(wanted)}"
         )
     lacking = sorted(set(wanted) - there)
     if not lacking:
@@ -128,16 +128,19 @@ def records(
     missing = sorted(set(lacking) & set(seen))
     if missing and not holes:
         raise InputError(
-            f"{', '.join(paths)}: holds nothing of {', '.join(missing)}, which a run before has"
-            " read; name all that it named, or write `--holes pass` to go on without"
+            f"{', '.join(paths)}: contains no records of {', '.join(missing)}, which an earlier run"
+            " has read; name all archives that it named, or add `--holes pass` to continue without"
+            " these records"
         )
-    lack = f"{', '.join(paths)}: holds nothing of {', '.join(lacking)}, which the topology reads"
+    lack = (
+        f"{', '.join(paths)}: contains no records of {', '.join(lacking)}, which the topology reads"
+    )
     inputs = {stream.input for stream in topology.streams.values()}
     # A user who names a topic's own folder wants that topic alone.
     are_whole = found != [path.rstrip("/") for path in paths]
     if are_whole and not holes and inputs & set(lacking):
         raise InputError(
-            f"{lack}; archive it too, or write `--holes pass` if nothing was ever in it"
+            f"{lack}; archive these topics too, or add `--holes pass` if they were always empty"
         )
     return whole, lack
 
@@ -153,8 +156,8 @@ def refuse_patterns(paths: Iterable[str]) -> None:
         found = sorted(set(PATTERN) & set(path))
         if found:
             raise InputError(
-                f"{path}: Spark reads {' '.join(found)} in the name of an archive as part of a"
-                " pattern, so it would read another; give the folder a name without"
+                f"{path}: Spark treats {' '.join(found)} in a path as part of a pattern, so it"
+                " would read other folders; rename the folder without these characters"
             )
 
 
@@ -174,7 +177,8 @@ def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
         return [path]
     if is_file:
         raise InputError(
-            f"{path}: is a file, and by an address archives alone are read; name it by a path"
+            f"{path}: is a file, but only archives can be read at an address; name the file by a"
+            " path"
         )
     there = sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
     if not there or any(name.startswith(STREAM) for name in there):
@@ -182,7 +186,7 @@ def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
     folders = [f"{path}/{topic}" for topic in wanted if topic in there]
     if not folders:
         raise InputError(
-            f"{path}: is an archive of {', '.join(there)}, and the topology reads"
+            f"{path}: is an archive of {', '.join(there)}, but the topology reads"
             f" {', '.join(wanted)}; name another folder, or correct `input` in the topology file"
         )
     return folders
@@ -198,8 +202,8 @@ def unstamped(ends: Mapping[str, LogEnd], topology: Topology) -> str | None:
     if not topics:
         return None
     return (
-        f"records of {', '.join(topics)} bear the producer's time (CreateTime), which counts as"
-        " their arrival here; a worker takes the time at which it reads them, so the two may"
+        f"records of {', '.join(topics)} have the producer's time (CreateTime), which is used"
+        " as their arrival here; a worker uses the time at which it reads them, so the results may"
         " differ. Set message.timestamp.type=LogAppendTime for these topics"
     )
 
@@ -214,9 +218,9 @@ def refuse_ahead(ends: Mapping[str, LogEnd], topology: Topology, now_ns: int) ->
         arrival, max_ahead_ns = topology.arrival_of(log.rpartition("/")[0])
         if arrival == BY_STAMPS and end.arrival_ms * NS_PER_MS > now_ns + max_ahead_ns:
             raise InputError(
-                f"{log} has a record whose timestamp lies further ahead of now than `max_ahead`;"
-                " a worker passes such stamps over, a backfill cannot: backfill from the file that"
-                " `inorder dump` writes of the topic"
+                f"{log} has a record whose timestamp is further ahead of now than `max_ahead`"
+                " allows; a worker ignores such timestamps, but a backfill cannot: use the file"
+                " that `inorder dump` writes of the topic as its input"
             )
 
 
@@ -228,7 +232,7 @@ def refuse_jumps(ends: Mapping[str, LogEnd]) -> None:
         before, offset = end.jump
         if offset == before:
             raise InputError(
-                f"{log} has the offset {offset} twice: the archives that are named overlap; name"
+                f"{log} has the offset {offset} twice, because the named archives overlap; name"
                 " each topic once"
             )
         raise _holed(log, before + 1, offset - 1)
@@ -237,7 +241,7 @@ def refuse_jumps(ends: Mapping[str, LogEnd]) -> None:
 def _holed(log: str, first: int, last: int) -> InputError:
     return InputError(
         f"the archive has a hole: {log} lacks the offsets {first} to {last}; archive them again, or"
-        " write --holes pass where producers use transactions or the topic was compacted"
+        " add --holes pass if producers use transactions or the topic was compacted"
     )
 
 
@@ -300,9 +304,9 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
     log = cut.overtaking(before, ends)
     if log is not None:
         raise InputError(
-            f"{log}: the archive has records from before the end of an earlier run, so the tables"
-            " would differ from those of one run; backfill anew into a new"
-            " folder, and let no topic of the archive pause for an hour"
+            f"{log}: the archive has records that arrived before the end of an earlier run, so"
+            " the tables would differ from those of a single run; run the backfill again into a new"
+            " folder, and do not let a topic of the archive pause for an hour"
         )
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
     lines = log_order.arrived(rows, before, topology.topics.clock, activation_ns)

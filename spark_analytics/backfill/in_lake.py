@@ -128,14 +128,14 @@ class LakeTables:
             if not self._lake.exists(each.name):
                 if made:
                     raise TablesRefused(
-                        f"{name} is not there any more, and what came into it nobody has; backfill"
-                        " anew into a new folder"
+                        f"{name} no longer exists, and its rows are lost; run the backfill again"
+                        " into a new folder"
                     )
                 continue
             if made is False:
                 raise TablesRefused(
-                    f"{name} is there already, in the catalog if not in the folder, and a backfill"
-                    " writes over nothing; name another --out, or drop the tables of that one"
+                    f"{name} exists already, in the folder or in the catalog, and a backfill does"
+                    " not overwrite tables; name another --out, or drop the tables there"
                 )
             self._lake.require(each.name, self.rows(each, {}).schema)
 
@@ -144,8 +144,8 @@ class LakeTables:
         found = sorted(set(PATTERN) & set(self._lake.place))
         if found:
             raise TablesRefused(
-                f"--out {self._lake.place}: Spark reads {' '.join(found)} in the name of a folder"
-                " as part of a pattern, and finds nothing there; name a folder without"
+                f"--out {self._lake.place}: Spark treats {' '.join(found)} in a path as part of a"
+                " pattern and would find nothing there; name a folder without these characters"
             )
 
     def bring(self, coming: Coming) -> None:

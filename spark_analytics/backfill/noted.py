@@ -49,9 +49,9 @@ def fault_of(found: Any, *, is_current: bool) -> str:
         return str(found)
     absent = _absent(found, is_current=is_current)
     if absent:
-        return f"it says nothing of {', '.join(absent)}"
+        return f"it lacks {', '.join(absent)}"
     strange = next((repr(name) for name in _names(found) if not _is_plain(name)), None)
-    return f"it names {strange}, which no run does" if strange else ""
+    return f"it names {strange}, which is not a file name that a run writes" if strange else ""
 
 
 def _absent(found: Known, *, is_current: bool) -> list[str]:

@@ -62,14 +62,14 @@ def files_of(paths: Sequence[str]) -> list[str]:
     found: list[str] = []
     for path in paths:
         if path == STDIN:
-            raise InputError("-: standard input cannot be read by several; name a file")
+            raise InputError("-: standard input cannot be read by several tasks; name a file")
         place = Path(path)
         if not place.is_dir():
             found.append(path)
             continue
         inside = sorted(str(each) for each in place.rglob("*") if _is_shown(each, place))
         if not inside:
-            raise InputError(f"{path}: there is no file in this folder; name files, or another")
+            raise InputError(f"{path}: the folder contains no files; name files, or another one")
         found += inside
     return found
 

@@ -122,12 +122,12 @@ class Place:
             coming = self._files.get_file_info(f"{self._path}/{STATE}/{COMING}")
             if coming.type != fs.FileType.NotFound:
                 raise PlaceRefused(
-                    f"--out {self._address}: a run was killed while its rows came in, and all that"
-                    " they need is kept; add --resume, which brings it to its end"
+                    f"--out {self._address}: a run was killed while it added its rows, and its"
+                    " files are kept; add --resume to finish it"
                 )
             raise PlaceRefused(
-                f"--out {self._address}: holds something already, and a backfill writes over"
-                " nothing; name a new folder, or remove that one"
+                f"--out {self._address}: is not empty, and a backfill does not overwrite files;"
+                " name a new folder, or remove that one"
             )
 
     def complete(self, files: Iterable[File]) -> None:

@@ -123,19 +123,19 @@ class Resumed:
             known = {"run": 0}
         if known is None and not is_there(self._files, self._path):
             raise PlaceRefused(
-                f"{who}: {address} is not there; name the --out of a backfill that was asked with"
+                f"{who}: {address} does not exist; name the --out of a backfill that was run with"
                 " --no-to-end"
             )
         if known is None:
             raise PlaceRefused(
-                f"{who}: {address} has no state of a backfill to go on from; the run before has"
-                " to be asked with --no-to-end"
+                f"{who}: {address} has no state of a backfill to continue from; the previous"
+                " backfill must have been run with --no-to-end"
             )
         self.known: Known = known
         if self._coming is not None and reader:
             raise PlaceRefused(
-                f"{who}: a run was killed while its rows came into {address}; bring it to its end"
-                " by inorder spark backfill --resume with what it was asked for"
+                f"{who}: a run was killed while it added rows to {address}; finish it by inorder"
+                " spark backfill --resume with the same options"
             )
         if self._coming is None:
             self._refuse_ended()
@@ -181,13 +181,14 @@ class Resumed:
         if found.other:
             raise PlaceRefused(
                 f"--resume: {self._address} was written with another topology"
-                f" ({', '.join(found.other)}); resume with that one (a query that has changed can"
-                " come by another name), or backfill anew into a new folder"
+                f" ({', '.join(found.other)}); resume with that one (add a changed query under"
+                " another name), or run the backfill again into a new folder"
             )
         if self.kept._replace(schema=None) != kept._replace(schema=None):
             raise PlaceRefused(
-                f"--resume: {self._address} was written with {_spelled(self.kept)}, and this is"
-                f" {_spelled(kept)}; resume with the former, or backfill anew into a new folder"
+                f"--resume: {self._address} was written with {_spelled(self.kept)}, but this run"
+                f" has {_spelled(kept)}; resume with the former, or run the backfill again into a"
+                " new folder"
             )
         return found.came if found.again else None
 
@@ -217,8 +218,8 @@ class Resumed:
         if coming.run > before:
             if not is_there(self._files, staged):
                 raise StateUnreadable(
-                    f"{self._who}: {coming.staged}, which holds what comes into {self._address}, is"
-                    " not there; put it back beside that folder"
+                    f"{self._who}: {coming.staged}, which contains the rows for {self._address},"
+                    " does not exist; put it back beside that folder"
                 )
             tables.bring(coming)
             keep_states(self._files, coming.staged, self._state, coming.now)
@@ -235,8 +236,9 @@ class Resumed:
     def _refuse_ended(self) -> None:
         if self.known.get(ENDED):
             raise PlaceRefused(
-                f"{self._who}: {self._address} was flushed to its end; emitted rows cannot be"
-                " changed. Ask with --no-to-end as long as more may come, and backfill anew"
+                f"{self._who}: {self._address} was flushed to its end, and emitted rows cannot be"
+                " changed; run the backfill again into a new folder, and add --no-to-end as long as"
+                " more input may arrive"
             )
 
     def _read(self, name: str) -> Known | None:
@@ -254,7 +256,7 @@ class Resumed:
         if fault:
             raise StateUnreadable(
                 f"{self._who}: {self._address.rstrip('/')}/{STATE}/{name} is damaged ({fault});"
-                " give back the file as it was written, or backfill anew into a new folder"
+                " restore the file as it was written, or run the backfill again into a new folder"
             )
         known: Known = found
         return known
@@ -265,7 +267,7 @@ class Resumed:
         address = self._address.rstrip("/") if "://" in self._address else self._path
         staged = own_folder(address, noted)
         if staged is None or is_link(self._files, file_system(staged)[1]):
-            return f"it names {noted!r}, which is no folder that a run has made beside this one"
+            return f"it names {noted!r}, which is not a folder that a run creates beside this one"
         coming["staged"] = staged
         return ""
 
@@ -279,8 +281,8 @@ class Resumed:
         for folder in folders:
             if is_link(self._files, folder):
                 raise PlaceRefused(
-                    f"{self._who}: {folder} is a link, and leads to what no backfill has written;"
-                    " put the folder itself in its place"
+                    f"{self._who}: {folder} is a link, which no backfill creates; replace it by the"
+                    " folder itself"
                 )
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
@@ -297,8 +299,8 @@ def refuse_detectors(topology: Topology, came: Collection[str]) -> None:
     stay = [name for name, query in topology.queries.items() if query.detector and name not in came]
     if stay:
         raise PlaceRefused(
-            f"--resume: queries came, or the last of their kind left, beside the detectors"
-            f" {', '.join(stay)}, whose results cannot be carried over then; backfill anew into a"
+            "--resume: queries were added, or the last one of a kind was removed, so the results of"
+            f" the detectors {', '.join(stay)} cannot be continued; run the backfill again into a"
             " new folder"
         )
 

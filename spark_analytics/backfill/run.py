@@ -257,8 +257,8 @@ def _inputs(
         found, whole = _of_archives(spark, topology, wanted, Noted(), lambda _: None)
         if whole.offsets != noted.offsets:
             raise InputError(
-                f"{archives[0]}: queries came, and the archive does not give their history as"
-                " earlier runs have read it; backfill anew into a new folder"
+                f"{archives[0]}: queries were added, but the archive does not have the same"
+                " records as when earlier runs read it; run the backfill again into a new folder"
             )
     if found.is_empty:
         return _read([NOTHING], spark, setting), noted
@@ -275,17 +275,17 @@ def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], noted: Noted) -
     files = [path for path in inputs if path not in archives]
     if archives and files:
         raise InputError(
-            f"{archives[0]} is an archive, {files[0]} is not, and nobody says which lines come"
-            " first; name archives alone, or files alone"
+            f"{archives[0]} is an archive, but {files[0]} is not, so the order of their lines is"
+            " unknown; name only archives, or only files"
         )
     if files and noted.offsets:
         raise InputError(
-            f"{files[0]}: is no archive, and a run before has read one, of which records may be"
-            " left; name that archive again, or backfill the files into a new folder"
+            f"{files[0]}: is not an archive, but an earlier run has read one and may have left"
+            " records in it; name that archive again, or backfill the files into a new folder"
         )
     if archives and noted.files:
         raise InputError(
-            f"{archives[0]}: is an archive, and a run before has read files"
+            f"{archives[0]}: is an archive, but an earlier run has read files"
             f" ({next(iter(noted.files))}); name files again, or backfill the archive into a new"
             " folder"
         )
@@ -314,11 +314,11 @@ def _as_they_were(read: Mapping[str, Mark]) -> list[str]:
         InputError: A file has changed or is absent.
     """
     for path, mark in read.items():
-        fault = _changed(mark_of(path), mark) if Path(path).exists() else "it is not there"
+        fault = _changed(mark_of(path), mark) if Path(path).exists() else "it does not exist"
         if fault is not None:
             raise InputError(
-                f"{path}: a run has read it, and a query that came needs the whole history"
-                f" ({fault}); give the file back, or leave the query out"
+                f"{path}: an earlier run has read it, and a new query needs the whole history"
+                f" ({fault}); restore the file, or leave the query out"
             )
     return list(read)
 
@@ -378,20 +378,20 @@ def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
     for path in paths:
         place = place_of(path)
         if place in new:
-            raise InputError(f"{path}: is the file {new[place]}, named twice; name each file once")
+            raise InputError(f"{path}: is the same file as {new[place]}; name each file once")
         if place not in known:
             new[place] = path
             continue
         if (changed := _changed(mark_of(path), known[place])) is not None:
             raise InputError(
-                f"{path}: has changed since a run has read it ({changed}); put what is new into"
-                " files of their own, or backfill anew into a new folder"
+                f"{path}: has changed since a run read it ({changed}); put new lines into new"
+                " files, or run the backfill again into a new folder"
             )
         if new:
             first = next(iter(new.values()))
             raise InputError(
-                f"{first}: sorts before {path}, which a run has read, and nobody has read it; name"
-                " what is new so that it sorts last (and inputs that grow alone), or backfill anew"
+                f"{first}: sorts before {path}, which a run has read, but is new; rename new files"
+                " so that they sort last, name a growing folder last, or run the backfill again"
                 " into a new folder"
             )
     return list(new.values())
@@ -405,8 +405,8 @@ def _changed(now: Sequence[int], known: Mark) -> str | None:
     if written_ns and now[1] and now[1] != written_ns:
         seconds, rest_ns = divmod(written_ns, NS_PER_S)
         return (
-            "as many bytes, but written to at another time; if they are the same, give it back"
-            f" its time: touch -d @{seconds}.{rest_ns:09d}"
+            "the same size, but another time of the last write; if the content is the same, restore"
+            f" the time: touch -d @{seconds}.{rest_ns:09d}"
         )
     return None
 

@@ -22,8 +22,8 @@ from topology.wire.packed import content_as_read, packed_as_read
 FORM: Final = Form(
     "inorder state",
     STATE_NUMBER,
-    anew="run the backfill anew",
-    mended="give back the file as it was written, or run the backfill anew into a new folder",
+    anew="run the backfill again",
+    mended="restore the file as it was written, or run the backfill again into a new folder",
 )
 
 

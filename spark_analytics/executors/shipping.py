@@ -48,7 +48,7 @@ def shipped(spark: SparkSession) -> Iterator[None]:
     """
     from spark_analytics.session import require_java
 
-    require_java(spark, "work on rows by our own code")
+    require_java(spark, "Python code that works on rows")
     if is_submitted() or str(spark.sparkContext.master).startswith("local"):
         yield
         return

@@ -120,8 +120,8 @@ def truth_check(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
     unsure = [n for n, s in topology.streams.items() if s.clock.unsynced != "trust"]
     if unsure:
         raise JobRefused(
-            f"stream {', '.join(unsure)}: the plain sort takes clocks at their word; it can"
-            " judge streams with clock: {unsynced: trust}"
+            f"stream {', '.join(unsure)}: truth trusts clocks; it can check only streams with"
+            " clock: {unsynced: trust}"
         )
     names = topology.topics
     dead = truth.dead_letters(topics.records(names.dead))

@@ -135,8 +135,8 @@ def claim(
     mine = json.loads(json.dumps(about))
     if line is None and there:
         raise CheckpointRefused(
-            f"there is no checkpoint at {checkpoint}, but of an earlier run there is"
-            f" {', '.join(there)}; remove that too, or name the --checkpoint it was made with"
+            f"there is no checkpoint at {checkpoint}, but there are tables of an earlier run:"
+            f" {', '.join(there)}; remove these too, or name the --checkpoint of that run"
         )
     if line is None:
         row = spark.range(1).select(F.lit(json.dumps(mine)).alias("value"))
@@ -152,8 +152,9 @@ def claim(
         )
         difference = difference or "another version made its tables, with other columns"
         raise CheckpointRefused(
-            f"{checkpoint} belongs to something else ({difference}); name another --checkpoint and"
-            " --out, or remove it and its tables to start from the beginning of the topics"
+            f"{checkpoint} was made with other settings ({difference}); name another"
+            " --checkpoint and --out, or remove it and its tables to start from the beginning of"
+            " the topics"
         )
 
 
@@ -255,15 +256,15 @@ class Running:
                 known = self._failures.get(query.name, error)
                 raise JobFailed(f"{query.name}: {first_line(known)}") from known
             if self._goes_on and not was_active and not self._stopping:
-                raise JobFailed(f"{query.name}: has ended, and Spark says no reason but in its log")
+                raise JobFailed(f"{query.name}: has ended; only the log of Spark has the reason")
             self._require_kept(query.name, self.watch.figures[query.name].dropped)
 
     def _require_kept(self, name: str, dropped: int) -> None:
         if dropped:
             self._guard()
             raise JobFailed(
-                f"{name}: the watermark had passed {dropped} rows, which are in no window; is the"
-                " topic written by this topology's merge? Run it with --batch"
+                f"{name}: {dropped} rows were below the watermark, and no window counts them; check"
+                " that this topology's merge writes the topic, and run the job with --batch"
             )
 
 

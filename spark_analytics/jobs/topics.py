@@ -95,5 +95,5 @@ class ArchivedTopics:
         if folders.exists(self.spark, folder):
             return archive.read(self.spark, folder)
         if not folders.exists(self.spark, self.path):
-            raise FileNotFoundError(f"there is no archive at {self.path}")
+            raise FileNotFoundError(f"there is no archive at {self.path}; name the folder of one")
         return self.spark.createDataFrame([], archive.SCHEMA).select(*archive.COLUMNS)

@@ -146,7 +146,7 @@ def chosen_names(known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
     """
     strange = [name for name in names if name not in known]
     if strange:
-        raise JobRefused(f"--table {strange[0]}: the job has {', '.join(known)}")
+        raise JobRefused(f"--table {strange[0]}: the job has only {', '.join(known)}")
     return names or known
 
 

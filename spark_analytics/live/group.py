@@ -197,12 +197,12 @@ class LiveGroup:
         if not batches:
             return (
                 f"{waits} is read more slowly than the other partitions; raise --max-waiting, and"
-                " memory with it"
+                " the memory"
             )
         return (
-            f"{waits} had no record in the last {batches} batches, where some partition had marks"
-            f" of transactions alone; after {MOST_HIDDEN} such they wait no longer: raise"
-            f" --max-waiting to {MOST_HIDDEN} times --max-per-batch, or lower the latter"
+            f"{waits} had no record in the last {batches} batches, in which some partition had"
+            f" only transaction markers; after {MOST_HIDDEN} such batches the lines are released:"
+            f" raise --max-waiting to {MOST_HIDDEN} times --max-per-batch, or lower the latter"
         )
 
 

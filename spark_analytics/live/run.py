@@ -54,9 +54,9 @@ def partitions_of(topology: Topology, partitions: Mapping[str, int]) -> list[Par
 def require(spark: SparkSession) -> None:
     """Raise JobRefused if the session cannot run the query."""
     if spark.conf.get(STORE, "") != ROCKSDB:
-        raise JobRefused(f"live keeps its state in RocksDB; leave out --conf {STORE}, or name it")
+        raise JobRefused(f"live keeps its state in RocksDB; leave out --conf {STORE}")
     if spark.conf.get(NO_DATA, "true") != "true":
-        raise JobRefused(f"live lets time go on where nothing comes; leave out --conf {NO_DATA}")
+        raise JobRefused(f"live needs batches without new records; leave out --conf {NO_DATA}")
 
 
 def table(

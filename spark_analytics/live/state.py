@@ -33,8 +33,8 @@ from topology.wire.packed import Packed, content_as_read, packed_as_read
 FORM: Final = Form(
     "inorder live state",
     STATE_NUMBER,
-    anew="remove checkpoint and tables to begin anew",
-    mended="give back the checkpoint as it was written, or remove it and the tables to begin anew",
+    anew="remove the checkpoint and the tables to start again",
+    mended="restore the checkpoint as it was written, or remove it and the tables to start again",
 )
 
 MOST_ENTRIES: Final = 64

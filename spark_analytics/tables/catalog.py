@@ -74,8 +74,8 @@ def catalog_of(text: str | None) -> Catalog:
     if text.startswith(("http://", "https://")):
         return Catalog("rest", text, _secrets(REST_SECRETS))
     raise TablesRefused(
-        f"--catalog {text}: write jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a REST"
-        " catalog, or leave it out where files are renamed in one step"
+        f"--catalog {text}: is not an address; write jdbc:postgresql://HOST/DATABASE, or"
+        " http://HOST:PORT of a REST catalog, or leave it out if a rename of a file is one step"
     )
 
 
@@ -107,7 +107,7 @@ def parts_of(place: str) -> tuple[str, str]:
     """
     above, slash, name = place.rstrip("/").rpartition("/")
     if not name:
-        raise TablesRefused(f"{place}: name a folder for the tables")
+        raise TablesRefused(f"{place}: is not the name of a folder; name a folder for the tables")
     return above or slash or ".", name
 
 
@@ -127,8 +127,8 @@ def declare_catalog(spark: SparkSession, catalog: Catalog, warehouse: str) -> st
     scheme = warehouse.partition("://")[0] if "://" in warehouse else ""
     if catalog.kind == "hadoop" and scheme in RENAMES_IN_STEPS:
         raise TablesRefused(
-            f"{warehouse}: a rename on {scheme}: is not one step, so two commits could lose one;"
-            " name a --catalog (jdbc:… or http://…), or write --format delta"
+            f"{warehouse}: a rename on {scheme}: is not one step, so one of two commits could be"
+            " lost; name a --catalog (jdbc:… or http://…), or write --format delta"
         )
     # Caching is off, because another query of this process may have changed a table.
     wanted = {"type": catalog.kind, "warehouse": warehouse, "cache-enabled": "false"}

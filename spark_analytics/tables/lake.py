@@ -144,10 +144,8 @@ class Lake(ABC):
         """
         theirs = self.properties(table).get(OWNER)
         if theirs != self.owner:
-            whose = "not inorder's" if theirs is None else f"that of {theirs}"
-            raise TablesRefused(
-                f"{self.place}/{table} is {whose}, and this is {self.owner}; name another --out"
-            )
+            whose = "does not belong" if theirs is None else f"belongs to {theirs}, not"
+            raise TablesRefused(f"{self.place}/{table} {whose} to {self.owner}; name another --out")
         there = self._columns(self.read(table).schema)
         mine = self._columns(schema)
         known = {name: column.kind for name, column in there.items()}
@@ -161,8 +159,8 @@ class Lake(ABC):
                 for name in other
             )
             raise TablesRefused(
-                f"{self.place}/{table} has other columns ({differences}); write what it was made"
-                " with (--schema, --key and the like), or name another --out"
+                f"{self.place}/{table} has other columns ({differences}); use the options that it"
+                " was made with (--schema, --key and the like), or name another --out"
             )
         self._known.add(table)
 
@@ -175,7 +173,9 @@ class Lake(ABC):
         """Add rows, or replace rows of the same key that are lower in `shape.newer`."""
         shape = self.made(table, rows.schema, shape)
         if shape.newer is None or not shape.keys:
-            raise TablesRefused(f"{table}: it has no key and column to decide which row is current")
+            raise TablesRefused(
+                f"{table}: there is no key or no column that decides which row is current"
+            )
         rest = [name for name in rows.columns if name not in shape.keys]
         highest = F.max_by(F.struct(*rest), F.struct(shape.newer)).alias("_highest")
         single = rows.groupBy(*shape.keys).agg(highest).select(*shape.keys, "_highest.*")
@@ -256,8 +256,8 @@ class IcebergLake(Lake):
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.{quoted(self._namespace)}")
         except (PySparkException, Py4JError) as error:
             raise TablesRefused(
-                f"the catalog at {catalog.uri or above} cannot be used ({first_line(error)}); see"
-                " that it runs and takes this user, or mend --catalog"
+                f"the catalog at {catalog.uri or above} cannot be used ({first_line(error)});"
+                " check that it runs and accepts this user, or correct --catalog"
             ) from None
 
     def name(self, table: str) -> str:
@@ -268,7 +268,7 @@ class IcebergLake(Lake):
             return self.spark.catalog.tableExists(self.name(table))
         except (PySparkException, Py4JError) as error:
             raise TablesRefused(
-                f"{self.place}/{table} is known to the catalog, and cannot be read"
+                f"{self.place}/{table} is in the catalog, but cannot be read"
                 f" ({first_line(error)}); drop it there, or name another --out"
             ) from None
 

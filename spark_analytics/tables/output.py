@@ -46,7 +46,7 @@ class LakeOutput:
         names = list(map(lake_name, self._parts))
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise TablesRefused(f"two tables would be {twice[0]}; give a stream another name")
+            raise TablesRefused(f"two tables would be called {twice[0]}; rename a stream")
 
     def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
         name, part = lake_name(table), self._parts[table]

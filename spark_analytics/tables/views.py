@@ -94,7 +94,7 @@ def schema_of(text: str) -> dict[str, Type]:
         kind = found and TYPES.get(found[2].upper())
         if not found or not kind:
             raise ViewsRefused(
-                f"--schema: {each.strip()!r} is no field of a payload; write a path and one of"
+                f"--schema: {each.strip()!r} is not a field of a payload; write a path and one of"
                 f" {', '.join(TYPES)}, like `force DOUBLE, pos.x DOUBLE`"
             )
         fields[found[1]] = kind
@@ -229,8 +229,8 @@ class _Writer:
             is_lost = bool({*'"\\'} & {*step})
         if is_lost:
             raise ViewsRefused(
-                f"a value's name {step!r}: {self._dialect} cannot name it in JSON; rename it in the"
-                " topology file, without quotes and dots"
+                f"the value {step!r}: {self._dialect} has no JSON path for this name; rename it in"
+                " the topology file, without quotes and dots"
             )
         return found
 

@@ -105,13 +105,13 @@ def test_what_cannot_be_read_is_aside_and_a_checkpoint_is_its_jobs(
     assert_refused(clocks, 2, "job: rates there, clocks now")
     astray = str(tmp_path / "elsewhere")
     anew = run(setting, tmp_path, "rates", *SCHEMA, *again, "--checkpoint", astray)
-    assert_refused(anew, 2, "of an earlier run there is windows-default, late, bad")
+    assert_refused(anew, 2, "there are tables of an earlier run: windows-default, late, bad")
     done(run(setting, tmp_path, "rates", *SCHEMA, *again))
 
     make_again(setting)
     fill(setting)
     after = run(setting, tmp_path, "rates", *SCHEMA, *again)
-    assert_refused(after, 2, "belongs to something else", setting.ordered)
+    assert_refused(after, 2, "was made with other settings", setting.ordered)
 
 
 def test_a_topic_made_again_while_the_job_runs_ends_it(

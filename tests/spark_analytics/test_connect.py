@@ -19,8 +19,8 @@ pytestmark = [*SPARK, pytest.mark.timeout(600)]
 
 TIMEOUT_S = 500.0
 STREAM = (
-    "a stream needs Spark in this process, which Spark Connect is not; leave --master sc:// and"
-    " SPARK_REMOTE out, or start it by spark-submit"
+    "a stream needs Spark in this process, but Spark Connect runs it elsewhere; leave out --master"
+    " sc:// and SPARK_REMOTE, or use spark-submit"
 )
 
 

@@ -52,7 +52,7 @@ def test_the_format_gives_the_lines_of_a_replay(spark: SparkSession, tmp_path: P
         assert texts(found) == wanted["s", kind]
     with pytest.raises(Exception, match="topology is missing; write"):
         spark.read.format("inorder").load(str(path)).collect()
-    with pytest.raises(Exception, match="option table: event is none of events, gaps"):
+    with pytest.raises(Exception, match="option table: event is not one of events, gaps"):
         asked.option("table", "event").load(str(path))
 
 

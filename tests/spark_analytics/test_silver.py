@@ -181,7 +181,7 @@ def test_a_table_that_a_job_has_not_is_refused(
 ) -> None:
     for name in ("raw", topology().topics.clock):
         write_parts(spark, [Record(b"k", None, [], 0, 0)], topics / name, 1)
-    with pytest.raises(JobRefused, match="--table none: the job has "):
+    with pytest.raises(JobRefused, match="--table none: the job has only "):
         tables(spark, topics, job, Wanted(tables=["none"], in_lake=in_lake))
 
 

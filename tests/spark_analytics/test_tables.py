@@ -94,12 +94,12 @@ def test_batches_and_corrections_are_idempotent(
 
     before = files(tmp_path)
     mark, others = Mark("q", 3), open_lake(spark, kind, place, "other")
-    with pytest.raises(TablesRefused, match="is that of job, and this is other; name another"):
+    with pytest.raises(TablesRefused, match="belongs to job, not to other; name another"):
         others.append("events", events(spark, range(1)), shape, mark)
     narrow = events(spark, range(1)).drop("seq")
     with pytest.raises(TablesRefused, match="other columns .*seq: bigint there, absent now"):
         open_lake(spark, kind, place, "job").append("events", narrow, shape, mark)
-    with pytest.raises(TablesRefused, match="no key and column to decide which row is current"):
+    with pytest.raises(TablesRefused, match="it has no key, or no column that decides which"):
         open_lake(spark, kind, place, "job").merge("events", found, SHAPES["events"])
     assert {path for path in files(tmp_path) - before if path.suffix == ".parquet"} == set()
 

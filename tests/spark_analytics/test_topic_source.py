@@ -216,8 +216,8 @@ def fails(query: StreamingQuery, why: str) -> None:
     ("topic", "options", "why"),
     [
         ("nowhere", {}, r"load\(nowhere\): the topology has the input topics raw and the ordered"),
-        ("ordered", {"table": "windows"}, "option table: ordered holds ordered events alone"),
-        ("raw", {"table": "nothing"}, "option table: nothing is none of events, gaps"),
+        ("ordered", {"table": "windows"}, "option table: ordered has only ordered events"),
+        ("raw", {"table": "nothing"}, "option table: nothing is not one of events, gaps"),
     ],
 )
 def test_what_cannot_be_read_says_so(
@@ -244,4 +244,4 @@ def test_a_stream_of_an_input_topic_is_refused(spark: SparkSession, tmp_path: Pa
     options = {"topology": str(path), "brokers": NOBODY}
     rows = spark.readStream.format("inorder").options(**options).load("raw")
     query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
-    fails(query, "a stream reads what workers have put in order; name one of ordered, or")
+    fails(query, "a stream can read only topics that workers have put in order")

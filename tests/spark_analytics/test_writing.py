@@ -55,7 +55,7 @@ def test_an_archive_gives_back_every_record(spark: SparkSession, tmp_path: Path)
 
 def test_a_file_that_is_of_no_archive_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(1).write.parquet(str(tmp_path / "t"))
-    with pytest.raises(FileNotFoundError, match=r"parquet lies in no archive; name what"):
+    with pytest.raises(FileNotFoundError, match=r"parquet is not part of an archive; name"):
         ArchivedTopics(spark, str(tmp_path)).records("t")
 
 
@@ -113,5 +113,5 @@ def test_a_checkpoint_belongs_to_its_job(spark: SparkSession, tmp_path: Path) ->
         claim(spark, path, {**about, "window": "session 5s"})
     with pytest.raises(CheckpointRefused, match="topics"):
         claim(spark, path, {**about, "topics": {"raw": "id-2"}})
-    with pytest.raises(CheckpointRefused, match="of an earlier run there is windows"):
+    with pytest.raises(CheckpointRefused, match="there are tables of an earlier run: windows"):
         claim(spark, str(tmp_path / "new"), about, ["windows"])

@@ -79,7 +79,7 @@ def test_a_folder_without_a_state_is_refused(tmp_path: Path) -> None:
     answer = worker(tmp_path, tmp_path)
     assert answer.code == 2
     assert "has no state of a backfill" in answer.err
-    assert "asked with --no-to-end" in answer.err
+    assert "run with --no-to-end" in answer.err
 
 
 def test_a_folder_whose_rows_are_half_way_is_refused(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_folder_whose_rows_are_half_way_is_refused(tmp_path: Path) -> None:
     (out / "_state" / "coming.json").write_text(json.dumps(coming))
     answer = worker(tmp_path, out)
     assert answer.code == 2
-    assert "a run was killed while its rows came into" in answer.err
+    assert "a run was killed while it added rows to" in answer.err
     assert "spark backfill --resume" in answer.err
 
 
@@ -110,7 +110,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     (out / "_state" / "current.json").write_text("{}")
     answer = worker(tmp_path, out)
     assert answer.code == 2
-    assert "is damaged (it says nothing of run, topology, tables, begin" in answer.err
+    assert "is damaged (it lacks run, topology, tables, begin" in answer.err
 
 
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:

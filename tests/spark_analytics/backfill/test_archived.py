@@ -161,7 +161,7 @@ def test_an_archive_says_what_its_dump_says(
         source = lake_of(spark, kind, [*records, other], tmp_path / "archive")
     answer = backfill(tmp_path, source)
     assert answer.code == 0, answer.err
-    assert "records of heard, raw bear the producer's time" in answer.err
+    assert "records of heard, raw have the producer's time" in answer.err
     wanted, _ = replayed(tmp_path / "t.yaml", dumped(records, tmp_path / "dumped.jsonl"))
     assert tabled(tmp_path / "out") == wanted
     assert {"event", "dead", "window", "join"} <= {kind for _, kind in wanted}
@@ -184,8 +184,8 @@ def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Pa
     assert 0 < len(read) < 150 - 50
     (tmp_path / "files.jsonl").write_text("")
     for path, says in (
-        (tmp_path / "files.jsonl", "is no archive, and a run before has read one"),
-        (source / "raw", "raw: holds nothing of heard, which a run before has read; name all"),
+        (tmp_path / "files.jsonl", "is not an archive, but an earlier run has read one"),
+        (source / "raw", "raw: contains no records of heard, which an earlier run has read"),
     ):
         refused = backfill(tmp_path, path, "--resume")
         assert refused.code == 3
@@ -223,7 +223,7 @@ def test_an_archive_whose_name_is_a_pattern_is_refused(spark: SparkSession, tmp_
     for path in (source, source / "raw"):
         refused = backfill(tmp_path, path)
         assert refused.code == 3
-        assert "Spark reads [ ] in the name of an archive as part of a pattern" in refused.err
+        assert "Spark treats [ ] in a path as part of a pattern" in refused.err
 
 
 def test_an_archive_of_other_topics_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_an_archive_of_other_topics_is_refused(spark: SparkSession, tmp_path: Pa
     two = "streams: {a: {input: raw}, b: {input: strange}}\n"
     lacking = backfill(tmp_path, source, text=two)
     assert lacking.code == 3
-    assert "holds nothing of clock.offsets, raw, which the topology reads" in lacking.err
+    assert "contains no records of clock.offsets, raw, which the topology reads" in lacking.err
     for path in (source, source / "strange"):
         refused = backfill(tmp_path, path)
         assert refused.code == 3

@@ -149,7 +149,7 @@ def test_tables_of_a_catalog_in_a_database(
     rmtree(tmp_path / "out")
     again = inorder("spark", "backfill", *asked, *where, env=own)
     assert again.code == 2, again.err
-    assert "out/events is known to the catalog, and cannot be read" in again.err
+    assert "out/events is in the catalog, but cannot be read" in again.err
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_folder_that_is_filled_is_refused_before_anything_is_read(tmp_path: Pa
     asked = ("--topology", tmp_path / "t.yaml", "--in", tmp_path / "absent", "--out", tmp_path)
     answer = inorder("spark", "backfill", *asked)
     assert answer.code == 2
-    assert "writes over nothing" in answer.err
+    assert "does not overwrite files" in answer.err
 
 
 def test_functions_of_ones_own_go_along(spark: SparkSession, tmp_path: Path) -> None:

@@ -140,4 +140,4 @@ def test_it_is_told_where_records_bear_no_append_time() -> None:
     assert archived.unstamped({"raw/0": stamped}, plain) is None
     found = archived.unstamped({"raw/0": stamped, "raw/1": unstamped}, plain)
     assert found is not None
-    assert "records of raw bear the producer's time (CreateTime)" in found
+    assert "records of raw have the producer's time (CreateTime)" in found

@@ -24,6 +24,6 @@ def test_a_whole_archive_gives_the_topics_that_are_read(tmp_path: Path, is_addre
     with pytest.raises(InputError, match="is an archive of heard, other, raw, and the topology"):
         folders_of(path, ["strange"])
     (tmp_path / "a.jsonl").touch()
-    with pytest.raises(InputError, match=r"a\.jsonl: is a file, and by an address archives alone"):
+    with pytest.raises(InputError, match=r"a\.jsonl: is a file, but only archives can be read"):
         folders_of(f"{path}/a.jsonl", ["raw"])
     assert folders_of("nowhere://x/raw", ["raw"]) == ["nowhere://x/raw"]

@@ -190,12 +190,12 @@ def test_tables_of_others_are_refused_before_anything_is_written(
     lake = IcebergLake(spark, str(tmp_path / "out"), "rates")
     tables = LakeTables(open_lake(spark, "iceberg", str(tmp_path / "out"), OWNER), parse(TOPOLOGY))
     tables.require(made=False)
-    with pytest.raises(TablesRefused, match="is not there any more"):
+    with pytest.raises(TablesRefused, match="no longer exists"):
         tables.require(made=True)
     gaps = next(each for each in tables.tables if each.name == "gaps")
     lake.append("gaps", tables.rows(gaps, {}), gaps.shape, Mark("q", 0))
     for made, says in (
-        (None, "gaps is that of rates, and this is inorder spark backfill"),
+        (None, "gaps belongs to rates, not to inorder spark backfill"),
         (False, "out/gaps is there already"),
     ):
         with pytest.raises(TablesRefused, match=says):

@@ -114,4 +114,4 @@ def test_a_stamp_far_ahead_is_refused_with_what_to_read(
     records[7] = records[7]._replace(stamp_ms=4_000_000_000_000)
     answer = backfill(tmp_path, archive_of(spark, records, tmp_path / "archive"), text=TOPOLOGY)
     assert answer.code == 3
-    assert "raw/0 has a record whose timestamp lies further ahead of now" in answer.err
+    assert "raw/0 has a record whose timestamp is further ahead of now" in answer.err

@@ -114,7 +114,7 @@ def test_a_run_that_was_killed_amid_its_rows_is_gone_on_with(tmp_path: Path) -> 
     """What is there is half of a run; nobody is told to remove it."""
     (tmp_path / "_state").mkdir()
     (tmp_path / "_state" / "coming.json").write_text("{}")
-    with pytest.raises(PlaceRefused, match=r"was killed while its rows came in.*add --resume"):
+    with pytest.raises(PlaceRefused, match=r"was killed while it added its rows.*add --resume"):
         Place(str(tmp_path))
 
 

@@ -155,7 +155,7 @@ def come_and_go(seed: int, folder: Path) -> None:
     cuts = sorted(rng.randrange(len(lines) + 1) for _ in range(2))
     were, are = without(whole, came), without(whole, left)
     if difference(digests(were), digests(are)).again and seed % 2:
-        with pytest.raises(PlaceRefused, match="beside the detectors .*found_d, above, whose"):
+        with pytest.raises(PlaceRefused, match="detectors .*found_d, above cannot be"):
             refuse_detectors(topology_of(are), came)
         return
     (folder / "are.yaml").write_text(are.topology)
@@ -265,7 +265,7 @@ def test_killed_at_any_change_it_is_brought_to_its_end(
                 pass
         there = Resumed(str(out))
         if there.is_unfinished:
-            with pytest.raises(PlaceRefused, match="a run was killed while its rows came into"):
+            with pytest.raises(PlaceRefused, match="a run was killed while it added rows to"):
                 Resumed(str(out), reader="--from-backfill")
             assert not there.finish(ParquetTables(str(out)))
         if there.known["run"] == 1:
@@ -349,7 +349,7 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PlaceRefused, match=says):
         resumed.require(digests(setting), other)
     resumed.known["tables"] = ["parquet", None, None]
-    with pytest.raises(PlaceRefused, match=r"--format parquet columns of version 1, and this is"):
+    with pytest.raises(PlaceRefused, match=r"--format parquet columns of version 1, but this run"):
         resumed.require(digests(setting), Kept())
 
 
@@ -375,17 +375,17 @@ def test_a_folder_that_grows_and_a_query_that_comes_are_gone_on_with(
     assert first.code == 0, first.err
     refused = inorder("spark", "backfill", *asked)
     assert refused.code == 2
-    assert "writes over nothing" in refused.err
+    assert "does not overwrite" in refused.err
     (folder / "2.jsonl").write_text("".join(lines[90:]))
     topology.write_text(whole_text)
     written = (folder / "1.jsonl").read_text()
     (folder / "1.jsonl").unlink()
     refused = inorder("spark", "backfill", *asked, "--resume")
     assert refused.code == 3
-    assert "a query that came needs the whole history (it is not there)" in refused.err
+    assert "a new query needs the whole history (it does not exist)" in refused.err
     (folder / "1.jsonl").write_text(written)
     refused = inorder("spark", "backfill", *asked, "--resume")
-    assert "as many bytes, but written to at another time" in refused.err
+    assert "the same size, but another time of the last write" in refused.err
     state = json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
     (mark,) = state["files"].values()
     os.utime(folder / "1.jsonl", ns=(mark[1], mark[1]))
@@ -434,12 +434,12 @@ def test_what_one_run_read_of_archives_no_other_reads_of_files() -> None:
     of_files = Noted({"/a.jsonl": [3, 0]}, {}, {}, {})
     of_archives = Noted({}, {"raw/0": 5}, {}, {})
     for noted, path, archives, says in (
-        (of_archives, "b.jsonl", [], r"b\.jsonl: is no archive, and a run before has read one"),
-        (of_files, "arc", ["arc"], r"arc: is an archive, and a run before .* \(/a\.jsonl\)"),
+        (of_archives, "b.jsonl", [], r"b\.jsonl: is not an archive, but an earlier run has"),
+        (of_files, "arc", ["arc"], r"arc: is an archive, but an earlier run .* \(/a\.jsonl\)"),
     ):
         with pytest.raises(InputError, match=says):
             refuse_mixed([path], archives, noted)
-    with pytest.raises(InputError, match=r"arc is an archive, b\.jsonl is not"):
+    with pytest.raises(InputError, match=r"arc is an archive, but b\.jsonl is not"):
         refuse_mixed(["b.jsonl", "arc"], ["arc"], Noted({}, {}, {}, {}))
     refuse_mixed(["b.jsonl"], [], of_files)
     refuse_mixed(["arc"], ["arc"], of_archives)
@@ -524,7 +524,7 @@ def test_a_file_is_known_however_it_is_spelled(
     known = {place_of("a.jsonl"): mark_of("a.jsonl")}
     for spelled in (str(path), "a.jsonl", "./a.jsonl", f"{tmp_path}/x/../a.jsonl", "link.jsonl"):
         assert new_files([spelled], known) == []
-    with pytest.raises(InputError, match=r"\./a.jsonl: is the file a.jsonl, named twice"):
+    with pytest.raises(InputError, match=r"\./a.jsonl: is the same file as a.jsonl"):
         new_files(["a.jsonl", "./a.jsonl"], {})
 
 

@@ -203,7 +203,7 @@ def test_sets_of_matches_lie_in_their_own_table_in_parquet_alone(tmp_path: Path)
         ((), "give --in DIR, or --tables"),
         (("--in", "x", "--dialect", "trino"), "trino reads tables of a catalog"),
         (("--in", "it's"), "rename the folder"),
-        (("--in", "x", "--schema", "v STRUCT"), "'v STRUCT' is no field of a payload"),
+        (("--in", "x", "--schema", "v STRUCT"), "'v STRUCT' is not a field of a payload"),
     ],
 )
 def test_what_cannot_be_printed_is_refused(
@@ -221,7 +221,7 @@ def test_a_name_that_json_paths_cannot_hold_is_refused(tmp_path: Path) -> None:
     )
     answer = inorder("spark", "views", "--topology", path, "--in", "out")
     assert answer.code == 2
-    assert "spark cannot name it in JSON; rename it" in answer.err
+    assert "spark has no JSON path for this name; rename it" in answer.err
 
 
 def test_fields_are_read_by_their_path() -> None:

@@ -24,10 +24,10 @@ JAVA = (
 )
 WAIT = (
     "1,000,001 lines wait for raw/1, which is read more slowly than the other partitions; raise"
-    " --max-waiting, and memory with it"
+    " --max-waiting, and the memory"
 )
 TOO_MANY = f"{TRACE}spark_analytics.live.group.TooManyWait: {WAIT}\n"
-UNREADABLE = "the state is of format 0, this version writes 1; run the backfill anew"
+UNREADABLE = "the state is of format 0, this version writes 1; run the backfill again"
 STATE = "topology.wire.marked.StateUnreadable"
 IN_WORKER = (
     "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"

@@ -93,7 +93,7 @@ def test_a_query_that_ends_unasked_fails_the_job(spark: SparkSession, tmp_path: 
     """As one does whose thread has died of a fatal error: without an exception."""
     started = running(spark, Quick(), tmp_path)
     started.queries[0].stop()
-    with pytest.raises(JobFailed, match="t: has ended, and Spark says no reason"):
+    with pytest.raises(JobFailed, match="t: has ended; only the log of Spark"):
         started.wait()
 
 

@@ -41,7 +41,7 @@ def test_what_was_kept_is_read() -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        (lambda whole: b"", "is damaged .*; give back the checkpoint"),
+        (lambda whole: b"", "is damaged .*; restore the checkpoint"),
         (lambda whole: whole[:-3], "is damaged"),
         (lambda whole: whole.partition(b"\n")[0] + b"\n" + marshal.dumps(5), "is damaged"),
         (lambda whole: whole.partition(b"\n")[2], "is damaged"),

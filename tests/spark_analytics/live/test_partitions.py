@@ -185,6 +185,6 @@ def test_where_marks_alone_hold_time_the_sentence_says_so() -> None:
     live = LiveGroup(parse(TOPOLOGY), 0, [A, B], max_waiting=2)
     for ms in (1, 2):
         assert taken(live, ms, 0, marks=MARKS) == []
-    says = r"3 lines wait for raw/1, .* in the last 3 batches, .* had marks .* to 8 times"
+    says = r"3 lines wait for raw/1, .* in the last 3 batches, .* transaction markers.* to 8 times"
     with pytest.raises(TooManyWait, match=says):
         taken(live, 3, 0, marks=MARKS)
