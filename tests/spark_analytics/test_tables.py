@@ -130,7 +130,7 @@ def test_a_catalog_that_is_not_there_is_told_in_a_sentence(
 ) -> None:
     shut = f"127.0.0.1:{free_ports(1)[0]}"
     for uri in (f"http://{shut}", f"jdbc:postgresql://{shut}/none"):
-        with pytest.raises(TablesRefused, match="cannot be used .* mend --catalog") as refused:
+        with pytest.raises(TablesRefused, match="cannot be used .* correct --catalog") as refused:
             open_lake(spark, "iceberg", str(tmp_path / "out"), "job", catalog_of(uri))
         assert shut in str(refused.value)
         assert "\n" not in str(refused.value)

@@ -100,7 +100,7 @@ def test_a_checkpoint_of_tables_with_other_columns_is_another_versions(
     says = r"\(another version made its tables, with other columns\); name another --checkpoint"
     with pytest.raises(CheckpointRefused, match=says):
         claim(spark, path, {**about, "columns": 2})
-    with pytest.raises(CheckpointRefused, match=r"else \(to: .*'parquet'\] now\); name"):
+    with pytest.raises(CheckpointRefused, match=r"settings \(to: .*'parquet'\] now\); name"):
         claim(spark, path, {**about, "to": ["iceberg", "parquet"], "columns": 2})
 
 

@@ -106,7 +106,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     answer = worker(tmp_path, out)
     assert answer.code == 2
     assert "_state/current.json is damaged (Expecting value" in answer.err
-    assert "backfill anew" in answer.err
+    assert "run the backfill again" in answer.err
     (out / "_state" / "current.json").write_text("{}")
     answer = worker(tmp_path, out)
     assert answer.code == 2
@@ -160,7 +160,7 @@ def test_a_folder_that_is_absent_is_refused_as_that(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(PLAIN)
     answer = worker(tmp_path, tmp_path / "nowhere")
     assert answer.code == 2
-    assert f"--from-backfill: {tmp_path / 'nowhere'} is not there; name the --out" in answer.err
+    assert f"--from-backfill: {tmp_path / 'nowhere'} does not exist; name the --out" in answer.err
     assert "has no state" not in answer.err
 
 

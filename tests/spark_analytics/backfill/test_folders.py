@@ -21,7 +21,7 @@ def test_a_whole_archive_gives_the_topics_that_are_read(tmp_path: Path, is_addre
     path = tmp_path.as_uri() if is_address else str(tmp_path)
     assert folders_of(path, ["heard", "raw"]) == [f"{path}/heard", f"{path}/raw"]
     assert folders_of(f"{path}/raw", ["heard", "raw"]) == [f"{path}/raw"]
-    with pytest.raises(InputError, match="is an archive of heard, other, raw, and the topology"):
+    with pytest.raises(InputError, match="is an archive of heard, other, raw, but the topology"):
         folders_of(path, ["strange"])
     (tmp_path / "a.jsonl").touch()
     with pytest.raises(InputError, match=r"a\.jsonl: is a file, but only archives can be read"):

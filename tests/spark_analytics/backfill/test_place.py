@@ -179,7 +179,7 @@ def test_an_address_that_leads_nowhere_is_refused() -> None:
 
 
 def test_a_folder_that_is_absent_is_not_gone_on_with(tmp_path: Path) -> None:
-    with pytest.raises(PlaceRefused, match=r"^--resume: .*/out is not there; "):
+    with pytest.raises(PlaceRefused, match=r"^--resume: .*/out does not exist; "):
         Resumed(str(tmp_path / "out"))
     with pytest.raises(PlaceRefused, match="has no state of a backfill"):
         Resumed(str(tmp_path))

@@ -509,7 +509,7 @@ def test_of_what_a_run_notes_nothing_may_be_absent(tmp_path: Path) -> None:
                         Resumed(str(tmp_path / "out"))
         (state / name).write_text(json.dumps(whole))
     (state / "coming.json").write_text(json.dumps({**coming, "now": {}}))
-    with pytest.raises(StateUnreadable, match="says nothing of run, topology, tables, begin"):
+    with pytest.raises(StateUnreadable, match="it lacks run, topology, tables, begin"):
         Resumed(str(tmp_path / "out"))
 
 
