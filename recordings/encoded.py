@@ -56,8 +56,8 @@ def delimited_values(
         value = raw.read(length) if 0 <= length <= MAX_VALUE_BYTES else b""
         if len(value) != length:
             raise InputError(
-                f"{path}: value {number} is said to have {length} bytes, and has not; write each"
-                " value behind its length as a varint, as Protobuf's writeDelimitedTo does"
+                f"{path}: value {number} does not have its stated length of {length} bytes; write"
+                " each value after its length as a varint, as Protobuf's writeDelimitedTo does"
             )
         try:
             yield value, decode(value)
@@ -99,14 +99,16 @@ def container_values(raw: IO[bytes], path: str) -> Iterator[object | WireFault]:
         raise InputError(f"{path}: its schema {fault}") from None
     except KeyError as missing:
         codecs = ", ".join(UNPACKED)
-        raise InputError(f"{path}: {missing}; an Avro file has a schema, and is {codecs}") from None
+        raise InputError(
+            f"{path}: no {missing}; an Avro file needs a schema and one of {codecs}"
+        ) from None
     for number in _count_from(1):
         count = _varint(raw)
         if count is None:
             return
         content = _block(raw, path, number, header["sync"], unpacked)
         if not 0 <= _zigzag(count) <= len(content):
-            raise InputError(f"{path}: block {number} of the Avro file has values without a byte")
+            raise InputError(f"{path}: block {number} of the Avro file has more values than bytes")
         block = io.BytesIO(content)
         for _ in range(_zigzag(count)):
             try:
@@ -117,7 +119,7 @@ def container_values(raw: IO[bytes], path: str) -> Iterator[object | WireFault]:
                 break
         else:
             if block.read(1):
-                detail = f"bytes are left behind the values of block {number}"
+                detail = f"there are bytes after the values of block {number}"
                 yield WireFault(UNDECODABLE, detail)
 
 
@@ -125,7 +127,7 @@ def _header(raw: IO[bytes], path: str) -> dict[str, bytes]:
     """Return the metadata of the file, and its `sync` marker."""
     damaged = f"{path}: damaged Avro (its header ends too early); fetch it again"
     if raw.read(len(AVRO_MARK)) != AVRO_MARK:
-        raise InputError(f"{path}: is no Avro file; name the schema of its values: --schema FILE")
+        raise InputError(f"{path}: is not an Avro file; add --schema FILE for its values")
     found: dict[str, bytes] = {}
     size = 0
     while count := _zigzag(_varint(raw) or 0):
@@ -154,8 +156,8 @@ def _block(
     size = _zigzag(_varint(raw) or 0)
     if not 0 <= size <= MAX_BLOCK_BYTES:
         raise InputError(
-            f"{path}: block {number} has {size} bytes, and {MAX_BLOCK_BYTES} are read at most;"
-            " write smaller ones"
+            f"{path}: block {number} has {size} bytes, but at most {MAX_BLOCK_BYTES} are allowed;"
+            " write smaller blocks"
         )
     packed = raw.read(size)
     if len(packed) < size or raw.read(SYNC_BYTES) != sync:

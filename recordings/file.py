@@ -70,7 +70,7 @@ def opened(
         raw = _buffered(path, stdin, stack)
         packed = raw.peek(len(GZIP_MARK)).startswith(GZIP_MARK)
         if path.endswith(".gz") and not packed:
-            raise InputError(f"{path}: ends in .gz but is not gzip; rename it or pack it")
+            raise InputError(f"{path}: ends in .gz but is not gzip; rename it or compress it")
         if packed:
             raw = stack.enter_context(io.BufferedReader(gzip.GzipFile(fileobj=raw)))
         form = _form(path, raw.peek(PEEKED_BYTES)[:PEEKED_BYTES], columns)
@@ -126,7 +126,7 @@ def _readable(name: str) -> Iterator[None]:
     except IsADirectoryError:
         raise InputError(f"{name}: is a directory; name one file") from None
     except PermissionError:
-        raise InputError(f"{name}: may not be read; check its permissions") from None
+        raise InputError(f"{name}: cannot be read; check its permissions") from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as wrong:
         raise InputError(f"{name}: damaged gzip ({wrong}); unpack or fetch it again") from None
     except OSError as wrong:

@@ -42,7 +42,7 @@ class OrderedLines:
         for dead in read.dead:
             raise NoOrderedRecord(
                 f"{self._topic}, offset {dead.offset}: {dead.reason}, {dead.detail}; only workers"
-                " write there. The job `events` puts such records into its table `bad`"
+                " may write there. The job `events` puts such records into its table `bad`"
             )
         return self._lines(read.events)
 

@@ -83,8 +83,8 @@ def refuse_size(metadata: Any, names: frozenset[str], path: str) -> None:
             ):
                 raise InputError(
                     f"{path}: `{name}` takes {size} bytes in a group of {group.num_rows} rows;"
-                    f" a value has {MAX_VALUE_BYTES} at most, and a group {MAX_CHUNK_BYTES}:"
-                    " write smaller groups"
+                    f" at most {MAX_VALUE_BYTES} are allowed for a value and {MAX_CHUNK_BYTES} for"
+                    " a group: write smaller groups"
                 )
 
 
@@ -120,8 +120,8 @@ def _text_bytes(table: Any, before: int, path: str) -> list[int]:
                 at += 1
                 if length > MAX_VALUE_BYTES:
                     raise InputError(
-                        f"{path}, row {before + at}: `{name}` has {length} bytes; a value has"
-                        f" {MAX_VALUE_BYTES} at most"
+                        f"{path}, row {before + at}: `{name}` has {length} bytes; at most"
+                        f" {MAX_VALUE_BYTES} are allowed"
                     )
     return found
 
@@ -159,7 +159,7 @@ def _cast(batch: Any, name: str) -> Any:
 def _refuse_type(field: Any, path: str) -> None:
     if in_payload(field.name) and not _is_json(field.type):
         remedy = "cast it to a number, text or a struct of these"
-        raise InputError(f"{path}: column `{field.name}` of type {field.type} is no JSON; {remedy}")
+        raise InputError(f"{path}: column `{field.name}` has type {field.type}, not JSON; {remedy}")
     if not in_payload(field.name) and pa.types.is_nested(field.type):
         remedy = "write one value per row"
         raise InputError(f"{path}: column `{field.name}` is of type {field.type}; {remedy}")

@@ -96,7 +96,7 @@ def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str,
     machines = counting.machines.values()
     notes = {
         "": f"events: {counting.rows:,}; sources: {len(machines):,}",
-        "merge.new_source_allowance": "no source sends heartbeats: results stay open so long",
+        "merge.new_source_allowance": "no source sends heartbeats, so results stay open so long",
     }
     if counting.numbered:
         overtaken = sum(machine.out_of_sequence for machine in machines)
@@ -110,10 +110,10 @@ def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str,
             for each in wrong[:NAMED]
         )
         more = f" and {len(wrong) - NAMED:,} more" if len(wrong) > NAMED else ""
-        notes["clock"] = f"stamps against arrival: {named}{more}; time sync would measure them"
+        notes["clock"] = f"timestamps against arrivals: {named}{more}; time sync would measure them"
     if 1 < len(machines) <= NAMED:
         names = ", ".join(sorted(map(scalar, counting.machines)))
-        notes["merge"] = f"expected_sources: [{names}]  # waited for before they are first heard"
+        notes["merge"] = f"expected_sources: [{names}]  # waited for even before their first record"
     return notes
 
 

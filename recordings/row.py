@@ -47,10 +47,10 @@ def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Col
         missing = " and ".join(f"`{name}`" for name in needed if name not in seen)
         found = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
         raise InputError(
-            f"{path}: there is no column {missing}, it has {found}; name the columns as the keys of"
-            " JSON lines are called: source, seq and, where there are such, ts, arrival, type,"
-            " stream, epoch; fields of the payload as payload.NAME (docs/guides/connect.md); or say"
-            " which columns these are: --source NAME --seq NAME --ts NAME"
+            f"{path}: there is no column {missing} among {found}; name the columns like the keys of"
+            " JSON lines: source, seq and, if there are such, ts, arrival, type, stream, epoch;"
+            " call fields of the payload payload.NAME (docs/guides/connect.md); or name the columns to"
+            " use: --source NAME --seq NAME --ts NAME"
         )
     _refuse_clash(seen, path)
     return [_column(name) for name in names]
@@ -69,7 +69,7 @@ def refuse_missing(names: Sequence[str], path: str, needed: frozenset[str]) -> N
     if missing:
         found = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
         named = " and ".join(f"`{name}`" for name in missing)
-        raise InputError(f"{path}: there is no column {named}, it has {found}; name one of these")
+        raise InputError(f"{path}: there is no column {named} among {found}; name one of these")
 
 
 def _refuse_clash(names: Iterable[str], path: str) -> None:
@@ -77,7 +77,7 @@ def _refuse_clash(names: Iterable[str], path: str) -> None:
     for outer in payload:
         for inner in payload:
             if inner.startswith(f"{outer}."):
-                raise InputError(f"{path}: `{inner}` lies within `{outer}`; keep one of the two")
+                raise InputError(f"{path}: `{inner}` is a part of `{outer}`; keep only one of them")
 
 
 def _column(name: str) -> Column:

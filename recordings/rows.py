@@ -75,7 +75,7 @@ def rows_in(raw: IO[bytes], form: Form, path: str, needed: tuple[str, ...]) -> I
             yield from parquet_rows(raw, path, needed)
         case Form.AVRO:
             raise InputError(
-                f"{path}: is Avro; say where its fields are: --source NAME --seq NAME --ts NAME"
+                f"{path}: is Avro; name its fields: --source NAME --seq NAME --ts NAME"
             )
 
 

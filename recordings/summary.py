@@ -36,14 +36,14 @@ LOUD_FROM: Final = 20
 LOOKING: Final = tuple(link.name for link in CHAIN if link.is_asked)
 UNUSED: Final = {
     "without_key": "events without a key",
-    "unreadable": "payloads that are no JSON",
+    "unreadable": "payloads that are not JSON",
     "skipped": "values that an aggregate cannot use",
-    "failed": "times that a function of the user's own raised",
+    "failed": "errors of the user's functions",
     "error_too_large": "events whose time is too uncertain",
-    "out_of_range": "events at times beyond all reckoning",
-    "expired": "events that came for what was final",
-    "refused": "events left out at a bound",
-    "given_up": "given up at a bound",
+    "out_of_range": "events whose time is out of range",
+    "expired": "events whose result was already final",
+    "refused": "events left out because of a bound",
+    "given_up": "given up because of a bound",
 }
 """The description of each operator figure that counts events that could not be used."""
 

@@ -146,9 +146,9 @@ async def records_until(reader: AIOKafkaConsumer, source: TopicPartition, end: i
     while (position := await reader.position(source)) < end:
         if time.monotonic() > deadline_s:
             raise DumpStalled(
-                f"{source.topic}/{source.partition} gives nothing beyond offset"
-                f" {position} of {end} for {STALLED_TIMEOUT_S:.0f} s: an open transaction,"
-                " or a broker that does not answer"
+                f"{source.topic}/{source.partition} gave no record after offset"
+                f" {position} of {end} for {STALLED_TIMEOUT_S:.0f} s; check for an open"
+                " transaction, or a broker that does not answer"
             )
         found = await reader.getmany(source, timeout_ms=READ_TIMEOUT_MS)
         if records := [each for each in found.get(source, ()) if each.offset < end]:

@@ -161,7 +161,7 @@ def _encoded_row(number: int, value: object, encoded: bytes | None = None) -> Va
         return ValueRow(number, None, value)
     if isinstance(value, dict):
         return ValueRow(number, value, encoded=encoded)
-    return ValueRow(number, None, WireFault(UNDECODABLE, "the value is no record with fields"))
+    return ValueRow(number, None, WireFault(UNDECODABLE, "the value is not a record with fields"))
 
 
 def _csv_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterator[ValueRow]:

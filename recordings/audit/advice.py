@@ -87,7 +87,7 @@ class Advice:
         elif self.unnumbered:
             yield "reorder.without_seq", "by_time", f"machines without numbers: {self.unnumbered:,}"
         waited = ["a missing number came"] * self.numbered
-        waited += ["a record was behind its machine's"] * bool(self.unnumbered)
+        waited += ["a late record came"] * bool(self.unnumbered)
         yield (
             "reorder.max_wait",
             spelled_duration(self.max_wait_ns),
@@ -103,7 +103,7 @@ class Advice:
         if self.wrong_clocks:
             yield "clock.unsynced", "estimate", f"wrong clocks: {self.wrong_clocks:,}"
         else:
-            unmended = f"wrong clocks: {self.unmended:,}, which only arrivals could mend"
+            unmended = f"wrong clocks: {self.unmended:,}, which only arrivals could correct"
             why = unmended if self.unmended else "no clock is known to be wrong"
             yield "clock.unsynced", "trust", why
 

@@ -170,7 +170,7 @@ def _fitting(inputs: AuditInput, bits: int) -> AuditInput:
     The engine requires such numbers. A row is also a fault if it has a number and the first record
     of its source has none, or the other way round.
     """
-    detail = f"a number does not fit {bits} bits; write a larger --seq-bits"
+    detail = f"a number does not fit into {bits} bits; set a larger --seq-bits"
     timed: dict[str, bool] = {}
     for each in inputs:
         is_row, is_timed = not isinstance(each, Malformed), each.seq is None

@@ -151,4 +151,4 @@ def test_avro_without_a_word_says_what_to_name(folder: Path) -> None:
     Path("t.yaml").write_text("streams: {default: }\n")
     result = run(replay.command, "--topology", "t.yaml", "press.avro")
     assert result.exit_code == 3
-    assert "say where its fields are: --source NAME" in result.stderr
+    assert "name its fields: --source NAME" in result.stderr

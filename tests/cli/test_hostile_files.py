@@ -73,7 +73,7 @@ def test_a_replay_balances(
         ("chance.jsonl", bytes(range(128, 256)) * 9, "no line is an event|has fields"),
         ("array.json", b'[{"device": "a", "n": 0, "time": 1}]', "no line is an event|has fields"),
         ("cut.csv.gz", gzip.compress(GOOD.encode())[:-20], "damaged gzip"),
-        ("plain.csv.gz", GOOD.encode(), "is not gzip; rename it or pack it"),
+        ("plain.csv.gz", GOOD.encode(), "is not gzip; rename it or compress it"),
         ("twice.csv", GOOD.replace("v", "time").encode(), "two columns are called `time`"),
     ],
 )

@@ -446,11 +446,11 @@ UNREADABLE: list[tuple[str, bytes | None, str]] = [
     ("x", b"PAR1 but no more", "cannot be read as Parquet"),
     ("x.csv", b"", "CSV without a line of column names"),
     ("x.csv", b"source,number\n", "there is no column `seq`"),
-    ("x.csv", b"a,b\n", "there is no column `source` and `seq`, it has a, b; name the columns as"),
+    ("x.csv", b"a,b\n", "there is no column `source` and `seq` among a, b; name the columns like"),
     ("x.csv", b",".join(b"c%d" % n for n in range(99)) + b"\n", "c10, c11, …; name the columns"),
     ("x.csv", b"source,seq,source\n", "two columns are called `source`; rename one"),
-    ("x.csv", b"source,seq,payload,payload.x\n", "`payload.x` lies within `payload`"),
-    ("x.csv", b"source,seq,payload.x.y,payload.x\n", "`payload.x.y` lies within `payload.x`"),
+    ("x.csv", b"source,seq,payload,payload.x\n", "`payload.x` is a part of `payload`"),
+    ("x.csv", b"source,seq,payload.x.y,payload.x\n", "`payload.x.y` is a part of `payload.x`"),
 ]
 
 
@@ -470,7 +470,7 @@ def test_a_directory_and_columns_that_are_no_json(tmp_path: Path) -> None:
         from_file(tmp_path)
     path = tmp_path / "x.parquet"
     for column, words in (
-        ({"payload": [b"x"]}, "column `payload` of type binary is no JSON"),
+        ({"payload": [b"x"]}, "column `payload` has type binary, not JSON"),
         ({"ts": [[1]]}, "column `ts` is of type list"),
     ):
         parquet.write_table(pa.table({"source": ["s"], "seq": [1], **column}), path)
