@@ -49,8 +49,8 @@ def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Col
         raise InputError(
             f"{path}: there is no column {missing} among {found}; name the columns like the keys of"
             " JSON lines: source, seq and, if there are such, ts, arrival, type, stream, epoch;"
-            " call fields of the payload payload.NAME (docs/guides/connect.md); or name the columns to"
-            " use: --source NAME --seq NAME --ts NAME"
+            " call fields of the payload payload.NAME (docs/guides/connect.md); or name the columns"
+            " to use: --source NAME --seq NAME --ts NAME"
         )
     _refuse_clash(seen, path)
     return [_column(name) for name in names]
