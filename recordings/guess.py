@@ -135,7 +135,8 @@ def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
 
     Args:
         rows: The decoded records.
-        now_ns: The current time. Times are between the year 2000 and a year after it.
+        now_ns: The current time. Values count as times from the year 2000 to a year
+            after it.
     """
     fields = _fields(islice(rows, MAX_ROWS))
     times = [each for each in (_times(one, now_ns) for one in fields) if each]
@@ -379,7 +380,7 @@ def _seq(source: _Field, best: _Field, numbers: list[_Field]) -> Guess:
 
 
 def _source_score(one: _Field) -> float:
-    """Return how well a field suits as source by its name and its values, without numbers."""
+    """Return how likely a field is to name the source, judged without numbers."""
     named = one.is_named(SOURCE_WORDS) and one.words[-1] not in NOT_A_NAME
     wrong = one.is_named((*NOT_A_NAME, *SEQ_WORDS)) and not named
     several = one.distinct > 1

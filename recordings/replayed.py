@@ -65,7 +65,7 @@ def passed(
 def left(replay: Replay, streams: Iterable[StreamConfig], summary: Summary) -> None:
     """Add the events still buffered and the operators' figures to `summary`.
 
-    `streams` are those of the replay.
+    `streams` has the settings of the replay's streams, in order.
     """
     summary.holds(event for event in replay.held() if event.kind == DATA)
     figures = replay.figures()

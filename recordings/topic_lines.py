@@ -97,7 +97,7 @@ def clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObje
 
     word = word_of(record, clock)
     if isinstance(word, str):
-        return None  # A worker also skips a record that says nothing about a clock.
+        return None  # A worker also skips a record without a measurement of a clock.
     if isinstance(word, Declared):
         word.arrival_ns += activation_ns  # A worker delays a declared offset by the same time.
     return {**orjson.loads(record.value), "clock": word.source, "arrival": word.arrival_ns}

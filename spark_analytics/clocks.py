@@ -93,7 +93,7 @@ def samples(records: DataFrame) -> Words:
 def offsets(rounds: DataFrame, windows: Windows) -> DataFrame:
     """Summarize rounds, which must be bounded, per source, server, segment and window."""
     tightest = F.min_by(F.struct("low_ns", "high_ns"), "half_ns")
-    # Seconds since the epoch, as doubles exact to a quarter of a microsecond.
+    # `_s` has seconds since the epoch, as doubles that are exact to a quarter of a microsecond.
     rows = rounds.withColumn("_s", F.unix_micros("ref_time") / 1e6)
     window = windows.column().alias("_window")
     by_window = rows.groupBy(window, "source", "server", "segment").agg(

@@ -10,7 +10,7 @@ files and topics:
 Both return the tables of `spark_analytics.backfill.kinds`, and the lines equal those of `inorder
 replay`. A single task orders all events, like the one process of a replay. Each table that is read
 therefore costs a replay on one core, so cache a table that is read twice. For years of events use
-the backfill. A topic that workers have ordered is read as it is, also by `readStream`
+the backfill. A topic that workers have ordered is read unchanged, also by `readStream`
 (`spark_analytics.topic_source`).
 """
 

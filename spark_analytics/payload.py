@@ -28,7 +28,7 @@ SPOILT: Final = "_spoilt"
 
 
 class SchemaRefused(ValueError):
-    """A schema that cannot be read, or is not a struct; the message says what to write."""
+    """The error of a schema that cannot be used; the message says what to write instead."""
 
 
 def schema_of(text: str) -> StructType:

@@ -1,4 +1,4 @@
-"""Tell whether spark-submit has started this program; its settings then override ours."""
+"""Detect whether spark-submit has started this program; its settings then override ours."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Stretch(InputPartition):
 
 
 class _OrderedTopic:
-    """The base of both readers, which is pickled for the tasks."""
+    """The base class of both readers, which Spark pickles for their tasks."""
 
     def __init__(self, setting: Setting, cluster: Cluster, topic: str) -> None:
         self._setting = setting

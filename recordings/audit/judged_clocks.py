@@ -180,7 +180,7 @@ def _filled(course: list[Stretch]) -> list[Stretch]:
 
 
 def _noise_ns(course: list[Stretch]) -> int:
-    """Return the usual difference of a reading from the one before."""
+    """Return the usual difference between the readings of two neighbouring stretches."""
     steps = [abs(b.reading_ns - a.reading_ns) for a, b in pairwise(course)]
     return middle_of(sorted(steps)) or 0
 

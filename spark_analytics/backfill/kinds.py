@@ -15,9 +15,9 @@ null.
 | `duplicates`  | a duplicate of an earlier event                                      |
 | `dead`        | a line that cannot be used, with the reason                          |
 | `windows`     | a window as of `at_ns`; `op` and `revision` show corrections         |
-| `matches`     | a match, likewise                                                    |
-| `match_sets`  | all matches that end with one event, as ranges, likewise             |
-| `joins`       | a joined row, likewise                                               |
+| `matches`     | a match as of `at_ns`, as for windows                                |
+| `match_sets`  | all matches that end with one event, as ranges, as for windows       |
+| `joins`       | a joined row as of `at_ns`, as for windows                           |
 | `overflows`   | an event for which a query had more results than its bound           |
 """
 

@@ -50,7 +50,7 @@ COMING: Final = "coming.json"
 
 
 class PlaceRefused(ValueError):
-    """A folder in which tables cannot be written; the message says what to do instead."""
+    """The error of a folder in which tables cannot be written; the message says what to do."""
 
 
 def file_system(address: str, option: str = "--out") -> tuple[fs.FileSystem, str]:

@@ -69,7 +69,8 @@ MOST_TASKS: Final = 1_000
 TASKS_A_CORE: Final = 4
 """The number of tasks per core on one machine with several cores.
 
-It is enough to balance groups of different sizes. A task costs as much as some hundred events.
+It is enough to balance groups of different sizes. The overhead of a task is that of a few hundred
+events.
 """
 
 TRIED: Final = 32

@@ -171,7 +171,7 @@ class OrderGroups(NamedTuple):
 class GroupRun:
     """One group of streams with its operators, which continue from the state `before`.
 
-    Counts go to the summary. Unless `order.came` is None, everything is computed anew, from the
+    Counts go to the summary. Unless `order.came` is None, everything is computed again from the
     history. Up to the end of the previous run, only results of the queries in `order.came` are
     emitted, and nothing is counted.
     """
@@ -182,7 +182,7 @@ class GroupRun:
         self._came, self._to_end = order.came, order.to_end
         self._topology = topology = topology_of(order.setting)
         groups = Groups(topology)
-        # The group of unknown streams gets the names of all streams of the topology.
+        # The group for unknown streams has none of its own, so its replay gets all streams.
         self._streams = groups.streams[group] or list(topology.streams)
         self._summary = summary
         self._waiting: list[Content] = []

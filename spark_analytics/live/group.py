@@ -40,7 +40,7 @@ MAX_WAITING: Final = 1_000_000
 
 
 class TooManyWait(Exception):
-    """The error of a partition that is too far behind the others; the message says what to do."""
+    """The error of too many lines that wait for one partition; the message says what to do."""
 
 
 class PartitionParcel(NamedTuple):
@@ -84,7 +84,7 @@ class LiveGroup:
         self._max_waiting = max_waiting
         streams = topology.streams.values()
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
-        # The group of unknown streams gets the names of all streams of the topology.
+        # The group for unknown streams has none of its own, so its replay gets all streams.
         streams_here = groups.streams[group] or list(topology.streams)
         self._hears = group != groups.strange
         self._replay = Replay(topology, streams_here, hears=self._hears)
@@ -147,7 +147,7 @@ class LiveGroup:
         return due_ns
 
     def snapshot(self) -> bytes:
-        """Return the whole state, for `folded`."""
+        """Return the whole state as bytes, from which `folded` restores it."""
         content, self._held = snapshot(self._replay, self._common)
         self._new_words = []
         return content

@@ -14,7 +14,7 @@ its future lines arrives. Lines before the smallest promise are released.
 * A share with transaction markers only has no lines (`HIDDEN`). The groups do not learn which
   partition it belongs to, so in such a batch partitions without lines promise no more than before.
   After `MOST_HIDDEN` such batches in a row, a partition without lines makes the promise of the
-  first of them. Otherwise a partition with only aborted transactions would stop time for ever.
+  first of them. Otherwise a partition with only aborted transactions would stop time forever.
   Earlier records of it that are read afterwards count as `overtaken`.
 
 Lines beyond the smallest promise wait. A record that breaks a promise arrives before an instant up

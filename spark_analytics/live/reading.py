@@ -54,7 +54,7 @@ Record = Mapping[str, Any]
 class ReadRecords(NamedTuple):
     """The function that Spark calls with Arrow batches of records.
 
-    Their rows are `log_order.COLUMNS` and `stamp_ms`.
+    The batches have the columns `log_order.COLUMNS` and `stamp_ms`.
     """
 
     setting: Setting

@@ -199,7 +199,7 @@ class Lake(ABC):
         )
 
     def _with_day(self, rows: DataFrame, shape: Shape) -> DataFrame:
-        """Return the rows with the columns that the format needs."""
+        """Return the rows with any further columns that the format needs for partitions."""
         return rows
 
     def made(self, table: str, schema: StructType, shape: Shape) -> Shape:

@@ -2,7 +2,7 @@
 
 A table whose rows replace one another is written by MERGE. Any other table is appended to, once per
 batch. A batch without rows makes no commit, except for the first, which creates the table. A
-bounded run replaces the rows of the run before.
+bounded run replaces the rows of the previous run.
 """
 
 from __future__ import annotations
