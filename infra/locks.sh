@@ -12,7 +12,8 @@ cp -r ../../pyproject.toml ../../inorder "$copy"
 # uv's own lock leaves out wheels for other versions of Python, and takes pins only as constraints.
 sed -n 's/^\([a-z0-9].*==.*\) \\$/\1/p' ./*.txt >"$copy/pins"
 "$uv" pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --all-extras \
-    --group "$copy/pyproject.toml:build" --group "$copy/pyproject.toml:docs" --no-emit-package inorder \
+    --group "$copy/pyproject.toml:build" --group "$copy/pyproject.toml:install" \
+    --group "$copy/pyproject.toml:docs" --no-emit-package inorder \
     --output-file "$copy/pins" "${@:2}" "$copy/pyproject.toml"
 { echo '[tool.uv]'; echo 'constraint-dependencies = ['; sed 's/.*/"&",/' "$copy/pins"; echo ']'; } >>"$copy/pyproject.toml"
 "$uv" lock --quiet --project "$copy"
@@ -31,5 +32,6 @@ write() {
 write run "" --extra kafka --extra sinks --extra files --extra avro --extra protobuf
 write spark run --extra spark
 write build "" --only-group build --no-annotate
+write uv "" --only-group install --no-annotate
 write tests "run build" --extra dev --no-annotate
 write docs "run build tests" --only-group docs --no-annotate

@@ -1,0 +1,67 @@
+"""What is planted, and how it is named and drawn."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import ROOT
+from tests.mutants.__main__ import ROOMS, SEED, steps_of, told
+from tests.mutants.plant import KINDS, drawn, mutants_of, planted
+
+MODULE = b'''"""A module."""
+LIMIT = 3
+
+class Box:
+    size: int = 4
+
+    def put(self, key, row, most=5):
+        """Put a row."""
+        if key < row <= 7:
+            self.note(key)
+            self.note(key)
+        return min(put(key, row), 1)
+'''
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("comparison: < -> <=", "if key <= row <= 7:"),
+        ("comparison: <= -> <", "if key < row < 7:"),
+        ("bound: 7 -> 8", "if key < row <= 8:"),
+        ("bound: min -> max", "return max(put(key, row), 1)"),
+        ("branch: key < row <= 7 -> False", "if False:"),
+        ("arguments: key, row -> row, key", "return min(put(row, key), 1)"),
+        ("note: self.note(key) -> pass (2)", "self.note(key)\n            pass"),
+    ],
+)
+def test_a_fault_of_each_kind_is_planted(name: str, line: str) -> None:
+    found = {mutant.name: mutant for mutant in mutants_of("box.py", MODULE)}
+    text = planted(MODULE, found[f"box.py::Box.put {name}"]).decode()
+    assert line in text
+    assert text.count("\n") == MODULE.decode().count("\n")
+
+
+def test_constants_defaults_and_docstrings_get_none() -> None:
+    texts = [mutant.name for mutant in mutants_of("box.py", MODULE)]
+    assert not [name for name in texts if "3 ->" in name or "4 ->" in name or "5 ->" in name]
+
+
+def test_the_draw_has_its_number_of_each_kind_and_compiles() -> None:
+    mutants = drawn(ROOT, ROOMS, SEED)
+    kinds = [mutant.kind for mutant in mutants]
+    assert {kind: kinds.count(kind) for kind in KINDS} == KINDS
+    assert len({mutant.name for mutant in mutants}) == sum(KINDS.values())
+    for mutant in mutants:
+        compile(planted((ROOT / mutant.module).read_bytes(), mutant), mutant.module, "exec")
+
+
+def test_the_nearest_tests_come_first() -> None:
+    steps = list(steps_of("topology/pattern/run/admit.py"))
+    assert steps[0][0] == "tests/topology/pattern/run"
+    assert steps[1] == ["tests/topology/pattern", "--ignore=tests/topology/pattern/run"]
+
+
+def test_a_mutant_that_is_newly_not_caught_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told({"a": False, "b": False, "c": True}, ["a", "c"]) == ["b"]
+    assert "3 mutants, 2 not caught, 1 of them new" in capsys.readouterr().out
