@@ -4,7 +4,7 @@
 for every record. It is the definition. `native` is compiled (`codec/native`). It has a shorter path
 for plain records and passes every other record to the general path unchanged.
 
-`codec.choice` chooses the codec. It is imported with the first name that is requested here, because
+`codec.choice` chooses the codec. It is imported when one of these names is first used, because
 `codec.values`, which reads payloads, needs no Kafka client.
 """
 

@@ -28,19 +28,19 @@ from typing import Final, Protocol
 from sinks.result import Result
 
 REFUSED: Final = "refused"
-"""Reason of a dead letter for a `Refused`."""
+"""Reason of a dead letter for a refused result."""
 
 
 class SinkError(Exception):
-    """The state of the batch is unknown; it has to be written again."""
+    """A batch may be stored only in part; it has to be written again."""
 
 
 class SinkUnavailable(SinkError):
-    """The store does not do as asked at this moment, even after retries."""
+    """The store cannot accept results at the moment, even after retries."""
 
 
 class SinkUnusable(SinkError):
-    """The store is not as it must be; the message states the remedy."""
+    """The store cannot be used until it is repaired; the message states the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Sink(Protocol):
     """A store for results; `tests/sinks` checks the guarantees of every kind."""
 
     def write(self, results: Sequence[Result]) -> Sequence[Refused]:
-        """Write `results`, and return those that were refused when the others are durable.
+        """Write `results`; when they are durable, return those that were refused.
 
         Raises SinkUnavailable or SinkUnusable.
         """
