@@ -132,7 +132,7 @@ def clock_picture(findings: Findings) -> str:
 
 
 def windows_picture(findings: Findings) -> str:
-    """Return a picture of wrong windows over time; a darker place has a larger share of them.
+    """Return a picture of wrong windows over time; darker means a larger share of wrong windows.
 
     There is a strip for each bound, one for wrong clocks if there are any, and two for inorder.
     """

@@ -57,9 +57,10 @@ def offsets(
     level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     figure: str = "offset",
 ) -> dict[Place, int]:
-    """Return an offset of each partition, without those that do not answer; blocks.
+    """Return an offset, or another `figure`, of each partition; blocks.
 
-    A partition without a leader is reported elsewhere.
+    Partitions that the brokers do not answer for are left out, because a missing leader is reported
+    elsewhere.
     """
     asked = {TopicPartition(*place): spec for place in places}
     if not asked:

@@ -7,7 +7,7 @@ a wrapper (`Int64Value`, …) is its value.
 
 The schema comes as serialized descriptors: a file of `protoc --include_imports
 --descriptor_set_out`, or the answer of a registry. With a registry, a value begins with the five
-bytes and then the position of its message in the file. The library's parser limits the nesting to 100.
+bytes and then the position of its message in the file. The library's parser limits nesting to 100.
 
 The library is an extra (`inorder-engine[protobuf]`).
 """

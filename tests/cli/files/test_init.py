@@ -204,7 +204,7 @@ def test_a_topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_p
     embedded_broker.make_topic(empty)
     nothing = inorder("init", "--brokers", embedded_broker.bootstrap, "--topic", empty)
     assert nothing.code == 3
-    assert "holds no records" in nothing.err
+    assert "has no records" in nothing.err
 
 
 VALUES = (
