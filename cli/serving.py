@@ -28,7 +28,7 @@ http_option = click.option(
 
 
 def listening(option: str, text: str) -> tuple[str, int]:
-    """Return the host and the port in `text`; raise `Refused`, which names the option, if wrong."""
+    """Parse HOST:PORT; raise `Refused`, which names the option, if the text is not valid."""
     with refusing(ValueError, at=f"{option} {text}: "):
         return address(text)
 
@@ -36,7 +36,7 @@ def listening(option: str, text: str) -> tuple[str, int]:
 class Serving(Protocol):
     """A service that runs until `stop` is called, while HTTP requests ask for its state.
 
-    `turned_s` is the time of its loop's last turn (monotonic).
+    `turned_s` is the monotonic time of its loop's last turn, in seconds.
     """
 
     @property

@@ -224,7 +224,7 @@ class RedisSink:
         what = f"results {self._name}: Redis"
         if isinstance(error, NOT_ALLOWED) or "The user executing the script" in str(error):
             return SinkUnusable(
-                f"{what} does not let us in: {error}; give the right user and password in the URL,"
+                f"{what} denies access: {error}; give the right user and password in the URL,"
                 " and allow that user EVAL and the commands of hashes, streams and sorted sets on"
                 f" {self._keys.latest[:-6]}*"
             )

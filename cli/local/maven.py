@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class JarsUnavailable(RuntimeError):
-    """An error: Maven could not fetch the jars; the message says why."""
+    """Maven could not fetch the jars; the message states why."""
 
 
 class Jars:
@@ -86,7 +86,7 @@ class Jars:
 
 
 def cache() -> Path:
-    """Return the folder for everything that is fetched once and kept, as the module describes."""
+    """Return the folder of the project's cache, which the module's text describes."""
     if named := os.environ.get("INORDER_CACHE"):
         return Path(named)
     if (ROOT / "Makefile").exists():

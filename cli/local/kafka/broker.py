@@ -32,7 +32,7 @@ FORMAT_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 FORMAT_HEAP_MIB = 128
 FORMAT_OPTIONS = ("-XX:TieredStopAtLevel=1",)
-"""The first compiler is enough, because the storage tool runs for a second."""
+"""Java's first compiler is enough, because the storage tool runs for about a second."""
 
 
 class KafkaBroker(Server):
