@@ -1,4 +1,4 @@
-"""Finds the token of HTTP ports, for servers and clients; importing this loads no server."""
+"""Finds the token of HTTP ports, for servers and clients; importing this module loads no server."""
 
 from __future__ import annotations
 

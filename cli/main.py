@@ -1,9 +1,10 @@
 """Defines `inorder`, the command line; each command is a thin module in the folder of its subject.
 
 `agents.exits` has the exit codes of all commands. Settings also come from the environment, and the
-command line wins. The variables are `INORDER_TOPOLOGY`, `INORDER_BROKERS`, `INORDER_STATE_DIR`,
-`INORDER_HTTP`, `INORDER_STAGE`, `INORDER_REDIS`, `INORDER_POSTGRES`, `INORDER_KAFKA`, the names of
-the TLS and SASL settings, and `INORDER_<COMMAND>_<OPTION>` for all others.
+command line takes precedence. The variables are `INORDER_TOPOLOGY`, `INORDER_BROKERS`,
+`INORDER_STATE_DIR`, `INORDER_HTTP`, `INORDER_STAGE`, `INORDER_REDIS`, `INORDER_POSTGRES`,
+`INORDER_KAFKA`, the names of the TLS and SASL settings, and `INORDER_<COMMAND>_<OPTION>` for all
+others.
 """
 
 from __future__ import annotations

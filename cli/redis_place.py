@@ -146,7 +146,7 @@ def _handshake_fault(url: str) -> str:
 
 
 def _misfit(reason: str) -> str:
-    """Return the remedy if client and server disagree about TLS, or "" if the reason shows none.
+    """Return the remedy for a TLS error between client and server, or "" for any other error.
 
     `reason` is the text of the error.
     """

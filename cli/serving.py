@@ -56,8 +56,8 @@ async def asked_by_http(
 ) -> AsyncIterator[str]:
     """Serve HTTP during the body, stop the service on a signal, and yield the server's address.
 
-    A loop that does not turn for `stuck_s` hangs. `trouble` returns why the service is not ready,
-    or None.
+    A loop that does not turn for `stuck_s` counts as stuck. `trouble` returns why the service is
+    not ready, or None.
     """
     from prometheus_client import CollectorRegistry
 

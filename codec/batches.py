@@ -79,7 +79,7 @@ class Record:
 
 
 class RecordBatch:
-    """A record batch with the interface that aiokafka's `PartitionRecords` uses and `stretches`."""
+    """A record batch with `stretches` and all that aiokafka's `PartitionRecords` uses."""
 
     crc: int
 

@@ -37,13 +37,13 @@ MAX_HEADERS: Final = 1_000
 """Maximum number of headers of a record in an input topic; a record with more is a dead letter."""
 
 MAX_HEADERS_READ: Final = MAX_HEADERS + len(STAMPED_NAMES) + 2
-"""Maximum number of headers of any record; a stage adds its own, sequence number and epoch."""
+"""Maximum number of headers of any record, including those that a stage adds."""
 
 MAX_BATCH_RECORDS: Final = 1_000_000
 """Maximum number of records of a batch, as in librdkafka; a larger batch becomes dead letters."""
 
 STRETCH: Final = 4_096
-"""Number of records that are decoded at once."""
+"""Maximum number of records that are decoded at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ ORDERED: Final = "ordered"
 
 
 class MappedValues(NamedTuple):
-    """The parts that a short path for foreign records needs.
+    """The data that a codec's short path for foreign records needs.
 
     Attributes:
         pick: Returns the `fields` of a value in their order, as a msgspec structure or a sequence.

@@ -2,9 +2,9 @@
 
 A row is one line of a recording: a mapping, a line of JSON, or an `Event`. It has `source` and
 `seq`, and optionally `ts`, `arrival`, `type`, `stream`, `epoch`, `payload` and `kind`. A missing
-field is not written. Without `epoch` there is no epoch header. Without `ts` the arrival replaces
-it, and without both there is no `ts` header and the broker's timestamp counts. Without `seq` there
-is no number, and only streams by time (`reorder.rule: time`) accept such records. Numbers may be
+field is not written. Without `epoch` there is no epoch header. Without `ts` the arrival time is
+used instead. Without both there is no `ts` header, and the broker's timestamp counts. Without `seq`
+there is no number, and only streams that are ordered by time accept such records. Numbers may be
 given as text, as in CSV. `ts` is in the header's unit (if that is not ns, RFC 3339 is accepted
 too); `arrival` is in ns. The payload is written as JSON; an Event's `value` is written unchanged if
 it is bytes.

@@ -80,7 +80,7 @@ class Result:
 
 @dataclass(slots=True)
 class Malformed:
-    """A record that is no result; it has the `id` if that could be read."""
+    """A record that is not a result; `id` is set if it could be read."""
 
     reason: str
     detail: str

@@ -180,7 +180,7 @@ class Verdict:
 
     @property
     def account(self) -> dict[str, Any]:
-        """The result as an object for programs."""
+        """The result as an object for JSON."""
         rows = {what: {"injected": put, "found": found} for what, put, found in self.rows}
         return {"balanced": self.balanced, "rows": rows, "notes": self.notes}
 

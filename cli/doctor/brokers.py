@@ -46,8 +46,7 @@ class SeenBrokers:
     config: Mapping[str, str] = field(default_factory=dict)
     ahead_ms: int | None = None
     shows_settings: bool = True
-    """Whether the brokers report their own settings and those of topics; embedded brokers do not.
-    """
+    """Whether the brokers report the settings of topics and their own; embedded ones do not."""
 
 
 def newest_after_now_ms(admin: AdminClient, topics: Mapping[str, int]) -> int | None:

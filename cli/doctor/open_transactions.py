@@ -25,7 +25,7 @@ Place = tuple[str, int]
 def stay_open(
     admin: AdminClient, topics: Mapping[str, int], longest_s: float, timeout_s: float
 ) -> dict[Place, int]:
-    """Return the partitions with a transaction that stays open for `longest_s`, with its offset.
+    """Return the offset of the transaction in each partition that has one open for `longest_s`.
 
     `topics` maps topics to their numbers of partitions. Blocks for at most `longest_s`, and
     `timeout_s` for each request.

@@ -2,7 +2,8 @@
 
 A `pom.xml` names the jars. They are stored in `<name>/` below `$INORDER_CACHE`. Without that
 variable, they are below `.cache` in a checkout and below the user's own cache elsewhere. Processes
-that need the same jars at once wait for the first one. A changed `pom.xml` resolves them anew.
+that need the same jars at once wait for the first one. If a `pom.xml` changes, its jars are fetched
+again.
 """
 
 from __future__ import annotations

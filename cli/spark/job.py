@@ -46,7 +46,7 @@ from topology.spelling.kinds import length_ns
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The options of a command by their names; options that only jobs have are optional."""
+    """The options of a Spark command; those that only `inorder spark run` has are optional."""
 
     job: str
     topology: Topology

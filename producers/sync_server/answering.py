@@ -6,9 +6,9 @@
                t2 and t3 for this very round, so a source can lie about its own clock
                only. A report is accepted once, if the answer is at most `MAX_AGE_S` old.
 
-A round that was accepted before is acknowledged as such and is no second sample. So a source whose
-ACK was lost may ask again. Any other invalid packet gets no answer; its reason is returned to the
-caller.
+A round that was accepted before is acknowledged as such, and is not sampled again. So a source
+whose ACK was lost may ask again. Any other invalid packet gets no answer; its reason is returned to
+the caller.
 
 The seal's secret is random and exists only in this process. It is renewed when the server's clock
 has stepped (`renew`). A round that spans a step has no valid offset and no known age.
