@@ -40,7 +40,9 @@ class Unread:
             self.__signature__ = signature_of(defined)
 
     def __call__(self, *_: Any) -> Any:
-        raise RuntimeError("the functions of this topology were read, not loaded")
+        raise RuntimeError(
+            "the functions of this topology were only read, so they cannot be called"
+        )
 
 
 def reading(folder: Path) -> Callable[[str], UserFunctions]:

@@ -205,7 +205,7 @@ def _row(journal: Journal, number: int, line: bytes) -> tuple[Any, ...]:
     if not isinstance(result, Result):
         what = result.detail if isinstance(result, Malformed) else "a control record"
         raise SinkUnusable(
-            f"{journal.path}, line {number}: is damaged ({what}); repair the"
+            f"{journal.path}, line {number} is damaged ({what}); repair the"
             " line or move the file away, then start again"
         )
     return (*_head(result), result.record.decode())

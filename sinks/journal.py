@@ -96,7 +96,8 @@ class Journal:
 
     def remove(self) -> None:
         """Remove the file, then release the lock."""
-        with suppress(FileNotFoundError):  # The file may already have become the finished file.
+        # The journal may already have been renamed to the finished file.
+        with suppress(FileNotFoundError):
             self.path.unlink()
         self.release()
 
@@ -127,7 +128,7 @@ def abandoned(folder: Path) -> Iterator[Journal]:
         try:
             descriptor = os.open(path, LEFT_BEHIND)
         except FileNotFoundError:
-            continue  # Another sink finished it meanwhile.
+            continue  # Another sink has finished this journal in the meantime.
         except OSError as error:
             if error.errno in OF_ANOTHER_KIND:
                 raise _no_journal(path) from error

@@ -65,7 +65,7 @@ ANSWER_TIMEOUT_S: Final = 5.0
 CLUSTER: Final = (AskError, ClusterError, TryAgainError)
 """Errors of a cluster; the error for MOVED is a subclass of the first one."""
 PASSING: Final = (redis.ConnectionError, redis.TimeoutError, redis.ReadOnlyError, *CLUSTER)
-"""Errors that may disappear soon, or with another connection."""
+"""Temporary errors, which a later attempt or another connection may avoid."""
 NOT_ALLOWED: Final = (redis.AuthenticationError, AuthorizationError, NoPermissionError)
 MAX_TRIMS: Final = 1_000
 RESULTS_PER_CALL: Final = 500
@@ -132,7 +132,7 @@ class RedisBounds:
 
 
 class RedisKeys(NamedTuple):
-    """The keys that readers use."""
+    """The keys of the stored results, which readers use too."""
 
     latest: str
     feed: str

@@ -110,7 +110,7 @@ class Runner:
     ) -> None:
         self.counts = Counts()
         self.turned_s = time.monotonic()
-        """Monotonic time in seconds at which the runner last showed that it does not hang."""
+        """Monotonic time of the runner's last activity, in seconds."""
 
         self._consumer = consumer
         self._topic = topic
@@ -235,7 +235,7 @@ class Runner:
                 if self._stopping or time.monotonic() > deadline_s:
                     raise
                 log.warning(
-                    "topic %s: cannot find out yet where to begin: %s",
+                    "topic %s: the offset to begin at is not known yet: %s",
                     self._topic,
                     error.args[0].str(),
                 )
@@ -244,7 +244,7 @@ class Runner:
     # -- write ---------------------------------------------------------------------------------
 
     def _written(self, batch: Batch) -> bool:
-        """Write the batch; return False if the runner was stopped before the store took it."""
+        """Write the batch; return False if the runner was stopped before the store accepted it."""
         pause_s = self._limits.retry_pause_s
         while True:
             try:

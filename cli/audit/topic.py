@@ -74,7 +74,7 @@ class AuditedTopic:
         return chain(self._first, self._rest)
 
     def first(self, count: int) -> list[Any]:
-        """Return at most `count` of the first `LOOKED_AT` records."""
+        """Return the first records, at most `count` and at most `LOOKED_AT`."""
         return [record for _, record in self._first[:count]]
 
     def close(self) -> None:

@@ -244,7 +244,7 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
             yield error(
                 spec.name,
                 f"has no leader for partitions {', '.join(map(str, seen.leaderless))}",
-                "start the brokers again that have them",
+                "start the brokers that have these partitions",
             )
         if not seen.config:
             if cluster.brokers.shows_settings:

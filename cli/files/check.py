@@ -101,7 +101,7 @@ def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
             return asyncio.run(plan(brokers, topology)).differences
     except (KafkaError, TimeoutError) as failed:
         rights = "`inorder topics acls` lists the necessary rights"
-        raise Refused(f"the brokers do not show what runs: {failed!r}; {rights}") from failed
+        raise Refused(f"the brokers do not report what runs: {failed!r}; {rights}") from failed
 
 
 def filled(path: str | None, trust: bool = False) -> str:

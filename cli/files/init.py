@@ -65,7 +65,7 @@ def command(
     as --source override a proposal.
     """
     if (events is None) == (topic is None) or (topic is not None and not kafka.servers):
-        raise Refused("give a file of EVENTS, or --brokers and --topic")
+        raise Refused("name a file of EVENTS, or give --brokers and --topic")
     if mapping.values or (topic is not None and mapping.arrival):
         option = "--values" if mapping.values else "--arrival"
         raise Refused(f"{option}: is for files that are replayed; leave it out")
@@ -200,7 +200,7 @@ def _proposed(
             clocks = judged([*counting.machines.values()], by_lines=not arrives)
     except TooManyMachines:
         raise Refused(
-            "--source: nearly every record has its own; name a field that many records share"
+            "--source: nearly every record has a value of its own; name another field"
         ) from None
     advice, notes = advised(counting, clocks), notes_of(counting, clocks)
     if survey.clock_lines:

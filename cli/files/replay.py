@@ -135,7 +135,7 @@ def shown(text: str) -> frozenset[str]:
     kinds = frozenset(part.strip() for part in text.split(",") if part.strip())
     unknown = sorted(kinds - set(KINDS))
     if unknown:
-        raise Refused(f"--show {unknown[0]}: write some of {','.join(KINDS)}")
+        raise Refused(f"--show {unknown[0]}: write one or more of {','.join(KINDS)}")
     return kinds
 
 

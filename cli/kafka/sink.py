@@ -45,7 +45,7 @@ log = logging.getLogger("inorder.sink")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The topic of results, and the options that every kind of sink has."""
+    """The options that every kind of sink has, such as the topic of results."""
 
     brokers: str = given_by(brokers_option)
     topic: str = given_by(topic_named(required=True))

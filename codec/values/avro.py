@@ -207,7 +207,7 @@ class _Measuring:
         name = schema["name"]
         if name in self._open:
             self.is_recursive = True
-            return 0  # The outer occurrence of the record is checked.
+            return 0  # This record is checked at its outer occurrence.
         self._open.add(name)
         excess = 1 + sum(self.excess(field["type"], depth + 1) for field in schema["fields"])
         self._open.remove(name)

@@ -55,7 +55,7 @@ class RegisteredSchemas:
         self._faults: dict[int, ValueFault] = {}
 
     def takes(self, subjects: Collection[str]) -> bool:
-        """Return whether a schema of these subjects is accepted."""
+        """Return whether a schema that is registered under these subjects is accepted."""
         return self._subjects is None or not self._subjects.isdisjoint(subjects)
 
     def parts(self, value: bytes | None, key: bytes | None) -> Iterable[bytes | None]:

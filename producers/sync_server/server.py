@@ -1,8 +1,8 @@
 """Runs the sync server: one UDP socket, one thread, one CPU core.
 
 A turn waits for packets and takes up to `BATCH` of them, each with the kernel's receive timestamp
-if there is one. The limiter checks a packet's address first, then the packet goes to the protocol
-(`answering`). Every packet without effect is counted by its reason.
+if there is one. The limiter checks a packet's address first. Then the protocol (`answering`)
+processes the packet. Every packet without effect is counted by its reason.
 
 A step of the server's wall clock is noticed at the next turn. A step of more than `STEP_NS` against
 the monotonic clock renews the server's secret, so no round that spans the step is accepted.
@@ -109,7 +109,7 @@ class SyncServer:
     def run(self) -> None:
         """Serve until `stop`, then close the socket."""
         log.info(
-            "sync server on %s port %d; receive stamps are %s",
+            "sync server on %s port %d; receive timestamps are %s",
             *self.address,
             "the kernel's" if self.kernel_stamps else "taken by the program and less precise",
         )

@@ -181,7 +181,7 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
 def test_one_of_file_and_topic(options: list[str]) -> None:
     answer = inorder("init", *options)
     assert answer.code == 2
-    assert "give a file of EVENTS, or --brokers and --topic" in answer.err
+    assert "name a file of EVENTS, or give --brokers and --topic" in answer.err
 
 
 def test_input_that_cannot_be_read_ends_with_3(tmp_path: Path) -> None:

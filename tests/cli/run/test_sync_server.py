@@ -29,7 +29,7 @@ from tests.services import UniqueName
 
 TIMEOUT_S = 30.0
 SECRET = "0123456789abcdef" * 4
-LISTENS = re.compile(r"sync server on 127\.0\.0\.1 port (\d+); receive stamps are (.*)")
+LISTENS = re.compile(r"sync server on 127\.0\.0\.1 port (\d+); receive timestamps are (.*)")
 
 
 def refused(*arguments: str | Path) -> str:
