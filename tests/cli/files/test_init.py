@@ -173,7 +173,7 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
     assert init(tmp_path, two_sources(), "--out", out).out == ""
     again = init(tmp_path, two_sources(), "--out", out)
     assert again.code == 2
-    assert "is there already" in again.err
+    assert "exists already" in again.err
     assert inorder("check", out).code == 0
 
 
