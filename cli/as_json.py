@@ -14,7 +14,7 @@ import click
 
 
 def json_option(command: str) -> Callable[[Any], Any]:
-    """Return the option `--json`, or `INORDER_<command>_JSON`, as the parameter `as_json`."""
+    """Return the decorator for `--json` (`INORDER_<command>_JSON`), which sets `as_json`."""
     variable = f"INORDER_{command}_JSON"
     words = "Print JSON, for programs."
     return click.option("--json", "as_json", is_flag=True, envvar=variable, help=words)

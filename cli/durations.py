@@ -16,7 +16,7 @@ plain: Final = partial(in_unit, unit_sizes=NS_PER, example="5min")
 
 
 def duration_ns(option: str, text: str, read: Callable[[str], int] = plain) -> int:
-    """Return a duration, as `read` parses it with its unit; raise `Refused`, naming the option."""
+    """Parse a duration with `read`, in ns; raise `Refused`, with the option, if that fails."""
     try:
         return read(text)
     except PydanticCustomError as error:

@@ -1,7 +1,7 @@
 """Reads the definitions in a user's Python file from its text, without running it.
 
-`inorder check` gets files that others wrote. It needs the names of `aggregates` and `functions`,
-and the number of their arguments. The text shows both if the mappings are written out:
+`inorder check` may get files that others wrote. It needs the names of `aggregates` and `functions`,
+and the numbers of the functions' arguments. The text shows both if the mappings are written out:
 
     functions = {"distance": distance, "double": lambda a: 2 * a}
     functions["half"] = half
@@ -40,18 +40,21 @@ class Unread:
             self.__signature__ = signature_of(defined)
 
     def __call__(self, *_: Any) -> Any:
-        raise RuntimeError("the functions of this topology were read, not loaded")
+        raise RuntimeError(
+            "the functions of this topology were only read, so they cannot be called"
+        )
 
 
 def reading(folder: Path) -> Callable[[str], UserFunctions]:
-    """Return a function that reads a file given by its path from `folder`."""
+    """Return a function that reads the file at a path relative to `folder`."""
     return lambda path: read(folder / path)
 
 
 def read(path: Path) -> UserFunctions:
     """Return the definitions in a file.
 
-    Raises `BadFunctions` if the file does not exist, is no Python, or does not write its names out.
+    Raises `BadFunctions` if the file does not exist, is not Python, or does not write its names
+    out.
     """
     text = _text(path)
     tree = _tree(path, text)
@@ -93,7 +96,7 @@ def _tree(path: Path, text: bytes) -> ast.Module:
         return ast.parse(text, str(path))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as wrong:
         reason = f"{type(wrong).__name__}: {wrong}"
-        raise BadFunctions(f"{path} is no Python ({reason})", "correct it") from wrong
+        raise BadFunctions(f"{path} is not Python ({reason})", "correct it") from wrong
 
 
 def _definition(value: ast.expr, defined: dict[str, ast.FunctionDef]) -> Defined | None:

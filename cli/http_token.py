@@ -1,4 +1,4 @@
-"""Finds the token of HTTP ports, for servers and clients; importing this loads no server."""
+"""Finds the token of HTTP ports, for servers and clients; importing this module loads no server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def http_token() -> str | None:
 
 
 def answered(address: str, path: str, timeout_s: float) -> tuple[int, str]:
-    """Return the status and the text that the server at HOST:PORT answers for the path.
+    """Request the path from HOST:PORT, and return the status and the text of the answer.
 
     Raises `OSError` if nobody listens there.
     """
@@ -34,7 +34,7 @@ def answered(address: str, path: str, timeout_s: float) -> tuple[int, str]:
 
 
 def hand_on(token: str | None) -> None:
-    """Pass the token to the stages in the environment, because its file may change meanwhile."""
+    """Pass the token itself in the environment of the stages, because its file may change."""
     if token is not None:
         os.environ[VARIABLE] = token
         os.environ.pop(FILE_VARIABLE, None)

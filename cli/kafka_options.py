@@ -36,7 +36,7 @@ class Kafka(NamedTuple):
 
 
 def on_kafka(**brokers: Any) -> Callable[[Any], Any]:
-    """Add --brokers, with these settings, and --kafka to a command, as its parameter `kafka`."""
+    """Return a decorator that adds --brokers, with these settings, and --kafka as `kafka`."""
 
     def kafka(brokers: str | None, kafka_path: str | None) -> Kafka:
         return Kafka(brokers or "", kafka_path)
@@ -69,8 +69,8 @@ def forget_security() -> None:
 def reached(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
     """Return the brokers; raise `Refused` if none answers in time. Blocks.
 
-    The wait is some seconds, or `wait_s` if that is given. Without `wait_s`, standard error says
-    meanwhile that the command waits.
+    The wait lasts some seconds, or `wait_s` if that is not 0. Without `wait_s`, lines on standard
+    error report that the command waits.
     """
     from agents.kafka.brokers import BrokersUnavailable, await_brokers, brokers_at
 
@@ -84,7 +84,7 @@ def reached(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
 
 
 def seconds(_: click.Context, option: click.Parameter, text: str) -> float:
-    """Return a duration with its unit in seconds; `Refused` names the option. A click callback."""
+    """Parse an option's duration, with its unit, and return seconds; this is a click callback."""
     return duration_ns(option.opts[0], text) / NS_PER["s"]
 
 

@@ -69,7 +69,7 @@ verbose_option = click.option(
 
 
 def set_up(name: str, *, quiet: bool = False, verbose: bool = False, style: str = TEXT) -> None:
-    """Set up logging for the running command; it ends with the command."""
+    """Set up logging until the running command ends."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json(name) if style == JSON else _Text(name))
     root = logging.getLogger()

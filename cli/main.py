@@ -1,9 +1,10 @@
 """Defines `inorder`, the command line; each command is a thin module in the folder of its subject.
 
 `agents.exits` has the exit codes of all commands. Settings also come from the environment, and the
-command line wins. The variables are `INORDER_TOPOLOGY`, `INORDER_BROKERS`, `INORDER_STATE_DIR`,
-`INORDER_HTTP`, `INORDER_STAGE`, `INORDER_REDIS`, `INORDER_POSTGRES`, `INORDER_KAFKA`, the names of
-the TLS and SASL settings, and `INORDER_<COMMAND>_<OPTION>` for all others.
+command line takes precedence. The variables are `INORDER_TOPOLOGY`, `INORDER_BROKERS`,
+`INORDER_STATE_DIR`, `INORDER_HTTP`, `INORDER_STAGE`, `INORDER_REDIS`, `INORDER_POSTGRES`,
+`INORDER_KAFKA`, the names of the TLS and SASL settings, and `INORDER_<COMMAND>_<OPTION>` for all
+others.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ EXTRAS: Final = {
     "psycopg": "sinks", "redis": "sinks", "pyarrow": "files", "pyspark": "spark",
     "fastavro": "avro", "google": "protobuf",
 }  # fmt: skip
-"""The extra that installs each package that the plain installation does not have."""
+"""The extra that installs a package, for each package that a plain installation lacks."""
 
 
 class Commands(click.Group):
@@ -72,8 +73,8 @@ class Commands(click.Group):
             return None
         module, _ = COMMANDS[cmd_name]
         command: click.Command = import_module(f"cli.{module}").command
-        # `inorder.__main__` has disabled collection. Imported objects need no collection, so they
-        # are frozen.
+        # `inorder.__main__` has disabled garbage collection. Imported objects need no collection,
+        # so they are frozen.
         if not gc.isenabled():
             gc.freeze()
             gc.enable()
@@ -118,7 +119,7 @@ class Commands(click.Group):
             ) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print all commands from the table in one column width; so help imports no command."""
+        """Print all commands of `GROUPS` in one column width, without importing any of them."""
         width = max(map(len, COMMANDS))
         for heading, commands in GROUPS.items():
             shown = [(f"{n:{width}}", says) for n, (_, says) in commands.items() if n not in HIDDEN]

@@ -84,7 +84,7 @@ class MappingOptions:
         if "source" not in places:
             if given:
                 option = given[0].replace("_", "-")
-                raise Refused(f"--{option} without --source: name where the source is, too")
+                raise Refused(f"--{option} needs --source too; name the place of the source")
             return None
         self.refuse_zone()
         return Fields(**places, ts_unit=self.ts_unit or "ns", ts_zone=self.ts_zone)
@@ -94,7 +94,7 @@ class MappingOptions:
         try:
             zone_of(self.ts_zone)
         except (KeyError, ValueError, OSError):
-            wrong = f"--ts-zone {self.ts_zone}: no time zone here; write Europe/Berlin or UTC"
+            wrong = f"--ts-zone {self.ts_zone}: is not a time zone here; write Europe/Berlin or UTC"
             raise Refused(wrong) from None
 
     def on_file(
@@ -102,7 +102,8 @@ class MappingOptions:
     ) -> FileMapping | None:
         """Return the mapping by which the file is read; None if its lines have our own form.
 
-        These options decide, or with --values the `fields` and `format` of the topology.
+        The mapping comes from these options, or with --values from the topology's `fields` and
+        `format`.
         """
         fields, arrival = self.fields(on_file=True), self.arrives()
         encoding = value_format.of_file(path)
@@ -116,7 +117,7 @@ class MappingOptions:
         if fields is None:
             if encoding is not None:
                 raise Refused(
-                    f"--format {encoding.format} without --source: name where the source is, too"
+                    f"--format {encoding.format} needs --source too; name the place of the source"
                 )
             return None
         from recordings.values import FileMapping
@@ -166,7 +167,7 @@ def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bo
 def _of_topology(topology: Topology | None) -> StreamConfig:
     """Return a stream that has `fields`; raise `Refused` if they differ between streams."""
     if topology is None:
-        raise Refused("--values: reads by the `fields` of a topology; give --topology, or --source")
+        raise Refused("--values needs the `fields` of a topology; give --topology, or --source")
     mapped = [each for each in topology.streams.values() if each.fields is not None]
     read = {(m.mapping(), m.format, m.value_schema, m.fields and m.fields.arrival) for m in mapped}
     if len(read) != 1:

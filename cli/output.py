@@ -42,7 +42,7 @@ def whole_output() -> Iterator[None]:
         reason = error.strerror or str(error)
         if error.filename is None and error.errno in UNWRITABLE:
             _forget()
-            raise NotWritten(f"standard output takes no more: {reason}") from error
+            raise NotWritten(f"standard output cannot be written: {reason}") from error
         where = "" if error.filename is None else f"{error.filename}: "
         raise click.ClickException(f"{where}{reason}") from error
 
@@ -54,7 +54,7 @@ def _prepare() -> None:
     error if that fails.
     """
     if sys.stdout is None:
-        raise NotWritten("standard output is closed; give it a place, for instance >/dev/null")
+        raise NotWritten("standard output is closed; redirect it, for instance by >/dev/null")
     raw = getattr(sys.stdout, "buffer", None)
     if isinstance(raw, io.RawIOBase):
         sys.stdout = io.TextIOWrapper(

@@ -1,4 +1,4 @@
-"""Shows progress on standard error: a running count at a terminal, elsewhere a line now and then.
+"""Shows progress on standard error: a running count at a terminal, elsewhere a line every 10 s.
 
 If standard output is a terminal too, the lines of the result would break a running count. Then
 progress is plain lines as well.

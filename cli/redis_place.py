@@ -4,12 +4,12 @@
     rediss://HOST:PORT/0?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE       TLS
     INORDER_REDIS_PASSWORD, or INORDER_REDIS_PASSWORD_FILE: the password, if the URL has none
 
-Without `ssl_ca_certs`, the machine's own authorities count. `ssl_certfile` and `ssl_keyfile` belong
-together, for a server that asks for a certificate. The files must exist and be valid. Secrets come
-from the environment or a file, and none is shown.
+Without `ssl_ca_certs`, the machine's own authorities are used. `ssl_certfile` and `ssl_keyfile`
+belong together, for a server that asks for a certificate. The files must exist and be valid.
+Secrets come from the environment or a file, and none is shown.
 
-`let_in` connects once. If the server is away, the users of the connection wait for it. If the
-server refuses the connection, waiting cannot help, so the command is refused at the start.
+`let_in` connects once. If the server is unavailable, the users of the connection wait for it. If
+the server refuses the connection, waiting cannot help, so the command is refused at the start.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _context(given: dict[str, str]) -> ssl.SSLContext:
             raise Refused(f"the URL of Redis: {name}: there is no file {given[name]}")
     authority, certificate, key = (given.get(name) for name in FILES)
     if (certificate is None) != (key is None):
-        raise Refused("the URL of Redis: ssl_certfile and ssl_keyfile go together")
+        raise Refused("the URL of Redis: ssl_certfile and ssl_keyfile must be given together")
     # The errors of `ssl` are subclasses of OSError.
     with refusing(OSError, at="the URL of Redis: its PEM files cannot be used: "):
         context = ssl.create_default_context(cafile=authority)
@@ -103,14 +103,14 @@ def let_in(url: str) -> None:
         client.ping()
     except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
         raise Refused(
-            f"Redis at {where} does not let us in: {error}; give the right user in the URL and the"
+            f"Redis at {where} denies access: {error}; give the right user in the URL and the"
             f" password in {PASSWORD_FILE}"
         ) from error
     except redis.RedisError as error:
         fault = _handshake_fault(url) or str(error)
         if remedy := _misfit(fault):
             raise Refused(f"Redis at {where}: {fault}; {remedy}") from error
-        hint = "; if it runs, look whether it speaks TLS there" if url.startswith("rediss") else ""
+        hint = "; if it runs, check that it speaks TLS there" if url.startswith("rediss") else ""
         log.warning("Redis at %s does not answer: %s%s", where, error, hint)
     finally:
         client.close()
@@ -146,16 +146,16 @@ def _handshake_fault(url: str) -> str:
 
 
 def _misfit(reason: str) -> str:
-    """Return the remedy if client and server disagree about TLS, or "" if the reason shows none.
+    """Return the remedy for a TLS error between client and server, or "" for any other error.
 
     `reason` is the text of the error.
     """
     if "CERTIFICATE_VERIFY_FAILED" in reason:
-        return "write the authority that has signed its certificate into ssl_ca_certs of the URL"
+        return "name the authority that signed its certificate in ssl_ca_certs of the URL"
     if "certificate required" in reason.lower() or "CERTIFICATE_REQUIRED" in reason:
         return "it asks for a certificate: write ssl_certfile and ssl_keyfile into the URL"
     if "UNKNOWN_CA" in reason:
-        return "it does not know the authority that has signed the certificate of ssl_certfile"
+        return "it does not know the authority that signed the certificate of ssl_certfile"
     if "WRONG_VERSION_NUMBER" in reason or "record layer failure" in reason:
         return "it does not speak TLS there: write redis://, or the port of TLS"
     return ""

@@ -28,7 +28,7 @@ http_option = click.option(
 
 
 def listening(option: str, text: str) -> tuple[str, int]:
-    """Return the host and the port in `text`; raise `Refused`, which names the option, if wrong."""
+    """Parse HOST:PORT; raise `Refused`, which names the option, if the text is not valid."""
     with refusing(ValueError, at=f"{option} {text}: "):
         return address(text)
 
@@ -36,7 +36,7 @@ def listening(option: str, text: str) -> tuple[str, int]:
 class Serving(Protocol):
     """A service that runs until `stop` is called, while HTTP requests ask for its state.
 
-    `turned_s` is the time of its loop's last turn (monotonic).
+    `turned_s` is the monotonic time of its loop's last turn, in seconds.
     """
 
     @property
@@ -56,8 +56,8 @@ async def asked_by_http(
 ) -> AsyncIterator[str]:
     """Serve HTTP during the body, stop the service on a signal, and yield the server's address.
 
-    A loop that does not turn for `stuck_s` hangs. `trouble` returns why the service is not ready,
-    or None.
+    A loop that does not turn for `stuck_s` counts as stuck. `trouble` returns why the service is
+    not ready, or None.
     """
     from prometheus_client import CollectorRegistry
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def master_keys(topology: Topology, topics: Iterable[str]) -> tuple[bytes, ...]:
-    """Return the keys that check signed streams of these input topics; none if none is signed."""
+    """Return the keys that verify signed streams of these topics; empty if no stream is signed."""
     from agents.stage.arrangement import NO_MASTERS
 
     read = {*topics}

@@ -65,8 +65,8 @@ def taken(
 ) -> Taken:
     """Return the mapping of decoded records.
 
-    `otherwise` is the constant source of records without one. It belongs to a proposal that guesses
-    every field it can. Without it, only the necessary fields are guessed, and `Refused` is raised
+    If `otherwise` is given, every field is guessed, and `otherwise` is the constant source if no
+    source is found. If it is None, only the necessary fields are guessed, and `Refused` is raised
     if no source is found.
     """
     now_ns = time.time_ns()
@@ -75,7 +75,8 @@ def taken(
     said = dict.fromkeys(texts, GIVEN)
     for name in COUNTED if otherwise is None else PROPOSED:
         guess: Guess | None = getattr(proposal, name)
-        # Numbers count within a source, so beside a given source a guessed number must be certain.
+        # Sequence numbers count within a source. So if the source is given, a guess must be
+        # certain.
         unsure = name == "seq" and options.source and guess is not None and guess.sure == "unsure"
         if name not in said and guess is not None and not unsure:
             texts[name] = spelled(guess.path, on_file=on_file)
@@ -116,7 +117,7 @@ def _arrival(
     unit: TimeUnit,
     said: dict[str, str],
 ) -> Where | None:
-    """Return the given place of the arrival time, or that of a column named like one.
+    """Return the given place of the arrival time, or that of a column whose name looks like one.
 
     A column whose unit differs from that of `ts` is not used. The result is then None, and `said`
     names the column.

@@ -20,7 +20,7 @@ EMBEDDED: Final = "embedded"
 
 
 class Refused(click.ClickException):
-    """The error of arguments or a topology file with faults."""
+    """The arguments or the topology file have faults, so the command ends with exit code 2."""
 
     exit_code = Exit.REFUSED
 
@@ -63,7 +63,8 @@ def load(path: str, redis: str | None = None, *, runs_functions: bool = True) ->
     the file that `functions:` names is run; otherwise it is only read (`cli.functions_text`). A
     topology whose functions are only read cannot run.
     """
-    # Importing it takes half a second, and many commands need only the rest of this module.
+    # Importing `topology.config` takes half a second, and many commands need only the rest of this
+    # module.
     from topology.config import TopologyError, parse
     from topology.config.yaml_text import MAX_CHARS
 
@@ -98,14 +99,14 @@ def _outside(_: click.Context, __: click.Parameter, brokers: str | None) -> str 
     if brokers == EMBEDDED:
         raise Refused(
             "--brokers embedded: only `inorder worker` starts a broker of its own; write the"
-            " HOST:PORT that the worker then names"
+            " HOST:PORT that the worker logs"
         )
     return brokers
 
 
 def _new(_: click.Context, __: click.Parameter, out: str | None) -> str | None:
     if out is not None and Path(out).exists():
-        raise Refused(f"--out {out}: is there already; name another file")
+        raise Refused(f"--out {out}: exists already; name another file")
     return out
 
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 REGISTRY_WAIT_S: Final = 15.0
 PATIENCE_S: Final = 2.0
 MAX_SCHEMAS: Final = 2_000
-"""The maximum number of schemas kept after the first request; any others are requested each time.
-"""
+"""Maximum number of schemas that are kept; any others are requested for each value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +53,11 @@ class ValueFormat:
         return {"format": self.format} | ({"schema": schema} if schema else {})
 
     def section_of_file(self) -> dict[str, Any]:
-        """Return the keys for a file's values: none without `--schema`, as the topic is unknown."""
+        """Return the keys for a file's values; none without `--schema`, as the topic is unknown."""
         return {} if self.schema is None else self.section("")
 
     def decoder(self, topic: str) -> tuple[Decode, Picking | None]:
-        """Return readers of the topic's values: one of whole values, one of some fields.
+        """Return two readers of values: for whole values, and for some fields (or None).
 
         The registry is asked for a schema when the schema's first value arrives.
         """
@@ -77,7 +76,9 @@ class ValueFormat:
         if self.schema is not None or self.registry is not None:
             schema = SchemaConfig(registry=self.registry, file=self.schema, message=self.message)
         if self.format == "json" and schema is not None:
-            raise Refused("--registry: the lines of a file have no five bytes; leave it out")
+            raise Refused(
+                "--registry: the lines of a file have no registry's five bytes; leave it out"
+            )
         return encoding_of(self.format, schema, path)
 
     def _refuse_misfit(self) -> None:
@@ -86,7 +87,7 @@ class ValueFormat:
         if self.schema is not None and self.registry is not None:
             wrong = "--schema and --registry: name one of the two"
         elif self.message is not None and (self.format != "protobuf" or self.schema is None):
-            wrong = "--message: is of --format protobuf with --schema FILE; leave it out"
+            wrong = "--message: belongs to --format protobuf with --schema FILE; leave it out"
         elif self.schema is not None and self.format in ("json", "bytes"):
             wrong = f"--schema: is of no use to {self.format}; write --format avro or protobuf"
         elif self.registry is not None and self.format == "bytes":
@@ -110,7 +111,7 @@ def encoding_of(format_: str, schema: SchemaConfig | None, path: str) -> FileEnc
 
     if format_ == "bytes":
         raise Refused(
-            "--format bytes: bytes have no field that could say source and time; name another"
+            "--format bytes: bytes have no field for source and time; name another"
             " format, or leave it out for JSON lines, CSV and Parquet"
         )
     named = form_by_name(path)
@@ -127,7 +128,7 @@ def encoding_of(format_: str, schema: SchemaConfig | None, path: str) -> FileEnc
 def decoder_of(
     format_: str, schema: SchemaConfig | None, *, of_topic: bool = True
 ) -> tuple[Decode, Picking | None]:
-    """Return readers of values in the format: one of whole values, one of some fields.
+    """Return two readers of the format: for whole values, and for some fields (or None).
 
     With `of_topic`, only schemas of the named subjects are accepted. For a file, its owner chose
     the schemas.
@@ -164,7 +165,9 @@ def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
                 with refusing(RegistryRefuses, at="--registry: "):
                     asyncio.run(reach(value))
             except TimeoutError:
-                raise Refused(f"--registry: {registry} gives no answer; is it there?") from None
+                raise Refused(
+                    f"--registry: {registry} does not answer; check that it runs"
+                ) from None
         return table.decode(value)
 
     return decode

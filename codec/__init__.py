@@ -1,10 +1,10 @@
 """Translates between Kafka's bytes and the operators' events: two codecs with one interface.
 
 `codec.face` is the interface. `plain` is Python: aiokafka's record batches, and the general path
-for every record. It is the definition. `native` is compiled (`codec/native`). It has a shorter path
-for plain records and passes every other record to the general path unchanged.
+for every record. It defines the results. `native` is compiled (`codec/native`). It has a shorter
+path for plain records and passes every other record to the general path unchanged.
 
-`codec.choice` chooses the codec. It is imported with the first name that is requested here, because
+`codec.choice` chooses the codec. It is imported when one of these names is first used, because
 `codec.values`, which reads payloads, needs no Kafka client.
 """
 

@@ -1,8 +1,8 @@
-"""Record batches of format 2 in Python, which define how a batch is read (`codec.face`).
+"""Reads record batches of format 2 in Python; the native codec must give the same results.
 
-A batch is decoded in stretches. So a small batch takes only the memory of its unpacked bytes
-(codec.compression) and one stretch of records. Batches of an older format go to aiokafka; brokers
-have rewritten all of them.
+A batch is decoded in stretches of at most `STRETCH` records. So a batch takes only the memory of
+its unpacked bytes (`codec.compression`) and of one stretch. Batches of an older format are passed
+to aiokafka.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from codec.face import (
 
 BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 BATCH_FROM: Final = 12
-"""The bytes that a batch's length counts begin here."""
+"""Position of the first byte that a batch's length field counts."""
 
 LEAST_LENGTH: Final = 14
-"""A batch of any format has at least this length."""
+"""Minimum of a batch's length field, in any format."""
 
 MAGIC_AT: Final = 16
 ATTRIBUTES_AT: Final = 21
@@ -62,12 +62,12 @@ LONG_OR_BELOW_0: Final = 0x81
 """Bits of a length's first byte that mark a longer or a negative length."""
 
 WITHOUT: Final = -1
-"""The length of null."""
+"""Length field of a null."""
 
 
 @dataclass(slots=True)
 class Record:
-    """A record with the fields of aiokafka's."""
+    """A record with the same fields as aiokafka's records."""
 
     offset: int
     timestamp: int
@@ -79,7 +79,7 @@ class Record:
 
 
 class RecordBatch:
-    """A record batch with what aiokafka's `PartitionRecords` needs, and with `stretches`."""
+    """A record batch with `stretches` and all that aiokafka's `PartitionRecords` uses."""
 
     crc: int
 
@@ -107,14 +107,14 @@ class RecordBatch:
         return chain.from_iterable(self.stretches())
 
     def __next__(self) -> Record:
-        """Return the first record, which is the marker of a control batch; brokers write these."""
+        """Return the first record, which is the marker in a control batch."""
         first: Record = marker(next(iter(self)))
         return first
 
     def stretches(
         self, most_bytes: int = MAX_UNPACKED_BYTES
     ) -> Iterator[list[Record | Unreadable]]:
-        """Yield the records, at most `STRETCH` in a list; no list is empty."""
+        """Yield the records in order, in lists of 1 to `STRETCH` records."""
         fault, payload = "", self._log[BATCH_HEADER.size :]
         if not 0 <= self._count <= min(self.last_offset_delta + 1, MAX_BATCH_RECORDS):
             fault = COUNT
@@ -154,7 +154,7 @@ class RecordBatch:
             yield found
 
     def _record(self, body: bytes, place: int, last: int) -> Record | Unreadable:
-        """Return the record, whose offset must be from `place` to `last`."""
+        """Parse a record; return Unreadable if its offset is not in `place`..`last`."""
         try:
             stamp_delta, at = _varint(body, 1)
             delta, at = _varint(body, at)
@@ -216,9 +216,9 @@ def marker(first: Any) -> Any:
 
 
 def _varint(log: bytes, at: int) -> tuple[int, int]:
-    """Return the number at `at`, and where it ends.
+    """Return the varint at `at`, and the position after it.
 
-    Raises IndexError if the log ends before, or if the number has more than ten bytes.
+    Raises IndexError if the log ends within the varint, or if the varint has more than ten bytes.
     """
     bits = log[at]
     at += 1
@@ -237,9 +237,9 @@ def _varint(log: bytes, at: int) -> tuple[int, int]:
 
 
 def _part(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    """Return the bytes after their length at `at`, and where they end.
+    """Return the bytes whose length is at `at`, or None for null, and the position after them.
 
-    Raises IndexError if they do not fit before `end`.
+    Raises IndexError if the bytes do not end before or at `end`.
     """
     size, at = _varint(body, at)
     if size == WITHOUT:
@@ -266,7 +266,7 @@ class OlderBatch:
 
 
 class Batches:
-    """One partition's part of a fetch: batches in a row, of which the last may be incomplete.
+    """The batches of one partition in a fetch response; the last one may be incomplete.
 
     It has the interface of aiokafka's `MemoryRecords`.
     """
@@ -279,7 +279,7 @@ class Batches:
         return len(self._log)
 
     def _end(self) -> int | None:
-        """Return where the next batch ends; None if it is not complete."""
+        """Return the position after the next batch, or None if that batch is incomplete."""
         if len(self._log) - self._at < BATCH_FROM:
             return None
         (length,) = struct.unpack_from(">i", self._log, self._at + 8)

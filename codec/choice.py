@@ -17,7 +17,9 @@ __all__ = ["AT_WORK", "EventReader", "EventWriter", "memory_records", "new_batch
 WANTED: Final = os.environ.get("INORDER_CODEC", "")
 
 if WANTED not in {"", "plain", "native"}:
-    raise ImportError(f"INORDER_CODEC={WANTED} is no codec; write plain, native, or nothing")
+    raise ImportError(
+        f"INORDER_CODEC={WANTED} is not a codec; write plain or native, or leave it unset"
+    )
 if MISFIT and WANTED == "native":
     raise ImportError(f"INORDER_CODEC=native, but {MISFIT}")
 

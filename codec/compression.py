@@ -1,14 +1,14 @@
 """Unpacks Kafka's compressions, with a limit on the unpacked size.
 
 A few bytes can claim to expand to gigabytes. So a batch is unpacked into a buffer of limited size,
-`MAX_UNPACKED_BYTES`. A batch that needs more, or is not complete, raises `NotUnpacked`. Frames in a
-row count together, and skippable frames do not count. By default, brokers accept compressed batches
-of a megabyte.
+`MAX_UNPACKED_BYTES`. A batch that needs more, or is not complete, raises `NotUnpacked`. Consecutive
+frames count together, and skippable frames do not count. By default, brokers accept compressed
+batches of up to a megabyte.
 
 Cost: LZ4 and zstd do not always state the unpacked size. Each thread keeps a buffer of `KEPT_BYTES`
-for batches that fit into it at a ratio of `USUAL_RATIO`. Other batches get a buffer of `RARE_RATIO`
-times that size, and so on up to the limit, each time from the beginning. The pages of a buffer take
-no memory before they are written.
+for batches that fit into it at a ratio of `USUAL_RATIO`. Other batches are decoded again from the
+beginning, into buffers that grow by `RARE_RATIO` up to the limit. The pages of a buffer take no
+memory before they are written.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ XERIAL_HEADER_BYTES: Final = 16
 
 
 class NotUnpacked(Exception):
-    """A batch that cannot be unpacked; the message states why, without any content."""
+    """A batch cannot be unpacked; the message states why, without content of the batch."""
 
 
 def uncompressed(compression: int, payload: bytes, most_bytes: int = MAX_UNPACKED_BYTES) -> bytes:
     """Unpack a batch; raise NotUnpacked if that fails or takes more than `most_bytes`."""
     decode = DECODERS.get(compression)
     if decode is None:
-        raise NotUnpacked(f"the batch is packed by {compression}, which is no compression of Kafka")
+        raise NotUnpacked(f"the batch has compression {compression}, which Kafka does not define")
     try:
         return decode(payload, most_bytes)
     except (NotUnpacked, MemoryError):
@@ -63,7 +63,7 @@ def uncompressed(compression: int, payload: bytes, most_bytes: int = MAX_UNPACKE
 
 
 def compressed(compression: int, records: bytes) -> bytes:
-    """Compress as aiokafka's batch builder does, at its levels."""
+    """Compress the records as aiokafka's batch builder does, at the same levels."""
     return ENCODERS[compression](records)
 
 
@@ -75,7 +75,7 @@ def _gzip(payload: bytes, most_bytes: int) -> bytes:
 
 
 def _snappy(payload: bytes, most_bytes: int) -> bytes:
-    """Unpack one block, or several in a row; each begins with its unpacked length."""
+    """Unpack one raw block of snappy, or several consecutive blocks after a Xerial header."""
     if len(payload) <= XERIAL_HEADER_BYTES or not payload.startswith(XERIAL):
         _bound(cramjam.snappy.decompress_raw_len(payload), most_bytes)
         return bytes(cramjam.snappy.decompress_raw(payload))
@@ -84,7 +84,7 @@ def _snappy(payload: bytes, most_bytes: int) -> bytes:
         (length,) = struct.unpack_from("!i", payload, at)
         at += 4
         if not 0 < length <= len(payload) - at:
-            raise NotUnpacked("a block of snappy has no length, or one beyond its batch")
+            raise NotUnpacked("a block of snappy has no valid length, or ends after its batch")
         block = payload[at : at + length]
         _bound(len(records) + cramjam.snappy.decompress_raw_len(block), most_bytes)
         records += cramjam.snappy.decompress_raw(block)

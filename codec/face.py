@@ -4,15 +4,15 @@ A codec has four names: `memory_records` for the fetcher, `EventReader` for inle
 for outlets, and `new_batch` for the outbox.
 
 `memory_records` gives batches with aiokafka's interface and with `stretches`: lists of records and
-of `Unreadable`, in the order of the log. Their offsets always rise strictly and are within the
-batch's own, so a position is never after the batch. A record also leaves enough offsets for the
+of `Unreadable`, in the order of the log. Their offsets rise strictly and stay within the batch's
+range, so a reader's position is never after the batch. A record also leaves enough offsets for the
 records after it. A record with an offset outside these bounds is unreadable, at the next free
 offset. If a batch's records cannot be separated, it is unreadable from there to its end. Only
 errors in fields that brokers write raise an exception: the checksum, the length and the first
 offset of a batch.
 
-The general path of a reader or a writer is a function from its owner, and is the definition. A
-codec may use a shorter path with the same result.
+The general path of a reader or a writer is a function that its owner passes in. It defines the
+result; a codec may use a shorter path with the same result.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ pairs.
 """
 
 MAX_HEADERS: Final = 1_000
-"""Most headers of a record in an input topic; a record with more is a dead letter."""
+"""Maximum number of headers of a record in an input topic; a record with more is a dead letter."""
 
 MAX_HEADERS_READ: Final = MAX_HEADERS + len(STAMPED_NAMES) + 2
-"""Most headers of any record: a stage adds its stamps, and a missing number and epoch."""
+"""Maximum number of headers of any record, including those that a stage adds."""
 
 MAX_BATCH_RECORDS: Final = 1_000_000
-"""Most records of a batch, as in librdkafka; a batch with more is dead letters."""
+"""Maximum number of records of a batch, as in librdkafka; a larger batch becomes dead letters."""
 
 STRETCH: Final = 4_096
-"""Number of records that are decoded at once."""
+"""Maximum number of records that are decoded at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Records from offset `first` to `offset` of one batch that cannot be read.
+    """The unreadable records of one batch, from offset `first` to `offset`.
 
-    To a client it looks like one empty record at `offset`.
+    It has the attributes of one empty record at `offset`.
     """
 
     first: int
@@ -71,16 +71,16 @@ class Unreadable:
 
 
 # The faults of a record, for which both codecs use the same words.
-NO_RECORD: Final = "the bytes are no record"
-NUMBERS: Final = "the record ends amid its numbers"
-OFFSET: Final = "the record claims another offset"
+NO_RECORD: Final = "the bytes are not a record"
+NUMBERS: Final = "the record ends before its timestamp and offset are complete"
+OFFSET: Final = "the record states an offset that it cannot have"
 TIMESTAMP: Final = "the record's time does not fit into 64 bits"
-PART: Final = "the length of the record's key or value is none"
-HEADERS: Final = f"the record's number of headers is none, or above {MAX_HEADERS_READ}"
-NAME: Final = "the name of one of the record's headers is missing, or no UTF-8"
-HEADER: Final = "the length of one of the record's headers is none"
-LENGTH: Final = "the record has another length than it claims"
-BEHIND: Final = "bytes are left behind the last record of the batch"
+PART: Final = "the length of the record's key or value is invalid"
+HEADERS: Final = f"the record's number of headers is invalid, or above {MAX_HEADERS_READ}"
+NAME: Final = "the name of one of the record's headers is missing, or not UTF-8"
+HEADER: Final = "the length of one of the record's headers is invalid"
+LENGTH: Final = "the record's length differs from the length that it states"
+BEHIND: Final = "bytes are left after the last record of the batch"
 COUNT: Final = (
     f"the batch's number of records does not fit its offsets, or is above {MAX_BATCH_RECORDS}"
 )
@@ -97,7 +97,7 @@ ORDERED: Final = "ordered"
 
 
 class MappedValues(NamedTuple):
-    """The parts that a short path for foreign records needs.
+    """The data that a codec's short path for foreign records needs.
 
     Attributes:
         pick: Returns the `fields` of a value in their order, as a msgspec structure or a sequence.
@@ -119,9 +119,9 @@ class MappedValues(NamedTuple):
 class Form:
     """The form of the records of a topic.
 
-    `by_time` are the streams whose number is the offset. The general path judges a raw record above
-    `max_record_bytes`. It also judges a sequenced record with an upstream partition of
-    `upstream_partitions` or higher.
+    `by_time` are the streams whose events have the record's offset as their sequence number. The
+    general path judges a raw record above `max_record_bytes`. It also judges a sequenced record
+    with an upstream partition of `upstream_partitions` or higher.
     """
 
     topic: Topic
@@ -146,10 +146,10 @@ class Outbox(Protocol):
     """The outbox, which `agents.stage.outbox` implements."""
 
     def batch(self, target: Target) -> Batch:
-        """Return the open batch, or a new one."""
+        """Return the open batch of the target, or a new one."""
 
     def next_batch(self, target: Target) -> Batch:
-        """Return a new batch, to follow the full one."""
+        """Return a new batch for the target, whose open batch is full."""
 
     def count(self, records: int, payload_bytes: int) -> None:
         """Count records that were put into the batches without `add`."""
@@ -164,19 +164,20 @@ class EventReader(Protocol):
         events: list[Event],
         aside: Callable[[Event | Malformed], None],
     ) -> None:
-        """Read the records in their order, with plain events into `events`.
+        """Read the records in order, and append plain events to `events`.
 
-        `aside` gets the general path's results for all other records, and adds their events itself.
+        `aside` is called with the general path's result for each other record, and appends the
+        result itself if that is an event.
         """
 
 
 class EventWriter(Protocol):
     def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:
-        """Write the records of the events, in their order."""
+        """Write one record per event into the outbox, in order."""
 
 
 General = Callable[[Record, int], Event | Malformed]
-"""The general path, from a record and its arrival time in ns (0 if a header has it)."""
+"""The general path; takes a record and its arrival time in ns (0 if a header has it)."""
 
 GeneralPut = Callable[[Event, Any], None]
 Targets = Mapping[str, Target]

@@ -1,6 +1,6 @@
 """The codec in Python: `codec.batches`, and the general path for every record.
 
-codec.native must give the same results as this module (tests/codec).
+`codec.native` must give the same results as this module (`tests/codec`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Checks whether the compiled codec exists and fits the installed aiokafka.
 
-Its record batches replace aiokafka's own in two places. The fetcher asks them what
-`DefaultRecordBatch` answers. The producer fills and sends objects with the interface of
-`BatchBuilder`. So each interface is compared with aiokafka's. Both codecs write one batch, with the
-same bytes required, and read it, with the same records required.
+The codec's record batches replace aiokafka's own in two places. The fetcher uses them like
+`DefaultRecordBatch`. The producer fills and sends them like `BatchBuilder`. So each interface is
+compared with aiokafka's. Both codecs must also write a trial batch with the same bytes, and the
+compiled codec and aiokafka must read the same records from it.
 
 Cost: a millisecond at the start of a process.
 """
@@ -34,7 +34,7 @@ FIELDS: Final = ("offset", "timestamp", "timestamp_type", "key", "value", "heade
 
 
 def misfit() -> str:
-    """Return why the compiled codec cannot be used; empty if it can."""
+    """Return the reason why the compiled codec cannot be used, or "" if it can."""
     try:
         from codec.native import batches, records
     except ImportError as absent:
@@ -51,7 +51,7 @@ def misfit() -> str:
 
 
 def _digest() -> str:
-    """Return the digest of the sources, as setup.py does; empty if they are not installed."""
+    """Return the digest of the native sources, as in setup.py, or "" if they are not installed."""
     room = Path(__file__).parent / "native"
     sources = sorted(file for file in room.iterdir() if file.suffix in {".pyx", ".pxd"})
     return sha256(b"".join(file.read_bytes() for file in sources)).hexdigest() if sources else ""

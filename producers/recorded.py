@@ -2,14 +2,14 @@
 
 A row is one line of a recording: a mapping, a line of JSON, or an `Event`. It has `source` and
 `seq`, and optionally `ts`, `arrival`, `type`, `stream`, `epoch`, `payload` and `kind`. A missing
-field is not written. Without `epoch` there is no epoch header. Without `ts` the arrival replaces
-it, and without both there is no `ts` header and the broker's timestamp counts. Without `seq` there
-is no number, and only streams by time (`reorder.rule: time`) accept such records. Numbers may be
+field is not written. Without `epoch` there is no epoch header. Without `ts` the arrival time is
+used instead. Without both there is no `ts` header, and the broker's timestamp counts. Without `seq`
+there is no number, and only streams that are ordered by time accept such records. Numbers may be
 given as text, as in CSV. `ts` is in the header's unit (if that is not ns, RFC 3339 is accepted
 too); `arrival` is in ns. The payload is written as JSON; an Event's `value` is written unchanged if
 it is bytes.
 
-The reader decides whether a name is known, or a time is credible.
+Unknown names and implausible times are not detected here, but by the reader of the topic.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Record(NamedTuple):
 
 
 class ClockRow(NamedTuple):
-    """A time-sync sample, which is no event and belongs to another topic."""
+    """A row with a time-sync sample, which is not an event and belongs in another topic."""
 
     source: str
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A row that cannot be published; `row` counts from 1."""
+    """A row that cannot be published; `row` is its number in the recording, from 1."""
 
     row: int
     reason: str
@@ -75,11 +75,11 @@ def record_of(
     unit_ns: int = 1,
     unnamed: str = DEFAULT_STREAM,
 ) -> Record | ClockRow | Malformed:
-    """Return the record of `recorded`, the `row`-th row of its recording.
+    """Return the record that publishes `recorded`, row number `row` of its recording.
 
     Returns a ClockRow for a time-sync sample, and Malformed for a row that cannot be published.
-    `unnumbered` has the streams whose rows need no number, and `unit_ns` is the unit of `ts`.
-    `unnamed` is the stream of a row that names none.
+    `unnumbered` has the streams whose rows need no sequence number, and `unit_ns` is the unit of
+    `ts`. `unnamed` is the stream of a row that names none.
     """
     try:
         if isinstance(recorded, Event):
@@ -112,15 +112,15 @@ def _of_row(row: Row, unnumbered: Container[str], unit_ns: int, unnamed: str) ->
     if seq is None and stream not in unnumbered:
         raise _Fault(
             "seq",
-            f"there is no seq; rows of stream {_shown(stream)} need a number, unless the topology"
-            " file that is given has reorder: {without_seq: by_time} or {rule: time} for it",
+            f"there is no seq; rows of stream {_shown(stream)} need a sequence number, unless the"
+            " given topology file has reorder: {without_seq: by_time} or {rule: time} for it",
         )
     arrival_ns = _integer(row, "arrival")
     ts_ns = _time_ns(row, "ts", unit_ns)
     kind = _text(row, "kind", DATA)
     if kind not in _KINDS:
         raise _Fault(
-            "kind", f"kind {kind!r} is not known; write {HEARTBEAT}, {BYE} or leave it out"
+            "kind", f"kind {kind!r} is unknown; write {HEARTBEAT} or {BYE}, or leave it out"
         )
     return Record(
         source,
@@ -137,7 +137,7 @@ def _of_row(row: Row, unnumbered: Container[str], unit_ns: int, unnamed: str) ->
 
 def _of_event(event: Event) -> Record:
     if event.kind not in _KINDS:
-        raise _Fault("kind", f"a {event.kind!r} is not what a producer sends")
+        raise _Fault("kind", f"an event of kind {event.kind!r} cannot be published")
     if fault := source_name_fault(event.source):
         raise _Fault("source", fault)
     if not 0 <= event.seq <= MAX_SEQ:

@@ -1,9 +1,9 @@
 """Publishes a recording again: the same events with the same numbers, in file order.
 
 The pace is a rate, a multiple of the recorded arrival times, or full speed (`ReplayPace`). An
-arrival time that goes back counts as the largest so far. A row without one arrives at its `ts`, and
-with neither together with the row before it. If the pace cannot be kept, no record is dropped;
-`behind_s` is the delay.
+arrival time below an earlier one counts as the largest so far. A row without an arrival time is
+published at its `ts`. A row without either is published together with the row before it. If the
+pace cannot be kept, no record is dropped; `behind_s` is the delay.
 
 File order holds within each partition. The producer is idempotent, or sends one request at a time
 (`inorder.channel`). All records of a source have one key, as with `SequencedProducer`.
@@ -11,8 +11,8 @@ File order holds within each partition. The producer is idempotent, or sends one
 Every row is delivered, or malformed (given to `on_malformed`, counted and skipped), or a clock row
 (counted and skipped, because it belongs to another topic). A record that the broker does not accept
 stops the run, because a recording with gaps is a different recording. The errors are QueueFull,
-DeliveryFailed, RecordRefused for the size, and BrokerFatal. Memory: one row and the channel's
-bounded queue.
+DeliveryFailed, BrokerFatal, and RecordRefused for a record that is too large or a source that the
+signing key does not cover. Memory: one row and the channel's bounded queue.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ class Published:
 
 
 class Replayer:
-    """A replayer into one topic; `on_progress` is called about every 0.2 s and at the end.
+    """A publisher of recordings to one topic; calls `on_progress` about every 0.2 s and at the end.
 
-    `unnumbered` has the streams whose rows need no number; `unnamed` is the stream of rows that
-    name none. A row's `ts` is in the unit of `headers`, as in a replay. `now_s` is a monotonic
-    clock. `wait_s` waits, and by default serves the client. With `signing_key` each record is
-    signed; a source that the key does not cover stops the run. Without `writes_headers` records
-    have no headers, like foreign ones.
+    `unnumbered` has the streams whose rows need no sequence number; `unnamed` is the stream of rows
+    that name none. A row's `ts` is in the unit that `headers` sets. `now_s` is a monotonic clock.
+    `wait_s` waits for a number of seconds; by default it polls the Kafka client meanwhile. With
+    `signing_key` each record is signed; a source that the key does not cover stops the run. Without
+    `writes_headers` records have no headers, like those of producers that do not use inorder.
     """
 
     def __init__(

@@ -19,9 +19,9 @@ E = TypeVar("E", bound=Exception)
 def insist(
     step: Callable[[], T], passing: type[E], unavailable: Callable[[E], SinkUnavailable]
 ) -> T:
-    """Return the result of `step`, which may fail with `passing` errors.
+    """Return the result of `step`, repeating it after errors of the type `passing`.
 
-    After `ATTEMPTS` such failures it raises the exception that `unavailable` makes of the last one.
+    After `ATTEMPTS` failures, raise the exception that `unavailable` creates from the last error.
     """
     for attempt in range(1, ATTEMPTS):
         try:

@@ -1,8 +1,8 @@
 """Counts the work of a sink's process, and exposes it to Prometheus (`inorder_sink_*`).
 
     records_total            records read from the topic
-    written_total{op}        results that the sink accepted, with duplicates and outdated ones
-    dead_total{reason}       records that are no results, and those the store can never accept
+    written_total{op}        results that the sink accepted, also duplicates and outdated ones
+    dead_total{reason}       records that are not results, and those the store can never accept
     control_total            control records, which are skipped
     expired_total            records that the topic deleted before they were read
     waits_total              number of waits for the store or the side topic
@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 
 @dataclass(slots=True)
 class Counts:
-    """The counts of a sink; `trouble` says for what it waits, and is empty if it does not wait."""
+    """The counts of a sink; `trouble` is the reason why the sink waits, or empty if it does not."""
 
     records: int = 0
     written: Counter[str] = field(default_factory=Counter)

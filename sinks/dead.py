@@ -1,9 +1,9 @@
-"""Writes dead letters about records that are no results, and about refused results.
+"""Writes dead letters about records that are not results, and about refused results.
 
 A letter is one JSON object: `kind` (dead), `topic`, `partition` and `offset` of the record,
 `reason` and `detail` (the fault). It has `id` and `revision` if they could be read. It never has
 the record itself, which stays in its topic. Letters are written before the offsets of their batch
-are committed, so none is missing. After a crash some come again, with the same coordinates.
+are committed, so none is lost. After a crash some are written again, with the same coordinates.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class DeadLetters(Protocol):
         """
 
     def close(self) -> None:
-        """Close connections."""
+        """Close the connections of the target."""
 
 
 class DeadLines:
@@ -79,7 +79,7 @@ class DeadLines:
 
 
 class DeadTopic:
-    """A target that sends records to a side topic, acknowledged by all replicas.
+    """A target that sends letters to a side topic, where all replicas acknowledge them.
 
     `settings` are librdkafka's.
     """

@@ -1,26 +1,27 @@
-"""Writes results into files: Parquet or JSON lines, each file completed at once.
+"""Writes results to Parquet or JSON-lines files, each of which appears only when it is complete.
 
-Results are appended to a journal (`sinks.journal`), which makes them durable. A journal of
-`roll_bytes`, or `roll_age_s` old, becomes a file `results-<when>-<token>.parquet` (or `.jsonl`) by
-a rename. So a reader that lists the folder finds complete files only. Journals and unfinished files
-begin with `_`. After a crash the next sink in that folder finishes the abandoned journal under the
-same name. So a crash between the rename and the end of the journal writes the same file again.
+Results are appended to a journal (`sinks.journal`), which makes them durable. A journal that
+reaches `roll_bytes`, or the age of `roll_age_s`, becomes a file `results-<when>-<token>.parquet`
+(or `.jsonl`) by a rename. So a reader that lists the folder finds complete files only. Journals and
+unfinished files begin with `_`. After a crash the next sink in that folder finishes the abandoned
+journal under the same name. So after a crash between the rename and the removal of the journal, the
+same file is written again.
 
-Nothing is deleted or rewritten here: files have the history. That is every revision that came, and
-duplicates too, in any order, within a file and across files. **Instructions for readers**: among
-the rows with one `id` take the one with the highest `revision` (duplicates agree in all). If its
-`op` is `retract`, there is no such result. For the history, rows are distinct by (`id`,
+No result is deleted or rewritten, so the files contain the whole history. That is every revision
+that arrived, with duplicates, in any order within and across files. **Instructions for readers**:
+among the rows with one `id` take the one with the highest `revision` (duplicates are equal). If its
+`op` is `retract`, the result does not exist. To read the history, keep one row for each (`id`,
 `revision`). In SQL:
 
     select * from (select *, row_number() over (partition by id order by revision desc) as n
                    from results) where n = 1 and op <> 'retract'
 
 Parquet has the columns of SCHEMA, in the order of arrival; `record` is the result's JSON as it
-came. JSON lines have the records alone.
+arrived. JSON-lines files contain only the records.
 
 Bounds: a journal exceeds `roll_bytes` by at most one batch. Finishing reads `ROWS_PER_GROUP` rows
-at a time. A failing disk is tried `ATTEMPTS` times, with a pause of `BACKOFF_S` and then twice
-that. Only results on the disk are confirmed. A journal that cannot be finished takes no more
+at a time. A failing disk operation is tried `ATTEMPTS` times, with a pause of `BACKOFF_S` and then
+twice that. Only results on the disk are confirmed. A journal that cannot be finished takes no more
 results. The folder must be on a file system with locks and atomic renames (a local disk, not an
 object store). Several sinks may share it.
 """
@@ -89,7 +90,7 @@ class Rolling:
 
 
 class FileSink:
-    """A sink (`sinks.sink`) that writes files into a folder; `now_s` never decreases."""
+    """A sink (`sinks.sink`) that writes files into a folder; `now_s` is a monotonic clock."""
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class FileSink:
         return ()
 
     def close(self) -> None:
-        """Finish the journal; if the disk fails, leave that to the next sink."""
+        """Finish the journal; if the disk fails, the next sink in the folder finishes it."""
         if self._closed:
             return
         self._closed = True
@@ -177,7 +178,7 @@ class FileSink:
     def _unavailable(self, error: Exception) -> SinkUnavailable:
         return SinkUnavailable(
             f"results in {self._folder}: failed after {ATTEMPTS} attempt(s): {error};"
-            " check that there is room, and that the folder may be written to"
+            " check that the disk has space, and that the folder is writable"
         )
 
 
@@ -204,7 +205,7 @@ def _row(journal: Journal, number: int, line: bytes) -> tuple[Any, ...]:
     if not isinstance(result, Result):
         what = result.detail if isinstance(result, Malformed) else "a control record"
         raise SinkUnusable(
-            f"{journal.path}, line {number}: not what was written ({what}); mend the"
-            " line or move the file away, and start again"
+            f"{journal.path}, line {number} is damaged ({what}); repair the"
+            " line or move the file away, then start again"
         )
     return (*_head(result), result.record.decode())

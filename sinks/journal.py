@@ -7,10 +7,11 @@ from an abandoned one, which `abandoned` takes over.
 * `append` returns when its lines are on the disk (fsync). A failed append is cut off before the
   next one, and by `seal` before the file gets its name. The takeover cuts off the remains of an
   append after a crash.
-* The name is given once and unique. So the finished file can be written again after a crash, under
-  the same name.
+* The name is unique and never changes. So the finished file can be written again after a crash,
+  under the same name.
 
-A link, a folder or the like under the name of a journal is not touched: SinkUnusable.
+If a link, a folder or another kind of file has the name of a journal, it is left alone and
+SinkUnusable is raised.
 
 Readers of Parquet folders skip names that begin with `_`.
 """
@@ -95,7 +96,8 @@ class Journal:
 
     def remove(self) -> None:
         """Remove the file, then release the lock."""
-        with suppress(FileNotFoundError):  # The file may already have become the finished file.
+        # The journal may already have been renamed to the finished file.
+        with suppress(FileNotFoundError):
             self.path.unlink()
         self.release()
 
@@ -112,9 +114,10 @@ def opened(folder: Path) -> Journal:
     path = folder / f"{PREFIX}{moment}-{secrets.token_hex(4)}{SUFFIX}"
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
-    if not _taken(path, descriptor):  # A sink that looks for abandoned journals was faster.
+    # Another sink that looks for abandoned journals locked it first.
+    if not _taken(path, descriptor):
         os.close(descriptor)
-        raise BlockingIOError(f"{path} was taken over at its making")
+        raise BlockingIOError(f"another sink took {path} over when it was created")
     sync_folder(folder)
     return Journal(path, descriptor)
 
@@ -125,7 +128,7 @@ def abandoned(folder: Path) -> Iterator[Journal]:
         try:
             descriptor = os.open(path, LEFT_BEHIND)
         except FileNotFoundError:
-            continue  # Another sink finished it meanwhile.
+            continue  # Another sink has finished this journal in the meantime.
         except OSError as error:
             if error.errno in OF_ANOTHER_KIND:
                 raise _no_journal(path) from error
@@ -153,7 +156,7 @@ def _taken(path: Path, descriptor: int) -> bool:
 
 def _no_journal(path: Path) -> SinkUnusable:
     return SinkUnusable(
-        f"{path} is no journal of a sink, but a link, a folder or a pipe; move it away"
+        f"{path} is not a sink's journal, but a link, a folder or a pipe; move it away"
     )
 
 

@@ -4,9 +4,9 @@
     start_ns, end_ns bigint, record jsonb, written_at timestamptz
 
 `record` is the whole result (`record->'values'`, `record->'events'`). A missing table is created,
-with an index on (query, start_ns). A retract marks its row: readers write `where op <> 'retract'`,
-and the row's revision excludes late older ones. Retracted rows may be deleted when the topic can no
-longer bring older revisions of them.
+with an index on (query, start_ns). A retract keeps the row: readers filter with `where op <>
+'retract'`, and the row's revision blocks older revisions that arrive later. Retracted rows may be
+deleted once the topic can no longer deliver older revisions of them.
 
 One statement writes up to `ROWS_PER_STATEMENT` results, and up to `BYTES_PER_STATEMENT` unless a
 single result has more. It inserts a row, or updates it if the new revision is higher. Rows are
@@ -18,22 +18,23 @@ Errors of the server are distinguished by SQLSTATE:
 * Content (CONTENT) that the table can never hold: a NUL character, a number beyond its range, a
   value too long for an index. A row that breaks a constraint, or that a user's own trigger refuses,
   counts too. The batch is halved, each half in a savepoint, until the faulty rows are found one by
-  one. They come back as Refused. With k such rows among n this costs about 2 k log n statements.
+  one. They are returned as `Refused`. With k such rows among n this costs about 2 k log n
+  statements.
 * An internal error (INTERNAL), for example of an array with more elements than jsonb holds. It
   counts as content if the row is alone and above `LARGE_BYTES`, and a statement without rows
   succeeds.
-* A place that is not as it must be (PLACE): a table without these columns, or missing rights.
-  SinkUnusable.
+* An unusable database or table (PLACE): for example, columns or rights are missing. These errors
+  raise SinkUnusable.
 * All other errors may be temporary. The connection is opened again, `ATTEMPTS` times, with a pause
   of `BACKOFF_S` and then twice that. (While a connection is opened no SQLSTATE is known. So a wrong
   password is tried again too, and reported in the server's words.)
 
-A row that nobody could read is refused here, because the server would accept it. Numbers are
-written out when they are selected, and above a gibibyte every reader gets an error. The bound is
-`READABLE_BYTES`, which includes the size that the exponents of its numbers add.
+A row that nobody could read is refused here, because the server itself would accept it. The server
+writes numbers out in full when they are selected, and fails if a value then exceeds a gibibyte. The
+bound is `READABLE_BYTES`, which includes the digits that exponents add.
 
 The connection is opened at the first `write`. It uses UTF-8, whatever the environment says
-(PGCLIENTENCODING). A statement ends after `STATEMENT_TIMEOUT_S`.
+(PGCLIENTENCODING). A statement is cancelled after `STATEMENT_TIMEOUT_S`.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ UNSUSPECTED_BYTES: Final = 32 << 10
 MAX_NAME_CHARS: Final = 63
 
 CONTENT: Final = ("22", "23", "44", "54", "P0001")
-"""Classes of SQLSTATE: data exception, integrity, WITH CHECK OPTION, program limit, RAISE."""
+"""Prefixes of SQLSTATE: data exception, integrity, WITH CHECK OPTION, program limit, RAISE."""
 
 PLACE: Final = ("0A", "28", "3D", "3F", "42")
 """Classes of SQLSTATE: not supported, authorization, no such database or schema, access or name."""
@@ -102,13 +103,13 @@ create table if not exists {table} (
 """
 _INDEX: Final = "create index if not exists {index} on {table} (query, start_ns)"
 _FIND: Final = "select to_regclass(%s)"
-"""Finds the table first, because a user who may write it need not have the right to create one."""
+"""Looks the table up first, because a user who may write to it may lack the right to create one."""
 
 _ONE_AT_A_TIME: Final = "select pg_advisory_xact_lock(hashtext('inorder.sinks'))"
 """Makes processes take turns, because two concurrent `create … if not exists` may fail."""
 
 _TIMEOUT: Final = f"set local statement_timeout = '{STATEMENT_TIMEOUT_S}s'"
-"""Limits each transaction separately, because a pooler may give each to another session."""
+"""Limits the statements of one transaction, because a pooler may run each in another session."""
 
 _UPSERT: Final = """
 insert into {table} as known
@@ -124,9 +125,9 @@ on conflict (id) do update set
     record = excluded.record, written_at = now()
 where excluded.revision > known.revision
 """
-"""Passes the rows as one JSON array of the original records, which the server takes apart.
+"""Passes the rows as one JSON array of the original records, which the server unpacks.
 
-An array for each column costs this process eight times as much.
+Passing one array per column would cost this process eight times as much.
 """
 
 
@@ -144,12 +145,13 @@ class PostgresSink:
         # The error repeats the text, which may contain a password.
         except psycopg.ProgrammingError as error:
             raise ValueError(
-                "no connection string of PostgreSQL; write postgresql://USER@HOST:PORT/DATABASE"
+                "this is not a connection string of PostgreSQL; write"
+                " postgresql://USER@HOST:PORT/DATABASE"
             ) from error
         parts = table.split(".")
         if not _TABLE_NAME.fullmatch(table) or max(map(len, parts)) > MAX_NAME_CHARS:
             raise ValueError(
-                f"{table!r} is no name of a table; write letters, digits and _, as in"
+                f"{table!r} is not the name of a table; write letters, digits and _, as in"
                 " results or schema.results"
             )
         self._table = table
@@ -197,14 +199,14 @@ class PostgresSink:
             if not _is_place(error):
                 raise
             raise SinkUnusable(
-                f"table {self._table}: {_message(error)}; give the user the right to it, or drop"
-                " a table that is not of this sink, or choose another"
+                f"table {self._table}: {_message(error)}; grant the user the rights on the"
+                " table; or, if it is not this sink's table, drop it or choose another"
             ) from error
 
     def _unavailable(self, error: psycopg.Error) -> SinkUnavailable:
         return SinkUnavailable(
             f"table {self._table}: PostgreSQL failed after {ATTEMPTS} attempt(s):"
-            f" {_message(error)}; check that the server runs, the way to it, and user and password"
+            f" {_message(error)}; check the server, the network, and the user and password"
         )
 
     def _write(self, rows: Sequence[Result], given: Sequence[Result]) -> Sequence[Refused]:
@@ -296,9 +298,9 @@ def _pieces(rows: Sequence[Result]) -> Iterable[Sequence[Result]]:
 
 
 def _is_readable(row: Result) -> bool:
-    """Return whether readers can select the row; some readable rows are judged unreadable.
+    """Return whether readers can select the row.
 
-    The reason is that exponents inside text count as well.
+    Exponents inside text are counted too, so the answer can be False for a readable row.
     """
     if len(row.record) <= UNSUSPECTED_BYTES:
         return True
@@ -318,9 +320,9 @@ def _is_place(error: psycopg.Error) -> bool:
 
 
 def _message(error: psycopg.Error) -> str:
-    """Return the server's message in one line, without the values that it repeats.
+    """Return the server's message in one line, without values from the row.
 
-    Values are in its details, and in the words of a data exception.
+    Values appear in the details, which are left out, and in quotes in a data exception's message.
     """
     text = " ".join((error.diag.message_primary or str(error)).split())
     return _QUOTED.sub('"…"', text) if (error.sqlstate or "").startswith(DATA) else text

@@ -1,8 +1,8 @@
-"""Writes results into Redis: the latest by id, and a feed of changes, both trimmed.
+"""Writes results into Redis: the latest result of each id, and a feed of changes, both trimmed.
 
 All keys begin with `inorder:{NAME}:`, whose braces keep them in one slot of a cluster:
 
-    latest     hash: id -> the result's JSON as it came; without retracted results
+    latest     hash: id -> the result's JSON as it arrived; without retracted results
     feed       stream: an entry for each effective change: `id`, `revision`, `op`, `result`
     revisions  hash: id -> the highest revision seen, also of retracted results
     recent     sorted set: ids in the order of their last change
@@ -23,19 +23,19 @@ A server at `maxmemory` refuses commands that need memory, so the script never r
 trimming. Then the excess over the bounds is trimmed by at most `MAX_TRIMS` calls that only free
 memory, and the results are written again. So lowering the bounds is a remedy.
 
-Results are as durable as the server: with `appendfsync always` they survive its crash. With less it
-can forget confirmed results. It must not evict (`noeviction`), because a removed revision would
-admit an older one.
+Results are as durable as the server: with `appendfsync always` they survive its crash. With weaker
+settings the server can lose confirmed results. It must not evict (`noeviction`), because a removed
+revision would admit an older one.
 
-Temporary errors (PASSING) are tried `ATTEMPTS` times, with a pause of `BACKOFF_S` and then twice
-that. Each attempt opens a new connection to the address as it resolves then. After a failover a
-server that has become a replica answers READONLY, and the name leads to the new master. A repeated
-script finds its own revisions and changes nothing. A wrong password and missing rights are
-SinkUnusable.
+A command that fails with a temporary error (PASSING) is tried `ATTEMPTS` times, with a pause of
+`BACKOFF_S` and then twice that. Each attempt resolves the address again and opens a new connection.
+After a failover a server that has become a replica answers READONLY, and the name leads to the new
+master. A repeated script finds its own revisions and changes nothing. A wrong password and missing
+rights raise SinkUnusable.
 
-In a cluster all keys of a NAME are in one slot, so one node serves them. A MOVED is followed to it.
-If that node does not answer, the given address is asked again, so it should be a name that leads to
-several nodes. Cost: O(log max_results) for each result.
+In a cluster all keys of a NAME are in one slot, so one node serves them. The client follows a MOVED
+reply to that node. If that node does not answer, the client asks the given address again, so this
+should be a name that resolves to several nodes. Cost: O(log max_results) for each result.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ ANSWER_TIMEOUT_S: Final = 5.0
 CLUSTER: Final = (AskError, ClusterError, TryAgainError)
 """Errors of a cluster; the error for MOVED is a subclass of the first one."""
 PASSING: Final = (redis.ConnectionError, redis.TimeoutError, redis.ReadOnlyError, *CLUSTER)
-"""Errors that may disappear soon, or with another connection."""
+"""Temporary errors, which a later attempt or another connection may avoid."""
 NOT_ALLOWED: Final = (redis.AuthenticationError, AuthorizationError, NoPermissionError)
 MAX_TRIMS: Final = 1_000
 RESULTS_PER_CALL: Final = 500
 BYTES_PER_CALL: Final = 4 << 20
-TOO_LARGE: Final = f"has more than {BYTES_PER_CALL >> 20} MiB, which is what is kept of one result"
+TOO_LARGE: Final = f"has more than {BYTES_PER_CALL >> 20} MiB, the limit for one result"
 
 _FORGET_PER_CALL: Final = 1_000
 """Maximum number of ids that one call forgets.
@@ -121,7 +121,7 @@ return excess
 
 @dataclass(frozen=True, slots=True)
 class RedisBounds:
-    """The bounds of stored results and of the feed; a result in the feed counts twice."""
+    """The bounds of stored results and of the feed; results in the feed are stored twice."""
 
     max_results: int = 1_000_000
     max_feed: int = 100_000
@@ -132,7 +132,7 @@ class RedisBounds:
 
 
 class RedisKeys(NamedTuple):
-    """The keys that readers use."""
+    """The keys of the stored results, which readers use too."""
 
     latest: str
     feed: str
@@ -141,9 +141,12 @@ class RedisKeys(NamedTuple):
 
 
 def keys_of(name: str) -> RedisKeys:
-    """Return the keys for a name; raise ValueError if the name would put them in other slots."""
+    """Return the keys for a name; raise ValueError if it is empty or contains braces.
+
+    Braces in the name could put the keys into different slots of a cluster.
+    """
     if not name or "{" in name or "}" in name:
-        raise ValueError(f"{name!r} is no name for results; leave braces out")
+        raise ValueError(f"{name!r} is not a name for results; write a name without braces")
     prefix = f"inorder:{{{name}}}:"
     return RedisKeys(*(prefix + each for each in RedisKeys._fields))
 
@@ -151,13 +154,13 @@ def keys_of(name: str) -> RedisKeys:
 class RedisSink:
     """A sink (`sinks.sink`) that writes into Redis.
 
-    `client` must not retry by itself; `connect` creates one.
+    `client` must not retry by itself; `connect` creates such a client.
     """
 
     def __init__(self, client: redis.Redis, name: str, bounds: RedisBounds | None = None) -> None:
         self._given = client
         self._client = client
-        """The given client, or another one if a cluster has named the node of these keys."""
+        """The given client, or a client of the node that a cluster has named for these keys."""
         self._name = name
         self._keys = keys_of(name)
         self._bounds = bounds or RedisBounds()
@@ -213,7 +216,7 @@ class RedisSink:
         return self._retry.call_with_retry(once, self._turn_to_another)
 
     def _turn_to_another(self, error: Exception) -> None:
-        """Change the client for the next attempt: to the node that a cluster names, or back."""
+        """Use the node that a cluster's error names for the next attempt, else the given client."""
         self._client.close()
         self._client = _pointed_to(self._given, error) or self._given
 
@@ -221,9 +224,9 @@ class RedisSink:
         what = f"results {self._name}: Redis"
         if isinstance(error, NOT_ALLOWED) or "The user executing the script" in str(error):
             return SinkUnusable(
-                f"{what} does not let us in: {error}; give the right user and password in the URL,"
-                " and that user the right to EVAL and to the commands of hashes, streams and sorted"
-                f" sets on {self._keys.latest[:-6]}*"
+                f"{what} denies access: {error}; give the right user and password in the URL,"
+                " and allow that user EVAL and the commands of hashes, streams and sorted sets on"
+                f" {self._keys.latest[:-6]}*"
             )
         if "WRONGTYPE" in str(error):
             return SinkUnusable(
@@ -246,7 +249,7 @@ def _pointed_to(given: redis.Redis, error: Exception) -> redis.Redis | None:
 
 
 def _message(error: redis.RedisError) -> str:
-    """Return the fault and the remedy in words."""
+    """Return the fault and its remedy, as the end of a sentence about Redis."""
     tries = f"after {attempts.ATTEMPTS} attempt(s)"
     match error:
         case redis.OutOfMemoryError():
@@ -261,15 +264,15 @@ def _message(error: redis.RedisError) -> str:
             )
         case AskError() | ClusterError() | TryAgainError():
             return (
-                f"is a cluster that does not serve our slot {tries}: {error}; check that it"
-                " is whole, and that each node can be reached from here by the name it announces"
+                f"is a cluster that does not serve our slot {tries}: {error}; check that all"
+                " its slots are served, and that each node can be reached at the name it announces"
             )
         case redis.ConnectionError() | redis.TimeoutError():
             return (
                 f"failed {tries}: {error}; check that the server runs, and that the address is"
                 " right"
             )
-    return f"refuses: {error}; the server's own settings or state are in the way"
+    return f"refuses the command: {error}; check the server's settings and its state"
 
 
 def connect(url: str) -> redis.Redis:

@@ -1,8 +1,8 @@
-"""Reads one result of a window, a pattern or a join from its record, or says why it cannot.
+"""Parses the record of one result of a window, a pattern or a join, or states why it cannot.
 
 A result is a JSON object; its record's key is its id:
 
-    id          text, 1 to MAX_ID_CHARS characters: names the result for good
+    id          text, 1 to MAX_ID_CHARS characters: identifies the result permanently
     query       text
     op          emit | update | retract
     revision    integer, 0 to MAX_REVISION: rises by one with each change of the result
@@ -11,12 +11,12 @@ A result is a JSON object; its record's key is its id:
     start, end  integer ns since the epoch, start <= end; null or absent if unknown
     events      list of coordinates (source, epoch, seq); values: an object; both may be absent
 
-Other keys are preserved: `record` is the whole object as it arrived, in one line. The bound of
-revisions is that of whole numbers in JSON and in Lua (2^53).
+Other keys are preserved: `record` is the whole object as it arrived, in one line. Revisions stay
+below 2^53, because JSON readers and Lua represent larger integers inexactly.
 
 Rule for every sink: the highest revision of an id counts, in whatever order they arrive. If that is
-a retract, there is no such result. (id, revision) identifies one content for good, so a duplicate
-changes nothing. `newest` applies the rule to a batch.
+a retract, there is no such result. The same (id, revision) always has the same content, so a
+duplicate changes nothing. `newest` applies the rule to a batch.
 
 In the topic of a query with `upsert` a retract has no value. Its key is the id, and its headers
 have all fields above except `events` and `values`. Its `record` is a JSON object of these.
@@ -80,7 +80,7 @@ class Result:
 
 @dataclass(slots=True)
 class Malformed:
-    """A record that is no result; it has the `id` if that could be read."""
+    """A record that is not a result; `id` is set if it could be read."""
 
     reason: str
     detail: str
@@ -136,7 +136,7 @@ def parse(
         detail = _GIVEN.sub("none of the known words", str(wrong))
         return Malformed(FIELD_MISSING if missing else FIELD_WRONG, detail, id_)
     if wire.start is not None and wire.end is not None and wire.start > wire.end:
-        return Malformed(INTERVAL_BACKWARDS, "start lies behind end", id_)
+        return Malformed(INTERVAL_BACKWARDS, "start is after end", id_)
     if key is not None and key != wire.id.encode():
         detail = "the record's key is not the result's id, so a compacted topic would lose it"
         return Malformed(KEY_NOT_ID, detail, id_)
@@ -157,7 +157,7 @@ def newest(results: Iterable[Result]) -> list[Result]:
 def pieces(
     results: Iterable[Result], most_results: int, most_bytes: int
 ) -> Iterator[Sequence[Result]]:
-    """Cut results into pieces within the limits of one call; a larger result goes alone."""
+    """Yield results in pieces within the limits of one call; a larger result is its own piece."""
     piece: list[Result] = []
     size = 0
     for result in results:

@@ -1,20 +1,20 @@
 """Moves results from a topic into a sink: read, write, then commit, in that order.
 
-It reads committed records (`read_committed`) in a consumer group. A batch is at most
-`batch_records` records, and `batch_bytes` until its last one, gathered for `batch_wait_s`. Its
-results go to the sink and its dead letters to their place. Only then are its offsets committed.
-After a crash the batch comes again, and the store is the same afterwards (`sinks.sink`). So
-delivery is at least once, and the store exact.
+The runner reads committed records (`read_committed`) in a consumer group. A batch has at most
+`batch_records` records, gathered for at most `batch_wait_s`; the record that reaches `batch_bytes`
+is its last. Its results go to the sink and its dead letters to their target. Only then are its
+offsets committed. After a crash the batch is read and written again, which leaves the store
+unchanged (`sinks.sink`). So delivery is at least once, and the content of the store is exact.
 
 Each record is a result, which is written, or a dead letter with a reason, or a control record
 (`sinks.result`), which is counted and skipped. None is dropped. A record above `record_bytes` is a
-dead letter, so that a stranger's record takes bounded memory.
+dead letter, so that an unknown producer's record takes bounded memory.
 
-Headers are read only where they are needed. The client creates them only then, and a name that is
-not UTF-8 ends the process (a NULL where Python expects an object).
+Headers are read only where they are needed, because reading a header whose name is not UTF-8 can
+crash the process. The client then returns a NULL where Python expects an object.
 
-A store that does not answer is awaited without end, because going on would lose results. Its
-partitions are paused, and the member stays in its group. The same batch is tried again after
+The runner waits without limit for a store that does not answer, because it would otherwise lose
+results. It pauses its partitions and stays in its group. The same batch is tried again after
 `retry_pause_s`, then twice that, at most `max_retry_pause_s`. Each attempt is logged, and is in
 `counts.trouble`. Memory is bounded meanwhile by the one batch and the records that the client has
 fetched in advance (`fetched_bytes`).
@@ -23,8 +23,9 @@ A partition without a committed offset is read from its beginning. If the topic 
 record, this is counted as expired and logged as an error. Reading continues with the first existing
 record.
 
-After `stop`, `run` returns when the current batch is written. If the store is awaited, the batch is
-left to be read again. It raises SinkUnusable, and SourceFailed if Kafka refuses for good.
+After `stop`, `run` returns when the current batch is written. If the runner is waiting for the
+store, the batch is not committed and will be read again. `run` raises SinkUnusable if the sink
+does, and SourceFailed if Kafka permanently refuses the topic.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Batch:
 
 
 class Runner:
-    """A reader of one topic into one sink; `stop` may be called from anywhere, even a signal."""
+    """A reader of one topic into one sink; any thread or signal handler may call `stop`."""
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class Runner:
     ) -> None:
         self.counts = Counts()
         self.turned_s = time.monotonic()
-        """Time of the last sign that the runner does not hang."""
+        """Monotonic time of the runner's last activity, in seconds."""
 
         self._consumer = consumer
         self._topic = topic
@@ -155,7 +156,7 @@ class Runner:
             left_s = deadline_s - time.monotonic()
             if len(messages) >= limits.batch_records or left_s <= 0:
                 break
-            # They are taken one at a time, because their unpacked size is unknown before.
+            # Messages are taken one at a time, because their unpacked size is not known in advance.
             for message in self._consumer.consume(1, left_s):
                 messages.append(message)
                 size += _size_of(message)
@@ -189,7 +190,9 @@ class Runner:
     def _parsed(self, message: Message) -> Result | Malformed | Control:
         size, most = _size_of(message), self._limits.record_bytes
         if size > most:
-            return Malformed(TOO_LARGE, f"key and value take {size} bytes; a sink takes {most}")
+            return Malformed(
+                TOO_LARGE, f"key and value take {size} bytes; at most {most} are allowed"
+            )
         return parse(message.value(), message.key(), _headers_of(message))
 
     def _note(self, error: KafkaError, message: Message) -> None:
@@ -201,10 +204,10 @@ class Runner:
             log.warning("topic %s: %s", self._topic, error.str())
 
     def _begin(self, partition: int) -> None:
-        """Begin at the first record, because no offset is committed or its record was deleted."""
+        """Start at the first existing record: no offset is committed, or its record is gone."""
         place = Place(self._topic, partition)
         next_, low = self._next_and_lowest(place)
-        # The client refuses a seek in a partition that it has given up.
+        # The client raises an error for a partition that is no longer assigned to it.
         if partition in self._owned:
             self._consumer.incremental_unassign([place])
             self._consumer.incremental_assign([Place(self._topic, partition, OFFSET_BEGINNING)])
@@ -212,9 +215,8 @@ class Runner:
             return
         self.counts.expired += max(0, low - next_)
         log.error(
-            "topic %s, partition %d: offset %d, which was to be read next, is not there any more;"
-            " going on from %d. Raise the topic's retention, or, if the topic was made anew, let"
-            " the store be empty too",
+            "topic %s, partition %d: the next offset to read, %d, no longer exists; going on"
+            " from %d. Raise the topic's retention; if the topic was recreated, empty the store",
             *(self._topic, partition, next_, low),
         )
 
@@ -232,13 +234,17 @@ class Runner:
             except KafkaException as error:
                 if self._stopping or time.monotonic() > deadline_s:
                     raise
-                log.warning("topic %s: where to begin? %s", self._topic, error.args[0].str())
+                log.warning(
+                    "topic %s: the offset to begin at is not known yet: %s",
+                    self._topic,
+                    error.args[0].str(),
+                )
                 time.sleep(POLL_S)
 
     # -- write ---------------------------------------------------------------------------------
 
     def _written(self, batch: Batch) -> bool:
-        """Write the batch; return False if the runner was stopped before the store took it."""
+        """Write the batch; return False if the runner was stopped before the store accepted it."""
         pause_s = self._limits.retry_pause_s
         while True:
             try:
@@ -323,7 +329,7 @@ class Runner:
         self._owned.difference_update(place.partition for place in places)
 
     def _close(self) -> None:
-        """Close all parts, even if one of them fails."""
+        """Close the sink, the dead letters and the consumer, even if one of them fails."""
         for name, part in (("sink", self._sink), ("dead letters", self._dead)):
             try:
                 part.close()
@@ -341,7 +347,7 @@ def consumer_of(
 ) -> Consumer:
     """Return a consumer for `Runner`; `settings` are librdkafka's, for security.
 
-    Without heartbeats for `session_s`, it loses its partitions to others.
+    If it sends no heartbeat for `session_s`, it loses its partitions to other members.
     """
     fetched_bytes = (limits or RunnerLimits()).fetched_bytes
     return Consumer(
@@ -367,7 +373,8 @@ def _log_error(error: KafkaError) -> None:
 
 
 _ASK: Final = methodcaller("headers")
-"""A call that lets Python check for an error of the client before it returns the value."""
+"""Calls `headers` from C, so that Python checks the result and raises a SystemError for an error.
+"""
 
 
 def _headers_of(message: Message) -> Any:

@@ -5,7 +5,7 @@
   the store depends only on the set of results: it has the highest revision of each id
   (`sinks.result`). A retract removes the result and its revision is stored, so that a late older
   update cannot restore it.
-* A result that this store can never hold comes back as `Refused`, for example because of a
+* A result that this store can never hold is returned as `Refused`, for example because of a
   character it does not support. The others are written.
 * `write` without results is a tick: work that is due by time is done then.
 * A batch that failed may be in the store in part; it is written again as a whole.
@@ -15,8 +15,8 @@ even after bounded retries; the same batch will succeed later. SinkUnusable: a t
 as it must be, and waiting will not help. Neither loses anything, because the caller has not
 confirmed the batch.
 
-One object serves one thread at a time. Several objects, in several processes, may write to one
-place.
+One object serves one thread at a time. Several objects, in several processes, may write to the same
+store.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from typing import Final, Protocol
 from sinks.result import Result
 
 REFUSED: Final = "refused"
-"""Reason of a dead letter for a `Refused`."""
+"""Reason of a dead letter for a refused result."""
 
 
 class SinkError(Exception):
-    """The state of the batch is unknown; it has to be written again."""
+    """A batch may be stored only in part; it has to be written again."""
 
 
 class SinkUnavailable(SinkError):
-    """The store does not do as asked at this moment, even after retries."""
+    """The store cannot accept results at the moment, even after retries."""
 
 
 class SinkUnusable(SinkError):
-    """The store is not as it must be; the message states the remedy."""
+    """The store cannot be used until it is repaired; the message states the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Sink(Protocol):
     """A store for results; `tests/sinks` checks the guarantees of every kind."""
 
     def write(self, results: Sequence[Result]) -> Sequence[Refused]:
-        """Write `results`, and return those that were refused when the others are durable.
+        """Write `results`; when they are durable, return those that were refused.
 
         Raises SinkUnavailable or SinkUnusable.
         """

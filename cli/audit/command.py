@@ -1,8 +1,9 @@
 """`inorder audit` reports what disorder costs on an existing topic or file.
 
 The audit only reads: it assigns partitions, joins no consumer group and writes to no topic. Options
-name the fields of source, sequence number and time. The audit proposes the others from the first
-records. If no record can be read, it shows the first three with the reason and exits with code 4.
+name the fields of source, sequence number and time. The audit derives missing options from the
+first records. If no record can be read, it shows the first three with the reason and exits with
+code 4.
 """
 
 from __future__ import annotations
@@ -106,15 +107,17 @@ def command(
         raise Refused("give a FILE (JSON lines, CSV, Parquet), or --brokers and --topic")
     if mapping.values or mapping.stream:
         option = "--values" if mapping.values else "--stream"
-        raise Refused(f"{option}: an audit takes all records for one stream, by --source and --ts")
+        raise Refused(f"{option}: an audit treats all records as one stream; leave it out")
     if topic is not None and not kafka.servers:
-        raise Refused("--topic without --brokers: name the brokers, too")
+        raise Refused("--topic needs the brokers; add --brokers")
     for option, path in (("--out", out), ("--html", html)):
         if path is not None and not Path(path).parent.is_dir():
-            raise Refused(f"{option} {path}: there is no folder {Path(path).parent}; make it first")
+            raise Refused(
+                f"{option} {path}: there is no folder {Path(path).parent}; create it first"
+            )
     length_ns = duration_ns("--window", window)
     if not length_ns:
-        raise Refused("--window 0s: a window has a length; write 1min")
+        raise Refused("--window 0s: a window must be longer than 0; write 1min")
     given = ("0s" if each == "0" else each for each in lateness)
     bounds_ns = tuple(sorted({duration_ns("--lateness", each) for each in given}))
     with readable():
@@ -167,13 +170,13 @@ def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
 
 @contextmanager
 def _mapping_refused(source: AuditSource) -> Iterator[None]:
-    """Raise `Refused` if too many machines, gaps or windows show a wrong mapping or `--window`."""
+    """Raise `Refused` with the option at fault if there are too many machines, gaps or windows."""
     texts = source.mapping.texts
     reasons: dict[type[Exception], str] = {
-        TooManyMachines: f"--source {texts['source']}: there are more than {MAX_MACHINES:,} of"
-        " them; name a field that few machines share",
+        TooManyMachines: f"--source {texts['source']}: has more than {MAX_MACHINES:,}"
+        " different values; name a field that identifies the machines",
         TooManyHoles: f"--seq {texts.get('seq', 'seq')}: does not rise by one within a source;"
-        " name another field, or leave it out: each source is then taken by its time",
+        " name another field, or leave it out to order each source by time",
         TooManyWindows: f"--window: the times span more than {MAX_WINDOWS:,} windows; write a"
         f" longer one, or another --ts-unit than {source.mapping.fields.ts_unit}",
     }

@@ -18,8 +18,8 @@ from recordings.file import STDIN, InputError
 from recordings.values import FileMapping, ValueRow, value_rows
 
 BY_LINES: Final = (
-    "no column says when records arrived (--arrival): lines count in their order, and clocks are"
-    " judged by it, against the middle of the others"
+    "no column has arrival times (--arrival): the order of the lines counts as their order of"
+    " arrival, and each clock is compared with the median of the others"
 )
 
 
@@ -40,7 +40,7 @@ def file_source(
         rows = islice(rows, max(0, count - last), None)
     sample = list(islice(rows, SAMPLE))
     if not sample:
-        raise InputError(f"{path}: holds no rows")
+        raise InputError(f"{path}: has no rows")
     values = [value for row in sample if (value := row.decoded()) is not None]
     if not values and options.source is None:
         raise InputError(

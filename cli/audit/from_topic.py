@@ -21,12 +21,12 @@ from topology.wire.field_reader import FieldReader
 
 NS_PER_MS: Final = 1_000_000
 BY_RECORDS: Final = (
-    "the topic has no append time: clocks are judged by the order of records, against the middle"
-    " of the others"
+    "the topic has no append time: the order of the records counts as their order of arrival, and"
+    " each clock is compared with the median of the others"
 )
 APART: Final = (
-    "nothing orders its partitions: each is in its own order, and a plain job's watermark is the"
-    " least of theirs"
+    "the records of different partitions have no common order: each partition is judged by itself,"
+    " and a plain job's watermark is the lowest of its partitions"
 )
 
 
@@ -48,7 +48,7 @@ def topic_source(
         at_fault.callback(audited.close)
         sample = audited.first(SAMPLE)
         if not sample:
-            raise InputError(f"{topic} of {brokers.servers} holds no records to audit")
+            raise InputError(f"{topic} of {brokers.servers} has no records to audit")
         decode, picking = value_format.decoder(topic)
         mapping = taken([sample_of(each, decode)[0] for each in sample], options, on_file=False)
         reading = reading_by(numbered=mapping.fields.seq is not None)

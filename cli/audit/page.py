@@ -1,7 +1,7 @@
 """Writes the findings as one HTML file with three pictures; it needs no network access.
 
-The page lists all machines. It follows the reader's setting of light or dark. On a narrow screen,
-wide parts scroll by themselves.
+The page lists all machines. It follows the reader's light or dark setting. On a narrow screen, wide
+parts scroll by themselves.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def clock_picture(findings: Findings) -> str:
 
 
 def windows_picture(findings: Findings) -> str:
-    """Return a picture of wrong windows over time; a darker place has a larger share of them.
+    """Return a picture of wrong windows over time; darker means a larger share of wrong windows.
 
     There is a strip for each bound, one for wrong clocks if there are any, and two for inorder.
     """
@@ -173,7 +173,7 @@ def _binned(windows: Iterable[int], first: int, last: int, bins: int) -> Counter
 
 
 def _range(clocks: Iterable[JudgedClock]) -> tuple[float, float]:
-    """Return the range of the offsets to draw: all levels, and a margin around them."""
+    """Return the range of clock offsets to draw: all levels of the clocks, and a margin."""
     levels = [level_ns for clock in clocks for _, level_ns in clock.segments]
     low, high = min(0, *levels), max(0, *levels)
     room = max(0.12 * (high - low), 0.1 * S)

@@ -1,4 +1,4 @@
-"""Makes the remarks that a reader needs before the numbers of an audit, as sentences."""
+"""Writes the remarks that a reader needs before the numbers of an audit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from recordings.audit.findings import Findings
 
 NAMED: Final = 3
 HASTY: Final = 3
-"""If the records span this many times more time than their arrivals, a history was loaded."""
+"""Ratio of the records' time span to the span of arrivals that shows that a history was loaded."""
 
 STRAY: Final = 1_000
-"""One record in this many, at either end, is ignored when the time that records span is computed.
-"""
+"""At each end of the time span, one record in this many is ignored as a stray."""
 
 
 def remarks(findings: Findings) -> Iterator[str]:

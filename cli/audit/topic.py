@@ -3,7 +3,8 @@
 The reader assigns partitions, joins no group, and commits and writes nothing. It fixes the end of
 each partition at the start. Records of several partitions are in the order of arrival time, then
 partition, then offset. If the topic does not use LogAppendTime, nothing orders its partitions.
-Their records are then merged by the largest timestamp so far of each partition, and judged apart.
+Their records are then merged by the largest timestamp so far of each partition, and each partition
+is judged separately.
 
 Memory: one fetch of each partition.
 """
@@ -69,11 +70,11 @@ class AuditedTopic:
         return OrderRule(used, apart=not self.appends and len(used) > 1)
 
     def records(self) -> Iterator[tuple[int, Any]]:
-        """Return pairs: the largest timestamp so far of the partition, in ns, and the record."""
+        """Return pairs of the partition's largest timestamp so far, in ns, and the record."""
         return chain(self._first, self._rest)
 
     def first(self, count: int) -> list[Any]:
-        """Return at most `count` of the first `LOOKED_AT` records."""
+        """Return the first records, at most `count` and at most `LOOKED_AT`."""
         return [record for _, record in self._first[:count]]
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ class WrongClock:
         return true_ns + self.ahead_ns + (true_ns - self.begin_ns) * self.rate_ppm // MILLION
 
     def true(self, reading_ns: int) -> int:
-        """Return the actual time at which the clock shows a reading, to a nanosecond or two."""
+        """Return the actual time of a reading of the clock, accurate to two nanoseconds."""
         run_ns = reading_ns - self.ahead_ns - self.begin_ns
         return self.begin_ns + run_ns * MILLION // (MILLION + self.rate_ppm)
 
@@ -105,8 +105,8 @@ def syncing(
 def _wait_until_measured(clients: list[SyncClient], report: Callable[[str], None]) -> None:
     """Wait until every clock has been measured, or until there is no more progress.
 
-    Before its measurement, the worker has only the source's own timestamps, which are wrong. A
-    clock that is not measured in time is shown as it is.
+    Until a clock is measured, the worker has only the source's own timestamps, which are wrong. If
+    the wait ends early, the demo continues with clocks that are not measured yet.
     """
     patience = Patience(report)
     while True:

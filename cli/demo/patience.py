@@ -1,4 +1,4 @@
-"""Waits for as long as there is progress, since a busy machine is slow without any fault."""
+"""Waits for as long as there is progress, because a busy machine may be slow without a fault."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 STILL_S: Final = 120.0
-"""The longest time without any progress after which a wait goes on."""
+"""Time in seconds without any progress after which a wait is given up."""
 
 REPORT_EVERY_S: Final = 5.0
 
 
 class Patience:
-    """A wait that lasts while there is progress; `report` gets a sentence about it now and then."""
+    """A wait that lasts while there is progress; `report` regularly gets a sentence about it."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Patience:
         self._state: Hashable = None
 
     def lasts(self, state: Hashable, waited_for: str) -> bool:
-        """Return whether to continue the wait for `waited_for`; any progress changes `state`."""
+        """Return whether to go on waiting for `waited_for`; progress is any change of `state`."""
         now_s = self._now_s()
         if state != self._state:
             self._state, self._changed_s = state, now_s

@@ -1,11 +1,11 @@
 """Reads the recorded events, and moves them to the present at a higher speed.
 
 The recording spans four and a half hours (`ORIGIN.md`). `played` puts its first event at `start_ns`
-and divides every distance in time by `speed`. It shortens silences of all brokers that are longer
-than `LONGEST_SILENCE_NS`. Order and ties stay the same.
+and divides the time between events by `speed`. It shortens silences of all brokers together to at
+most `LONGEST_SILENCE_NS`. Order and ties stay the same.
 
-Thirteen lines of broker 0 have a time up to 60 ms below that of the line before. When played, no
-line is earlier than the line before it, as with one clock for each broker. By default, playing all
+Thirteen lines of broker 0 have a time up to 60 ms below that of the line before. `played` raises
+such a time to that of the line before, as if each broker had one clock. By default, playing all
 events takes 46.5 s, and single brokers are silent for up to 11 s.
 """
 
@@ -54,7 +54,7 @@ def played(events: Iterable[Recorded], start_ns: int, speed: float = 4.0) -> lis
 
 
 def _axis(times_ns: list[int], start_ns: int, speed: float) -> dict[int, int]:
-    """Return the time at which each recorded time is played."""
+    """Return a mapping from each recorded time to the time at which it is played."""
     axis = dict.fromkeys(times_ns[:1], start_ns)
     for before_ns, time_ns in pairwise(times_ns):
         axis[time_ns] = axis[before_ns] + min(
@@ -70,4 +70,4 @@ def _event(fields: dict[str, str]) -> Recorded:
 
 
 _SAID: Final = ("source", "kind")
-"""Columns that are fields of the event itself."""
+"""Columns that become fields of the event and are left out of its payload."""

@@ -1,8 +1,8 @@
 """`inorder demo` shows the main task of inorder on one machine, without Java or Docker.
 
-It starts an embedded Kafka, a sync server and the real worker in its processes. Producers publish a
-recording of three real sources with delays, gaps, duplicates and wrong clocks. A reader judges the
-output. The exit code is 0 if every record is accounted for and the order is right.
+It starts an embedded Kafka, a sync server and the real worker with its processes. Producers publish
+a recording of three real sources with delays, gaps, duplicates and wrong clocks. A reader judges
+the output. The exit code is 0 if every record is accounted for and the order is right.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class Publisher(threading.Thread):
         self.failure: ProducerError | None = None
 
     def run(self) -> None:
-        # The replayer publishes at once, and a timestamp from the future would make the clock look
-        # wrong.
+        # The replayer publishes the first row at once, and a timestamp from the future would make
+        # the clock look wrong.
         time.sleep(max(0.0, (self._begin_ns - time.time_ns()) / 1e9))
         try:
             Replayer(self._brokers, RAW, pace=ReplayPace(speed=1.0)).publish(self._rows)
@@ -177,8 +177,8 @@ def _shown(
 ) -> Iterator[Callable[[], None]]:
     """Yield a function that shows the progress.
 
-    At a terminal the function updates a page in place; elsewhere it prints a line now and then. It
-    asks the worker for its buffered events at most every `ASK_S`.
+    At a terminal the function updates a page in place; elsewhere it prints a line every
+    `REPORT_EVERY_S`. It asks the worker for its buffered events at most every `ASK_S`.
     """
     reported_s = time.monotonic()
     live = Live(console=console, refresh_per_second=8) if console.is_terminal else None

@@ -43,7 +43,7 @@ Report = Callable[[str], None]
 
 
 class DemoFailed(Exception):
-    """The error of a worker that did not become ready."""
+    """The worker of the demo did not become ready."""
 
 
 @dataclass
@@ -67,9 +67,9 @@ class Ground:
         return answered(self.worker, "/metrics", ASK_S)[1]
 
     def _said(self, path: str, otherwise: Any) -> Any:
-        """Return the JSON that the worker's port answers at a path, `otherwise` without an answer.
+        """Return the JSON that the worker answers at a path, or `otherwise` if it does not answer.
 
-        An answer with an error status has JSON, too.
+        An answer with an error status contains JSON too.
         """
         with suppress(OSError, ValueError):
             return json.loads(answered(self.worker, f"/{path}", ASK_S)[1])
@@ -82,8 +82,7 @@ def worker_on(
 ) -> Iterator[Ground]:
     """Run a real worker during the body, which begins when its stages own `places` partitions.
 
-    The worker is stopped at the end, by its process id. `report` is called with sentences about the
-    wait.
+    The worker is stopped at the end of the body. `report` is called with sentences about the wait.
     """
     file = folder / "demo.yaml"
     file.write_text(topology)
@@ -117,4 +116,4 @@ def _wait_until_ready(here: Ground, places: int, report: Report) -> None:
         if not patience.lasts((owned, reasons, here.process.log.stat().st_size), waited_for):
             break
         time.sleep(ASK_EVERY_S)
-    raise DemoFailed(f"the worker did not get ready; its log:\n{here.process.log.read_text()}")
+    raise DemoFailed(f"the worker did not become ready; its log:\n{here.process.log.read_text()}")

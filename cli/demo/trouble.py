@@ -1,11 +1,11 @@
 """Simulates faults on the way to Kafka, and counts them for comparison with the output.
 
-- Every event takes `Trouble.base_ns`.
-- The share `delayed` takes an exponential delay in addition, at most `longest_ns`.
+- Every event is delayed by `Trouble.base_ns`.
+- The share `delayed` has an additional exponential delay of at most `longest_ns`.
 - The share `lost` never arrives.
 - The share `doubled` is followed by a duplicate, which is delayed by the same distribution.
 
-The random draws depend on the seed alone. The first and last events of a source always arrive. No
+The random draws depend only on the seed. The first and last events of a source always arrive. No
 receiver could know that a number before the first or after the last is missing, and the account
 would not balance.
 

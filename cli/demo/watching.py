@@ -45,7 +45,7 @@ class Outcome:
     dead: int = 0
     missing: int = 0
     filled: int = 0
-    """Numbers reported missing that arrived after all, late or still in time for their place."""
+    """Number of events that were reported missing and emitted all the same, in order or late."""
     gaps: int = 0
     violations: int = 0
     outside: int = 0
@@ -180,13 +180,13 @@ class Verdict:
 
     @property
     def account(self) -> dict[str, Any]:
-        """The result as an object for programs."""
+        """The result as an object for JSON."""
         rows = {what: {"injected": put, "found": found} for what, put, found in self.rows}
         return {"balanced": self.balanced, "rows": rows, "notes": self.notes}
 
 
 def judged(injected: Injected, outcome: Outcome, duplicates: int, held: int) -> Verdict:
-    """Compare the simulated faults with the output, and list what does not match."""
+    """Compare the simulated faults with the output, and return the result with all differences."""
     accounted = outcome.out + duplicates + outcome.dead + held
     rows = [
         ("records published", injected.postings, outcome.raw),

@@ -28,7 +28,7 @@ NS_PER_MS: Final = 1_000_000
 DAY_MS: Final = 86_400_000
 MINUTE_MS: Final = 60_000
 TIMELY_MS: Final = 1_000
-"""The lag of this machine's clock behind the brokers' clock that is not reported."""
+"""Largest lag of this machine's clock behind the brokers' clocks that is not reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,7 @@ class SeenBrokers:
     config: Mapping[str, str] = field(default_factory=dict)
     ahead_ms: int | None = None
     shows_settings: bool = True
-    """Whether the brokers report their own settings and those of topics; embedded brokers do not.
-    """
+    """Whether the brokers report the settings of topics and their own; embedded ones do not."""
 
 
 def newest_after_now_ms(admin: AdminClient, topics: Mapping[str, int]) -> int | None:
@@ -66,19 +65,20 @@ def broker_findings(topology: Topology, seen: SeenBrokers) -> Iterator[Finding]:
     if not seen.shows_settings:
         yield warning(
             "brokers",
-            "do not show how topics are set, as those inside `inorder dev` and `inorder worker`",
-            "nothing, in a trial; to keep data, use Kafka: inorder dev --broker kafka",
+            "do not show the settings of topics, because they are embedded in `inorder dev` or"
+            " `inorder worker`",
+            "nothing to do in a trial; to keep data, use Kafka: inorder dev --broker kafka",
         )
     if not seen.gives_ids:
         yield warning(
             "brokers",
-            "give topics no ids: that a topic was made anew under a worker is not noticed",
+            "give topics no ids, so workers do not notice that a topic was created again",
             "run brokers of version 2.8 or newer",
         )
     if seen.ahead_ms is not None and seen.ahead_ms > TIMELY_MS:
         yield warning(
             "clock",
-            f"the newest record was appended {seen.ahead_ms} ms after this machine's time",
+            f"the newest record is {seen.ahead_ms} ms ahead of this machine's clock",
             "keep brokers and workers on NTP; a worker whose clock is behind delays its input",
         )
     yield from _bounds(topology, seen.config)
@@ -90,8 +90,8 @@ def _bounds(topology: Topology, config: Mapping[str, str]) -> Iterator[Finding]:
     if longest_ms < wanted_ms:
         yield error(
             "brokers",
-            f"transaction.max.timeout.ms is {longest_ms}, and stages ask for {wanted_ms}",
-            f"write `transaction_timeout: {longest_ms}ms`, or raise the brokers' bound",
+            f"transaction.max.timeout.ms is {longest_ms}, and stages request {wanted_ms}",
+            f"write `transaction_timeout: {longest_ms}ms`, or raise the brokers' limit",
         )
     for key, ms_per in (
         ("transactional.id.expiration.ms", 1),
@@ -107,7 +107,7 @@ def _bounds(topology: Topology, config: Mapping[str, str]) -> Iterator[Finding]:
     if config.get("auto.create.topics.enable") == "true":
         yield warning(
             "brokers",
-            "auto.create.topics.enable is true: a misspelled name, or a client that is there before"
-            " `inorder topics create`, makes a topic with the wrong settings",
+            "auto.create.topics.enable is true: a misspelled name, or a client that starts before"
+            " `inorder topics create`, creates a topic with the wrong settings",
             "set it to false",
         )

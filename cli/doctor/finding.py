@@ -24,10 +24,10 @@ class Finding:
 
 
 def error(where: str, what: str, remedy: str) -> Finding:
-    """Return the finding of a fault that stops a stage or loses data."""
+    """Return a finding for a fault that stops a stage or loses data."""
     return Finding(Weight.ERROR, where, what, remedy)
 
 
 def warning(where: str, what: str, remedy: str) -> Finding:
-    """Return the finding of a fault that may stop a stage or lose data."""
+    """Return a finding for a fault that may stop a stage or lose data."""
     return Finding(Weight.WARNING, where, what, remedy)

@@ -6,7 +6,7 @@
 | beginnings of the logs and committed offsets | records deleted before they were read are lost |
 | a backlog of a group without members | nobody runs the stage |
 
-A group that has never read is no finding, because its stage has not been started yet.
+A group that has never read is not a finding, because its stage has not been started yet.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SeenGroup:
     Attributes:
         reads: Topics assigned to each member, by its name.
         next_offsets: Committed offset of each partition.
-        logs: First offset and end offset of each of these partitions.
+        logs: First offset and end offset of each partition that has a committed offset.
     """
 
     reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -76,9 +76,10 @@ def group_findings(topology: Topology, groups: Mapping[str, SeenGroup]) -> Itera
             if strange := sorted(topics - inputs):
                 yield error(
                     f"group {name}",
-                    f"{member} is in it and reads {', '.join(strange)}, as stage {stage.name} does"
-                    " not: the stage gets no partitions, or not all",
-                    "stop it, or give it another group; two topologies want an `application` each",
+                    f"{member} is in it and reads {', '.join(strange)}, which stage"
+                    f" {stage.name} does not read: the stage gets fewer partitions, or none",
+                    "stop it, or give it another group; two topologies need different `application`"
+                    " names",
                 )
         waiting = 0
         for place, offset in sorted(seen.next_offsets.items()):

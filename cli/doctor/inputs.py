@@ -49,7 +49,7 @@ def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
             deaths, spread = asyncio.run(_looked(topology, brokers, topic))
         except (RegistryAway, RegistryRefuses) as fault:
             what, _, remedy = str(fault).partition("; ")
-            found.append(error(topic, what, remedy or "see whether it runs"))
+            found.append(error(topic, what, remedy or "check that it runs"))
             continue
         if spread:
             found.append(_spread(topic, spread))
@@ -69,9 +69,10 @@ def _spread(topic: str, spread: dict[str, set[int]]) -> Finding:
     others = f", and {len(spread) - 1} others as well" if len(spread) > 1 else ""
     return warning(
         topic,
-        f"source {printable(source)} lies in partitions {named}{others}: each is put in order by"
-        " itself, and what lies in another looks missing",
-        "copy it keyed by source (`inorder dump`, then `inorder produce`), or into one partition",
+        f"source {printable(source)} is in partitions {named}{others}: each partition is ordered by"
+        " itself, and events in another one look missing",
+        "copy the topic with the source as key (`inorder dump`, then `inorder produce`), or into"
+        " one partition",
     )
 
 
@@ -80,8 +81,8 @@ async def _looked(
 ) -> tuple[Deaths, dict[str, set[int]]]:
     """Return the dead letters among the newest records, and the sources in several partitions.
 
-    Each such source has the numbers of its partitions. REORDER's inlet reads the records, as far as
-    they are available. Sources are reported only for a topic with foreign records.
+    The second result maps each such source to the numbers of its partitions. REORDER's inlet reads
+    the records that are available. Sources are reported only for a topic with foreign records.
     """
     places: dict[str, set[int]] = {}
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
@@ -120,7 +121,7 @@ async def _known(schemas: SchemaFeed, reader: RawInlet, record: Any) -> None:
             await schemas.reach_for(reader.registered, [record])
     except TimeoutError:
         registries = ", ".join(table.registry for table in reader.registered)
-        raise RegistryAway(f"the schema registry {registries} gives no answer") from None
+        raise RegistryAway(f"the schema registry {registries} does not answer") from None
 
 
 def _read(reader: RawInlet, record: Any) -> Event | Malformed:

@@ -25,7 +25,7 @@ Place = tuple[str, int]
 def stay_open(
     admin: AdminClient, topics: Mapping[str, int], longest_s: float, timeout_s: float
 ) -> dict[Place, int]:
-    """Return the partitions with a transaction that stays open for `longest_s`, with its offset.
+    """Return the offset of the transaction in each partition that has one open for `longest_s`.
 
     `topics` maps topics to their numbers of partitions. Blocks for at most `longest_s`, and
     `timeout_s` for each request.
@@ -57,9 +57,10 @@ def offsets(
     level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     figure: str = "offset",
 ) -> dict[Place, int]:
-    """Return an offset of each partition, without those that do not answer; blocks.
+    """Return an offset, or another `figure`, of each partition; blocks.
 
-    A partition without a leader is reported elsewhere.
+    Partitions that the brokers do not answer for are left out, because a missing leader is reported
+    elsewhere.
     """
     asked = {TopicPartition(*place): spec for place in places}
     if not asked:

@@ -1,7 +1,7 @@
 """Finds faults of the topics of a topology, with their remedies.
 
-`looked` asks the brokers, and `findings` judges their answers without them. The check changes
-nothing and needs only the right Describe. A missing right is a finding, too.
+`looked` asks the brokers, and `findings` judges their answers without further requests. The check
+changes nothing and needs only the right Describe. A missing right is a finding, too.
 
 | check | reason |
 |-------|--------|
@@ -56,12 +56,12 @@ SMALLER: Final[tuple[str, ...]] = ("segment.bytes", "segment.ms", "max.compactio
 """Settings of changelogs that may be smaller than declared."""
 
 NEEDED: Final = {
-    "message.timestamp.type": "by it events are ordered",
+    "message.timestamp.type": "events are ordered by it",
     "cleanup.policy": "the state and the current results depend on it",
-    "retention.ms": "a stamp may be years off, and the broker would delete the record at once",
-    "message.timestamp.before.max.ms": "a stamp may be years off, and the transaction would fail",
-    "message.timestamp.after.max.ms": "a stamp may be years off, and the transaction would fail",
-    "max.message.bytes": "a record with its stamps would be too large, and the stage would stop",
+    "retention.ms": "a time may be years off, and the broker would delete the record at once",
+    "message.timestamp.before.max.ms": "a time may be years off, and the transaction would fail",
+    "message.timestamp.after.max.ms": "a time may be years off, and the transaction would fail",
+    "max.message.bytes": "records with added headers would be too large, and the stage would stop",
 }
 
 
@@ -81,8 +81,8 @@ class Cluster:
     """The cluster as the brokers report it; rights that they do not report are None.
 
     Attributes:
-        topics: The topics that exist.
-        groups: Rights of the principal to each group.
+        topics: Existing topics of the topology, by name.
+        groups: Rights of the principal to each consumer group, by name.
         ids: Rights of the principal to the transactional ids, by their prefix.
     """
 
@@ -101,7 +101,7 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
 
     Embedded brokers do not answer requests for settings, so they get none. Blocks for at most
     `TIMEOUT_S` for each request; all settings are one request. If a transaction is open, its end is
-    awaited for `transaction_timeout`.
+    awaited for up to `transaction_timeout`.
     """
     admin = admin_client(there.servers, there.security)
     known = admin.list_topics(timeout=TIMEOUT_S)
@@ -233,8 +233,8 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     if absent := [spec.name for spec in specs if spec.name not in cluster.topics]:
         yield error(
             ", ".join(absent),
-            "is not there" if len(absent) == 1 else f"are not there, {len(absent)} topics",
-            "inorder topics create makes what is absent; or this principal may not Describe it",
+            "does not exist" if len(absent) == 1 else f"do not exist, {len(absent)} topics",
+            "run inorder topics create, or let this principal Describe existing topics",
         )
     for spec in specs:
         seen = cluster.topics.get(spec.name)
@@ -244,14 +244,14 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
             yield error(
                 spec.name,
                 f"has no leader for partitions {', '.join(map(str, seen.leaderless))}",
-                "bring the brokers back that have them",
+                "start the brokers that have these partitions",
             )
         if not seen.config:
             if cluster.brokers.shows_settings:
                 yield warning(
                     spec.name,
-                    "keeps its settings to itself",
-                    "allow DescribeConfigs, or ask as the cluster's administrator",
+                    "does not show its settings",
+                    "allow DescribeConfigs, or run this as the cluster's administrator",
                 )
             continue
         yield from _settings(spec, seen, is_input=spec.name in inputs)
@@ -305,26 +305,27 @@ def _copies(name: str, seen: SeenTopic, brokers: int) -> Iterator[Finding]:
     if seen.copies < min(brokers, SAFE_COPIES):
         yield warning(
             name,
-            f"has {seen.copies} copies on {brokers} brokers, and is lost with so many",
-            "kafka-reassign-partitions.sh adds copies; `topics: {replication: 3}` for the next",
+            f"has {seen.copies} copies on {brokers} brokers, and is lost if these fail",
+            "kafka-reassign-partitions.sh adds copies; write `topics: {replication: 3}` for new"
+            " topics",
         )
     elif 1 < seen.copies <= _in_sync(seen):
         yield warning(
             name,
-            f"takes nothing while one of its {seen.copies} copies is away: min.insync.replicas is"
+            f"accepts nothing while one of its {seen.copies} copies is down: min.insync.replicas is"
             f" {_in_sync(seen)}, and each stop of a broker stops the stages",
             _altered(name, {"min.insync.replicas": str(seen.copies - 1)}),
         )
     elif seen.copies >= SAFE_COPIES and _in_sync(seen) < SAFE_IN_SYNC:
         yield warning(
             name,
-            "takes what one broker alone has, and loses it with that one",
+            "accepts records that only one broker has, and loses them with that broker",
             _altered(name, {"min.insync.replicas": str(SAFE_IN_SYNC)}),
         )
     if seen.config.get("unclean.leader.election.enable") == "true":
         yield warning(
             name,
-            "may be led by a broker that has not all of it",
+            "may elect a leader that lacks some of its records",
             _altered(name, {"unclean.leader.election.enable": "false"}),
         )
 
@@ -340,8 +341,8 @@ def _retention(topology: Topology, name: str, seen: SeenTopic) -> Iterator[Findi
         yield Finding(
             Weight.ERROR if kept_ms <= spill_ms else Weight.WARNING,
             name,
-            f"keeps records for {kept_ms} ms; a worker that starts reads again from here what was"
-            f" held for less than spill_after ({spill_ms} ms), and all that came while none ran",
+            f"keeps records for {kept_ms} ms; a worker that starts reads again what was buffered"
+            f" for less than spill_after ({spill_ms} ms), and what arrived while no worker ran",
             _altered(name, {"retention.ms": str(604_800_000)}),
         )
 
@@ -350,7 +351,7 @@ def _bytes_kept(name: str, seen: SeenTopic) -> Iterator[Finding]:
     if seen.config.get("retention.bytes", "-1") != "-1":
         yield warning(
             name,
-            f"keeps {seen.config['retention.bytes']} bytes a partition, however young they are;"
+            f"keeps {seen.config['retention.bytes']} bytes per partition, even if they are new;"
             " records that a stage has not read by then are lost",
             _altered(name, {"retention.bytes": "-1"}),
         )
@@ -373,7 +374,7 @@ def _compaction(
         yield error(
             spec.name,
             f"{COMPACTION_LAG} is {lag_ms}, and a replay of what the inputs keep for {wanted_ms} ms"
-            " would meet the last sample of each source alone",
+            " would find only the last sample of each source",
             _altered(spec.name, {COMPACTION_LAG: str(declared_ms)}),
         )
 
@@ -402,9 +403,9 @@ def _transactions(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
         yield error(
             f"{topic}/{number}",
             f"a transaction has been open at offset {offset} for {open_s:.0f} s or longer, and"
-            " nobody who reads what is committed reads what lies behind it",
+            " readers of committed records cannot read beyond it",
             "end the producer's transaction, or wait for its time-out; kafka-transactions.sh"
-            f" find-hanging --topic {topic} --partition {number} shows one that hangs, and abort"
+            f" find-hanging --topic {topic} --partition {number} shows a hanging one, and abort"
             " ends it",
         )
 
@@ -422,8 +423,8 @@ def _rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
                 reported.add((right.name, lacking))
                 yield error(
                     right.name if right.kind == Kind.TOPIC else f"{right.kind} {right.name}",
-                    f"stage {stage.name} may not {' or '.join(lacking)} it as this principal",
-                    f"inorder topics acls --stage {stage.name} says the rights",
+                    f"this principal may not {' or '.join(lacking)} it for stage {stage.name}",
+                    f"grant the rights that inorder topics acls --stage {stage.name} lists",
                 )
 
 

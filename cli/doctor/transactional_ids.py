@@ -3,11 +3,11 @@
 Brokers report the rights to topics and groups, but not this one. So the check asks to end a
 transaction that cannot exist, because no broker assigns the id of its producer. A broker checks the
 right (`Write` to the id) first. With the right, it refuses for another reason: it does not
-coordinate the id, still loads its state, or knows no such producer. Any other answer says nothing.
-The check can ask any broker, and creates no transaction, id or topic.
+coordinate the id, still loads its state, or knows no such producer. Any other answer is
+inconclusive. The check can ask any broker, and creates no transaction, id or topic.
 
-The check does not ask for `Describe`, because `Write` implies it. It may ask for the prefix of the
-ids instead of an id. Then it does not see a right to each single id.
+The check does not ask for `Describe`, because `Write` implies it. A caller may pass a prefix of ids
+instead of an id. Then the check does not notice rights to single ids.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ALLOWED: Final = (
 def may_write(
     servers: str, security: Security, ids: Iterable[str], timeout_s: float
 ) -> dict[str, bool | None]:
-    """Return whether the principal may write, by id; None if the brokers do not answer.
+    """Return whether the principal may write, by id; None if the answer is unknown.
 
     Blocks for at most `timeout_s`.
     """

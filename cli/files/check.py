@@ -100,8 +100,8 @@ def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
         with refusing(StateRefused):
             return asyncio.run(plan(brokers, topology)).differences
     except (KafkaError, TimeoutError) as failed:
-        rights = "`inorder topics acls` names the rights that it takes"
-        raise Refused(f"the brokers do not tell what runs: {failed!r}; {rights}") from failed
+        rights = "`inorder topics acls` lists the necessary rights"
+        raise Refused(f"the brokers do not report what runs: {failed!r}; {rights}") from failed
 
 
 def filled(path: str | None, trust: bool = False) -> str:
@@ -116,9 +116,9 @@ def filled(path: str | None, trust: bool = False) -> str:
 
 
 def sound(path: str, trust: bool) -> Topology:
-    """Return the topology; raise `Refused` if it contradicts the number of input partitions.
+    """Load the topology; raise `Refused` if it contradicts the number of input partitions.
 
-    Only `check` refuses that, because a replay has no partitions.
+    Only `inorder check` refuses that, because a replay has no partitions.
     """
     topology = load(path, runs_functions=trust)
     count = topology.topics.partitions
@@ -192,7 +192,8 @@ def drawn(path: str, topology: Topology) -> Tree:
 def warnings(query: QueryConfig, topology: Topology) -> list[str]:
     if query.pattern is None:
         return []
-    # The pattern language is half of this command's import time, and most files have no pattern.
+    # Importing the pattern language doubles this command's import time, and most files have no
+    # pattern.
     from topology.pattern.language.check import check
 
     found = check(query.pattern, functions=topology.user_functions.functions)
@@ -218,11 +219,11 @@ def absences(query: QueryConfig, topology: Topology) -> Iterator[str]:
     if pattern is None or query.quality is not None or not ends_in_negation(pattern.node):
         return
     waits = (
-        "a source that falls silent is waited for, so its absence is reported up to"
+        "the result waits for a source that falls silent, so absence is reported up to"
         f" {topology.correct_for_ns / NS_PER_S:g} s (`correct_for`) after its time is over"
     )
     if pattern.emit == "final":
-        yield f"{waits}; EMIT EAGER reports it in time, and takes it back where the event was late"
+        yield f"{waits}; EMIT EAGER reports it in time, and retracts it if the event was late"
     elif query.answer == "final":
         yield f"{waits}; `answer: early` reports it in time"
 
@@ -230,7 +231,7 @@ def absences(query: QueryConfig, topology: Topology) -> Iterator[str]:
 def misfits(
     query: Query, functions: Mapping[str, Callable[..., Any]]
 ) -> Iterator[tuple[Call, str]]:
-    """Yield calls of user functions with a wrong number of arguments, and the right signature."""
+    """Yield each call of a user function with wrong arguments, and the function's signature."""
     from topology.pattern.tree.syntax import Call
     from topology.pattern.tree.walk import expressions, walk
 

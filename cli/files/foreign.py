@@ -1,7 +1,7 @@
 """Reads foreign records and files for `inorder init`, by a mapping that it proposes.
 
 `cli.taken` proposes the mapping, which turns records into the rows of a recording in our own form.
-The command shows the mapping, its certainty, and three records read by it.
+The command shows the mapping, its certainty, and the first three records as it reads them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
 
 
 def told(mapping: Taken, rows: Iterable[Row]) -> None:
-    """Print the mapping and the first rows read by it to standard error."""
+    """Print the mapping, and the first rows that it reads, to standard error."""
     section = mapping.section()["fields"]
     for name in FIELD_OPTIONS:
         if name in mapping.said:
@@ -64,7 +64,7 @@ def _shown(row: Row) -> str:
 
 
 def is_foreign(path: str, encoding: FileEncoding | None = None) -> bool:
-    """Return whether a file is foreign: its rows are not lines of our own form.
+    """Return whether a file is foreign, which means that its rows are not lines of our own form.
 
     Rows in our own form count as foreign if their `ts` is a date.
     """
@@ -83,7 +83,7 @@ def is_foreign(path: str, encoding: FileEncoding | None = None) -> bool:
 def file_rows(
     path: str, options: MappingOptions, encoding: FileEncoding | None
 ) -> tuple[Taken, Iterator[Row]]:
-    """Return the mapping proposed for a file, and its rows read by it."""
+    """Return the mapping proposed for a file, and the file's rows as read by the mapping."""
     values = [value for row in _first(path, encoding) if (value := row.decoded()) is not None]
     mapping = taken(values, options, on_file=True, otherwise="machine")
     # The survey judges whether each row has a number, so rows without one must be readable.
@@ -106,7 +106,7 @@ def topic_rows(
     decode: Decode,
     options: MappingOptions,
 ) -> tuple[Taken, list[Row], list[ValueFault]]:
-    """Return the mapping proposed for a topic, its rows read by it, and why values were unreadable.
+    """Return the mapping proposed for a topic, the rows that it reads, and faults of values.
 
     Each record is given with its arrival time in ns.
     """

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MAX_LINES: Final = 200_000
 ONE_WINDOW_NS: Final = 1 << 62
-"""The length of a window that contains everything, because `init` does not count wrong windows."""
+"""Length of a window that contains all records, because `init` does not count wrong windows."""
 
 
 @click.command("init")
@@ -65,7 +65,7 @@ def command(
     as --source override a proposal.
     """
     if (events is None) == (topic is None) or (topic is not None and not kafka.servers):
-        raise Refused("give a file of EVENTS, or --brokers and --topic")
+        raise Refused("name a file of EVENTS, or give --brokers and --topic")
     if mapping.values or (topic is not None and mapping.arrival):
         option = "--values" if mapping.values else "--arrival"
         raise Refused(f"{option}: is for files that are replayed; leave it out")
@@ -91,7 +91,7 @@ def command(
     try:
         parse(text)
     except TopologyError as error:
-        raise Unreadable(f"the records make no sound file:\n{error}") from error
+        raise Unreadable(f"the records do not yield a valid topology file:\n{error}") from error
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -124,12 +124,12 @@ def _counted(rows: Iterable[Row]) -> Iterator[Row]:
 
 @dataclass(frozen=True, slots=True)
 class HowRead:
-    """How records are read: by the headers of a preset, or by the mapping in a stream's section.
+    """The way records are read: by a preset's headers, or by the mapping in a stream's section.
 
     Attributes:
         section: Keys of the stream, if a mapping is proposed.
         said: Evidence for each field of the mapping.
-        partitions: Number of partitions of the topic, if the input is one.
+        partitions: Number of partitions of the input topic, or the default for a file.
     """
 
     preset: str = ""
@@ -144,7 +144,7 @@ def _foreign_topic(
     decode, _ = value_format.decoder(topic)
     mapping, rows, faults = topic_rows(found.records, topic, decode, options)
     if len(faults) == min(len(found.records), SAMPLE):
-        raise Refused(f"--topic {topic}: no value of it can be read: {faults[0].detail}")
+        raise Refused(f"--topic {topic}: none of its values can be read: {faults[0].detail}")
     told(mapping, rows[:SHOWN])
     arrival = {} if found.has_append_time else {"arrival": "timestamp"}
     section = {**arrival, **value_format.section(topic), **mapping.section()}
@@ -199,7 +199,9 @@ def _proposed(
         with counted(rows, asked, unread) as (_, counting, _):
             clocks = judged([*counting.machines.values()], by_lines=not arrives)
     except TooManyMachines:
-        raise Refused("--source: nearly every record has one of its own; name another") from None
+        raise Refused(
+            "--source: nearly every record has a value of its own; name another field"
+        ) from None
     advice, notes = advised(counting, clocks), notes_of(counting, clocks)
     if survey.clock_lines:
         advice = replace(advice, wrong_clocks=1)

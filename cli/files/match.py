@@ -1,8 +1,8 @@
 """`inorder match` runs pattern queries on recorded events, in the pattern engine alone.
 
-There is no REORDER and no MERGE before the engine: events enter it as they arrive. `ts` is their
-corrected timestamp, and `error` of a line is its half-width. The engine corrects results that it
-has emitted.
+There is no REORDER and no MERGE before the engine: events enter it as they arrive. A line's `ts` is
+the corrected timestamp, and its `error` is the time error. The engine corrects results that it has
+emitted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 LENGTH: Final = partial(in_unit, unit_sizes=NS_PER, example="500ms")
 LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
 SETS: Final = "match_set"
-"""The kind of a set of matches; the summary has it only if there are any."""
+"""Kind of a line with a set of matches; the summary counts it only if there are any."""
 
 DEAD: Final = {
     admit.UNSURE: (
@@ -72,7 +72,7 @@ DEAD: Final = {
         f"its time is beyond {admit.FARTHEST_NS} ns from 1970; write nanoseconds",
     ),
 }
-"""The reason and the detail of the dead letter, for each answer of the engine that makes one."""
+"""Reason and detail of the dead letter, for each answer of the engine that causes one."""
 
 MATCHES: Final = frozenset({"match", SETS})
 
@@ -165,9 +165,9 @@ def command(
 
 
 def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> list[Compiled]:
-    """Return the queries of a file, or of the text itself; `Refused` explains their faults.
+    """Compile the queries of a file, or of the text itself; raise `Refused` if they have faults.
 
-    With `expand`, every match is reported by itself, with AS SETS too.
+    With `expand`, every match is reported by itself, even with AS SETS.
     """
     text = _text(query)
     with refusing(QueryRefused):
@@ -185,7 +185,7 @@ def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> 
 
 
 def compiled_sql(sql: str, default_within: str | None) -> list[Compiled]:
-    """Return the query given in SQL, as a file or as the text itself."""
+    """Compile the SQL query of a file, or of the text itself; raise `Refused` if it has faults."""
     text = _text(sql)
     default_ns = _length_ns("--default-within", default_within)
     with refusing(QueryRefused):
@@ -237,7 +237,7 @@ def _content(path: str, values: FileMapping | None) -> Iterator[Event | Malforme
         elif isinstance(content, Event) and content.kind == DATA:
             error_ns = row.values.get("error") or 0
             if type(error_ns) is not int or not 0 <= error_ns <= MAX_INT64:
-                detail = "`error` is no integer from 0 on; write nanoseconds"
+                detail = "`error` is not an integer of at least 0; write nanoseconds"
                 yield dead_letter(content, content.at_ns, "error_unreadable", detail)
                 continue
             content.error_ns = error_ns

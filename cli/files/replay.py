@@ -1,7 +1,7 @@
 """`inorder replay` runs the whole topology on recorded events in this process, without Kafka.
 
-The operators are the same. The output is JSON lines in the order in which they happen. The summary
-goes to standard error, after warnings about implausible times of the first lines
+It runs the same operators as a worker. The output is JSON lines in the order in which they occur.
+The summary goes to standard error, after warnings about implausible times of the first lines
 (`recordings.plausible`). Dead letters are part of the output, and the exit code is 0. If most lines
 are dead letters, a warning says so. If there are twenty or more lines and none could be read, the
 exit code is 4. Memory is the state of the operators, and one number for each emitted event, for the
@@ -123,7 +123,7 @@ def without_file(values: FileMapping | None) -> Topology:
     """
     if values is None:
         raise Refused(
-            "--topology FILE is missing; or say where a file of yours has its fields:"
+            "--topology FILE is missing; for a file with other fields, name them instead:"
             " --source NAME --seq NAME --ts NAME"
         )
     rule: Rule = "time" if values.fields.seq is None else "miss"
@@ -135,7 +135,7 @@ def shown(text: str) -> frozenset[str]:
     kinds = frozenset(part.strip() for part in text.split(",") if part.strip())
     unknown = sorted(kinds - set(KINDS))
     if unknown:
-        raise Refused(f"--show {unknown[0]}: write some of {','.join(KINDS)}")
+        raise Refused(f"--show {unknown[0]}: write one or more of {','.join(KINDS)}")
     return kinds
 
 

@@ -1,6 +1,6 @@
 """Prints the summary of a replay or a backfill, for people or programs, at the end of the command.
 
-It prints warnings and then the account. The exit code says whether anything could be read.
+It prints warnings and then the account. The exit code shows whether anything could be read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cli.printable import printable
 from recordings.summary import COUNTED, Summary
 
 MAX_ROWS: Final = 5
-"""The number of the worst sources that people see; programs get all sources."""
+"""Maximum number of sources in the text, the worst ones; the JSON has all sources."""
 BAD: Final = ("late", "duplicate", "dead", "held", "gaps")
 
 MAX_REASONS: Final = 5
@@ -47,7 +47,7 @@ def warn(word: str) -> None:
 
 
 def clocks_moved(summary: Summary) -> str | None:
-    """Return a sentence about clocks that only arrivals corrected, or that nothing could check.
+    """Return a sentence about clocks that were corrected by arrivals only, or not checked at all.
 
     The result is None if there are no such clocks.
     """
@@ -82,7 +82,7 @@ def _late_by_stamps(summary: Summary) -> str:
 
 def table(account: Mapping[str, Any]) -> str:
     """Return the account as text: the worst sources, totals, waits, results and dead letters."""
-    # It is imported here because an account in JSON does not need it.
+    # `rich` is imported here because an account in JSON does not need it.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

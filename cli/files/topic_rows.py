@@ -39,7 +39,7 @@ class TopicRows:
             self.partitions, self.has_append_time = read.partitions, read.appends
             self.records = list(islice(read.records(), most))
         if not self.records:
-            raise InputError(f"{topic} of {brokers.servers} holds no records; publish some first")
+            raise InputError(f"{topic} of {brokers.servers} has no records; publish some first")
         first = {name for name, _ in self.records[0][1].headers}
         found = next((name for name in PRESETS if PRESETS[name].source in first), None)
         self.is_foreign = found is None

@@ -4,8 +4,8 @@ If the stream syncs clocks, `clock.offsets` is dumped with it. A clock line prec
 arrived at the same time or later.
 
 A replay of the lines gives a worker's results if they do not depend on the partitions of the
-sources. That is so with one partition, with `rule: fixed` and a known start, and with `rule: time`.
-Three things are kept per partition: the pooled fill times of `rule: miss`, the first wait for
+sources. This holds with one partition, with `rule: fixed` and a known start, and with `rule: time`.
+Three things depend on the partition: the pooled fill times of `rule: miss`, the first wait for
 unknown starts, and the bounds on all sources together.
 """
 

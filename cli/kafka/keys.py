@@ -27,7 +27,7 @@ from inorder.signing_keys import signing_key
 def command(prefix: tuple[str, ...], sources: tuple[str, ...]) -> None:
     """Print the signing key of each SOURCE, for streams that are `signed`."""
     if not (prefix or sources):
-        raise Refused("nothing to make a key for; write a source's name, or --prefix")
+        raise Refused("there is no name to make a key for; write a source's name, or --prefix")
     with refusing(KeysRefused):
         masters = masters_in(os.environ)
     if not masters:

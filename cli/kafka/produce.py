@@ -71,8 +71,8 @@ def command(
         # The producer would wait for an absent topic with each record.
         if not kafka.brokers().partitions([topic])[topic]:
             raise Refused(
-                f"{kafka.servers} has no topic {topic}; make it first (`inorder topics create`"
-                " makes those of a topology)"
+                f"{kafka.servers} has no topic {topic}; create it first (`inorder topics create`"
+                " creates those of a topology)"
             )
         replayer = Replayer(
             kafka.servers,
@@ -132,7 +132,7 @@ class LeftOut:
 
     def __init__(self) -> None:
         self.count = 0
-        self.row = 0  # Number of the row that is being published.
+        self.row = 0  # Number in the file of the row that is being published.
         self._first: list[Malformed] = []
 
     def add(self, row: Malformed) -> None:

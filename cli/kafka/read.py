@@ -3,8 +3,8 @@
 It reads topics of ordered events, printed as lines of kind `event` without watermarks. It also
 reads topics whose values are JSON with a `kind`: results, gaps, dead letters. It reads committed
 records from the beginning, each partition in its order. A stream is in one partition, so its order
-is kept. The command joins no group and commits nothing, so any number of readers can run. For an
-input topic there is `inorder dump`.
+is preserved. The command joins no group and commits nothing, so any number of readers can run. Use
+`inorder dump` for an input topic.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def command(
         asyncio.run(_print(kafka.brokers(), topic, headers, follow, count))
     except NoTopic as error:
         raise Refused(
-            f"--topic {topic}: {kafka.servers} has no such topic; `inorder check` names those"
-            " of a topology, `inorder topics create` makes them"
+            f"--topic {topic}: {kafka.servers} has no such topic; `inorder check` lists those"
+            " of a topology, and `inorder topics create` creates them"
         ) from error
     except (KafkaError, TimeoutError) as error:
         raise click.ClickException(f"{topic}: {error}") from error
@@ -96,8 +96,8 @@ def _line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
     line = _parsed(value)
     if not isinstance(line, dict) or "kind" not in line:
         raise Refused(
-            f"--topic {record.topic}: holds neither ordered events nor results;"
-            " for an input topic there is `inorder dump`"
+            f"--topic {record.topic}: has neither ordered events nor results;"
+            " for an input topic use `inorder dump`"
         )
     return line
 

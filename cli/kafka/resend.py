@@ -3,8 +3,8 @@
 It reads `topics.gaps` from the end of this application's last run. It writes a request for each gap
 to `topics.resend` (`inorder.resending`), keyed by the source. Events sent again arrive late and
 correct results. A request is written at least once. A request for events that have arrived in the
-meantime causes duplicates. A record that should be a gap and is not is counted and skipped. The
-first MAX_REPORTED of a run are reported with their places.
+meantime causes duplicates. A record that is not a valid gap is counted and skipped. The first
+`MAX_REPORTED` such records of a run are reported with their partitions and offsets.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def command(
         return
     click.echo(f"asked for {asking.numbers} numbers in {asking.gaps} gaps", err=True)
     if asking.unreadable:
-        click.echo(f"{asking.unreadable} records were no gaps, and passed over", err=True)
+        click.echo(f"{asking.unreadable} records were not gaps and were skipped", err=True)
 
 
 def sentence_of(gaps: list[Request]) -> str:
@@ -157,7 +157,7 @@ class Asking:
             self.unreadable += 1
             if self.unreadable <= MAX_REPORTED:
                 place = f"{self._ledger}/{message.partition()}/{message.offset()}"
-                click.echo(f"{place} is no gap, and passed over: {fault}", err=True)
+                click.echo(f"{place} is not a gap and was skipped: {fault}", err=True)
             return []
         if gap is None or (self._sources and gap.source not in self._sources):
             return []
@@ -182,7 +182,7 @@ class Asking:
 
 
 def _gap_in(value: bytes | None) -> Request | None:
-    """Return the gap in a record's value, or None if the value is of another kind.
+    """Return a request for the gap in a record's value, or None if the value is of another kind.
 
     Raises `ValueError` if the value is not in the form that a stage writes.
     """

@@ -38,14 +38,14 @@ from sinks.runner import Runner, RunnerLimits, SourceFailed, consumer_of
 from sinks.sink import Sink, SinkUnusable
 
 STUCK_S: Final = 180.0
-"""A sink counts as stuck if its loop does not turn for this time; its own time-outs are shorter."""
+"""Seconds without a turn of a sink's loop after which it counts as stuck; time-outs are shorter."""
 
 log = logging.getLogger("inorder.sink")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The topic of results, and the options that every kind of sink has."""
+    """The options that every kind of sink has, such as the topic of results."""
 
     brokers: str = given_by(brokers_option)
     topic: str = given_by(topic_named(required=True))
@@ -200,7 +200,7 @@ async def _serve(
     topics = [source.topic] + ([source.dead_topic] if source.dead_topic else [])
     for topic, count in (await asyncio.to_thread(brokers.partitions, topics)).items():
         if not count:
-            raise Refused(f"{source.brokers} has no topic {topic}; make it first")
+            raise Refused(f"{source.brokers} has no topic {topic}; create it first")
     limits = RunnerLimits(batch_records=source.batch)
     consumer = consumer_of(source.brokers, group, access.librdkafka(), limits, source.session_s)
     runner = Runner(consumer, source.topic, sink, _dead_letters(source, access), limits)

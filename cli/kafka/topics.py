@@ -63,7 +63,7 @@ def create_command(
     if narrow and not grow:
         lacking = ", ".join(f"{name} ({count} wanted)" for name, count in narrow.items())
         raise Refused(
-            "changelogs have fewer partitions than their inputs, and no worker starts so:"
+            "changelogs have fewer partitions than their inputs, so no worker starts:"
             f" {lacking}; run `inorder topics create --grow`, then restart all workers"
             " (docs/operate/change.md, Add partitions to an input)"
         )
@@ -122,13 +122,12 @@ def _acl_command(principal: str, right: Right) -> str:
 
 
 def thinly_copied(outcomes: list[Outcome]) -> str | None:
-    """Return a hint if the brokers' default makes fewer replicas than the brokers could keep."""
+    """Return a hint if topics have fewer replicas than the brokers could keep, else None."""
     copies = min(outcome.copies for outcome in outcomes)
     brokers = outcomes[0].brokers
     if copies >= min(brokers, SAFE_COPIES):
         return None
     return (
-        f"by the brokers' default there are topics with {copies} copies on {brokers} brokers, and"
-        " what is lost with a broker is lost: write `topics: {replication: 3}` before topics are"
-        " made, to have more"
+        f"by the brokers' default, topics have {copies} copies on {brokers} brokers, so records may"
+        " be lost with a broker; write `topics: {replication: 3}` before the topics are created"
     )

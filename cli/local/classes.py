@@ -20,7 +20,7 @@ def archive(folder: Path) -> Path:
 
 
 def reading(folder: Path) -> list[str]:
-    """Return the options with which Java reads the archive, none if there is no archive."""
+    """Return the options with which Java reads the archive; empty if there is no archive."""
     path = archive(folder)
     return [f"-XX:SharedArchiveFile={path}"] if path.exists() else []
 

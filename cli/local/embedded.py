@@ -3,10 +3,10 @@
 Produce, fetch, headers, consumer groups and transactions work. Nothing is stored on disk. The mock
 cluster has these limits:
 
-* A topic has the partitions that `make_topic` is given, once. A topic that nobody made is created
-  with `PARTITIONS` when its metadata is requested.
+* `make_topic` sets the number of a topic's partitions, which cannot change. A topic that was not
+  created is created with `PARTITIONS` when its metadata is requested.
 * It does not answer CreateTopics requests (`AdminClient.create_topics`), so never send one.
-* It keeps about 5 MB of each partition, and older records vanish. Bound the amount that you send
+* It keeps about 5 MB of each partition, and older records vanish. Limit the amount that you send
   before it is read.
 * Timestamps are the producer's (CreateTime), and topics have no settings.
 * The cluster lives as long as the `EmbeddedBroker`, so keep a reference to it.
@@ -94,13 +94,13 @@ _MAKE_TOPIC: Final = _function(
 
 
 def _host() -> int:
-    """Return a client that only hosts the broker."""
+    """Return a librdkafka client that only hosts the mock cluster."""
     settings, reason = _SETTINGS(), ctypes.create_string_buffer(_LONGEST_REASON)
     for name, value in {
         "bootstrap.servers": "embedded",  # The mock cluster replaces it with its own servers.
         "test.mock.num.brokers": "1",
         "test.mock.broker.rtt": "0",
-        "log_level": "3",  # It suppresses the warning that this is a mock.
+        "log_level": "3",  # This suppresses the warning that the cluster is a mock.
     }.items():
         if _SET(settings, name.encode(), value.encode(), reason, len(reason)) != _OK:
             raise RuntimeError(reason.value.decode())

@@ -2,7 +2,8 @@
 
 A `pom.xml` names the jars. They are stored in `<name>/` below `$INORDER_CACHE`. Without that
 variable, they are below `.cache` in a checkout and below the user's own cache elsewhere. Processes
-that need the same jars at once wait for the first one. A changed `pom.xml` resolves them anew.
+that need the same jars at once wait for the first one. If a `pom.xml` changes, its jars are fetched
+again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class JarsUnavailable(RuntimeError):
-    """An error: Maven could not fetch the jars; the message says why."""
+    """Maven could not fetch the jars; the message states why."""
 
 
 class Jars:
@@ -86,7 +87,7 @@ class Jars:
 
 
 def cache() -> Path:
-    """Return the folder for everything that is fetched once and kept, as the module describes."""
+    """Return the folder of the project's cache, which the module's text describes."""
     if named := os.environ.get("INORDER_CACHE"):
         return Path(named)
     if (ROOT / "Makefile").exists():

@@ -1,7 +1,7 @@
 """Waits for a condition, with a time limit.
 
-A busy machine is slow without any fault. The more processes share the processors, the slower the
-seconds of a limit pass.
+A busy machine may be slow without a fault. So the seconds of a limit pass more slowly if more
+processes share a processor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Countdown:
 
 
 def share_of_processors() -> float:
-    """Return the number of processes that share a processor, at least one."""
+    """Return the average number of processes that share a processor, at least 1."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 

@@ -1,4 +1,4 @@
-"""Runs a child process that tests and benchmarks start, disturb and end by its id.
+"""Runs a child process that tests and benchmarks can start, pause and end by its id.
 
 Its output is appended to `<folder>/<name>.log` over restarts. `<folder>/<name>.pid` has its id
 while the process is needed, so that processes left by a killed test run can be ended.
@@ -22,7 +22,7 @@ LOG_TAIL_LINES = 20
 
 
 class NotReady(RuntimeError):
-    """The error of a server that ended, or did not answer in time."""
+    """A server ended early, or did not answer in time."""
 
 
 class Process:
@@ -100,7 +100,7 @@ class Process:
         return self._reap()
 
     def terminate(self) -> None:
-        """Send SIGTERM without a wait, to end several processes at once before `stop` on each."""
+        """Send SIGTERM without waiting, so that `stop` can then end several processes at once."""
         if self._child is not None and self.is_alive():
             self._child.terminate()
             self.resume()  # A paused process would not act on the signal.
@@ -155,7 +155,7 @@ def children(pid: int) -> list[int]:
 
 
 def lives(pid: int) -> bool:
-    """Return whether the process exists and is no zombie."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return stat_fields(Path(f"/proc/{pid}/stat"))[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

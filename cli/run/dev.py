@@ -97,8 +97,10 @@ def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
             yield embedded.bootstrap
         return
     if missing := kafka.missing():
-        raise Refused(f"--broker {KAFKA}: {missing}; or leave it out for one inside the process")
-    click.echo("starting Kafka; the first time its jars (55 MB) are brought", err=True)
+        raise Refused(
+            f"--broker {KAFKA}: {missing}; or leave --broker out to use one inside the process"
+        )
+    click.echo("starting Kafka; the first time, its jars (55 MB) are downloaded", err=True)
     with (
         failing(JarsUnavailable, NotReady, BrokersUnavailable),
         KafkaBroker(folder, ports=[kafka_port(USUAL_PORT)]) as real,
@@ -112,7 +114,7 @@ def kafka_port(usual: int) -> int:
     if is_free(usual):
         return usual
     (other,) = free_ports(1)
-    taken = f"{LOOPBACK}:{usual} is taken: another program listens there, maybe another Kafka"
+    taken = f"{LOOPBACK}:{usual} is taken: another program listens there, perhaps another Kafka"
     click.echo(f"{taken}; write {LOOPBACK}:{other} in its place", err=True)
     return other
 

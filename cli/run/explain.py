@@ -32,8 +32,8 @@ REMEDIES: Final = {
         "let the sources sync with `inorder sync-server`, or declare their offsets in the clock"
         " topic; where their clocks are right anyway, write clock: {unsynced: trust}"
     ),
-    STALE: "they have not synced for a while: look whether a sync server answers them",
-    SUSPECT: "their newest rounds contradict the older: look at the servers, three settle it",
+    STALE: "they have not synced for a while: check that a sync server answers them",
+    SUSPECT: "their newest rounds contradict older ones: check the sync servers, use three",
     BROKEN: "their events refuted their clocks: let them sync again, or set the clocks right",
 }
 
@@ -61,11 +61,13 @@ def command(
     worker = worker.removeprefix("http://").partition("/")[0]
     if seq is not None:
         if source is None:
-            raise Refused("--seq alone names no event; write --source beside it")
+            raise Refused("--seq alone does not name an event; write --source as well")
         given = {"source": source, "seq": seq, "epoch": epoch, "stream": stream}
         path = f"/event?{urlencode({n: word for n, word in given.items() if word is not None})}"
     elif epoch is not None or stream is not None:
-        raise Refused("--epoch and --stream go with --seq: they narrow down which event is meant")
+        raise Refused(
+            "--epoch and --stream need --seq, because they select an event; write --seq as well"
+        )
     else:
         path = "/explain"
     answer = asked(worker, path)
@@ -84,7 +86,7 @@ def asked(worker: str, path: str) -> Any:
         return json.loads(text)
     except (OSError, ValueError) as error:
         raise Refused(
-            f"no worker answers at {worker}: {error}; it names its address when it starts"
+            f"no worker answers at {worker}: {error}; a worker logs its address when it starts"
         ) from error
 
 
@@ -184,7 +186,7 @@ def _reorder(
 
 
 def _clocks(stream: str, clock: dict[str, Any], source: str | None) -> Iterator[str]:
-    """Yield the number of clocks in each state, and name those in trouble or the requested one."""
+    """Yield the number of clocks in each state, and name clocks in trouble or the requested one."""
     if not clock["sources"] or (source is None and clock["sources"] == clock[SYNCED]):
         return
     named = [

@@ -3,8 +3,8 @@
 DIR is the `--out` of a backfill of archives that ran with `--no-to-end`. Its `_state` has the state
 of each group of streams. A worker's state is divided by stage and partition, so the saved state is
 distributed to them (topology.flow.share). After the input, a stream is in the partition to which
-stages write it. For the input, the archive says which partitions have the records of a stream or of
-its sources. It also says at which offset the log continues.
+stages write it. For the input, the archive states which partitions have the records of a stream or
+of its sources. It also states at which offset the log continues.
 
 A state that does not fit is refused, with the remedy.
 """
@@ -56,7 +56,7 @@ class Backfilled:
         self._known, self._states = _opened(address)
         if self._known["files"]:
             raise Refused(
-                f"{OPTION} {address}: was made from files, which say nothing of places in the"
+                f"{OPTION} {address}: was made from files, which have no offsets of the"
                 " topics; archive the topics (inorder spark run archive) and backfill from the"
                 " archive"
             )
@@ -65,13 +65,15 @@ class Backfilled:
         if found.other:
             raise Refused(
                 f"{OPTION} {address}: was written with another topology than {topology_path}"
-                f" ({', '.join(found.other)}); start the worker with that one, or backfill anew"
+                f" ({', '.join(found.other)}); start the worker with that one, or"
+                " run the backfill again"
             )
         if found.again:
             names = ", ".join(sorted(found.came | found.left))
             raise Refused(
-                f"{OPTION} {address}: its state does not fit since queries came or left ({names});"
-                f" resume the backfill with {topology_path} first, which reads the history again"
+                f"{OPTION} {address}: its state does not fit, because queries were added or"
+                f" removed ({names}); resume the backfill with {topology_path} first, which reads"
+                " the history again"
             )
         whole = sha256(repr(sorted(about.items())).encode()).hexdigest()
         self._offsets: Mapping[str, int] = self._known["offsets"]
@@ -104,8 +106,8 @@ class Backfilled:
     def places_of(self, stream: str, arrangement: Arrangement) -> Sequence[str]:
         """Return the partitions that contain a stream's records in the topic that the stage reads.
 
-        A stream that has never had records has none. Raises StateRefused if the backfill does not
-        say.
+        The result is empty for a stream without any records. Raises StateRefused if the backfill
+        has not recorded the partitions.
         """
         if arrangement.reads != RAW:
             topics = self._topology.topics
@@ -116,8 +118,8 @@ class Backfilled:
         places: Mapping[str, Sequence[str]] | None = self._known.get("places")
         if places is None:
             raise StateRefused(
-                f"{OPTION}: the backfill says of no stream in which partitions it lies; give back"
-                " its _state/current.json as it was written, or backfill anew"
+                f"{OPTION}: the backfill does not state the partitions of its streams; restore"
+                " its _state/current.json as it was written, or run the backfill again"
             )
         return places.get(stream, ())
 
@@ -128,11 +130,11 @@ class Backfilled:
         """
         found: Sequence[str] = self._known.get("sources", {}).get(stream, {}).get(source, ())
         if len(found) != 1:
-            where = f"lies in {', '.join(found)}" if found else "has no known place"
+            where = f"is in {', '.join(found)}" if found else "has no known partition"
             raise StateRefused(
-                f"{OPTION}: stream {stream} lies in several partitions, and its source {source}"
-                f" {where}; a history can be gone on with where each source lies in one (backfill"
-                " anew if a version before this one wrote it)"
+                f"{OPTION}: stream {stream} is in several partitions, and its source {source}"
+                f" {where}; a history can be continued only if each source is in one partition (run"
+                " the backfill again if an older version wrote it)"
             )
         return found[0]
 
@@ -140,9 +142,9 @@ class Backfilled:
 class Lying:
     """The part of a group of streams that is in the partition `here`.
 
-    `streams` names the streams. A stream may be in several partitions, so a call returns whether
-    one source of a stream is in this one. The constructor raises StateRefused if the streams are in
-    different partitions and the stage needs them in one.
+    `streams` names the streams. A stream may be in several partitions, so calling the object
+    returns whether a source of a stream is in this one. The constructor raises StateRefused if the
+    streams are in different partitions and the stage needs them in one.
     """
 
     def __init__(
@@ -156,9 +158,9 @@ class Lying:
         operators = arrangement.operator_names
         if len(places) > 1 and (JOIN in operators or (self._spread and MERGE in operators)):
             raise StateRefused(
-                f"{OPTION}: {', '.join(group)} lie in {', '.join(places)}, and the stage"
-                f" {arrangement.stage.name} orders them in one; bring each stream, and those joined"
-                " with it, into one partition, or cut the stages between reorder and merge"
+                f"{OPTION}: streams {', '.join(group)} are in {', '.join(places)}, and the stage"
+                f" {arrangement.stage.name} needs them in one; put each stream, and those joined"
+                " with it, into one partition, or divide the stages between reorder and merge"
             )
         self.streams = [name for name, each in found_in.items() if here in each]
 
@@ -175,7 +177,7 @@ def _is_here(each: Content, part: Lying) -> TypeGuard[Event | Malformed]:
 
 
 def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
-    """Return the notes of the backfill's last run, and the addresses of the groups' states."""
+    """Return the account of the backfill's last run, and the addresses of the groups' states."""
     try:
         from spark_analytics.backfill.place import PlaceRefused
         from spark_analytics.backfill.resuming import Resumed

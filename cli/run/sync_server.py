@@ -26,7 +26,7 @@ from topology.config import TopicsConfig
 
 NO_BROKERS: Final = "none"
 STUCK_S: Final = 5.0
-"""A server whose loop does not turn for this time counts as stuck."""
+"""Seconds without a turn of the server's loop after which it counts as stuck."""
 MAX_NAME_CHARS: Final = 64
 OTHERS_MAY_READ: Final = 0o077
 DEFAULT_BIND: Final = "127.0.0.1:4123"
@@ -148,10 +148,8 @@ def _name(name: str | None) -> str:
 def _keys(path: Path | None, auth: str | None, host: str, bind: str) -> KeyRing:
     if path is None:
         if auth is None and not is_loopback(host):
-            raise Refused(
-                f"--bind {bind} lets other machines in: give --keys FILE, or say --auth none"
-            )
-        log.warning("without keys: everybody may speak for every source")
+            raise Refused(f"--bind {bind} accepts other machines: give --keys FILE, or --auth none")
+        log.warning("without keys, everybody may report for every source")
         return KeyRing.open_to_all()
     if auth is not None:
         raise Refused("--keys and --auth none contradict each other; leave one out")
@@ -171,5 +169,5 @@ def _publishing(kafka: Kafka, topology_path: str | None, name: str) -> Publishin
         found = kafka.brokers().partitions([topics.clock])
     if not found[topics.clock]:
         raise Refused(f"{kafka.servers} has no topic {topics.clock}; run `inorder topics create`")
-    log.info("samples go to %s as those of server %s", topics.clock, name)
+    log.info("samples go to %s with the server's name %s", topics.clock, name)
     return TopicPublishing(kafka.servers, topics.clock, name, kafka.access.librdkafka())

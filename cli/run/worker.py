@@ -94,7 +94,7 @@ def command(
     host, port = listening("--http", http)
     token = http_token()
     if security(options.kafka_path) != PLAINTEXT and options.brokers == EMBEDDED:
-        raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
+        raise Refused("--brokers embedded uses PLAINTEXT; leave --kafka and its variables out")
     if CORE != COMPILED:
         log.info("%s", IN_PYTHON)
     if take_over is not None:
@@ -127,13 +127,13 @@ def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
     since_ns = time.time_ns() if instant == "now" else rfc3339.parse_ns(instant.encode())
     if since_ns is None:
         remedy = "write now, or an instant like 2026-11-24T08:00:00Z"
-        raise Refused(f"--take-over {instant}: is no instant; {remedy}")
+        raise Refused(f"--take-over {instant}: is not an instant; {remedy}")
     brokers = reached(options.brokers, security(options.kafka_path), options.brokers_wait_s)
     try:
         with refusing(*EXPECTED_FAILURES):
             asyncio.run(take_over(brokers, topology, since_ns // 10**6))
     except (KafkaError, TimeoutError) as failed:
-        remedy = "take over with one worker alone; without the option when it has begun"
+        remedy = "take over with a single worker, and start it later without the option"
         raise Refused(f"--take-over {instant}: {failed!r}; {remedy}") from failed
 
 
@@ -158,7 +158,7 @@ def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
     working = [stage.name for stage in topology.stages if works(topology, stage)]
     for name in names:
         if name not in known:
-            raise Refused(f"--stage {name}: the topology has {', '.join(known)}")
+            raise Refused(f"--stage {name}: is not a stage; the topology has {', '.join(known)}")
         if name not in working:
             raise Refused(f"--stage {name}: it has no work without a query; leave it out")
     return list(dict.fromkeys(names)) or working

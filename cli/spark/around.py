@@ -29,7 +29,7 @@ def require_spark() -> None:
 
 @contextmanager
 def plain_errors(job: str) -> Iterator[None]:
-    """Turn errors into one line, each with the exit code of its kind."""
+    """Turn an error of the body into one line, with the exit code of its kind."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -74,7 +74,7 @@ def open_session(
     lakes: Collection[Format],
     catalog: str | None,
 ) -> Iterator[SparkSession]:
-    """Yield a session for tables in the formats `lakes` and with a catalog.
+    """Yield a session for tables in the formats `lakes`, and in a catalog if one is given.
 
     The session ends with the body, unless this process had one before.
     """

@@ -38,8 +38,8 @@ JOBS: Final = ("events", "rates", "disorder", "clocks", "truth", "archive")
 HOLES: Final = ("refuse", "pass")
 BAR: Final = "spark.ui.showConsoleProgress"
 BROUGHT: Final = (
-    "the last run had been killed while its rows came in, and is now at its end; it flushed all, so"
-    " nothing more was read. Its account is _backfill.json"
+    "the last run was killed while its rows were being written, and is now complete; it had flushed"
+    " everything, so nothing more was read. Its account is _backfill.json"
 )
 
 

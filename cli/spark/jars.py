@@ -80,7 +80,7 @@ def missing() -> str | None:
 def jars() -> list[str]:
     """Return the paths of the connector's jars, fetched if absent; none under spark-submit.
 
-    Raises JarsUnavailable, which says why they cannot be fetched.
+    Raises JarsUnavailable, which states why they cannot be fetched.
     """
     if is_submitted():
         return []
@@ -93,17 +93,17 @@ def folder() -> Path:
 
 
 def postgres_jars() -> list[str]:
-    """Return, as `jars` does, the driver for Iceberg catalogs in PostgreSQL."""
+    """Return the paths of the driver for Iceberg catalogs in PostgreSQL, as `jars` does."""
     return _of(_POSTGRES, "JDBC driver of PostgreSQL")
 
 
 def catalog_jars(catalog: str | None) -> list[str]:
-    """Return, as `jars` does, the jars that a catalog at this address needs."""
+    """Return the paths of the jars that a catalog at this address needs, as `jars` does."""
     return postgres_jars() if (catalog or "").startswith(POSTGRES) else []
 
 
 def lake_jars(kind: str) -> list[str]:
-    """Return, as `jars` does, the jars that write tables in the format `iceberg` or `delta`."""
+    """Return the paths of the jars that write tables as `iceberg` or `delta`, as `jars` does."""
     return _of(_LAKES[kind], f"{kind.capitalize()} for Spark")
 
 

@@ -1,7 +1,7 @@
 """Turns the options of `inorder spark run` into a session, topics, tables and outputs.
 
 The identity of a checkpoint (`about`) has everything that decides the contents of the tables, the
-topics' ids, and the place of the tables. It has no settings of speed.
+topics' ids, and the place of the tables. It leaves out settings that only affect speed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from topology.spelling.kinds import length_ns
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The options of a command by their names; options that only jobs have are optional."""
+    """The options of a Spark command; those that only `inorder spark run` has are optional."""
 
     job: str
     topology: Topology
@@ -72,7 +72,7 @@ class Asked:
     kafka: dict[str, str] = field(init=False)
     windows: Windows = field(init=False)
     interval: str | None = field(init=False)
-    """Time between batches, as Spark spells it; None to stop at the present end."""
+    """Time between batches, as Spark spells it; None to stop at the current end of the topics."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kafka", java_settings(self.security))
@@ -157,14 +157,14 @@ def ids_of(asked: Asked, brokers: Brokers, topics: Sequence[str]) -> dict[str, s
         absent = [name for name, count in brokers.partitions(topics).items() if not count]
         if absent:
             raise Refused(
-                f"{asked.brokers} has no topic {', '.join(absent)}; write inorder topics create,"
-                " or name those that are there"
+                f"{asked.brokers} has no topic {', '.join(absent)}; run inorder topics create,"
+                " or name existing topics"
             )
     return brokers.topic_ids(topics)
 
 
 def guard(asked: Asked, brokers: Brokers, topic_ids: dict[str, str]) -> Callable[[], None]:
-    """Return a check that the topics are still those with which the job began.
+    """Return a check that raises JobFailed unless the topics are those with which the job began.
 
     If the brokers do not answer, the check passes, because Spark waits for them.
     """
@@ -178,8 +178,8 @@ def guard(asked: Asked, brokers: Brokers, topic_ids: dict[str, str]) -> Callable
         other = [name for name, known in topic_ids.items() if now.get(name) != known]
         if other:
             raise JobFailed(
-                f"{', '.join(other)}: deleted, or made again, while {asked.job} ran; its tables"
-                " belong to the old topic. Remove checkpoint and tables to begin anew"
+                f"{', '.join(other)}: deleted, or created again, while {asked.job} ran; its tables"
+                " belong to the old topic. Remove checkpoint and tables to start again"
             )
 
     return look
@@ -224,12 +224,14 @@ def _interval(asked: Asked) -> str | None:
 def _windows(text: str) -> Windows:
     found = window_of(text, "--window")
     if found.kind == "count":
-        raise Refused("--window count: Spark's windows are of time; write tumbling 10s")
+        raise Refused("--window count: Spark has only windows of time; write tumbling 10s")
     every = _spelled(found.every_ns, "--window") if found.kind == "sliding" else None
     return Windows(found.kind, _spelled(found.size_ns, "--window"), every)
 
 
 def _spelled(length_ns: int, option: str) -> str:
     if length_ns % 1_000:
-        raise Refused(f"{option}: {length_ns} ns: Spark counts in microseconds; write whole ones")
+        raise Refused(
+            f"{option}: {length_ns} ns: Spark counts in microseconds; write a whole number of them"
+        )
     return f"{length_ns // 1_000} microseconds"

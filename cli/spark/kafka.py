@@ -20,13 +20,13 @@ def java_settings(security: Security) -> dict[str, str]:
     """Return the options of the connector.
 
     PEM texts are passed by value, because the connector has no option for a key and a certificate
-    in separate files. Raises `Refused` for a key that is not in PKCS 8. It refuses tokens too,
-    which Java fetches in its own way.
+    in separate files. Raises `Refused` for a key that is not in PKCS 8. OAUTHBEARER tokens are
+    refused too, because Java fetches them in its own way.
     """
     if security.bearer is not None:
         raise Refused(
-            "Spark is not given tokens of OAUTHBEARER; let it in by a certificate or SCRAM, at a"
-            " listener of the brokers that takes these"
+            "Spark cannot use OAUTHBEARER tokens here; name a listener of the brokers that accepts"
+            " a certificate or SCRAM"
         )
     settings: dict[str, str] = {"security.protocol": security.protocol}
     if security.encrypts:
@@ -41,8 +41,8 @@ def java_settings(security: Security) -> dict[str, str]:
             key = security.key_file.read_text()
             if not any(begin in key for begin in PKCS_8):
                 raise Refused(
-                    f"{security.key_file}: Java reads private keys of PKCS 8 only; write"
-                    " openssl pkcs8 -topk8 -in OLD -out NEW, and name the new one"
+                    f"{security.key_file}: Java reads private keys only in PKCS 8; run"
+                    " openssl pkcs8 -topk8 -in OLD -out NEW, and name the new file"
                 )
             settings["ssl.keystore.key"] = key
         if security.key_password is not None:

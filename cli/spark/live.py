@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Run a topology on growing topics, on Spark alone; write tables."""
     topology = load(topology_path)
-    # Only a check: each executor reads the keys from its own environment.
+    # This only checks the keys: each executor reads them from its own environment.
     master_keys(topology, {stream.input for stream in topology.streams.values()})
     access = security(kafka_path)
     require_spark()

@@ -42,7 +42,7 @@ session_options = together(
 
 
 def format_option(command: str) -> Callable[[Any], Any]:
-    """Return `--format` as the parameter `form`; `command` is its name in variables."""
+    """Return the option `--format`, as the parameter `form`; its variable contains `command`."""
     return click.option(
         "--format",
         "form",
@@ -54,7 +54,7 @@ def format_option(command: str) -> Callable[[Any], Any]:
 
 
 def stream_options(command: str, every: str, max_per_batch: int) -> Callable[[Any], Any]:
-    """Return the options of a query on topics; `every` and `max_per_batch` are defaults."""
+    """Return a decorator with the options of a query; `every` and `max_per_batch` are defaults."""
     return together(
         (
             topology_option,

@@ -1,4 +1,4 @@
-"""Avro values: records as dicts, a union as its branch, an enum as its symbol.
+"""Decodes Avro values: a record to a dict, a union to its branch, an enum to its symbol.
 
 | Avro                     | Python                                                     |
 | ------------------------ | ---------------------------------------------------------- |
@@ -11,9 +11,9 @@
 
 A schema bounds the size of its decoded values. `parsed` refuses a schema with more than `MAX_TYPES`
 types or a nesting above `MAX_DEPTH`. It also refuses arrays and maps whose items may have more than
-`MAX_VALUES_PER_BYTE` values for each of their bytes. With nulls as items, six bytes can state two
-thousand million values. Recursive schemas are read by the library's Python reader, which is ten
-times slower, because its C reader has no bound of depth.
+`MAX_VALUES_PER_BYTE` values for each of their bytes. Otherwise an array of nulls could state two
+billion values in six bytes. Recursive schemas are read by the library's Python reader, which is ten
+times slower, because the C reader has no limit of depth.
 
 The library is an extra (`inorder-engine[avro]`).
 """
@@ -58,7 +58,7 @@ _READ_AS: Final = {
     "fixed-uuid": f"{PREFIX}uuid",
     "int-date": f"{PREFIX}date",
 }
-"""Replacements by type and logical type; others are read as the type alone."""
+"""The logical types to read with, by type and logical type; any other is read as its plain type."""
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
@@ -83,17 +83,19 @@ class AvroSchema(NamedTuple):
 
 
 def parsed(text: str, referred: Sequence[str] = ()) -> AvroSchema:
-    """Return the schema in the text.
+    """Parse the text of a schema.
 
-    It may use types of the schemas in `referred`, in their order. Raises SchemaFault if it is not
-    valid or has no bound.
+    The schema may use types of the schemas in `referred`, each of which may use those before it.
+    Raises SchemaFault if a schema is not valid or its values have no bound.
     """
     named: dict[str, Any] = {}
     try:
         for each in (*referred, text):
             schema = fastavro.parse_schema(_marked(json.loads(each)), named_schemas=named)
     except (*_WRONG, fastavro.schema.SchemaParseException) as wrong:
-        raise SchemaFault(f"is no Avro schema ({str(wrong)[:200] or 'nested too deep'})") from None
+        raise SchemaFault(
+            f"is not an Avro schema ({str(wrong)[:200] or 'nested too deep'})"
+        ) from None
     measuring = _Measuring(named)
     measuring.excess(schema, 0)
     return AvroSchema(schema, measuring.is_recursive)
@@ -110,14 +112,14 @@ def decoding(schema: AvroSchema) -> Decode:
         decoded = read_next(stream)
         if stream.tell() != len(value):
             left = len(value) - stream.tell()
-            raise ValueFault(UNDECODABLE, f"{left} bytes are left behind the Avro value")
+            raise ValueFault(UNDECODABLE, f"{left} bytes are left after the Avro value")
         return decoded
 
     return decode
 
 
 def reading_on(schema: AvroSchema) -> Callable[[io.BytesIO], object]:
-    """Return a reader of the next value in a stream of values; it raises ValueFault."""
+    """Return a reader of the next value in a stream, which raises ValueFault if it is invalid."""
     reader = _read_py.schemaless_reader if schema.is_recursive else fastavro.schemaless_reader
     of_schema = schema.schema
 
@@ -128,8 +130,8 @@ def reading_on(schema: AvroSchema) -> Callable[[io.BytesIO], object]:
             kind = "it ends too early" if isinstance(wrong, EOFError) else type(wrong).__name__
             raise ValueFault(
                 UNDECODABLE,
-                f"the value is none of its Avro schema ({kind}); write the schema that it was"
-                " written by, or `registry:` where values begin with a registry's five bytes",
+                f"the value does not match its Avro schema ({kind}); name the schema that it was"
+                " written with, or set `registry:` if values begin with a registry's five bytes",
             ) from None
         if schema.is_recursive and _is_deeper(decoded, MAX_DEPTH):
             raise ValueFault(UNDECODABLE, f"the value is nested more than {MAX_DEPTH} deep")
@@ -142,7 +144,7 @@ def reading_on(schema: AvroSchema) -> Callable[[io.BytesIO], object]:
 
 
 def _marked(schema: Any) -> Any:
-    """Return a copy in which logical types are those of `_READ_AS`, or none."""
+    """Return a copy of the schema, with logical types replaced as in `_READ_AS` or removed."""
     if isinstance(schema, list):
         return [_marked(each) for each in schema]
     if not isinstance(schema, dict):
@@ -167,8 +169,9 @@ _LEAST_BYTES: Final = {
 class _Measuring:
     """A walk through a parsed schema; raises SchemaFault if its values have no bound.
 
-    `excess` is the maximum by which a type's values exceed `MAX_VALUES_PER_BYTE` times their bytes.
-    It must be at most 0 for repeated parts, so the excess of the whole is a constant.
+    `excess` is the maximum by which the number of a type's values exceeds `MAX_VALUES_PER_BYTE`
+    times their bytes. It must be at most 0 for repeated parts, so that the excess of a whole value
+    is bounded.
     """
 
     def __init__(self, named: Mapping[str, Any]) -> None:
@@ -204,7 +207,7 @@ class _Measuring:
         name = schema["name"]
         if name in self._open:
             self.is_recursive = True
-            return 0  # It is judged at the outer occurrence.
+            return 0  # This record is checked at its outer occurrence.
         self._open.add(name)
         excess = 1 + sum(self.excess(field["type"], depth + 1) for field in schema["fields"])
         self._open.remove(name)
@@ -214,7 +217,8 @@ class _Measuring:
 
     def _must_be_bounded(self, schema: Any, kind: str, depth: int) -> None:
         items = self.excess(schema["items" if kind == "array" else "values"], depth + 1)
-        if items > MAX_VALUES_PER_BYTE * (kind == "map"):  # The key of a map's item takes a byte.
+        # The key of a map's item takes at least a byte.
+        if items > MAX_VALUES_PER_BYTE * (kind == "map"):
             raise SchemaFault(
                 f"has {'an array' if kind == 'array' else 'a map'} whose items may be more than"
                 f" {MAX_VALUES_PER_BYTE} values for each of their bytes"

@@ -1,4 +1,4 @@
-"""Eight bytes as an integer, big-endian, as Kafka's own serializer writes them."""
+"""Decodes eight bytes as a big-endian integer, as Kafka's own serializer writes it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def decode(value: bytes | None) -> int | None:
     if value is None:
         return None
     if len(value) != SIZE:
-        remedy = "write the key_format that it has"
+        remedy = "set the key_format that the keys have"
         raise ValueFault(UNDECODABLE, f"an int64 has {SIZE} bytes, not {len(value)}; {remedy}")
     return int.from_bytes(value, "big", signed=True)

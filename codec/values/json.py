@@ -1,8 +1,8 @@
-"""JSON values: numbers are exact (int, Decimal), and the last of equal keys counts.
+"""Decodes JSON values with exact numbers (int, Decimal); the last of equal keys counts.
 
 `decode` reads the whole value. A `JsonPick` reads only some fields. It skips the others and does
-not notice faults in their texts. Integers with more than `sys.get_int_max_str_digits` digits cannot
-be decoded. Neither can values nested deeper than the interpreter's stack.
+not detect faults in their strings. Integers with more than `sys.get_int_max_str_digits` digits
+cannot be decoded. Neither can values nested deeper than the interpreter's stack.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topology.wire.values import UNDECODABLE, ValueFault, walked
 from topology.wire.where import Path
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
-"""Errors for hostile JSON; ArithmeticError is for a number with a huge exponent."""
+"""Errors that hostile JSON can raise; ArithmeticError is for a number with a huge exponent."""
 
 _WHOLE: Final = msgspec.json.Decoder(float_hook=Decimal)
 
@@ -91,7 +91,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _shape(stems: Sequence[tuple[str, ...]]) -> Any:
-    """Return a structure with the fields f0, f1, … for the first names, in their order."""
+    """Return a msgspec structure whose fields f0, f1, … represent the first names of the stems."""
     firsts = _firsts(stems)
     fields = []
     for at, name in enumerate(firsts):
@@ -136,4 +136,6 @@ def _fault(wrong: Exception) -> ValueFault:
         what = "a number in it has too large an exponent"
     else:
         what = str(wrong)
-    return ValueFault(UNDECODABLE, f"the value is no JSON ({what}); write `format:` if it is not")
+    return ValueFault(
+        UNDECODABLE, f"the value is not JSON ({what}); set `format:` if it is in another format"
+    )

@@ -1,4 +1,4 @@
-"""The reader of a foreign input topic, made from its mapping, its format and its streams."""
+"""Creates the reader of a foreign input topic from its mapping, its format and its streams."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topology.wire.field_reader import FieldReader
 
 
 def registered_schemas(topology: Topology, topic: str) -> RegisteredSchemas | None:
-    """Return an empty table of schemas; None if reading the topic needs no registry."""
+    """Return an empty table for the topic's schemas; None if the topic needs no registry."""
     stream = next(each for each in topology.streams.values() if each.input == topic)
     schema = stream.value_schema
     if schema is None or schema.registry is None or stream.fields is None:

@@ -1,4 +1,4 @@
-"""Reads payloads for queries, from values that are not plain JSON or from a part of them.
+"""Reads payloads for queries, from values that are not plain JSON or from a part of each value.
 
 The setting `payload: PATH` names such a part.
 """
@@ -25,7 +25,7 @@ WHOLE: Final[Path] = ()
 def payload_readers(
     streams: Mapping[str, StreamConfig], tables: Mapping[str, RegisteredSchemas]
 ) -> dict[str, ReadEncoded]:
-    """Return the readers of payloads by stream; none for streams with whole JSON values.
+    """Return the readers of payloads by stream; a stream of whole JSON values needs none.
 
     `tables` has the schemas of input topics, by topic. Raises SchemaFault if a topic's schema file
     is not valid.
@@ -54,7 +54,7 @@ def tables_of(topology: Topology) -> dict[str, RegisteredSchemas]:
 
 
 def plain_json(value: bytes | None) -> object:
-    """Decode JSON with or without a registry's five bytes, with numbers as queries use them."""
+    """Decode JSON, with or without a registry's five bytes; numbers become int or float."""
     return orjson.loads(without_prefix(value) or b"null")
 
 

@@ -1,13 +1,13 @@
-"""Protobuf values: messages as dicts under the names of the .proto file.
+"""Decodes Protobuf values: a message to a dict, whose keys are the names in the .proto file.
 
 A scalar without presence is always in the dict, even if it is 0. A field with presence that was not
 set is absent. An enum is its symbol, or its number if the schema does not know it. An int64 is an
-integer, and a map is a dict with texts as keys. `google.protobuf.Timestamp` is a `Timestamp`, and a
-wrapper (`Int64Value`, …) is its value.
+integer, and a map is a dict with strings as keys. `google.protobuf.Timestamp` is a `Timestamp`, and
+a wrapper (`Int64Value`, …) is its value.
 
 The schema comes as serialized descriptors: a file of `protoc --include_imports
 --descriptor_set_out`, or the answer of a registry. With a registry, a value begins with the five
-bytes and then the place of its message in the file. The library's parser limits the nesting to 100.
+bytes and then the position of its message in the file. The library's parser limits nesting to 100.
 
 The library is an extra (`inorder-engine[protobuf]`).
 """
@@ -38,7 +38,7 @@ from topology.wire.values import UNDECODABLE, Decode, Timestamp, ValueFault
 MAX_FILES: Final = 200
 MAX_NAMED: Final = 10
 MAX_INDEXES: Final = 16
-"""Maximum depth of a message within others."""
+"""Maximum nesting depth of a message's definition."""
 
 NS_PER_S: Final = 1_000_000_000
 WRAPPERS: Final = frozenset(
@@ -61,7 +61,7 @@ def of_message(descriptors: bytes, message: str) -> Decode:
         files = FileDescriptorSet.FromString(descriptors).file
     except DecodeError:
         raise SchemaFault(
-            "is no descriptor set; write it by: protoc --include_imports --descriptor_set_out"
+            "is not a descriptor set; write one with: protoc --include_imports --descriptor_set_out"
         ) from None
     pool = _pool([each.SerializeToString() for each in files])
     try:
@@ -75,7 +75,7 @@ def of_message(descriptors: bytes, message: str) -> Decode:
 
 
 def of_file(schema: bytes, referred: Sequence[bytes]) -> Decode:
-    """Return a decoder of values that name their message by its place in the file.
+    """Return a decoder of values that name their message by its position in the file.
 
     All arguments are serialized file descriptors. Each of `referred` comes after the ones that it
     names.
@@ -111,7 +111,7 @@ def _pool(files: Sequence[bytes]) -> DescriptorPool:
                 pool.AddSerializedFile(file)
                 names.add(name)
     except _NO_SCHEMA as wrong:
-        raise SchemaFault(f"is no Protobuf schema ({str(wrong)[:200]})") from None
+        raise SchemaFault(f"is not a Protobuf schema ({str(wrong)[:200]})") from None
     return pool
 
 
@@ -125,7 +125,7 @@ def _well_known() -> list[bytes]:
 
 
 def _indexes(value: bytes) -> tuple[tuple[int, ...], int]:
-    """Return the place of the message in its file, and where the value after it begins."""
+    """Return the indexes of the value's message in its file, and the position after them."""
     count, at = _varint(value, 0)
     if not 0 <= count <= MAX_INDEXES:
         raise ValueFault(UNDECODABLE, "the value names no message of its Protobuf schema")
@@ -139,7 +139,7 @@ def _indexes(value: bytes) -> tuple[tuple[int, ...], int]:
 
 
 def _varint(value: bytes, at: int) -> tuple[int, int]:
-    """Return the zigzag integer at `at`, of at most 32 bits, and where it ends."""
+    """Return the zigzag integer at `at`, of at most 32 bits, and the position after it."""
     number = 0
     for place, byte in enumerate(value[at : at + _MAX_VARINT_BYTES]):
         number |= (byte & 0x7F) << (7 * place)
@@ -149,7 +149,7 @@ def _varint(value: bytes, at: int) -> tuple[int, int]:
 
 
 def _at(file: Any, indexes: tuple[int, ...]) -> Any:
-    """Return the descriptor of the message at this place, in the order of the file."""
+    """Return the descriptor of the message that the indexes select, in the order of the file."""
     proto = FileDescriptorProto()
     file.CopyToProto(proto)
     messages: Any = proto.message_type
@@ -178,8 +178,8 @@ def _decoding(descriptor: Any) -> Decode:
         except DecodeError:
             raise ValueFault(
                 UNDECODABLE,
-                f"the value is no `{descriptor.full_name}` of its Protobuf schema; write the"
-                " message that it is, or `registry:` where a registry's five bytes come first",
+                f"the value is not a `{descriptor.full_name}` of its Protobuf schema; name its own"
+                " message, or set `registry:` if values begin with a registry's five bytes",
             ) from None
         return plain(message)
 

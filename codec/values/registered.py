@@ -1,8 +1,8 @@
-"""Values that begin with a registry's five bytes: 0, then the id of their schema, big-endian.
+"""Decodes values that begin with a registry's five bytes: 0, then the schema's id, big-endian.
 
 `agents.registry.feed` resolves the ids before a batch is read, and fills `RegisteredSchemas`.
-Values of other schemas are dead letters, `schema_unknown`. At most `MAX_SCHEMAS` are kept, which no
-sound topic exceeds.
+Values of other schemas are dead letters with the reason `schema_unknown`. At most `MAX_SCHEMAS` are
+kept, which no sound topic exceeds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RegisteredSchemas:
         self._faults: dict[int, ValueFault] = {}
 
     def takes(self, subjects: Collection[str]) -> bool:
-        """Return whether a schema of these subjects is accepted."""
+        """Return whether a schema that is registered under these subjects is accepted."""
         return self._subjects is None or not self._subjects.isdisjoint(subjects)
 
     def parts(self, value: bytes | None, key: bytes | None) -> Iterable[bytes | None]:
@@ -71,7 +71,7 @@ class RegisteredSchemas:
         return sorted(each for each in ids if each is not None and each not in self._decoders)
 
     def learn(self, number: int, decoder: Decode) -> None:
-        """Add the decoder of a schema, for the bytes after the five."""
+        """Add the decoder of schema `number`, which decodes the bytes after the first five."""
         if len(self._decoders) < MAX_SCHEMAS:
             self._decoders[number] = decoder
             self._faults.pop(number, None)
@@ -83,15 +83,15 @@ class RegisteredSchemas:
         self._faults[number] = fault
 
     def decode(self, value: bytes | None) -> object:
-        """Decode a value by the schema that it names."""
+        """Decode a value by the schema that it names; raise ValueFault if that fails."""
         if value is None:
             return None
         number = schema_id(value)
         if number is None:
             raise ValueFault(
                 UNDECODABLE,
-                "the value does not begin with a registry's five bytes; write schema: {file: …}"
-                " where values have no such, or the format that they are in",
+                "the value does not begin with a registry's five bytes; set schema: {file: …}"
+                " if values have no such prefix, or the format that they have",
             )
         decoder = self._decoders.get(number)
         if decoder is None:

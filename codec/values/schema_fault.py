@@ -1,4 +1,4 @@
-"""The error of a schema that is not valid, or whose values would have no bound."""
+"""Defines the error for a schema that is not valid, or whose values would have no bound."""
 
 from __future__ import annotations
 

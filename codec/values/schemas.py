@@ -1,4 +1,4 @@
-"""Decoders of values by their format and their schema, which a file or a registry has.
+"""Chooses decoders of values and keys by their format and their schema, from a file or a registry.
 
 The libraries are extras, so each is imported when a schema of its format is read.
 """
@@ -25,10 +25,10 @@ REGISTERED: Final = frozenset({"avro", "protobuf"})
 def values_decoder(
     format_: str, schema: SchemaConfig | None, registered: RegisteredSchemas | None = None
 ) -> tuple[Decode, Picking | None]:
-    """Return decoders of values in the format: one of whole values, one of some fields.
+    """Return two decoders of the format: for whole values, and for some fields (or None).
 
-    `registered` are the schemas of a registry, if it has them. Raises SchemaFault if a schema file
-    is missing or not valid.
+    `registered` is the table of the registry's schemas, if the stream uses a registry. Raises
+    SchemaFault if a schema file is missing or not valid.
     """
     if format_ == "json":
         if schema is None:
@@ -44,14 +44,14 @@ def values_decoder(
 
 
 def keys_decoder(format_: str | None, registered: RegisteredSchemas | None = None) -> Decode | None:
-    """Return a decoder of keys in the format; None if a key is text."""
+    """Return a decoder of keys in the format, or None if keys are text."""
     if format_ in REGISTERED and registered is not None:
         return registered.decode
     return {"json": json.decode, "int64": int64.decode}.get(format_ or "")
 
 
 def registered_decoder(kind: str, schema: str, referred: Sequence[str]) -> Decode:
-    """Return a decoder of values by a registry's schema, for the bytes after the five.
+    """Return a decoder by a registry's schema; it decodes the bytes after the five.
 
     `kind` is the registry's name for the schema's type. Protobuf schemas are serialized, in base64.
     Raises SchemaFault if the schema is not valid.
@@ -67,8 +67,8 @@ def registered_decoder(kind: str, schema: str, referred: Sequence[str]) -> Decod
             first, *others = [base64.b64decode(each, validate=True) for each in (schema, *referred)]
         except binascii.Error:
             raise SchemaFault(
-                "is Protobuf as text; it takes a registry that knows ?format=serialized, or"
-                " schema: {file: …, message: …} of what protoc writes"
+                "is Protobuf as text; use a registry that supports ?format=serialized, or"
+                " schema: {file: …, message: …} with a file from protoc"
             ) from None
         return protobuf.of_file(first, others)
     if kind == "JSON":

@@ -1,12 +1,12 @@
-"""Measures the clocks of sources that use `inorder.sync`, as a server.
+"""Serves clock measurements to sources that use `inorder.sync`.
 
-    answering      the protocol, without a socket
+    answering      implements the protocol without a socket
     limiter        limits the packets per second from one address
-    metrics        the server's counts for Prometheus
+    metrics        exposes the server's counts to Prometheus
     publishing     sends samples to the topic
     seen           remembers accepted reports
-    server         the socket around it
-    vectors        complete exchanges, byte by byte, for authors of clients in other languages
+    server         runs the protocol on a UDP socket
+    vectors        writes complete exchanges, byte by byte, for authors of other clients
 
 Packets, keys and reasons are shared with the client (`inorder.sync`).
 """

@@ -6,15 +6,15 @@
                t2 and t3 for this very round, so a source can lie about its own clock
                only. A report is accepted once, if the answer is at most `MAX_AGE_S` old.
 
-A round that was accepted before is acknowledged as such and is no second sample. So a source whose
-ACK was lost may ask again. Any other invalid packet gets no answer; its reason is returned to the
-caller.
+A round that was accepted before is acknowledged as such, and is not sampled again. So a source
+whose ACK was lost may ask again. Any other invalid packet gets no answer; its reason is returned to
+the caller.
 
 The seal's secret is random and exists only in this process. It is renewed when the server's clock
-has stepped (`renew`), because a round across a step means nothing, and its age would be unknown.
+has stepped (`renew`). A round that spans a step has no valid offset and no known age.
 
-Bounds: `SeenTokens` with `max_reports` entries a generation. Cost: a packet takes at most three
-SHA-256 pairs.
+Memory: `SeenTokens` with at most `max_reports` entries in each generation. Cost: a packet takes at
+most three SHA-256 pairs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _NO_TIME: Final = bytes(8)
 
 
 class Answer(NamedTuple):
-    """The result for a packet.
+    """The server's response to a packet.
 
     `reply` is the packet to send back, and `sample` the reported round. `outcome` is `ANSWERED`,
     `REPORTED` or a `Reason`.
@@ -103,7 +103,7 @@ class Answerer:
         self._own = Key(0, secret or secrets.token_bytes(32))
 
     def answer(self, raw: bytes, received_ns: int) -> Answer:
-        """Process a datagram that arrived at `received_ns` by the server's clock."""
+        """Return the response to a datagram that arrived at `received_ns` on the server's clock."""
         packet = parse(raw)
         if isinstance(packet, Reason):
             return Answer(None, None, packet)
@@ -121,7 +121,7 @@ class Answerer:
         return Answer(None, None, Reason.KIND)
 
     def _respond(self, raw: bytes, key: Key, t2_ns: int) -> Answer:
-        # t3 is read as late as possible, because later work looks like a longer way back.
+        # t3 is read as late as possible, because work after it counts as time on the way back.
         t3_ns = self._now_ns()
         if not 0 <= t3_ns - t2_ns <= MAX_TURNAROUND_NS:
             return Answer(None, None, Reason.SERVER_CLOCK)
@@ -150,7 +150,7 @@ class Answerer:
         return Answer(_acknowledged(raw, key, TAKEN), packet, REPORTED)
 
     def _cookie(self, raw: bytes) -> bytes:
-        """Compute the cookie of a report's round, as the server gave it before t4 was known."""
+        """Compute the cookie that the server sent in this round's RSP, when t4 was still unset."""
         return self._own.seal(raw[LENGTH_AT:T4_AT] + _NO_TIME + raw[MONO_AT:COOKIE_AT])
 
 
@@ -159,7 +159,7 @@ def _acknowledged(raw: bytes, key: Key, status: int) -> bytes:
 
 
 def sample_line(packet: Packet, server: str) -> dict[str, int | str]:
-    """Return a sample in the form of `clock.offsets`, but without its source."""
+    """Return the value of the sample's `clock.offsets` record; the source is the record's key."""
     line: dict[str, int | str] = {
         "t1": packet.t1_ns,
         "t2": packet.t2_ns,

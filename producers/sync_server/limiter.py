@@ -6,8 +6,8 @@ owner of an address has all its ports.
 
 Bound: `max_addresses` buckets. Beyond that, the address that was quiet for longest is forgotten,
 and begins with a full bucket when it returns. That changes nothing if it was quiet for `burst /
-rate` seconds. A limiter cannot stop a flood from more forged addresses than that; there the
-signatures decide. Cost: O(1) a packet.
+rate` seconds. A limiter cannot stop a flood from more forged addresses than that, but such packets
+fail the check of their signature. Cost: O(1) a packet.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ IPV6_PREFIX_BYTES: Final = 8
 
 
 class AddressLimiter:
-    """The buckets of all addresses; times are seconds of any clock that never goes back."""
+    """A limiter with one token bucket per address; `now_s` is the time of a monotonic clock."""
 
     def __init__(self, rate_per_s: float, burst: int, max_addresses: int) -> None:
         if not (rate_per_s > 0 and burst >= 1 and max_addresses >= 1):
-            raise ValueError("rate, burst and max_addresses are all above 0")
+            raise ValueError("rate, burst and max_addresses must all be above 0")
         self._rate_per_s = rate_per_s
         self._burst = float(burst)
         self._max_addresses = max_addresses

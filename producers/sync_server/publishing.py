@@ -1,4 +1,4 @@
-"""Sends samples to `clock.offsets` in Kafka, or writes them as lines to a stream.
+"""Sends samples to `clock.offsets` in Kafka, or writes them as JSON lines to a binary file.
 
 A record's key is the source, so a source's samples are in one partition and in order. Its value is
 JSON: `{"t1":…,"t2":…,"t3":…,"t4":…,"server":…,"segment":…,"mono":…}`, with `mono` if the source
@@ -50,7 +50,7 @@ class Publishing(ABC):
 
     @abstractmethod
     def turn(self) -> None:
-        """Count finished samples; the server calls this often."""
+        """Update the counts of delivered and lost samples, after each turn of the server."""
 
     def trouble(self) -> str:
         """Return why samples do not arrive, or "" if they do."""
@@ -62,7 +62,7 @@ class Publishing(ABC):
 
 
 class TopicPublishing(Publishing):
-    """A target that sends samples to the topic; they name `server` as their server."""
+    """A target that sends samples to a Kafka topic, with `server` as the name of their server."""
 
     def __init__(
         self, brokers: str, topic: str, server: str, settings: Settings | None = None
@@ -114,12 +114,12 @@ class TopicPublishing(Publishing):
         try:
             self._channel.flush(FLUSH_TIMEOUT_S)
         except FlushTimeout as error:
-            log.warning("%s; they are given up", error)
+            log.warning("%s; these samples are lost", error)
             self._channel.purge()
         super().close()
 
     def _renew(self) -> None:
-        """Create another client, because the present one has failed for good."""
+        """Replace the Kafka client after a fatal error."""
         self._channel.purge()
         self.turn()
         self._delivered_before = self.delivered
@@ -137,7 +137,7 @@ class TopicPublishing(Publishing):
 
 
 class LinePublishing(Publishing):
-    """A target that writes JSON lines to a stream, for trials and for `inorder replay`."""
+    """A target that writes JSON lines to a binary file, for trials and for `inorder replay`."""
 
     def __init__(self, stream: IO[bytes], server: str) -> None:
         self._stream = stream

@@ -1,16 +1,16 @@
 """Remembers accepted reports for as long as a duplicate could still be accepted.
 
 There are two generations, of at least `keep_s` each. An entry is stored for at least `keep_s`, and
-not much longer than twice that while packets come. Bound: `max_entries` a generation. A report
-without space is refused and not forgotten, because its duplicate would be accepted like the first.
-Cost: O(1).
+not much longer than twice that while packets arrive. Bound: `max_entries` a generation. If there is
+no space, a new report is refused. A report that was accepted but not stored could be accepted
+twice. Cost: O(1).
 """
 
 from __future__ import annotations
 
 
 class SeenTokens:
-    """The accepted reports; times are seconds of a clock that never goes back."""
+    """The set of accepted reports; `now_s` is the time of a monotonic clock."""
 
     def __init__(self, keep_s: float, max_entries: int) -> None:
         self._keep_s = keep_s
@@ -32,7 +32,7 @@ class SeenTokens:
         return len(self._young) >= self._max_entries
 
     def add(self, token: bytes) -> None:
-        """Add a report, after `has` and `is_full` were both false."""
+        """Add a report; call this only if `has` and `is_full` are both false."""
         self._young.add(token)
 
     def _age(self, now_s: float) -> None:

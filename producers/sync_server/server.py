@@ -1,11 +1,11 @@
 """Runs the sync server: one UDP socket, one thread, one CPU core.
 
 A turn waits for packets and takes up to `BATCH` of them, each with the kernel's receive timestamp
-if there is one. The limiter checks a packet's address first, then the packet goes to the protocol
-(`answering`). Every packet without effect is counted by its reason.
+if there is one. The limiter checks a packet's address first. Then the protocol (`answering`)
+processes the packet. Every packet without effect is counted by its reason.
 
 A step of the server's wall clock is noticed at the next turn. A step of more than `STEP_NS` against
-the monotonic clock renews the server's secret, so no round across it is accepted.
+the monotonic clock renews the server's secret, so no round that spans the step is accepted.
 
 Replies have the address that the socket is bound to. On a machine with several addresses, bind to
 the one that the sources use.
@@ -38,7 +38,10 @@ from producers.sync_server.limiter import AddressLimiter
 
 BATCH: Final = 256
 TURN_S: Final = 0.2
-"""Maximum wait of a turn, and so the interval of checks for a stop, a step and the publisher."""
+"""Maximum wait of a turn in seconds.
+
+The server checks for a stop or a clock step, and calls `on_turn`, at least this often.
+"""
 STEP_NS: Final = 1_000_000
 HURRIED_NS: Final = 200_000
 """Maximum time between readings of two clocks that are compared."""
@@ -106,9 +109,9 @@ class SyncServer:
     def run(self) -> None:
         """Serve until `stop`, then close the socket."""
         log.info(
-            "sync server on %s port %d; receive stamps are %s",
+            "sync server on %s port %d; receive timestamps are %s",
             *self.address,
-            "the kernel's" if self.kernel_stamps else "taken by the program: less sharp",
+            "the kernel's" if self.kernel_stamps else "taken by the program and less precise",
         )
         try:
             while not self._stopping.is_set():
@@ -203,7 +206,7 @@ def _widen(endpoint: socket.socket, buffer_bytes: int) -> None:
     """Make the receive buffer as large as allowed, for packets that arrive during a flood."""
     endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
     if sys.platform == "linux":
-        try:  # A process with the right to do so may exceed the system's limit.
+        try:  # A privileged process may exceed the system's limit.
             endpoint.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, buffer_bytes)
         except OSError:
             pass

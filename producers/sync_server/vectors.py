@@ -1,10 +1,10 @@
 """Writes conformance vectors of the protocol, for authors of clients in other languages.
 
-    python -m producers.sync_server.vectors      # writes vectors.json in its folder again
+    python -m producers.sync_server.vectors      # rewrites vectors.json next to this file
 
-The file has complete exchanges: keys, the fields and the bytes of each packet, and the offset that
-the round shows. It also has packets to be refused, each with its reason. All of it follows from the
-constants below.
+The file has complete exchanges: keys, the fields and the bytes of each packet, and the offset
+computed from the round. It also has packets that must be refused, each with its reason. The content
+depends only on the constants below.
 """
 
 from __future__ import annotations

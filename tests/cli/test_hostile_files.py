@@ -67,8 +67,8 @@ def test_a_replay_balances(
     ("name", "content", "words"),
     [
         ("empty.csv", b"", "CSV without a line of column names"),
-        ("empty.jsonl", b"", "no line is an event|holds no rows"),
-        ("chance.csv", bytes(range(128, 256)) * 9, "there is no column|holds no rows"),
+        ("empty.jsonl", b"", "no line is an event|has no rows"),
+        ("chance.csv", bytes(range(128, 256)) * 9, "there is no column|has no rows"),
         ("chance.parquet", bytes(range(256)) * 9, "cannot be read as Parquet"),
         ("chance.jsonl", bytes(range(128, 256)) * 9, "no line is an event|has fields"),
         ("array.json", b'[{"device": "a", "n": 0, "time": 1}]', "no line is an event|has fields"),
@@ -138,7 +138,7 @@ def test_columns_of_every_type_are_read_beside_the_mapping(tmp_path: Path) -> No
     parquet.write_table(table.slice(0, 0), tmp_path / "none.parquet")
     result = run(replay.command, "--json", *WHERE, str(tmp_path / "none.parquet"))
     assert json.loads(result.stderr.splitlines()[-1])["in"] == 0, result.stderr
-    assert "holds no rows" in run(audit.command, str(tmp_path / "none.parquet")).stderr
+    assert "has no rows" in run(audit.command, str(tmp_path / "none.parquet")).stderr
 
 
 def test_what_comes_once_is_read_by_init_too(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_the_embedded_broker_takes_no_security(topology: Path) -> None:
     given = ("worker", "--brokers", "embedded", "--topology", topology)
     answer = inorder(*given, env={"INORDER_SECURITY_PROTOCOL": "SSL"})
     assert answer.code == 2
-    assert "--brokers embedded speaks PLAINTEXT" in answer.err
+    assert "--brokers embedded uses PLAINTEXT" in answer.err
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_full_disk(events: str, env: dict[str, str]) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert "Error: standard output takes no more: File too large" in done.stderr
+    assert "Error: standard output cannot be written: File too large" in done.stderr
     assert "Traceback" not in done.stderr
 
 

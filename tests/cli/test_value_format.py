@@ -54,7 +54,7 @@ def test_a_topic_of_others(
         if is_avro:
             blind = inorder(*at)
             assert blind.code == 2
-            assert "no value of it can be read" in blind.err
+            assert "none of its values can be read" in blind.err
         options = ("--format", "avro", "--registry", registry.url) if is_avro else ()
         answer = inorder(*at, *options)
         audit = inorder("audit", *at[1:], *options, "--json")

@@ -41,7 +41,8 @@ def test_the_compiled_one_is_at_work_unless_the_plain_one_is_forced(
 def test_a_codec_that_there_is_not_is_refused() -> None:
     found = said("quick")
     assert found.returncode != 0
-    assert "INORDER_CODEC=quick is no codec; write plain, native, or nothing" in found.stderr
+    refusal = "INORDER_CODEC=quick is not a codec; write plain or native, or leave it unset"
+    assert refusal in found.stderr
 
 
 def test_without_the_compiled_one_the_plain_one_is_at_work_and_says_why() -> None:

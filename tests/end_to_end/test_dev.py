@@ -94,7 +94,7 @@ def test_on_a_real_kafka_with_a_topology_of_ones_own(tmp_path: Path) -> None:
         assert (absent.code, "no such topic" in absent.err) == (2, True)
         raw = inorder("read", "--brokers", brokers, "--topic", "mine")
         assert raw.code == 2
-        assert "there is `inorder dump`" in raw.err
+        assert "use `inorder dump`" in raw.err
         interrupted(command)
 
 

@@ -97,7 +97,7 @@ def test_what_is_no_record_is_a_fault() -> None:
         (container()[:-5], None, "block 1 ends too early"),
         (container()[:-16] + bytes(16), None, "block 1 ends too early"),
         (container().replace(b"null", b"nuII"), None, "an Avro file needs a schema and one of"),
-        (container().replace(b'"record"', b'"rec rd"'), None, "its schema is no Avro schema"),
+        (container().replace(b'"record"', b'"rec rd"'), None, "its schema is not an Avro schema"),
         (
             container(rows=[None] * 9, schema={"type": "null"}),  # type: ignore[list-item]
             None,

@@ -246,7 +246,7 @@ def test_a_file_that_cannot_be_finished_stays_open_and_takes_no_more(
 def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     sink = FileSink(tmp_path / "file" / "folder")
-    with pytest.raises(SinkUnavailable, match="check that there is room"):
+    with pytest.raises(SinkUnavailable, match="check that the disk has space"):
         sink.write([result()])
     sink.close()
 
@@ -309,7 +309,7 @@ def test_what_is_called_as_a_journal_and_is_none_is_told(make: Any, tmp_path: Pa
     victim.write_text("a key without a line end")
     results.mkdir()
     make(results / "_open-20200101T000000Z-00000000.jsonl", victim)
-    with pytest.raises(SinkUnusable, match="is no journal of a sink"):
+    with pytest.raises(SinkUnusable, match="is not a sink's journal"):
         FileSink(results).write([result()])
     assert victim.read_text() == "a key without a line end"
 

@@ -141,7 +141,7 @@ def without(name: str) -> bytes:
         (record(end="noon"), kind.FIELD_WRONG, "end"),
         (record(events=[1]), kind.FIELD_WRONG, "events"),
         (record(values=[1]), kind.FIELD_WRONG, "values"),
-        (record(start=2, end=1), kind.INTERVAL_BACKWARDS, "start lies behind end"),
+        (record(start=2, end=1), kind.INTERVAL_BACKWARDS, "start is after end"),
     ],
 )  # fmt: skip
 def test_what_is_no_result_is_told(value: bytes | None, reason: str, told: str) -> None:

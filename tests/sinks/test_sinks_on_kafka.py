@@ -112,7 +112,7 @@ def test_records_that_the_topic_deleted_are_counted_and_told(
             wait_for_read(kafka.bootstrap, topic, topic, producer)
     # Offsets: a record and the mark of its transaction each; 1 was to be read next, 8 is kept.
     assert runner.counts.expired == 7
-    assert "offset 1, which was to be read next" in caplog.text
+    assert "the next offset to read, 1, no longer exists" in caplog.text
     assert sink.known["a"].revision == 4
 
 

@@ -135,7 +135,7 @@ def test_a_topic_made_again_while_the_job_runs_ends_it(
     ended = run(setting, tmp_path, "rates", "--every", "100ms", "--table", "late")
     thread.join(TIMEOUT_S)
     assert not failed
-    assert_refused(ended, 1, setting.ordered, "deleted, or made again")
+    assert_refused(ended, 1, setting.ordered, "deleted, or created again")
 
 
 def test_what_is_not_there_is_named(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:

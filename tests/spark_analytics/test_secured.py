@@ -60,5 +60,5 @@ def test_a_key_that_java_cannot_read_is_refused(secured: Secured, tmp_path: Path
 
 
 def test_tokens_are_refused_with_what_to_do_instead(secured: Secured) -> None:
-    with pytest.raises(Refused, match="let it in by a certificate or SCRAM"):
+    with pytest.raises(Refused, match="accepts a certificate or SCRAM"):
         java_settings(read_security(secured.settings("BEARER"), {}))

@@ -32,7 +32,7 @@ FORMAT_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 FORMAT_HEAP_MIB = 128
 FORMAT_OPTIONS = ("-XX:TieredStopAtLevel=1",)
-"""The first compiler is enough, because the storage tool runs for a second."""
+"""Java's first compiler is enough, because the storage tool runs for about a second."""
 
 
 class KafkaBroker(Server):
@@ -42,7 +42,7 @@ class KafkaBroker(Server):
         folder: Place of logs and data.
         overrides: Broker settings that replace ours.
         listeners: Security protocols by listener name, in addition to the plain listener, which
-            brokers and harness use. `address` returns the servers of a listener.
+            brokers, tests and benchmarks use. `address` returns the servers of a listener.
         format_options: Options of the storage tool, which creates SCRAM users, for instance.
         ports: Ports of the nodes, instead of free ones.
         advertised: Ports of each node that a listener announces to clients, such as a proxy's.

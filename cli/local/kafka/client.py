@@ -1,4 +1,4 @@
-"""Sends the few requests that the harness needs to a broker, each with a time limit."""
+"""Sends the few requests that tests and benchmarks need to a broker, each with a time limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKERS_DEFAULT = -1
 
 _silent = logging.getLogger("cli.local.kafka.client")
 _silent.addHandler(logging.NullHandler())
-# Failed connections to a broker that is still starting are no news, so they are not logged.
+# Failed connections to a broker that is still starting are expected, so they are not logged.
 _silent.propagate = False
 
 

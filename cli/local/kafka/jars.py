@@ -11,7 +11,7 @@ from cli.local.maven import Jars
 
 VERSION = "4.1.0"
 OLDER = "3.9.1"
-"""The last release before version 4; transactions are tested with both."""
+"""The last release before version 4; transactions are tested with both releases."""
 
 HERE = Path(__file__).parent
 LOG_SETTINGS = HERE / "log4j2.yaml"

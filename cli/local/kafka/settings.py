@@ -1,4 +1,4 @@
-"""Makes the settings of a small broker, which are the same for jars and containers.
+"""Builds the settings of a small broker, which are the same for jars and containers.
 
 They suit tests and benchmarks on one machine. The broker starts quickly, with few internal
 partitions and no wait before a group's first rebalance. It needs little memory. It aborts the
@@ -16,7 +16,7 @@ from cli.local.ports import LOOPBACK
 INTERNAL_PARTITIONS = 8
 MAX_NODES = 3
 PLAIN: Final = "PLAINTEXT"
-"""The name of the listener that brokers and the harness use."""
+"""Name of the listener that brokers, tests and benchmarks use."""
 
 
 def shared(nodes: int, protocols: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -159,7 +159,7 @@ def test_what_is_dead_and_why(registry: Registry) -> None:
     assert "`payload` has no `device`; write it on every record" in details[0]
     assert "cast the column" in details[1]
     assert "register it there" in details[4]
-    assert "write schema: {file: …}" in details[5]
+    assert "set schema: {file: …}" in details[5]
 
 
 SEQUENCED: list[tuple[str, bytes | None]] = [

@@ -145,7 +145,7 @@ def test_the_file_that_it_writes_is_sound_and_orders_the_data(
     assert run.code == 0, run.err
     assert run.summary["dead"] == 0
     again = inorder("audit", telemetry, "--out", topology)
-    assert (again.code, "is there already" in again.err) == (2, True)
+    assert (again.code, "exists already" in again.err) == (2, True)
 
 
 WORLDS: dict[str, Callable[[int], list[AuditRow]]] = {

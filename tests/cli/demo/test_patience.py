@@ -59,7 +59,7 @@ def test_a_worker_without_progress_is_given_up_and_what_it_lacked_was_told(
     monkeypatch.setattr("cli.demo.patience.REPORT_EVERY_S", 0.3)
     reports: list[str] = []
     with (
-        pytest.raises(DemoFailed, match="did not get ready"),
+        pytest.raises(DemoFailed, match="did not become ready"),
         worker_on("127.0.0.1:1", "streams: {default: {}}\n", tmp_path, 16, reports.append),
     ):
         pass

@@ -32,7 +32,7 @@ WORKER = {"worker at /10.0.0.1": frozenset({"events.raw"})}
         (
             SeenGroup({**WORKER, "b at /h": frozenset({"events.raw", "others"})}),
             f"group {GROUP}",
-            "b at /h is in it and reads others, as stage reorder does not",
+            "b at /h is in it and reads others, which stage reorder does not read",
         ),
     ],
 )

@@ -71,5 +71,5 @@ def test_a_source_of_others_in_several_partitions(
     publish(embedded_broker, topic, 2, {"m": b"press", "n": b"1"})
     (found,) = input_findings(parse(mapped), at(embedded_broker))
     assert found.where == topic
-    assert "source press lies in partitions 0 and 1" in found.what
+    assert "source press is in partitions 0 and 1" in found.what
     assert "inorder produce" in found.remedy

@@ -60,10 +60,10 @@ FAULTS: Mapping[str, tuple[Fault, str]] = {
         seen_topic("events.ordered", max_message_bytes="1000"),
         "max.message.bytes is 1000",
     ),
-    "a source comes by several partitions": (spread_source, "lies in partitions 0 and 1"),
+    "a source comes by several partitions": (spread_source, "is in partitions 0 and 1"),
     "topics absent, too narrow, of other settings": (
         seen(replace(SOUND, topics={})),
-        f"are not there, {len(SOUND.topics)} topics",
+        f"do not exist, {len(SOUND.topics)} topics",
     ),
     "another program in a stage's group": (
         seen_group(SeenGroup({**WORKER, "b at /h": frozenset({"others"})})),

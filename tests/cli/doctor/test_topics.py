@@ -111,9 +111,9 @@ def test_a_sound_cluster_has_none() -> None:
 @pytest.mark.parametrize(
     ("name", "seen", "weight", "what", "remedy"),
     [
-        ("events.raw", None, "error", "is not there", "topics create"),
+        ("events.raw", None, "error", "does not exist", "topics create"),
         ("events.raw", config("events.raw", message_timestamp_type="CreateTime"), "error",
-         "message.timestamp.type is CreateTime, and by it events are ordered",
+         "message.timestamp.type is CreateTime, and events are ordered by it",
          "--add-config message.timestamp.type=LogAppendTime"),
         ("events.ordered", config("events.ordered", retention_ms="60000"), "error",
          "retention.ms is 60000", "retention.ms=-1"),
@@ -126,7 +126,7 @@ def test_a_sound_cluster_has_none() -> None:
         ("events.raw", config("events.raw", retention_ms="120000"), "warning",
          "keeps records for 120000 ms", "retention.ms=604800000"),
         ("events.raw", config("events.raw", retention_bytes="1000"), "warning",
-         "1000 bytes a partition", "retention.bytes=-1"),
+         "1000 bytes per partition", "retention.bytes=-1"),
         ("events.raw", config("events.raw", cleanup_policy="compact"), "error",
          "of each key only the newest record stays", "cleanup.policy=delete"),
         ("events.sequenced", config("events.sequenced", cleanup_policy="compact"), "error",
@@ -138,9 +138,9 @@ def test_a_sound_cluster_has_none() -> None:
         ("clock.offsets", config("clock.offsets", min_compaction_lag_ms="604799999"), "error",
          "inputs keep for 604800000 ms", "min.compaction.lag.ms=604800000"),
         ("events.ordered", config("events.ordered", min_insync_replicas="1"), "warning",
-         "what one broker alone has", "min.insync.replicas=2"),
+         "that only one broker has", "min.insync.replicas=2"),
         ("events.ordered", config("events.ordered", min_insync_replicas="3"), "warning",
-         "takes nothing while one of its 3 copies is away", "min.insync.replicas=2"),
+         "accepts nothing while one of its 3 copies is down", "min.insync.replicas=2"),
         ("events.dead", config("events.dead", max_message_bytes="1000"), "error",
          "max.message.bytes is 1000", "--add-config max.message.bytes="),
         ("events.gaps", config("events.gaps", max_message_bytes="1000"), "error",
@@ -149,17 +149,17 @@ def test_a_sound_cluster_has_none() -> None:
          "warning", "segment.bytes is 1073741824, segment.ms is 604800000: its newest segment",
          "--add-config segment.bytes=33554432,segment.ms=600000"),
         ("events.ordered", config("events.ordered", unclean_leader_election_enable="true"),
-         "warning", "has not all of it", "unclean.leader.election.enable=false"),
+         "warning", "lacks some of its records", "unclean.leader.election.enable=false"),
         ("events.ordered", replace(SOUND.topics["events.ordered"], copies=1), "warning",
          "has 1 copies on 3 brokers", "replication: 3"),
         ("events.ordered", replace(SOUND.topics["events.ordered"], leaderless=(1,)), "error",
-         "no leader for partitions 1", "bring the brokers back"),
+         "no leader for partitions 1", "start the brokers that have"),
         ("events.ordered", replace(SOUND.topics["events.ordered"], config={}), "warning",
-         "keeps its settings to itself", "DescribeConfigs"),
+         "does not show its settings", "DescribeConfigs"),
         (CHANGELOG, replace(SOUND.topics[CHANGELOG], partitions=1), "error",
          "has 1 partitions, its input 2", "--grow"),
         ("events.raw", replace(SOUND.topics["events.raw"], may=frozenset({"Describe"})), "error",
-         "stage reorder may not Read", "topics acls --stage reorder"),
+         "may not Read it for stage reorder", "topics acls --stage reorder"),
     ],
 )  # fmt: skip
 def test_what_is_amiss_is_told_with_its_remedy(
@@ -175,7 +175,7 @@ def test_topics_that_are_absent_have_one_remedy() -> None:
     (finding,) = findings(TOPOLOGY, Cluster(SeenBrokers(3), {}))
     names = [spec.name for spec in declared(TOPOLOGY)]
     assert finding.where == ", ".join(names)
-    assert finding.what == f"are not there, {len(names)} topics"
+    assert finding.what == f"do not exist, {len(names)} topics"
 
 
 def test_smaller_segments_than_declared_are_no_fault() -> None:
@@ -205,7 +205,7 @@ def test_the_right_to_a_group_is_looked_at(may: set[str], lacks: bool) -> None:
     groups = {"inorder.reorder": None, "inorder.merge": frozenset(may)}
     found = findings(TOPOLOGY, replace(SOUND, groups=groups))
     assert [each.where for each in found] == ["group inorder.merge"] * lacks
-    assert all("stage merge may not Read it" in each.what for each in found)
+    assert all("may not Read it for stage merge" in each.what for each in found)
 
 
 def test_a_transaction_that_stays_open_is_found() -> None:
@@ -229,9 +229,9 @@ def test_one_broker_keeps_one_copy() -> None:
     ("seen", "weight", "what", "remedy"),
     [
         (SeenBrokers(3, gives_ids=False), "warning", "give topics no ids", "2.8 or newer"),
-        (SeenBrokers(3, ahead_ms=2_500), "warning", "appended 2500 ms after", "NTP"),
+        (SeenBrokers(3, ahead_ms=2_500), "warning", "2500 ms ahead of", "NTP"),
         (SeenBrokers(3, config={"transaction.max.timeout.ms": "5000"}), "error",
-         "is 5000, and stages ask for 10000", "transaction_timeout: 5000ms"),
+         "is 5000, and stages request 10000", "transaction_timeout: 5000ms"),
         (SeenBrokers(3, config={"transactional.id.expiration.ms": "3600000"}), "warning",
          "transactional.id.expiration.ms is 3600000", "a day or more"),
         (SeenBrokers(3, config={"offsets.retention.minutes": "60"}), "warning",
@@ -271,7 +271,7 @@ def test_an_embedded_broker_is_not_asked_what_it_does_not_answer(
     answer = inorder("doctor", "--topology", setting.path, "--brokers", embedded_broker.bootstrap)
     assert time.monotonic() - began_s < TIMEOUT_S
     assert (answer.code, answer.err) == (0, "1 findings\n")
-    assert "do not show how topics are set" in answer.out
+    assert "do not show the settings of topics" in answer.out
 
 
 def test_an_answer_that_does_not_come_is_as_one_that_is_not_allowed(
@@ -286,7 +286,7 @@ def test_an_answer_that_does_not_come_is_as_one_that_is_not_allowed(
     seen = looked(setting.topology, Brokers(embedded_broker.bootstrap, is_embedded=False))
     found_ = findings(setting.topology, seen)
     assert [each.where for each in found_] == names
-    assert {each.what for each in found_} == {"keeps its settings to itself"}
+    assert {each.what for each in found_} == {"does not show its settings"}
 
 
 def never(_: object, timeout: float | None = None) -> None:
@@ -317,7 +317,7 @@ def test_where_no_topic_is_there_all_are_named_once(kafka: SharedKafka, tmp_path
     answer = inorder("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
     assert answer.code == 1
     names = [spec.name for spec in declared(setting.topology)]
-    assert answer.out.startswith(f"error    {', '.join(names)}: are not there, {len(names)} topics")
+    assert answer.out.startswith(f"error    {', '.join(names)}: do not exist, {len(names)} topics")
 
 
 @pytest.mark.kafka
@@ -386,8 +386,8 @@ def test_a_right_to_transactional_ids_that_is_lacking_is_told_with_its_stage() -
     ids = {"inorder.reorder.": frozenset({"Describe"}), "inorder.merge.": None}
     (finding,) = findings(TOPOLOGY, replace(SOUND, ids=ids))
     assert (finding.where, finding.weight) == ("transactional-id inorder.reorder.", "error")
-    assert finding.what == "stage reorder may not Write it as this principal"
-    assert finding.remedy == "inorder topics acls --stage reorder says the rights"
+    assert finding.what == "this principal may not Write it for stage reorder"
+    assert finding.remedy == "grant the rights that inorder topics acls --stage reorder lists"
 
 
 def test_sources_in_several_partitions_of_one_stage_are_found() -> None:

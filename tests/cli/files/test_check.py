@@ -171,7 +171,7 @@ def test_names_that_only_running_would_tell_ask_for_trust(tmp_path: Path, formul
 @pytest.mark.parametrize(
     ("formulas", "words"),
     [
-        ("functions = {", "is no Python (SyntaxError"),
+        ("functions = {", "is not Python (SyntaxError"),
         ("functions = []", "`functions` is no mapping"),
         ("x = 1", "defines neither `aggregates` nor `functions`"),
         ("functions = {'abs': abs}", "'abs' is built in"),

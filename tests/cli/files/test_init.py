@@ -173,7 +173,7 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
     assert init(tmp_path, two_sources(), "--out", out).out == ""
     again = init(tmp_path, two_sources(), "--out", out)
     assert again.code == 2
-    assert "is there already" in again.err
+    assert "exists already" in again.err
     assert inorder("check", out).code == 0
 
 
@@ -181,7 +181,7 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
 def test_one_of_file_and_topic(options: list[str]) -> None:
     answer = inorder("init", *options)
     assert answer.code == 2
-    assert "give a file of EVENTS, or --brokers and --topic" in answer.err
+    assert "name a file of EVENTS, or give --brokers and --topic" in answer.err
 
 
 def test_input_that_cannot_be_read_ends_with_3(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_p
     embedded_broker.make_topic(empty)
     nothing = inorder("init", "--brokers", embedded_broker.bootstrap, "--topic", empty)
     assert nothing.code == 3
-    assert "holds no records" in nothing.err
+    assert "has no records" in nothing.err
 
 
 VALUES = (

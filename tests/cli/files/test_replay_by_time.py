@@ -136,7 +136,9 @@ def test_produce_publishes_them_where_the_topology_takes_them(
     command = ("produce", "--brokers", embedded_broker.bootstrap, "--topic", topic)
     answer = inorder(*command, path)
     assert "published 1 records" in answer.err
-    assert "row 2: seq: there is no seq; rows of stream 'default' need a number" in answer.err
+    assert (
+        "row 2: seq: there is no seq; rows of stream 'default' need a sequence number" in answer.err
+    )
     answer = inorder(*command, "--topology", file, path)
     assert answer.code == 0, answer.err
     assert "published 3 records" in answer.err

@@ -34,7 +34,7 @@ def test_a_line_for_each_source_and_prefix(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "env", "says"),
     [
-        ((), {"INORDER_MASTER_KEYS": MASTER}, "nothing to make a key for"),
+        ((), {"INORDER_MASTER_KEYS": MASTER}, "no name to make a key for"),
         (("s",), {}, "there is no master key"),
         (("s",), {"INORDER_MASTER_KEYS": "short"}, "is not hex"),
         (("",), {"INORDER_MASTER_KEYS": MASTER}, "a source's name is empty"),

@@ -48,6 +48,6 @@ def test_what_is_no_gap_is_told_and_passed_over(
     )
     lines = done.err.splitlines()
     assert len(lines) == MAX_REPORTED < len(bad)
-    assert lines[1].startswith(f"{ledger}/0/1 is no gap, and passed over: a JSON object")
+    assert lines[1].startswith(f"{ledger}/0/1 is not a gap and was skipped: a JSON object")
     again = inorder(*asked)
     assert (again.code, again.err) == (0, "asked for 0 numbers in 0 gaps\n")

@@ -28,7 +28,7 @@ def test_each_kind_says_what_it_does(kind: str) -> None:
     [
         (("redis", *SOURCE), "--redis"),
         (("redis", *SOURCE, "--redis", "http://127.0.0.1"), "--redis"),
-        (("redis", *SOURCE, "--redis", "redis://h", "--name", "a{b"), "no name for results"),
+        (("redis", *SOURCE, "--redis", "redis://h", "--name", "a{b"), "is not a name for results"),
         (("redis", *SOURCE, "--redis", "redis://h", "--max-feed", "0"), "--max-feed"),
         (("postgres", *SOURCE), "--postgres"),
         (("postgres", *SOURCE, "--postgres", "mysql://h/x"), "postgresql://USER@HOST"),

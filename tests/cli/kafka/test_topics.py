@@ -107,4 +107,4 @@ def test_fewer_copies_than_there_could_be_are_told(copies: int, brokers: int, th
     ]
     warning = thinly_copied(outcomes)
     assert (warning is not None) == thin
-    assert warning is None or f"topics with {copies} copies on {brokers} brokers" in warning
+    assert warning is None or f"topics have {copies} copies on {brokers} brokers" in warning

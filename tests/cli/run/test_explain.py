@@ -214,8 +214,8 @@ def test_one_event_is_asked_for_by_source_and_number(worker: str) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--seq", "17"), "--seq alone names no event; write --source beside it"),
-        (("--source", "s", "--epoch", "2"), "--epoch and --stream go with --seq"),
+        (("--seq", "17"), "--seq alone does not name an event; write --source as well"),
+        (("--source", "s", "--epoch", "2"), "--epoch and --stream need --seq"),
     ],
 )
 def test_options_that_name_no_event(options: tuple[str, ...], words: str) -> None:

@@ -60,9 +60,17 @@ def worker(folder: Path, out: Path) -> Answer:
     [
         (PLAIN, {"topology": {"streams.c": "another"}}, "with another topology than"),
         (PLAIN, {"ended": True}, "was flushed to its end"),
-        (PLAIN, {"files": {"a.jsonl": [3, 0]}}, "was made from files, which say nothing of places"),
+        (
+            PLAIN,
+            {"files": {"a.jsonl": [3, 0]}},
+            "was made from files, which have no offsets of the topics",
+        ),
         (PLAIN, {"files": {"a.jsonl": [3, 0]}}, "and backfill from the archive"),
-        (COUNTS, {"topology": digests(Setting(PLAIN))}, "queries came or left (n); resume"),
+        (
+            COUNTS,
+            {"topology": digests(Setting(PLAIN))},
+            "queries were added or removed (n); resume",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -196,7 +204,9 @@ def test_a_query_that_left_is_left_out_but_the_last_of_its_kind(tmp_path: Path) 
     both = COUNTS.replace("n: {", "m: {stream: b, window: count 5, aggregate: {n: count()}}, n: {")
     out = left(tmp_path, both)
     Backfilled(str(out), parse(COUNTS), write(tmp_path, COUNTS))
-    with pytest.raises(Refused, match=r"queries came or left \(m, n\); resume the backfill with"):
+    with pytest.raises(
+        Refused, match=r"queries were added or removed \(m, n\); resume the backfill with"
+    ):
         Backfilled(str(out), parse(PLAIN), write(tmp_path, PLAIN))
 
 
@@ -208,7 +218,7 @@ def write(folder: Path, text: str) -> str:
 def test_a_stream_in_several_partitions_is_refused(tmp_path: Path) -> None:
     lies = {"a": ["raw/0", "raw/1"]}
     found = histories(tmp_path, BY_STREAM, offsets={"raw/0": 1, "raw/1": 1}, places=lies)
-    with pytest.raises(StateRefused, match="a lie in raw/0, raw/1"):
+    with pytest.raises(StateRefused, match="streams a are in raw/0, raw/1"):
         found.of(arranged(BY_STREAM, 2), TopicPartition("raw", 0))
 
 
@@ -245,7 +255,7 @@ def test_a_source_in_several_partitions_is_refused(tmp_path: Path) -> None:
     lies = {"s0": ["raw/0", "raw/1"], "s1": ["raw/0"], "s2": ["raw/1"]}
     known = {"offsets": {"raw/0": 3, "raw/1": 3}, "places": {"a": ["raw/0", "raw/1"]}}
     found = of_sources(tmp_path, **known, sources={"a": lies})
-    with pytest.raises(StateRefused, match="its source s0 lies in raw/0, raw/1; a history can be"):
+    with pytest.raises(StateRefused, match="its source s0 is in raw/0, raw/1; a history can be"):
         shares(found)
 
 

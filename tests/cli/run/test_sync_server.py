@@ -29,7 +29,7 @@ from tests.services import UniqueName
 
 TIMEOUT_S = 30.0
 SECRET = "0123456789abcdef" * 4
-LISTENS = re.compile(r"sync server on 127\.0\.0\.1 port (\d+); receive stamps are (.*)")
+LISTENS = re.compile(r"sync server on 127\.0\.0\.1 port (\d+); receive timestamps are (.*)")
 
 
 def refused(*arguments: str | Path) -> str:
@@ -43,7 +43,7 @@ def refused(*arguments: str | Path) -> str:
 @pytest.mark.parametrize("bind", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"])
 def test_without_keys_only_the_loopback_is_served(bind: str) -> None:
     said = refused("--bind", bind)
-    assert f"--bind {bind} lets other machines in: give --keys FILE, or say --auth none" in said
+    assert f"--bind {bind} accepts other machines: give --keys FILE, or --auth none" in said
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_it_ends_on_ctrl_c_as_well(tmp_path: Path) -> None:
         assert child is not None
         child.send_signal(signal.SIGINT)
         assert child.wait(TIMEOUT_S) == 0
-        assert "everybody may speak for every source" in server.log
+        assert "everybody may report for every source" in server.log
 
 
 def test_samples_go_to_the_topic_that_the_topology_names(

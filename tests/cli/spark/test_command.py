@@ -20,7 +20,7 @@ from topology.spelling.kinds import length_ns
 REFUSED = [
     (["rates", "--archive", "a"], "add --batch"),
     (["archive", "--format", "iceberg", "--catalog", "http://h"], "is read by its path"),
-    (["rates", "--batch", "--window", "count 5"], "windows are of time"),
+    (["rates", "--batch", "--window", "count 5"], "only windows of time"),
     (["rates", "--batch", "--window", "tumbling 10"], "--window tumbling 10"),
     (["rates", "--batch", "--window", "tumbling 10ns"], "microseconds"),
     (["rates", "--every", "2x"], "--every: `2x` has an unknown unit `x`; use one of: ns"),
@@ -91,5 +91,5 @@ def test_a_killed_run_that_is_brought_to_its_end_tells_its_account(
     done = CliRunner().invoke(main, ["spark", "backfill", *words, "--resume", "--json"])
     assert done.exit_code == 0, done.output
     brought, message = done.stderr.splitlines()
-    assert "is now at its end" in brought
+    assert "is now complete" in brought
     assert json.loads(message) == {"in": 7, "event": 7}

@@ -131,11 +131,11 @@ def nested(depth: int) -> object:
         (ITSELF, "contains itself"),
         (nested(70), "nested more than 64 deep"),
         (record(*((f"f{n}", "int") for n in range(6_000))), "more than 5000 types"),
-        ({"type": "recrod"}, "is no Avro schema"),
-        (record(("n", "plant.Missing")), "is no Avro schema"),
+        ({"type": "recrod"}, "is not an Avro schema"),
+        (record(("n", "plant.Missing")), "is not an Avro schema"),
         (logical("bytes", "decimal", precision=4, scale=10**9), "scale"),
         ([], ""),
-        (7, "is no Avro schema"),
+        (7, "is not an Avro schema"),
     ],
 )
 def test_schemas_whose_values_have_no_bound_are_refused(schema: object, what: str) -> None:

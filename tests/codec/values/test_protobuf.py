@@ -89,15 +89,15 @@ def test_places_that_are_none(hostile: bytes) -> None:
 
 
 def test_schemas_that_are_none() -> None:
-    with pytest.raises(SchemaFault, match="no descriptor set"):
+    with pytest.raises(SchemaFault, match="not a descriptor set"):
         protobuf.of_message(b"syntax = 'proto3';", "plant.Telemetry")
     with pytest.raises(SchemaFault, match=r"no message `Telemetry`; it has .*plant.Telemetry"):
         protobuf.of_message(descriptor_set(), "Telemetry")
-    with pytest.raises(SchemaFault, match="no Protobuf schema"):
+    with pytest.raises(SchemaFault, match="not a Protobuf schema"):
         protobuf.of_file(b"\xff\xff", [])
     lonely = file_descriptor()
     lonely.dependency.append("other.proto")
-    with pytest.raises(SchemaFault, match="no Protobuf schema"):
+    with pytest.raises(SchemaFault, match="not a Protobuf schema"):
         protobuf.of_file(lonely.SerializeToString(), [])
 
 

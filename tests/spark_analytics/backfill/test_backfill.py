@@ -83,7 +83,7 @@ def test_tables_of_a_lake_are_gone_on_with(
     (folder / "2.jsonl").unlink()  # what was written is what comes in
     last = inorder("spark", "backfill", *asked, *own, "--resume")
     assert last.code == 0, last.err
-    assert "is now at its end; it flushed all" in last.err
+    assert "is now complete; it had flushed everything" in last.err
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
     lake: Any = open_lake(spark, form, str(out), run.OWNER)
     wanted, _ = replayed(world / "t.yaml", world / "events.jsonl")
