@@ -6,8 +6,8 @@ An *environment* is given to a query from outside, and is the same for all of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from topology.model.user_functions import Texts, UserFunctions
@@ -66,10 +66,3 @@ class Scope:
         groups = frozenset(c.index for c in alternative.components if c.is_group)
         labels = tuple(c.label or c.alias for c in alternative.components)
         return cls(slots, groups, environment, labels)
-
-    def with_absent(self, aliases: Iterable[str]) -> Scope:
-        """Return the scope with a slot, after all others, for each alias that has none."""
-        slots = dict(self.slots)
-        for alias in aliases:
-            slots.setdefault(alias, len(slots))
-        return replace(self, slots=slots)
