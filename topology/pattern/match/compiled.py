@@ -310,12 +310,3 @@ def _columns(
         [(each.name, expression.value(each.expr, scope)) for each in alternative.columns or ()]
         for alternative, scope in zip(form.alternatives, scopes, strict=True)
     ]
-
-
-def entry_test(
-    chosen: EntryFilter, environment: Environment
-) -> Callable[[Entry], bool | None] | None:
-    """Return the test of a filter's own conditions, or None if all entries of the types pass."""
-    if not chosen.own:
-        return None
-    return expression.own(chosen.own, chosen.alias, environment)
