@@ -268,8 +268,8 @@ class Compiler:
 
     def _compare(self, expr: syntax.Compare) -> Value:
         left, right = self.value(expr.left), self.value(expr.right)
-        constant = self.constant(expr.right)
-        if constant is not None:
+        constant, (_, types) = self.constant(expr.right), values.COMPARISONS[expr.operator]
+        if type(constant) in types:
             return _with_constant(expr.operator, left, constant)
         compare, sign = values.compare, expr.operator
         return lambda binding, frame: compare(sign, left(binding, frame), right(binding, frame))
@@ -347,18 +347,17 @@ def _of_each(slot: int, variable: int, offset: int, get: Get) -> Value:
 
 
 def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
+    """Compile a comparison with a constant of a type that it accepts."""
     test, types = values.COMPARISONS[sign]
-    value_type = types.get(type(constant))
-    if value_type is None:
-        return _always(None)
+    value_type, compare = types[type(constant)], values.compare
 
-    def compare(binding: Binding, frame: Frame) -> bool | None:
+    def compared(binding: Binding, frame: Frame) -> Any:
         value = operand(binding, frame)
-        if types.get(type(value)) is not value_type:
-            return None
-        return test(value, constant)  # type: ignore[no-any-return]  # of the types, always a bool
+        if types.get(type(value)) is value_type:
+            return test(value, constant)
+        return None if value is None else compare(sign, value, constant)
 
-    return compare
+    return compared
 
 
 def _unless(stop: bool, parts: Sequence[Value]) -> Value:

@@ -105,12 +105,6 @@ class Grader(Compiler):
 
         return certain if name in {"abs", "coalesce"} else call
 
-    def _compare(self, expr: syntax.Compare) -> Value:
-        left, right, sign = self.value(expr.left), self.value(expr.right), expr.operator
-        return lambda binding, frame: values.compare(
-            sign, left(binding, frame), right(binding, frame)
-        )
-
 
 def _true_time(entry: Entry | AbsentEntry) -> Any:
     if isinstance(entry, AbsentEntry):
