@@ -66,12 +66,12 @@ class Variable:
 class Compiler:
     """A compiler of one expression in a scope.
 
-    `named`: the slots that it has met. `needs_whole`: it has met an aggregate over all of a group,
-    an index other than [1], or `[a]`.
+    `variables` are by slot, and by whether they count. `named`: the slots that it has met.
+    `needs_whole`: it has met an aggregate over all of a group, an index other than [1], or `[a]`.
     """
 
     scope: Scope
-    variables: list[Variable] = field(default_factory=list)
+    variables: dict[tuple[int, bool], Variable] = field(default_factory=dict)
     named: set[int] = field(default_factory=set)
     needs_whole: bool = False
 
@@ -152,18 +152,14 @@ class Compiler:
 
         With an offset it is the place of i, where the group must have an element i + offset.
         """
-        counts = offset is not None
-        known = [(variable.slot, variable.counts) for variable in self.variables]
-        if (slot, counts) not in known:
-            known.append((slot, counts))
-            self.variables.append(Variable(slot, counts, offset or 0, offset or 0))
-        at = known.index((slot, counts))
-        self.variables[at].reach(offset or 0)
-        return at
+        counts, place = offset is not None, offset or 0
+        new = Variable(slot, counts, place, place)
+        self.variables.setdefault((slot, counts), new).reach(place)
+        return list(self.variables).index((slot, counts))
 
     def _aggregate_call(self, expr: syntax.AggregateCall) -> Value:
         reduce, before = self.reducer(expr.function), expr.before
-        get: Callable[[Any], Any] = self.attribute(expr.path) if expr.path else _itself
+        get: Callable[[Any], Any] = self.attribute(expr.path) if expr.path else lambda entry: entry
         named = map(self.slot, (expr.alias, *expr.others))
         slots = [slot for slot in named if slot is not None]
         has_group = not self.scope.groups.isdisjoint(slots)
@@ -308,10 +304,6 @@ class Compiler:
 
 def _always(value: Any) -> Value:
     return lambda *_: value
-
-
-def _itself(entry: Entry) -> Entry:
-    return entry
 
 
 def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -> Value:

@@ -46,8 +46,8 @@ class Condition:
     def __init__(self, expr: Expr, scope: Scope, vacuous: bool | None = True) -> None:
         compiler = Compiler(scope)
         self._test: Callable[[Binding, Frame], bool | None] = compiler.test(expr)
-        self._variables = tuple(compiler.variables)
-        self._over_slots = frozenset(variable.slot for variable in compiler.variables)
+        self._variables = tuple(compiler.variables.values())
+        self._over_slots = frozenset(variable.slot for variable in self._variables)
         self._named = frozenset(compiler.named)
         self._groups = scope.groups
         self._vacuous = vacuous
@@ -111,7 +111,7 @@ def value(expr: Expr, scope: Scope) -> Callable[[Binding], Any]:
     """
     compiler = Compiler(scope)
     compute = compiler.value(expr)
-    variables = compiler.variables
+    variables = list(compiler.variables.values())
     if not variables:
         return lambda binding: compute(binding, ())
 

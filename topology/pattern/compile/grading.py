@@ -52,7 +52,7 @@ def grade(expr: Expr, scope: Scope) -> Callable[[Binding], int]:
     """
     grader = Grader(scope)
     test = grader.test(expr)
-    variables = grader.variables
+    variables = list(grader.variables.values())
     by_order = _looked_at_by_order(expr, scope)
 
     def graded(binding: Binding) -> int:

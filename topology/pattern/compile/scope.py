@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from topology.model.user_functions import Texts, UserFunctions
+from topology.model.user_functions import Texts
 from topology.pattern.compile.neighbours import Neighbours
 from topology.pattern.tree.normal_form import Alternative
 
@@ -31,11 +31,6 @@ class Environment:
     functions: Mapping[str, Function] = field(default_factory=dict)
     neighbours: Neighbours = field(default_factory=Neighbours)
     texts: Texts = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, own: UserFunctions) -> Environment:
-        """Return the environment of a topology's patterns."""
-        return cls(functions=own.functions, texts=own.texts)
 
 
 NO_ENVIRONMENT: Final = Environment()

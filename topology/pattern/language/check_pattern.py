@@ -38,16 +38,12 @@ MAX_TIMES: Final = 1_000_000
 
 
 def check_pattern(query: Query, findings: Findings) -> None:
-    seen: set[str] = set()
+    findings.name_once("components", [(_name_of(each), each.span) for each in walk(query.node)])
     for node in walk(query.node):
-        if isinstance(node, EventNode | Negation):
-            _named(node.alias, node.span, seen, findings)
         if isinstance(node, EventNode | CountedNode):
             for message, hint in islice(_miscounted(node, query.matches), 1):
                 findings.add("E_QUANT", node.span, message, hint)
-        if isinstance(node, CountedNode):
-            _named(node.name, node.span, seen, findings)
-        elif isinstance(node, AllOf):
+        if isinstance(node, AllOf):
             _any_order(node, findings)
     is_sound, is_small = not findings.errors, _is_small(query.node, findings)
     has_events = not _lone_negations(query.node, findings)
@@ -65,11 +61,11 @@ def check_pattern(query: Query, findings: Findings) -> None:
         _until(query, findings)
 
 
-def _named(name: str, span: Span, seen: set[str], findings: Findings) -> None:
-    if name in seen:
-        message = f"two components are called `{name}`"
-        findings.add("E_ALIAS_TWICE", span, message, "rename one of them")
-    seen.update({name} - {""})
+def _name_of(node: Node | Negation) -> str:
+    """Return the name of a component or of a counted group; empty if it has none."""
+    if isinstance(node, EventNode | Negation):
+        return node.alias
+    return node.name if isinstance(node, CountedNode) else ""
 
 
 def check_skip(query: Query, clause: Span, findings: Findings) -> None:

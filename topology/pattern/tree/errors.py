@@ -97,6 +97,16 @@ class Findings:
         message = f"nested deeper than {levels} levels"
         self.add("E_TOO_LARGE", span, message, "take some of it apart")
 
+    def name_once(
+        self, kind: str, named: Iterable[tuple[str, Span]], hint: str = "rename one of them"
+    ) -> None:
+        """Refuse a name that one before it has; an empty name is none."""
+        seen: set[str] = set()
+        for name, span in named:
+            if name in seen:
+                self.add("E_ALIAS_TWICE", span, f"two {kind} are called `{cut(name)}`", hint)
+            seen.update({name} - {""})
+
     @property
     def errors(self) -> list[QueryError]:
         return self._sorted(is_warning=False)

@@ -136,7 +136,7 @@ def _size_of_turns(counted: CountedNode) -> tuple[int, int]:
     ways, most = size(counted.node)
     turns = min(max(counted.maximum, 1), MANY)
     alternatives = 0
-    for turn in range(counted.minimum, turns + 1):
+    for turn in range(max(0, counted.minimum), turns + 1):
         alternatives += min(ways, MANY) ** min(turn, 14)
         if alternatives > MANY:
             break
