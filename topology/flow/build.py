@@ -158,7 +158,8 @@ def _engine_of(topology: Topology, stream: str, queries: Mapping[str, QueryConfi
     from topology.pattern.match.compiled import Compiled
     from topology.pattern.run.engine import Engine
 
-    environment = Environment.of(topology.user_functions)
+    own = topology.user_functions
+    environment = Environment(functions=own.functions, texts=own.texts)
     compiled, emits_final = [], []
     for name, query in queries.items():
         assert query.pattern is not None

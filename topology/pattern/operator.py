@@ -64,7 +64,6 @@ from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import SAVED_TARGETS
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
-from topology.query.fields import Decode
 from topology.query.queries import worst
 
 TARGETS: Final = "promises"
@@ -110,7 +109,6 @@ class Pattern(InstantOperator):
         engine: Engine,
         queries: Mapping[str, PatternSettings],
         position: int = 1,
-        decode: Decode = read_payload,
         *,
         ordered: bool = True,
         announced: bool = True,
@@ -139,7 +137,6 @@ class Pattern(InstantOperator):
         for name in (*waiting, *self._emitted_when_received):
             engine.raise_target(name, BEFORE_ALL_TIME, 0)
         self._position = position
-        self._decode = decode
         self._play = one.clock.play
         self._asked: dict[str, bool] = {}  # By type of event; at most MAX_TYPES.
         self._unreadable = 0
@@ -251,7 +248,7 @@ class Pattern(InstantOperator):
         return engine.accept(Entry(event, self._payload_of(event), self._play), event.at_ns)
 
     def _payload_of(self, event: Event) -> Any:
-        payload = self._decode(event.value)
+        payload = read_payload(event.value)
         if payload is UNREADABLE:
             self._unreadable += 1
             return None

@@ -310,7 +310,7 @@ class AlternativeOracle:
         self.conditions: dict[int, Condition] = {}
         """By the identity of the expression."""
         self.untils = [
-            expression.until(part.until, self._scope()) if part.until else None
+            expression.Condition(part.until, self._scope(), vacuous=None) if part.until else None
             for part in self.components
         ]
 
@@ -535,7 +535,7 @@ class AlternativeOracle:
 
     def _condition(self, expr: Expr) -> Condition:
         if id(expr) not in self.conditions:
-            self.conditions[id(expr)] = expression.condition(expr, self._scope())
+            self.conditions[id(expr)] = expression.Condition(expr, self._scope())
         return self.conditions[id(expr)]
 
     def _binding(self, run: Run) -> closures.Binding:

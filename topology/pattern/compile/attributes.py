@@ -52,11 +52,7 @@ def attribute(path: tuple[str, ...]) -> Get:
         return _inside(rest)
     if first not in ATTRIBUTES:
         return _inside(path)
-    return ATTRIBUTES[first] if not rest else _nothing
-
-
-def _nothing(_: Entry | AbsentEntry) -> None:
-    return None
+    return ATTRIBUTES[first] if not rest else lambda _: None
 
 
 def _inside(path: tuple[str, ...]) -> Get:

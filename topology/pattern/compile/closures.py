@@ -66,12 +66,12 @@ class Variable:
 class Compiler:
     """A compiler of one expression in a scope.
 
-    `named`: the slots that it has met. `needs_whole`: it has met an aggregate over all of a group,
-    an index other than [1], or `[a]`.
+    `variables` are by slot, and by whether they count. `named`: the slots that it has met.
+    `needs_whole`: it has met an aggregate over all of a group, an index other than [1], or `[a]`.
     """
 
     scope: Scope
-    variables: list[Variable] = field(default_factory=list)
+    variables: dict[tuple[int, bool], Variable] = field(default_factory=dict)
     named: set[int] = field(default_factory=set)
     needs_whole: bool = False
 
@@ -152,18 +152,14 @@ class Compiler:
 
         With an offset it is the place of i, where the group must have an element i + offset.
         """
-        counts = offset is not None
-        known = [(variable.slot, variable.counts) for variable in self.variables]
-        if (slot, counts) not in known:
-            known.append((slot, counts))
-            self.variables.append(Variable(slot, counts, offset or 0, offset or 0))
-        at = known.index((slot, counts))
-        self.variables[at].reach(offset or 0)
-        return at
+        counts, place = offset is not None, offset or 0
+        new = Variable(slot, counts, place, place)
+        self.variables.setdefault((slot, counts), new).reach(place)
+        return list(self.variables).index((slot, counts))
 
     def _aggregate_call(self, expr: syntax.AggregateCall) -> Value:
         reduce, before = self.reducer(expr.function), expr.before
-        get: Callable[[Any], Any] = self.attribute(expr.path) if expr.path else _itself
+        get: Callable[[Any], Any] = self.attribute(expr.path) if expr.path else lambda entry: entry
         named = map(self.slot, (expr.alias, *expr.others))
         slots = [slot for slot in named if slot is not None]
         has_group = not self.scope.groups.isdisjoint(slots)
@@ -268,8 +264,8 @@ class Compiler:
 
     def _compare(self, expr: syntax.Compare) -> Value:
         left, right = self.value(expr.left), self.value(expr.right)
-        constant = self.constant(expr.right)
-        if constant is not None:
+        constant, (_, types) = self.constant(expr.right), values.COMPARISONS[expr.operator]
+        if type(constant) in types:
             return _with_constant(expr.operator, left, constant)
         compare, sign = values.compare, expr.operator
         return lambda binding, frame: compare(sign, left(binding, frame), right(binding, frame))
@@ -310,10 +306,6 @@ def _always(value: Any) -> Value:
     return lambda *_: value
 
 
-def _itself(entry: Entry) -> Entry:
-    return entry
-
-
 def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -> Value:
     """Compile the label of a row, which depends on the slot that has the row."""
 
@@ -347,18 +339,17 @@ def _of_each(slot: int, variable: int, offset: int, get: Get) -> Value:
 
 
 def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
+    """Compile a comparison with a constant of a type that it accepts."""
     test, types = values.COMPARISONS[sign]
-    value_type = types.get(type(constant))
-    if value_type is None:
-        return _always(None)
+    value_type, compare = types[type(constant)], values.compare
 
-    def compare(binding: Binding, frame: Frame) -> bool | None:
+    def compared(binding: Binding, frame: Frame) -> Any:
         value = operand(binding, frame)
-        if types.get(type(value)) is not value_type:
-            return None
-        return test(value, constant)  # type: ignore[no-any-return]  # of the types, always a bool
+        if types.get(type(value)) is value_type:
+            return test(value, constant)
+        return None if value is None else compare(sign, value, constant)
 
-    return compare
+    return compared
 
 
 def _unless(stop: bool, parts: Sequence[Value]) -> Value:

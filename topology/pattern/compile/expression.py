@@ -32,18 +32,24 @@ from topology.pattern.tree.syntax import Compare, Expr, Ref
 
 
 class Condition:
-    """A conjunct over several entries.
+    """A conjunct over several entries, or the UNTIL of a group.
+
+    `vacuous` is its value while an index in it does not exist yet. For UNTIL it is None, so that
+    nothing ends; call `holds_newest(binding, slot of the group)` with the candidate as the group's
+    last element. ValueError is raised for an unknown parameter or function, which checked trees do
+    not have.
 
     `needs_whole`: it has an aggregate over all of a group, an index other than [1], or `[a]` within
     OR. Then nothing can be said of an element alone.
     """
 
-    def __init__(self, compiler: Compiler, expr: Expr, vacuous: bool | None = True) -> None:
+    def __init__(self, expr: Expr, scope: Scope, vacuous: bool | None = True) -> None:
+        compiler = Compiler(scope)
         self._test: Callable[[Binding, Frame], bool | None] = compiler.test(expr)
-        self._variables = tuple(compiler.variables)
-        self._over_slots = frozenset(variable.slot for variable in compiler.variables)
+        self._variables = tuple(compiler.variables.values())
+        self._over_slots = frozenset(variable.slot for variable in self._variables)
         self._named = frozenset(compiler.named)
-        self._groups = compiler.scope.groups
+        self._groups = scope.groups
         self._vacuous = vacuous
         self.needs_whole = compiler.needs_whole
 
@@ -97,23 +103,6 @@ class Condition:
                 yield [*everything[:at], var.newest(binding[slot]), *everything[at + 1 :]]
 
 
-def condition(expr: Expr, scope: Scope) -> Condition:
-    """Compile a conjunct; raise ValueError for an unknown parameter or function.
-
-    Checked trees have neither.
-    """
-    return Condition(Compiler(scope), expr)
-
-
-def until(expr: Expr, scope: Scope) -> Condition:
-    """Compile UNTIL of a group.
-
-    Call `holds_newest(binding, slot of the group)` with the candidate as the group's last element.
-    If an index does not exist yet, the result is unknown and ends nothing.
-    """
-    return Condition(Compiler(scope), expr, vacuous=None)
-
-
 def value(expr: Expr, scope: Scope) -> Callable[[Binding], Any]:
     """Compile a column of RETURN.
 
@@ -122,7 +111,7 @@ def value(expr: Expr, scope: Scope) -> Callable[[Binding], Any]:
     """
     compiler = Compiler(scope)
     compute = compiler.value(expr)
-    variables = compiler.variables
+    variables = list(compiler.variables.values())
     if not variables:
         return lambda binding: compute(binding, ())
 

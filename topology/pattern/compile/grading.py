@@ -52,7 +52,7 @@ def grade(expr: Expr, scope: Scope) -> Callable[[Binding], int]:
     """
     grader = Grader(scope)
     test = grader.test(expr)
-    variables = grader.variables
+    variables = list(grader.variables.values())
     by_order = _looked_at_by_order(expr, scope)
 
     def graded(binding: Binding) -> int:
@@ -104,12 +104,6 @@ class Grader(Compiler):
             return ANYTHING if any(map(in_doubt, found)) else certain(binding, frame)
 
         return certain if name in {"abs", "coalesce"} else call
-
-    def _compare(self, expr: syntax.Compare) -> Value:
-        left, right, sign = self.value(expr.left), self.value(expr.right), expr.operator
-        return lambda binding, frame: values.compare(
-            sign, left(binding, frame), right(binding, frame)
-        )
 
 
 def _true_time(entry: Entry | AbsentEntry) -> Any:

@@ -11,15 +11,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
-from typing import Final
 
-from topology.pattern.store.entry import Entry, Key
+from topology.pattern.store.entry import Entry, Key, key_of
 from topology.pattern.tree.syntax import RowRef
 
 MatchRows = Sequence[Sequence[Entry]]
-
-KEY: Final = attrgetter("key")
 
 
 def finder(
@@ -73,8 +69,8 @@ def up_to(binding: MatchRows, last: Entry) -> list[Sequence[Entry]]:
 def _cut(entries: Sequence[Entry], key: Key) -> Sequence[Entry]:
     if not entries or entries[-1].key <= key:
         return entries
-    return entries[: bisect_right(entries, key, key=KEY)]
+    return entries[: bisect_right(entries, key, key=key_of)]
 
 
 def _sorted(entries: Iterable[Entry]) -> list[Entry]:
-    return sorted(entries, key=KEY)
+    return sorted(entries, key=key_of)

@@ -6,11 +6,11 @@ An *environment* is given to a query from outside, and is the same for all of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from topology.model.user_functions import Texts, UserFunctions
+from topology.model.user_functions import Texts
 from topology.pattern.compile.neighbours import Neighbours
 from topology.pattern.tree.normal_form import Alternative
 
@@ -31,11 +31,6 @@ class Environment:
     functions: Mapping[str, Function] = field(default_factory=dict)
     neighbours: Neighbours = field(default_factory=Neighbours)
     texts: Texts = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, own: UserFunctions) -> Environment:
-        """Return the environment of a topology's patterns."""
-        return cls(functions=own.functions, texts=own.texts)
 
 
 NO_ENVIRONMENT: Final = Environment()
@@ -66,10 +61,3 @@ class Scope:
         groups = frozenset(c.index for c in alternative.components if c.is_group)
         labels = tuple(c.label or c.alias for c in alternative.components)
         return cls(slots, groups, environment, labels)
-
-    def with_absent(self, aliases: Iterable[str]) -> Scope:
-        """Return the scope with a slot, after all others, for each alias that has none."""
-        slots = dict(self.slots)
-        for alias in aliases:
-            slots.setdefault(alias, len(slots))
-        return replace(self, slots=slots)

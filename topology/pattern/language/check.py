@@ -1,4 +1,4 @@
-"""Checks whether a query has a meaning: it finds every error of CODES other than bad syntax.
+"""Checks whether a query has a meaning: it finds every error other than bad syntax.
 
 No check is left for run time. Parameters and functions are checked against the given ones. An event
 may have any attribute with any value. Trees are checked in the same way as texts. If a tree comes

@@ -196,8 +196,10 @@ class ConditionChecks:
         return isinstance(self._known.get(alias), Negation)
 
     def _columns(self) -> None:
-        names: set[str] = set()
-        for column in self._query.columns or ():
+        columns = self._query.columns or ()
+        named = [(column.name, column.expr.span) for column in columns]
+        self._findings.name_once("columns", named, "rename one of them with AS")
+        for column in columns:
             span = column.expr.span
             self._value_types.of(column.expr)
             for each in walk(column.expr):
@@ -216,10 +218,6 @@ class ConditionChecks:
             for alias in sorted(filter(self._is_negated, aliases(column.expr))):
                 message = f"`{alias}` must not happen: it has nothing to return"
                 self._findings.add("E_NOT_RETURN", span, message, "leave it out")
-            if column.name in names:
-                message = f"two columns are called `{cut(column.name)}`"
-                self._findings.add("E_ALIAS_TWICE", span, message, "rename one of them with AS")
-            names.add(column.name)
 
 
 def without_value(name: str, known: Iterable[str]) -> str:

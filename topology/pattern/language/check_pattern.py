@@ -38,32 +38,34 @@ MAX_TIMES: Final = 1_000_000
 
 
 def check_pattern(query: Query, findings: Findings) -> None:
-    seen: set[str] = set()
+    findings.name_once("components", [(_name_of(each), each.span) for each in walk(query.node)])
     for node in walk(query.node):
-        if isinstance(node, EventNode | Negation):
-            _named(node.alias, node.span, seen, findings)
         if isinstance(node, EventNode | CountedNode):
             for message, hint in islice(_miscounted(node, query.matches), 1):
                 findings.add("E_QUANT", node.span, message, hint)
-        if isinstance(node, CountedNode):
-            _named(node.name, node.span, seen, findings)
-        elif isinstance(node, AllOf):
+        if isinstance(node, AllOf):
             _any_order(node, findings)
-    if not findings.errors and _matches_something(query, findings):
+    is_sound, is_small = not findings.errors, _is_small(query.node, findings)
+    has_events = not _lone_negations(query.node, findings)
+    if is_sound and is_small and has_events:
+        if can_be_absent(query.node):
+            message = "all of it may be absent: a match is whatever of it there is"
+            findings.add("W_EMPTY", query.node.span, message, "let one part have to be there")
         turns = Turns(query.node)
         _lone_branches(turns, findings)
         parts = parts_of(turns.node)
         for part in parts:
             _lasting(part, query, findings)
         _stepped(parts, findings)
+    if is_small:
         _until(query, findings)
 
 
-def _named(name: str, span: Span, seen: set[str], findings: Findings) -> None:
-    if name in seen:
-        message = f"two components are called `{name}`"
-        findings.add("E_ALIAS_TWICE", span, message, "rename one of them")
-    seen.update({name} - {""})
+def _name_of(node: Node | Negation) -> str:
+    """Return the name of a component or of a counted group; empty if it has none."""
+    if isinstance(node, EventNode | Negation):
+        return node.alias
+    return node.name if isinstance(node, CountedNode) else ""
 
 
 def check_skip(query: Query, clause: Span, findings: Findings) -> None:
@@ -131,28 +133,21 @@ def _stepped(parts: Sequence[Part], findings: Findings) -> None:
             findings.add("E_WINDOW", spot.node.span, message, hint)
 
 
-def _matches_something(query: Query, findings: Findings) -> bool:
-    """Return whether the alternatives of the query can be checked one by one.
-
-    The answer is no if a part of it has only negations, or if they are too many or too large.
-    """
-    lone = _lone_negations(query.node, findings)
-    if not lone and can_be_absent(query.node):
-        message = "all of it may be absent: a match is whatever of it there is"
-        findings.add("W_EMPTY", query.node.span, message, "let one part have to be there")
-    alternatives, most = size(query.node)
+def _is_small(node: Node, findings: Findings) -> bool:
+    """Return whether the alternatives of the pattern are neither too many nor too large."""
+    alternatives, most = size(node)
     if alternatives > MAX_ALTERNATIVES or most > MAX_COMPONENTS:
         message = (
             f"{alternatives} ways through the ORs with up to {most} components, "
             f"more than {MAX_ALTERNATIVES} or {MAX_COMPONENTS}"
         )
         hint = "split it in several queries"
-        if any(isinstance(each, CountedNode) for each in walk(query.node)):
+        if any(isinstance(each, CountedNode) for each in walk(node)):
             message = f"with its groups' counts written out it has {message}"
             hint = "write smaller counts, or split it in several queries"
-        findings.add("E_TOO_LARGE", query.node.span, message, hint)
+        findings.add("E_TOO_LARGE", node.span, message, hint)
         return False
-    return not lone
+    return True
 
 
 def _lasting(part: Part, query: Query, findings: Findings) -> None:
@@ -254,7 +249,7 @@ def _beside_one(node: AllOf, findings: Findings) -> None:
 def _until(query: Query, findings: Findings) -> None:
     known = {each.alias: each for each in components(query.node)}
     counted = [group.aliases for group in counted_groups(query.node)]
-    for event in known.values():
+    for event in components(query.node):
         if not isinstance(event, EventNode) or event.until is None:
             continue
         if not event.is_group:

@@ -110,7 +110,7 @@ def _habit(accepted: Collection[str], token: Token, before: str, word: str) -> s
         return f"as a name it is written in back-ticks: `{cut(token)}`"
     if before in {"STRICT", "NEXT", "ANY"}:
         return f"`{word}` is a reserved word; as a name it is written in back-ticks: `{word}`"
-    if token.type == "_GREEDY" and "_LOOP" in accepted:
+    if token.type == "GREEDY" and "_LOOP" in accepted:
         return "write LOOP GREEDY"
     if token.type == "_WHERE" and "_RETURN" in accepted:
         return "WHERE comes before WITHIN"

@@ -87,10 +87,6 @@ def signs() -> dict[str, str]:
     return {each.name: f"`{each.pattern.value}`" for each in fixed}
 
 
-def tokens(text: str) -> list[Token]:
-    return list(grammar().lex(text))
-
-
 def is_reserved(token: Token) -> bool:
     return token.lower().replace("-", "_") in RESERVED_WORDS and token.type != NAME
 

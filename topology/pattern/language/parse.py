@@ -29,7 +29,6 @@ from topology.pattern.language.lexing import (
     UNCLOSED,
     grammar,
     is_reserved,
-    tokens,
 )
 from topology.pattern.language.read_conditions import place_of
 from topology.pattern.language.read_query import QueryReader
@@ -59,12 +58,7 @@ def parse(text: str) -> list[Query]:
         findings.refuse(text)
     read = [_read(text, chunk, findings) for chunk in _chunks(text, findings)]
     queries = [query for query in read if query is not None]
-    names: set[str] = set()
-    for query in queries:
-        if query.name in names:
-            message = f"two queries are called `{cut(query.name)}`"
-            findings.add("E_ALIAS_TWICE", query.span, message, "rename one of them")
-        names.update([query.name] if query.name else [])
+    findings.name_once("queries", [(query.name, query.span) for query in queries])
     findings.refuse(text)
     return queries
 
@@ -84,7 +78,7 @@ def _chunks(text: str, findings: Findings) -> Iterator[list[Token]]:
     """Yield the tokens of each query, together with the token after it."""
     chunk: list[Token] = []
     is_first = True
-    for token in tokens(text):
+    for token in grammar().lex(text):
         if len(findings.errors) >= MAX_ERRORS:
             return
         chunk.append(token)

@@ -103,10 +103,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         return syntax.Compare(sign, left, right, span=span)
 
     def is_in(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
-        return syntax.In(children[0], children[1], span=span)
-
-    def not_in(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
-        return syntax.In(children[0], children[1], negated=True, span=span)
+        return syntax.In(children[0], children[-1], negated=len(children) > 2, span=span)
 
     def values(
         self, _: syntax.Span, children: list[syntax.Constant | syntax.Duration]
@@ -122,10 +119,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         return syntax.Between(*children, span=span)
 
     def is_null(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
-        return syntax.IsNull(children[0], span=span)
-
-    def is_not_null(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
-        return syntax.IsNull(children[0], negated=True, span=span)
+        return syntax.IsNull(children[0], negated=len(children) > 2, span=span)
 
     def like(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
         return syntax.Like(children[0], _unquoted(children[1]), span=span)
@@ -246,9 +240,6 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def quant(self, _: syntax.Span, children: list[Any]) -> Quant:
         count: Quant = children[0]
         return count._replace(reluctant=len(children) > 1 and count.minimum != count.maximum)
-
-    def reluctant(self, _: syntax.Span, __: list[Any]) -> bool:
-        return True
 
     def count(self, _: syntax.Span, children: list[Token]) -> Quant:
         if children[0] in _COUNTS:

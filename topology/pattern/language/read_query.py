@@ -38,7 +38,6 @@ from topology.pattern.tree.syntax import (
 from topology.pattern.tree.walk import flat, too_deep_in
 from topology.pattern.tree.words import STRATEGIES
 
-_GREEDY: Final = "greedy"
 _EDGES: Final[Mapping[str, Edge]] = {"STRICT": "strict", "NEXT": "next", "ANY": "any"}
 
 
@@ -190,10 +189,7 @@ class QueryReader(ConditionReader):
     def loop(self, _: Span, children: list[Any]) -> Loop:
         edge = next((child for child in children if child in _EDGES.values()), None)
         within_ns = next((child.ns for child in children if isinstance(child, Duration)), None)
-        return Loop(edge, _GREEDY in children, within_ns)
-
-    def greedy(self, _: Span, __: list[Any]) -> str:
-        return _GREEDY
+        return Loop(edge, any(isinstance(child, Token) for child in children), within_ns)
 
     def where(self, span: Span, children: list[Any]) -> list[QueryClause]:
         found = children[0]
@@ -232,14 +228,12 @@ class QueryReader(ConditionReader):
             self.findings.add("E_SYNTAX", span, "no match at all", "write 1 or more")
         return limit
 
-    def skipping(self, span: Span, children: list[dict[str, Any]]) -> QueryClause:
-        return QueryClause("SKIP", children[0], span)
-
-    def skip(self, _: Span, children: list[Any]) -> dict[str, Any]:
+    def skip(self, span: Span, children: list[Any]) -> QueryClause:
         kind = children[0].lower()
+        values = {"skip": "past_last" if kind == "last" else kind}
         if len(children) > 1:
-            return {"skip": kind, "skip_to": children[1].text}
-        return {"skip": "past_last" if kind == "last" else kind}
+            values = {"skip": kind, "skip_to": children[1].text}
+        return QueryClause("SKIP", values, span)
 
     def emit(self, span: Span, children: list[Any]) -> QueryClause:
         kind, *slack = children

@@ -41,9 +41,7 @@ class Anchors:
         self._is_set = form.query.sets
         self._is_one = form.query.matches in FROM_START and not by_content
         maximal = form.query.matches == "maximal" and not by_content
-        self._skeletons = [
-            _skeleton(a) if maximal and has_skeleton(a) else None for a in form.alternatives
-        ]
+        self._skeletons = [_skeleton(each) if maximal else None for each in form.alternatives]
 
     def of(self, match: Match) -> bytes:
         if self._is_one:
@@ -67,15 +65,11 @@ class Anchors:
         return b"".join(parts)
 
 
-def has_skeleton(alternative: Alternative) -> bool:
-    return alternative.is_linear and all(
-        is_free(alternative, component) for component in alternative.components
-    )
-
-
-def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]]:
-    """Return the place of each component, and which of its events count."""
+def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]] | None:
+    """Return the place of each component, and which of its events count; None: all of them do."""
     components = alternative.components
+    if not alternative.is_linear or not all(is_free(alternative, each) for each in components):
+        return None
     found = []
     for j, component in enumerate(components):
         before_group = j + 1 < len(components) and components[j + 1].is_group

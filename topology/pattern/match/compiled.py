@@ -156,9 +156,8 @@ class Compiled:
         ]
         self.ids = Anchors(self.form)
         self._shown = [_shown(alternative) for alternative in self.form.alternatives]
-        self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
         self._layouts = layouts
-        self._columns = _columns(self.form, environment, self._slots)
+        self._columns = _columns(self.form, environment)
         self._hidden = {
             (a.number, c.index) for a in self.form.alternatives for c in a.components if c.hidden
         }
@@ -228,7 +227,7 @@ class Compiled:
             yield j, entry, values
 
     def _binding(self, match: Match) -> Binding:
-        return [*match.bound, *[()] * (self._slots - len(match.bound))]
+        return self._layouts[match.alternative].binding(match.bound)
 
     def values(
         self, match: Match, payloads: Callable[[Sequence[Entry]], Any] | None = None
@@ -299,32 +298,15 @@ def _shown(alternative: Alternative) -> list[tuple[str, list[int], bool]]:
 
 
 def _columns(
-    form: NormalForm,
-    environment: Environment,
-    whole_at: int,
+    form: NormalForm, environment: Environment
 ) -> list[list[tuple[str, Callable[[Binding], Any]]]] | None:
-    """Return the columns of each alternative, or None for RETURN *.
-
-    Aliases that an alternative lacks are absent in it: they have empty slots after its own.
-    `whole_at` is that of a Scope, if each event is a result.
-    """
+    """Return the columns of each alternative, or None for RETURN *."""
     if form.query.columns is None:
         return None
     scopes = [Scope.of(alternative, environment) for alternative in form.alternatives]
-    every = dict.fromkeys(alias for scope in scopes for alias in scope.slots)
-    wide = [scope.with_absent(every) for scope in scopes]
     if form.query.all_rows:
-        wide = [replace(scope, whole_at=whole_at) for scope in wide]
+        scopes = [replace(scope, whole_at=len(scope.slots)) for scope in scopes]
     return [
         [(each.name, expression.value(each.expr, scope)) for each in alternative.columns or ()]
-        for alternative, scope in zip(form.alternatives, wide, strict=True)
+        for alternative, scope in zip(form.alternatives, scopes, strict=True)
     ]
-
-
-def entry_test(
-    chosen: EntryFilter, environment: Environment
-) -> Callable[[Entry], bool | None] | None:
-    """Return the test of a filter's own conditions, or None if all entries of the types pass."""
-    if not chosen.own:
-        return None
-    return expression.own(chosen.own, chosen.alias, environment)

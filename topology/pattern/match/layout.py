@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, cast
 
-from topology.pattern.compile import expression
 from topology.pattern.compile.closures import Binding
 from topology.pattern.compile.expression import Condition
 from topology.pattern.compile.grading import YES, grade
@@ -54,7 +53,7 @@ class Clause:
     """
 
     def __init__(self, predicate: Predicate, alternative: Alternative, scope: Scope) -> None:
-        self.condition: Condition = expression.condition(predicate.expr, scope)
+        self.condition = Condition(predicate.expr, scope)
         self.graded: Graded = grade(predicate.expr, scope)
         self.aliases = tuple(sorted(predicate.aliases))
         self.whole = tuple(sorted(predicate.whole))
@@ -78,7 +77,7 @@ class GroupEnd:
     """
 
     def __init__(self, part: Component, expr: Expr, scope: Scope) -> None:
-        self.condition: Condition = expression.until(expr, scope)
+        self.condition = Condition(expr, scope, vacuous=None)
         self.looks_at_time = looks_at_time(expr)
         plain = aliases(expr) == {part.alias} and not _looks_at_groups(expr)
         self.alone: Graded | None = grade(expr, scope) if plain else None
@@ -97,7 +96,7 @@ class Tie:
         slots = () if asks_for_null(expr) else sorted(scope.slots[alias] for alias in others)
         self.needed = tuple(slots)
         self.is_own = not others
-        self.condition: Condition = expression.condition(expr, scope)
+        self.condition = Condition(expr, scope)
         self.graded: Graded = grade(expr, scope)
 
 

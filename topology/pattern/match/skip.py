@@ -11,7 +11,7 @@ is their `Barrier`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Key
@@ -19,28 +19,18 @@ from topology.pattern.store.entry import Key
 BEFORE_ALL: Key = (-(1 << 63), "", -1, -1)
 
 
-class Barrier:
+class Barrier(NamedTuple):
     """A bound below which matches are dropped: those that start before `key`.
 
-    `includes`: those that start with `key` are dropped too.
+    `includes`: those that start with `key` are dropped too. The larger of two barriers drops more.
     """
 
-    __slots__ = ("includes", "key")
-
-    def __init__(self, key: Key = BEFORE_ALL, includes: bool = False) -> None:
-        self.key = key
-        self.includes = includes
+    key: Key = BEFORE_ALL
+    includes: bool = False
 
     def drops(self, match: Match) -> bool:
         start = match.first.key
         return start < self.key or (self.includes and start == self.key)
-
-    def is_like(self, other: Barrier) -> bool:
-        return self.key == other.key and self.includes == other.includes
-
-    def behind(self, other: Barrier) -> Barrier:
-        """Return the barrier of the two that drops more."""
-        return self if (self.key, self.includes) >= (other.key, other.includes) else other
 
 
 def after(match: Match, mode: str, components: Sequence[int], end_ns: int) -> Barrier:

@@ -20,7 +20,7 @@ from typing import Any, Final
 from topology.model.event import Event
 from topology.model.timers import Timers
 from topology.pattern.compile import expression
-from topology.pattern.match.compiled import EVERYTHING, Compiled, EntryFilter, entry_test
+from topology.pattern.match.compiled import EVERYTHING, Compiled, EntryFilter
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
 from topology.pattern.run.query import PartitionQuery, RunContext, Wiring
@@ -204,7 +204,10 @@ class PartitionGroup:
                 asked.setdefault(each, query)
         self.filters = list(asked)
         self.wirings = [Wiring(number, query, self.filters) for number, query in queries]
-        self._tests = [entry_test(each, query.environment) for each, query in asked.items()]
+        self._tests = [
+            expression.own(each.own, each.alias, query.environment) if each.own else None
+            for each, query in asked.items()
+        ]
         self._is_tested = any(test is not None for test in self._tests)
         self._by_type: dict[str, list[int]] = {}
         self._timers: Timers[PartitionIndex] = Timers()

@@ -49,20 +49,26 @@ ANY_SLOT: Final[Slot] = (-1, -1)
 
 
 class Affected:
-    """Finds the units of a query in one partition that an event can change."""
+    """Finds the units of a query in one partition that an event can change.
 
-    __slots__ = ("_at", "_doubts_apart", "_waiting")
+    `possible_apart`: each event by itself rules out possible matches of the units it can change.
+    All of these units are then evaluated.
+    """
+
+    __slots__ = ("_at", "_doubts_apart", "_waiting", "possible_apart")
 
     def __init__(self, at: PartitionQuery) -> None:
         self._at = at
         self._waiting: dict[Slot, dict[Key, MatchUnit]] = {}
-        query = at.query
+        query, possible = at.query, at.query.possible
+        sees_all = query.query.emit != "slack"  # A gathered unit has not seen all events since.
+        self.possible_apart = sees_all and possible is not None and possible.each_apart
         self._doubts_apart = (
             query.grading is not None
-            and query.possible is None
+            and possible is None
             and not query.shape.strict
             and not query.untils
-            and query.query.emit != "slack"  # A gathered unit has not seen all events since.
+            and sees_all
         )
 
     @property
@@ -75,16 +81,6 @@ class Affected:
         if not self._doubts_apart or self._at.doubt.margin_ns <= 0:
             return False
         return self._at.wiring.target_ns is None or not self._at.query.shape.skips
-
-    @property
-    def possible_apart(self) -> bool:
-        """Whether each event by itself rules out possible matches of the units it can change.
-
-        All of these units are then evaluated.
-        """
-        query = self._at.query
-        is_apart = query.possible is not None and query.possible.each_apart
-        return is_apart and query.query.emit != "slack"
 
     def concerns(self, filters: Sequence[int]) -> bool:
         """Return whether the query uses entries of any of these filters."""

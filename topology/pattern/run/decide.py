@@ -223,7 +223,7 @@ class Selection:
                 seen = self._seen[at]
                 was = seen.behind
                 barrier = self._keep_or_drop(seen, barrier)
-                if at >= self._high and was is not None and barrier.is_like(was):
+                if at >= self._high and barrier == was:
                     break
             self._high = -1
         changed, self._changed = self._changed, {}
@@ -232,7 +232,7 @@ class Selection:
     def _keep_or_drop(self, seen: VisibleMatch, barrier: Barrier) -> Barrier:
         is_kept = not barrier.drops(seen.found.match)
         if is_kept:
-            barrier = barrier.behind(self._after(seen.found.match))
+            barrier = max(barrier, self._after(seen.found.match))
         if is_kept != seen.is_kept:
             self._changed[seen.anchor] = None
         seen.is_kept = is_kept
@@ -254,7 +254,7 @@ class Selection:
         barrier = self.barrier
         for seen in self._seen:
             if seen.found.decided_ns < frontier_ns and not barrier.drops(seen.found.match):
-                barrier = barrier.behind(self._after(seen.found.match))
+                barrier = max(barrier, self._after(seen.found.match))
         return barrier
 
     def _after(self, match: Match) -> Barrier:

@@ -252,8 +252,7 @@ class Engine:
         if frontier_ns <= self._first.now.frontier_ns:
             return
         freed = len(self.freed)
-        if self._first.agenda.gathering:
-            self.on_time(at_ns - 1)
+        self.on_time(at_ns - 1)
         for level in self.levels:
             level.advance(level.fed_ns if level.feeds else frontier_ns, at_ns)
             if level.emitter.matches:

@@ -15,7 +15,6 @@ through others, is refused when it is read (`tree.chained_queries`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import Final
 
 from topology.model.kept import INT, PLAIN, tuple_of
@@ -27,7 +26,7 @@ from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.query import NO_QUERY, RunContext, Wiring
 from topology.pattern.run.run import Run
 from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
-from topology.pattern.store.entry import Entry, Key
+from topology.pattern.store.entry import Entry, Key, key_of
 from topology.pattern.tree.chained_queries import types_read
 
 LEVEL: Final = tuple_of(INT, INT, PLAIN, PLAIN)
@@ -377,7 +376,7 @@ class QueryLevel(RunContext):
             known = rows.get(wiring.query.name, NO_QUERY)
             if wiring.restore(known, self._from_now_on(wiring.query)):
                 released.add(wiring.query.name)
-        for entry in sorted(entries, key=attrgetter("key")):
+        for entry in sorted(entries, key=key_of):
             self._put_everywhere(entry)
             for group in self.groups:
                 group.put(entry, group.filters_of(entry))

@@ -42,8 +42,6 @@ from topology.pattern.tree.words import AGGREGATES, UNITS_NS
 
 UNITS: Final = frozenset({"second", "minute", "hour", "day"})
 NAVIGATION: Final = frozenset({"first", "last", "prev", "next"})
-ROW_PATH: Final = "*"
-"""The path of `A.*` in COUNT."""
 
 
 class QuotedName(str):
@@ -232,19 +230,12 @@ class RecognizeReader(ConditionReader):
 
     # -- expressions --------------------------------------------------------------------------
 
-    def equal(self, span: Span, children: list[Any]) -> Expr:
-        return Compare("=", children[0], children[1], span=span)
-
     def is_in(self, span: Span, children: list[Any]) -> Expr:
-        operand, values = children
+        operand, *negating, values = children
         if all(isinstance(each, Constant) for each in values):
             return super().is_in(span, children)
-        return flat(Or, [Compare("=", operand, each, span=span) for each in values], span=span)
-
-    def not_in(self, span: Span, children: list[Any]) -> Expr:
-        if all(isinstance(each, Constant) for each in children[1]):
-            return super().not_in(span, children)
-        return Not(self.is_in(span, children), span=span)
+        found = flat(Or, [Compare("=", operand, each, span=span) for each in values], span=span)
+        return Not(found, span=span) if negating else found
 
     def not_between(self, span: Span, children: list[Expr]) -> Expr:
         return Not(self.between(span, children), span=span)

@@ -6,7 +6,8 @@ An entry is made once, when an event is accepted, and is shared by all queries o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.one_clock import STEADY, Play
@@ -84,6 +85,5 @@ class Entry:
         return f"<{self.type} {self.time_ns} {self.event.source}/{self.event.seq:d}>"
 
 
-def key_of(entry: Entry) -> Key:
-    """Return the entry's key, to sort by."""
-    return entry.key
+key_of: Final = attrgetter("key")
+"""The function that returns an entry's key, to sort by."""

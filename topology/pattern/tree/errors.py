@@ -16,7 +16,7 @@ from text has line 0, and its errors are shown without a line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
@@ -38,43 +38,13 @@ SHOWN_CHARS: Final = 100
 MAX_WORD: Final = 60
 """The largest part of a wrong word, in characters, that a message shows."""
 
-CODES: Final[Mapping[str, str]] = {
-    "E_SYNTAX": "the text is not of the language",
-    "E_RESERVED": "a reserved word is where a name is expected",
-    "E_TOO_LARGE": "a bound of the language is passed",
-    "E_ALIAS_TWICE": "two components, or two columns, have one name",
-    "E_ALIAS_UNKNOWN": "no component has this name",
-    "E_ALIAS_ORDER": "an event is asked for where it is never known",
-    "E_INDEX": "an index that names no element, or two groups with `i`",
-    "E_WINDOW": "a length of time that is none, or not above 0, or without a unit",
-    "E_QUANT": "a count that no group can have",
-    "E_ALL_OPTIONAL": "a row pattern of SQL that could match no row",
-    "E_NOT_ALONE": "a negation without anything beside it",
-    "E_NOT_PLACE": "a negation outside a SEQ, or of more than one event",
-    "E_NOT_TWO": "a condition over two negated components",
-    "E_NOT_RETURN": "a column of an event that must not happen",
-    "E_MODE": "options that exclude each other",
-    "E_SETS": "matches that cannot be said as sets",
-    "E_UNTIL": "an UNTIL that ends no group, or asks for what comes later",
-    "E_LITERAL": "types that cannot be compared or counted with",
-    "E_PARAM": "a parameter without a value",
-    "E_FUNCTION": "a function that is not known, or with too few or many arguments",
-    "E_ATTRIBUTE_UNKNOWN": "an attribute that these events do not have",
-    "E_SQL": "what SQL's MATCH_RECOGNIZE has and a stream gives no meaning",
-    "W_EXPONENTIAL": "the number of matches can double with each event",
-    "W_CONTENT_ID": "corrections retract and emit anew, they never update",
-    "W_EMPTY": "all of the pattern may be absent",
-    "W_NEG_STRICT": "a negation that strict contiguity implies",
-    "W_ALWAYS_FALSE": "a condition that never holds",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class QueryError:
     """An error or a warning of a query.
 
-    `code` is one of CODES: E_… refuses the query, W_… only warns. `hint` is a remedy and may be
-    empty.
+    `code`: E_… refuses the query, W_… only warns; docs/reference/pattern_grammar.md lists them.
+    `hint` is a remedy and may be empty.
     """
 
     code: str
@@ -126,6 +96,16 @@ class Findings:
     def too_deep(self, span: Span, levels: int) -> None:
         message = f"nested deeper than {levels} levels"
         self.add("E_TOO_LARGE", span, message, "take some of it apart")
+
+    def name_once(
+        self, kind: str, named: Iterable[tuple[str, Span]], hint: str = "rename one of them"
+    ) -> None:
+        """Refuse a name that one before it has; an empty name is none."""
+        seen: set[str] = set()
+        for name, span in named:
+            if name in seen:
+                self.add("E_ALIAS_TWICE", span, f"two {kind} are called `{cut(name)}`", hint)
+            seen.update({name} - {""})
 
     @property
     def errors(self) -> list[QueryError]:

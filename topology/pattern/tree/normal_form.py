@@ -31,7 +31,6 @@ from topology.pattern.tree.partial_order import (
     NegatedSpot,
     Part,
     Spot,
-    size,
     spread,
 )
 from topology.pattern.tree.syntax import Column, Edge, EventNode, Expr, Node, Query
@@ -49,10 +48,6 @@ EDGES: Final[Mapping[str, Edge]] = {
     "any": "any",
 }
 """The contiguity of a step that has none of its own, by the query's strategy."""
-
-
-class TooLarge(ValueError):
-    """An error: the query has more alternatives or components than allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,12 +218,7 @@ class NormalForm:
 
 
 def normalise(query: Query) -> NormalForm:
-    """Return the normal form of a checked query."""
-    count, components = size(query.node)
-    if count > MAX_ALTERNATIVES:
-        raise TooLarge(f"{count} alternatives, at most {MAX_ALTERNATIVES}: split the query")
-    if components > MAX_COMPONENTS:
-        raise TooLarge(f"{components} components, at most {MAX_COMPONENTS}: split the query")
+    """Return the normal form of a checked query, which is not too large."""
     turns = Turns(query.node)
     parts = parts_of(turns.node)
     every = frozenset().union(*map(_aliases_of, parts))

@@ -136,7 +136,7 @@ def _size_of_turns(counted: CountedNode) -> tuple[int, int]:
     ways, most = size(counted.node)
     turns = min(max(counted.maximum, 1), MANY)
     alternatives = 0
-    for turn in range(counted.minimum, turns + 1):
+    for turn in range(max(0, counted.minimum), turns + 1):
         alternatives += min(ways, MANY) ** min(turn, 14)
         if alternatives > MANY:
             break
@@ -162,7 +162,7 @@ def spread(node: Node | Negation) -> list[Part]:
                 for part in spread(branch)
             ]
         case AllOf(nodes=nodes):
-            return [_side_by_side(parts) for parts in product(*map(_parts, nodes))]
+            return [_side_by_side(parts) for parts in product(*map(_choices, map(Item, nodes)))]
         case Seq(items=items):
             return [_in_a_row(parts) for parts in product(*map(_choices, items))]
         case CountedNode():
@@ -170,14 +170,10 @@ def spread(node: Node | Negation) -> list[Part]:
 
 
 def _choices(item: Item) -> Sequence[Part | NegatedSpot]:
+    """Return the parts that an item of a SEQ or a node of an AND can be."""
     if isinstance(item.node, Negation):
         return [NegatedSpot(item.node, item.edge == "strict")]
     return [_entered(part, item) for part in spread(item.node)]
-
-
-def _parts(node: Node | Negation) -> Sequence[Part | NegatedSpot]:
-    """Return the parts that a node of an AND can be."""
-    return [NegatedSpot(node, beside=True)] if isinstance(node, Negation) else spread(node)
 
 
 def _branched(part: Part, *numbers: int | tuple[int, int]) -> Part:
@@ -208,7 +204,7 @@ def _side_by_side(parts: Sequence[Part | NegatedSpot]) -> Part:
     positive = [part for part in parts if isinstance(part, Part)]
     first = frozenset(alias for part in positive for alias in part.first)
     gaps = [
-        replace(part, right=frozenset() if part.negation.for_ns else first)
+        replace(part, beside=True, right=frozenset() if part.negation.for_ns else first)
         for part in parts
         if isinstance(part, NegatedSpot)
     ]

@@ -170,8 +170,6 @@ class Turns:
 
     def conditions(self, expr: Expr, present: Collection[str]) -> list[Expr]:
         """Return the conditions that a conjunct becomes in an alternative with these aliases."""
-        if not self._groups:
-            return [expr]
         found = [self._shared(expr, present)]
         for group in self._groups:
             found = [other for each in found for other in self._by_turn(each, group, present)]
@@ -183,7 +181,7 @@ class Turns:
             case Ref(alias, path, None) if alias in self._of:
                 expr = self._aggregate(AggregateCall(LIST, alias, path), present)
             case _:
-                expr = self._shared(column.expr, present) if self._groups else column.expr
+                expr = self._shared(column.expr, present)
         return replace(column, expr=expr)
 
     def _shared(self, expr: Expr, present: Collection[str]) -> Expr:

@@ -56,7 +56,7 @@ def binding(
 
 
 def made(text: str, **params: Any) -> Condition:
-    return expression.condition(where(text), Scope(SLOTS, GROUPS, Environment(params)))
+    return expression.Condition(where(text), Scope(SLOTS, GROUPS, Environment(params)))
 
 
 # -- one event --------------------------------------------------------------------------------
@@ -274,11 +274,11 @@ def test_a_late_negation_candidate_is_compared_with_each_element() -> None:
 
 
 def test_until_ends_nothing_where_an_index_does_not_exist() -> None:
-    ends = expression.until(where("b[i].x < b[i-1].x"), Scope(SLOTS, GROUPS))
+    ends = expression.Condition(where("b[i].x < b[i-1].x"), Scope(SLOTS, GROUPS), vacuous=None)
     assert ends.holds_newest(binding({}, xs(1)), 1) is None
     assert ends.holds_newest(binding({}, xs(1, 2)), 1) is False
     assert ends.holds_newest(binding({}, xs(1, 0)), 1) is True
-    alone = expression.until(where("b.x > 2"), Scope(SLOTS, GROUPS))
+    alone = expression.Condition(where("b.x > 2"), Scope(SLOTS, GROUPS), vacuous=None)
     assert [alone.holds_newest(binding({}, xs(9, x)), 1) for x in (1, 3)] == [False, True]
 
 
@@ -339,7 +339,7 @@ def test_registered_functions() -> None:
 
 def test_a_condition_whose_function_raises_is_null() -> None:
     scope = Scope(SLOTS, GROUPS, Environment(functions={"bad": lambda x: x / 0}))
-    condition = expression.condition(where("bad(a.x)"), scope)
+    condition = expression.Condition(where("bad(a.x)"), scope)
     assert condition.holds(binding({"x": 1})) is None
 
 
@@ -348,7 +348,7 @@ def _call(name: str) -> Expr:
 
 
 def test_an_alias_of_another_branch_is_absent() -> None:
-    other = expression.condition(where("d.x IS NULL"), Scope(SLOTS, GROUPS))
+    other = expression.Condition(where("d.x IS NULL"), Scope(SLOTS, GROUPS))
     assert other.holds(binding({})) is True
 
 
@@ -394,7 +394,7 @@ def test_holds_is_every_extension_held(seed: int) -> None:
     """Law: however single, groups and negation are interleaved, from when all are bound."""
     rng = Random(seed)
     expr = Conditions(rng, NODES, ["n"] if rng.random() < 0.3 else []).conjunct()
-    condition = expression.condition(expr, Scope(LAW_SLOTS, LAW_GROUPS))
+    condition = expression.Condition(expr, Scope(LAW_SLOTS, LAW_GROUPS))
     if condition.needs_whole:
         return
     named = {LAW_SLOTS[alias] for alias in aliases(expr)}
@@ -452,7 +452,7 @@ def test_and_or_are_dual(parts: list[bool | None]) -> None:
     constants = [Constant(part) for part in parts]
     either = Or(tuple(map(Not, constants)))
     both, neither = (
-        expression.condition(expr, Scope({})).holds([])
+        expression.Condition(expr, Scope({})).holds([])
         for expr in (And(tuple(constants)), Not(either))
     )
     assert values.all_of(parts) is both is neither

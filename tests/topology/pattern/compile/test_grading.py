@@ -118,7 +118,7 @@ def test_a_grade_holds_in_every_world() -> None:
         ]
         graded = grade(expr, Scope(SLOTS, GROUPS))(in_slots(slots, stream))
         seen[graded] += 1
-        condition = expression.condition(expr, Scope(SLOTS, GROUPS))
+        condition = expression.Condition(expr, Scope(SLOTS, GROUPS))
         for world in worlds(rng, stream, 8):
             holds = condition.holds(in_slots(slots, world)) is True
             assert graded == MAYBE or holds is (graded == YES), (expr, stream, world)

@@ -12,10 +12,8 @@ from tests import ROOT
 from tests.topology.pattern.generate import random_query
 from topology.pattern.language.expression_text import expression_text
 from topology.pattern.language.parse import parse_query
-from topology.pattern.tree import normal_form
-from topology.pattern.tree.normal_form import Alternative, NormalForm, TooLarge, normalise
+from topology.pattern.tree.normal_form import Alternative, NormalForm, normalise
 from topology.pattern.tree.partial_order import size, spread
-from topology.pattern.tree.syntax import AnyOf, EventNode, Item, Query, Seq
 from topology.pattern.tree.turns import Turns
 
 
@@ -186,24 +184,11 @@ def test_conjuncts_of_another_branch_are_left_out() -> None:
 # -- bounds and fingerprints ------------------------------------------------------------------
 
 
-def events(count: int) -> tuple[EventNode, ...]:
-    return tuple(EventNode(("A",), f"t{at}") for at in range(count))
-
-
 def test_size_is_known_before_it_is_spread() -> None:
     for seed in range(200):
         node = random_query(Random(seed)).node
         parts = spread(Turns(node).node)
         assert size(node) == (len(parts), max(len(part.spots) for part in parts))
-
-
-def test_too_large() -> None:
-    many = Seq(tuple(Item(one) for one in events(normal_form.MAX_COMPONENTS + 1)))
-    with pytest.raises(TooLarge, match="33 components, at most 32"):
-        normalise(Query(many, 1))
-    branches = Seq(tuple(Item(AnyOf(events(2))) for _ in range(60)))
-    with pytest.raises(TooLarge, match="alternatives, at most 64"):
-        normalise(Query(branches, 1))
 
 
 TEXT = "SEQ(A a, B+ b[]) WHERE b.x > 1.5 AND b[i].x > a.x"

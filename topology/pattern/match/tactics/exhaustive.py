@@ -116,10 +116,8 @@ def _is_of_neighbours(predicate: Predicate, alternative: Alternative, component:
         return False
     if not predicate.skips_absent:
         return False
-    named = list(mentions(predicate.expr))
-    if any(mention.how == "all" for mention in named):
-        return False
-    own = {mention.how for mention in named if mention.alias == component.alias}
+    named = list(mentions(predicate.expr))  # One without an alias is `[x]`, which is of all.
+    own = {mention.how for mention in named if mention.alias in {component.alias, ""}}
     offsets = {mention.number for mention in named if mention.how == "each"}
     if not own <= {"plain", "each"} or ("plain" in own and offsets):
         return False  # With both, every element is paired with every i.

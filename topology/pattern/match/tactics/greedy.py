@@ -32,7 +32,7 @@ class Greed:
         self._rules = rules
         self._budget = budget
         self._place = place
-        self.groups = [j for j, is_greedy in enumerate(rules.greedy) if is_greedy]
+        self.groups = [j for j, part in enumerate(rules.components) if part.greedy]
         self.indexes = place.components[rules.number]
 
     def forbids(

@@ -42,7 +42,6 @@ class RunRules(Layout):
         parts = self.components
         self.edges: list[Edge] = [part.edge for part in parts]
         self.loops: list[Edge] = [part.loop for part in parts]
-        self.greedy = [part.greedy for part in parts]
         self.tests = [self._tests_at(j) for j in range(self.count)]
         self.end_clauses = [
             clause

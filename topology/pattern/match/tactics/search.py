@@ -20,7 +20,7 @@ from typing import Final
 from topology.pattern.match.evaluation import Place, Search, StepBudget
 from topology.pattern.match.tactics.greedy import Greed
 from topology.pattern.match.tactics.rules import RunRules
-from topology.pattern.store.entry import Entry, key_of
+from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 
 STOP: Final = -1
@@ -132,7 +132,7 @@ class RunSearch(Search):
             high = min(index.up_to_time(self._ceilings[j]), index.behind(anchor.key))
             starts += [(entry, j) for entry in index.entries[low:high]]
         self.budget.steps += 1
-        starts.sort(key=lambda start: key_of(start[0]))
+        starts.sort(key=lambda start: start[0].key)
         return starts
 
     # -- the search ---------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from collections.abc import Iterator, Sequence
 
 from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
 from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause
-from topology.pattern.match.match import Match
 from topology.pattern.match.tactics.blockers import gaps_at_end
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, Key
@@ -145,7 +144,7 @@ class Walk:
     def _rank(self, j: int) -> int:
         if not self.bound[j]:
             return SUCCESSOR
-        return GREEDY_LOOP if self._rules.greedy[j] else LOOP
+        return GREEDY_LOOP if self._rules.components[j].greedy else LOOP
 
     def _cut(self, j: int, first: Entry, stop: Key | None) -> None:
         """Take all entries of the group from `first` up to the next one of another component."""
@@ -210,9 +209,6 @@ class Walk:
 
     # -- after the walk -------------------------------------------------------------------------
 
-    def match(self) -> Match | None:
-        return self._rules.match(self.bound, self._place, self.start, self.last, self._budget)
-
     @property
     def decided_ns(self) -> int:
         """The instant after which no event changes what the walk takes."""
@@ -259,7 +255,7 @@ class One:
             before.append(walk)
             waits += walk.waits()
             evaluation.hi_ns = max(evaluation.hi_ns, walk.decided_ns)
-            match = walk.match()
+            match = route.rules.match(walk.bound, place, anchor, walk.last, budget)
             if match is None and walk.is_complete:
                 # Another event may come before the one that a STRICT negation at the end looks at.
                 unsettled |= any(gap.strict for gap in gaps_at_end(route.rules, walk.bound))
