@@ -45,8 +45,10 @@ from benchmarks.workloads import D1, D2, D3, Recipe, soccer
 from benchmarks.workloads.clocks import HEAD_START_NS, Dial, steady, unlike_dials
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
+from topology.model.operator import NEVER
 from topology.published.aq_k_slack import AQKSlack
 from topology.published.mp_k_slack import MPKSlack
+from topology.reorder.settings import ReorderConfig
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.policy import SlackPolicy
 
@@ -117,7 +119,8 @@ AQ_COVERAGE: Final = coverage(0.03, 0.05, AQ_COUNT, AQ_DEVIATION)
 
 
 def by_time(policy: Callable[[], SlackPolicy]) -> Callable[[], Driven]:
-    return lambda: TimeBuffer(policy(), max_held=1 << 30)
+    config = ReorderConfig(max_wait_ns=NEVER, max_held=1 << 30)
+    return lambda: TimeBuffer(policy(), config)
 
 
 def rivals() -> Iterator[tuple[str, Callable[[], Driven]]]:

@@ -185,12 +185,9 @@ class ReorderByTime(Shell[TimedBuffer]):
         def empty(source: str) -> TimedBuffer:
             order = TimeBuffer(
                 make_policy(),
-                late=config.late,
+                config,
                 position=position,
-                cap_ns=config.max_wait_ns,
                 max_ahead_ns=max_ahead_ns,
-                max_held=config.max_held,
-                max_held_bytes=config.max_held_bytes,
                 keeps_control=True,
             )
             return TimedBuffer(source, order, stream, config.max_wait_ns, totals)
