@@ -167,7 +167,7 @@ class SourceClock(KnownSource):
 
     def _new_one_way(self) -> OneWay:
         config = self._config
-        return OneWay(PASSIVE_FLOOR_NS, config.max_skew_ppb, config.mend_above_ns)
+        return OneWay(config.max_skew_ppb, config.mend_above_ns)
 
     # -- reports -----------------------------------------------------------------------------------
 
