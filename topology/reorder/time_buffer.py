@@ -92,7 +92,7 @@ class TimeBuffer(InstantOperator):
         self._policy = policy
         self._pass_late = config.late == "pass"
         self._position = position
-        self._cap_ns = config.max_wait_ns
+        self.max_wait_ns = config.max_wait_ns
         self._max_ahead_ns: int = NEVER if max_ahead_ns is None else max_ahead_ns
         self._max_held = config.max_held
         self._max_held_bytes = config.max_held_bytes
@@ -156,7 +156,7 @@ class TimeBuffer(InstantOperator):
         self._keys.add(key)
         event.held_by = self._position
         self.held_bytes += size_of(event)
-        if self._cap_ns < NEVER:
+        if self.max_wait_ns < NEVER:
             self._arrivals.append((now_ns, key))
         while len(self.heap) > self._max_held or self.held_bytes > self._max_held_bytes:
             self.overflows += 1
@@ -208,7 +208,7 @@ class TimeBuffer(InstantOperator):
         while heap and policy.passes(heap[0][0][0], now_ns):
             self._let_go(step)
         self._due_ns = NEVER
-        if self._cap_ns < NEVER:
+        if self.max_wait_ns < NEVER:
             self._let_go_overdue(now_ns, step)
         if heap:
             due_ns = policy.deadline_ns(heap[0][0][0], now_ns)
@@ -220,8 +220,8 @@ class TimeBuffer(InstantOperator):
         while arrivals:
             came_ns, key = arrivals[0]
             if key in self._keys:
-                if came_ns + self._cap_ns > now_ns:
-                    self._due_ns = came_ns + self._cap_ns
+                if came_ns + self.max_wait_ns > now_ns:
+                    self._due_ns = came_ns + self.max_wait_ns
                     return
                 while key in self._keys:
                     self._let_go(step)
@@ -269,6 +269,6 @@ class TimeBuffer(InstantOperator):
             self.heap.append((key, event))
             self._keys.add(key)
             self.held_bytes += size_of(event)
-            if self._cap_ns < NEVER:
+            if self.max_wait_ns < NEVER:
                 self._arrivals.append((event.at_ns, key))
         heapify(self.heap)
