@@ -19,12 +19,10 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
-from topology.clock.settings import ClockConfig
+from topology.clock.settings import SINCE_EVER, ClockConfig
 from topology.model.kept import Optional, Shape, ShapeRefused, Written
 from topology.model.operator import Plain
 from topology.model.sample import Sample
-
-BEFORE_ALL: Final = -(1 << 63)
 
 
 class Measuring(Protocol):
@@ -91,7 +89,7 @@ class Folded:
     def __init__(self, rounds: Rounds) -> None:
         self.rounds = rounds
         self.measured: Measuring = rounds.clock()
-        self.place = (BEFORE_ALL, BEFORE_ALL)
+        self.place = (SINCE_EVER, SINCE_EVER)
         self.segments = 0
 
     def take(self, sample: Sample) -> None:

@@ -49,7 +49,7 @@ from __future__ import annotations
 from typing import Final
 
 from topology.clock.cell import CELL_NS, UNSYNCED, ClockCell, cell_start
-from topology.clock.settings import PASSIVE_FLOOR_NS
+from topology.clock.settings import FOR_EVER, PASSIVE_FLOOR_NS, SINCE_EVER
 from topology.model.kept import BIG, FLAG, INT, Kept, Shape, list_of, optional, tuple_of
 
 BIN_NS: Final = 10_000_000_000
@@ -61,10 +61,6 @@ UNSETTLED_NS: Final = 10_000_000_000
 GIVEN_UP_NS: Final = 30_000_000_000
 GIVEN_UP_AFTER: Final = 16
 """A level is given up if it has not settled after both this time and this many readings."""
-
-EARLIEST: Final = -(1 << 63)
-ALL: Final = 1 << 64
-"""A value larger than any reading."""
 
 BILLION: Final = 1_000_000_000
 
@@ -168,7 +164,7 @@ class OneWay(Kept):
         """The level of the readings, or None until it is needed."""
         self.mends = False
         self._watches = False
-        self.notable_ns = ALL
+        self.notable_ns = FOR_EVER
         self.bin_end_ns = self._bin_start_ns = 0
 
     def settle(self) -> None:
@@ -215,7 +211,7 @@ class OneWay(Kept):
                 reading_ns = self._reading()
                 self._carried = (middle_ns, reading_ns, reading_ns - self._smallest[0])
         self._smallest = []
-        self._bin_start_ns = max(EARLIEST, ts_ns // BIN_NS * BIN_NS)
+        self._bin_start_ns = max(SINCE_EVER, ts_ns // BIN_NS * BIN_NS)
         self.bin_end_ns = self._bin_start_ns + BIN_NS
 
     def _judge(self) -> None:
@@ -229,11 +225,11 @@ class OneWay(Kept):
             self.mends = True
         self._watches = not settled and (behind or edge_ns < -PASSIVE_FLOOR_NS)
         full = len(self._smallest) == SMALLEST and not self._watches
-        self.notable_ns = self._smallest[-1] if full else ALL
+        self.notable_ns = self._smallest[-1] if full else FOR_EVER
 
     def _carried_to(self, ts_ns: int) -> int:
         if self._carried is None:
-            return ALL
+            return FOR_EVER
         at_ns, edge_ns, _ = self._carried
         return edge_ns + abs(ts_ns - at_ns) * self._max_skew_ppb // BILLION + 1
 

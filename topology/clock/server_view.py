@@ -48,7 +48,7 @@ from typing import Final, NamedTuple
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
 from topology.clock.marzullo import majority, most_covered
 from topology.clock.polygon import BOUNDS, PPB, Bounds, Polygon, guess_of, polygon_of
-from topology.clock.settings import STALE_AFTER_NS, ClockConfig
+from topology.clock.settings import SINCE_EVER, STALE_AFTER_NS, ClockConfig
 from topology.model.kept import FLAG, INT, Kept, Shape, list_of, optional, record
 
 GOOD_ROUNDS: Final = 3
@@ -59,7 +59,6 @@ GUESS_WINDOWS: Final = 3
 
 The guess uses all of them, and the polygon only the last one.
 """
-NEVER_NS: Final = -(1 << 63)
 NS_PER_MIN: Final = 60_000_000_000
 
 Range = tuple[int, int, int]
@@ -257,7 +256,7 @@ class ServerView(Kept):
         self.doubted: list[Round] = []
         """The doubted rounds, in order of arrival."""
         self.suspect = False
-        self.floor_ns = NEVER_NS
+        self.floor_ns = SINCE_EVER
         self.false_rounds = 0
         self.late_rounds = 0
 
