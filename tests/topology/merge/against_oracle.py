@@ -5,12 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from tests.kit.late import AT_MERGE
 from tests.oracle import merge as oracle
 from tests.oracle.merge import Item
 from topology.config import MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
-from topology.model.late import AT_MERGE, GAP
+from topology.model.late import GAP
 
 MS = 1_000_000
 MISS_PPM = 50_000
