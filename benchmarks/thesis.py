@@ -45,7 +45,6 @@ from benchmarks.workloads import D1, D2, D3, Recipe, soccer
 from benchmarks.workloads.clocks import HEAD_START_NS, Dial, steady, unlike_dials
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
-from topology.model.operator import NEVER
 from topology.published.aq_k_slack import AQKSlack
 from topology.published.mp_k_slack import MPKSlack
 from topology.reorder.settings import ReorderConfig
@@ -119,8 +118,7 @@ AQ_COVERAGE: Final = coverage(0.03, 0.05, AQ_COUNT, AQ_DEVIATION)
 
 
 def by_time(policy: Callable[[], SlackPolicy]) -> Callable[[], Driven]:
-    config = ReorderConfig(max_wait_ns=NEVER, max_held=1 << 30)
-    return lambda: TimeBuffer(policy(), config)
+    return lambda: TimeBuffer(policy(), ReorderConfig(max_wait_ns=1 << 62, max_held=1 << 30))
 
 
 def rivals() -> Iterator[tuple[str, Callable[[], Driven]]]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from tests.kit.k_slack import KSlack
+from tests.kit.k_slack import KSlack, time_buffer
 from tests.kit.queries import Output, quality_of, window_query
-from tests.kit.time_buffers import time_buffer
 from tests.kit.topologies import in_code
 from tests.laws.streams import MS, START, raw
 from tests.laws.streams_between import (
@@ -271,7 +270,7 @@ CASES = [
     _merge_case("misses much", miss_target="10%", idle_after="30ms"),
     _by_time_case("fixed", lambda: KSlack(20 * MS, idle_ns=100 * MS)),
     _by_time_case("largest delay", MPKSlack, late="side"),
-    _by_time_case("event-driven", lambda: EventDriven(idle_ns=50 * MS), max_ahead_ns=5 * MS),
+    _by_time_case("event-driven", lambda: EventDriven(idle_ns=50 * MS), ahead=5 * MS),
     _by_time_case("tail", lambda: OwnTail(50_000, max_wait_ns=50 * MS), max_wait_ns=60 * MS),
     _by_time_case("risk", lambda: RiskSlack(AccuracyBudget(0.1)), max_held=3),
     _window_case("tumbling, early and finals", "tumbling", 20, early_ns=7 * MS, finals=True),

@@ -74,8 +74,8 @@ def order_shape(policy: Shape) -> Shape:
 class TimeBuffer(InstantOperator):
     """An operator that orders events by time.
 
-    `policy` must be new, and no other operator may use it. Of the settings, those for late events,
-    the longest wait and the bounds of one source apply.
+    `policy` must be new, and no other operator may use it. It reads the settings for late
+    events, for the longest wait, and for the bounds of one source.
     """
 
     def __init__(

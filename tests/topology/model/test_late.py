@@ -9,10 +9,10 @@ from pkgutil import resolve_name
 
 import pytest
 
-from tests.kit.late import AT_MERGE
 from topology.model.late import BELOW_FRONTIER, CAUSES, GAP, MAY_BE_COPY, OVERTAKEN
 
 ROOT = Path(__file__).parents[3]
+AT_MERGE = {word for word, cause in CAUSES.items() if "merge" in cause.decided_in}
 
 
 @pytest.mark.parametrize("word", CAUSES)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.baselines.ignore import Ignore
-from tests.kit.k_slack import KSlack
-from tests.kit.time_buffers import time_buffer
+from tests.kit.k_slack import KSlack, time_buffer
 from tests.topology.waiting.strategies import STRATEGIES, Unguarded
 from topology.model.event import Event
 from topology.model.kept import ShapeRefused
@@ -338,7 +337,7 @@ def test_an_idle_source_is_no_longer_waited_for() -> None:
 
 
 def test_a_reorder_by_time_tells_copies_late_and_impossible_ones() -> None:
-    operator = time_buffer(EventDriven(), late="side", max_ahead_ns=100 * MS)
+    operator = time_buffer(EventDriven(), late="side", ahead=100 * MS)
     operator.on_batch([at(10, 20, seq=1), at(12, 20, seq=2)], 20 * MS)
     assert [one.seq for one in operator.on_time(20 * MS).released] == [1]
     step = operator.on_batch([at(12, 21, seq=2), at(9, 21, seq=0), at(500, 21, seq=9)], 21 * MS)

@@ -11,9 +11,8 @@ import pytest
 
 from benchmarks.baselines.early_windows import EarlyWindows
 from tests.kit.events import copies
-from tests.kit.k_slack import KSlack
+from tests.kit.k_slack import KSlack, time_buffer
 from tests.kit.runs import cut, through_changelog
-from tests.kit.time_buffers import time_buffer
 from tests.seeds import seeds_of_today
 from tests.topology.waiting.strategies import (
     EVERY,

@@ -13,8 +13,7 @@ from benchmarks.closing import judged, run
 from benchmarks.oracle import oracle
 from benchmarks.workloads.windows import STATIC, Stream, stream
 from tests.kit.events import copies
-from tests.kit.k_slack import KSlack
-from tests.kit.time_buffers import time_buffer
+from tests.kit.k_slack import KSlack, time_buffer
 from tests.topology.waiting.strategies import EVERY, MS, Unguarded, disordered
 from topology.model.event import Event
 from topology.published.event_driven import EventDriven

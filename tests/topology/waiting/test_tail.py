@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.kit.events import event
-from tests.kit.time_buffers import time_buffer
+from tests.kit.k_slack import time_buffer
 from topology.model.event import Event
 from topology.waiting.tail import COLD, OwnTail
 
