@@ -47,6 +47,7 @@ from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
 from topology.published.aq_k_slack import AQKSlack
 from topology.published.mp_k_slack import MPKSlack
+from topology.reorder.settings import ReorderConfig
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.policy import SlackPolicy
 
@@ -117,7 +118,7 @@ AQ_COVERAGE: Final = coverage(0.03, 0.05, AQ_COUNT, AQ_DEVIATION)
 
 
 def by_time(policy: Callable[[], SlackPolicy]) -> Callable[[], Driven]:
-    return lambda: TimeBuffer(policy(), max_held=1 << 30)
+    return lambda: TimeBuffer(policy(), ReorderConfig(max_wait_ns=1 << 62, max_held=1 << 30))
 
 
 def rivals() -> Iterator[tuple[str, Callable[[], Driven]]]:

@@ -1,9 +1,14 @@
-"""A wait of a given length, the simplest of all strategies."""
+"""A wait of a given length, the simplest of all strategies, and a buffer for any strategy."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from topology.model.operator import NEVER
 from topology.published.clocked_slack import ClockedSlack
+from topology.reorder.settings import ReorderConfig
+from topology.reorder.time_buffer import TimeBuffer
+from topology.waiting.policy import SlackPolicy
 
 
 class KSlack(ClockedSlack):
@@ -15,3 +20,9 @@ class KSlack(ClockedSlack):
 
     def slack_ns(self) -> int:
         return self._k_ns
+
+
+def time_buffer(policy: SlackPolicy, ahead: int | None = None, **settings: Any) -> TimeBuffer:
+    """A buffer by time with these settings of REORDER; by default no wait is too long for it."""
+    settings = {"max_wait_ns": NEVER, "max_held": 1_000_000, **settings}
+    return TimeBuffer(policy, ReorderConfig(**settings), max_ahead_ns=ahead)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from tests.kit.k_slack import KSlack
+from tests.kit.k_slack import KSlack, time_buffer
 from tests.kit.queries import Output, quality_of, window_query
 from tests.kit.topologies import in_code
 from tests.laws.streams import MS, START, raw
@@ -41,7 +41,6 @@ from topology.published.event_driven import EventDriven
 from topology.published.merge import PacedMerge
 from topology.published.mp_k_slack import MPKSlack
 from topology.published.reorder import PacedReorder
-from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.risk import RiskSlack
@@ -163,7 +162,7 @@ def _merge_case(
 def _by_time_case(name: str, policy: Callable[[], SlackPolicy], **settings: Any) -> Case:
     return Case(
         f"reorder by time, {name}",
-        lambda: TimeBuffer(policy(), **settings),
+        lambda: time_buffer(policy(), **settings),
         raw,
         max_held=settings.get("max_held", 1 << 62),
         reorders=False,
@@ -271,8 +270,8 @@ CASES = [
     _merge_case("misses much", miss_target="10%", idle_after="30ms"),
     _by_time_case("fixed", lambda: KSlack(20 * MS, idle_ns=100 * MS)),
     _by_time_case("largest delay", MPKSlack, late="side"),
-    _by_time_case("event-driven", lambda: EventDriven(idle_ns=50 * MS), max_ahead_ns=5 * MS),
-    _by_time_case("tail", lambda: OwnTail(50_000, max_wait_ns=50 * MS), cap_ns=60 * MS),
+    _by_time_case("event-driven", lambda: EventDriven(idle_ns=50 * MS), ahead=5 * MS),
+    _by_time_case("tail", lambda: OwnTail(50_000, max_wait_ns=50 * MS), max_wait_ns=60 * MS),
     _by_time_case("risk", lambda: RiskSlack(AccuracyBudget(0.1)), max_held=3),
     _window_case("tumbling, early and finals", "tumbling", 20, early_ns=7 * MS, finals=True),
     _window_case("tumbling, all keys", "tumbling", 50, key=None, uncertainty="ignore"),

@@ -65,10 +65,6 @@ class SampleTrack:
         end = bisect_left(self.samples, (until_ns + 1, -1), key=place_of)
         return self.samples[begin:end]
 
-    def folded_by(self, rounds: Rounds) -> Folded | None:
-        """Return the folded model for these settings, or None, for a reader without samples."""
-        return next((each for each in self.folded if each.rounds == rounds), None)
-
     def next_after(self, place: Place) -> Sample | None:
         at = bisect_right(self.samples, place, key=place_of)
         return self.samples[at] if at < len(self.samples) else None

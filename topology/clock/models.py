@@ -19,12 +19,10 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
-from topology.clock.settings import ClockConfig
-from topology.model.kept import Shape, ShapeRefused, ValueKind, Written
+from topology.clock.settings import SINCE_EVER, ClockConfig
+from topology.model.kept import Optional, Shape, ShapeRefused, Written
 from topology.model.operator import Plain
 from topology.model.sample import Sample
-
-BEFORE_ALL: Final = -(1 << 63)
 
 
 class Measuring(Protocol):
@@ -91,7 +89,7 @@ class Folded:
     def __init__(self, rounds: Rounds) -> None:
         self.rounds = rounds
         self.measured: Measuring = rounds.clock()
-        self.place = (BEFORE_ALL, BEFORE_ALL)
+        self.place = (SINCE_EVER, SINCE_EVER)
         self.segments = 0
 
     def take(self, sample: Sample) -> None:
@@ -132,20 +130,18 @@ def unfolded(rounds: Rounds, row: Plain) -> Folded | None:
     return folded
 
 
-class OfModel(ValueKind):
+class OfModel(Optional):
     """The kind of a field whose value is a clock made from rounds, or None.
 
     A clock of another model is read as None.
     """
 
     def __init__(self, shape: Shape) -> None:
-        super().__init__("measured", is_plain=False, kinds=[shape])
+        super().__init__(shape)
+        self.name = "measured"
         self._shape = shape
 
-    def dump(self, value: Any) -> Plain:
-        return None if value is None else self._shape.dump(value)
-
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        if plain is None or (written is not None and not written.names(self._shape)):
+        if written is not None and not written.names(self._shape):
             return None
-        return self._shape.load(plain, written, owner, field)
+        return super().load(plain, written, owner, field)

@@ -49,6 +49,7 @@ from __future__ import annotations
 from typing import Final
 
 from topology.clock.cell import CELL_NS, UNSYNCED, ClockCell, cell_start
+from topology.clock.settings import FOR_EVER, PASSIVE_FLOOR_NS, SINCE_EVER
 from topology.model.kept import BIG, FLAG, INT, Kept, Shape, list_of, optional, tuple_of
 
 BIN_NS: Final = 10_000_000_000
@@ -60,10 +61,6 @@ UNSETTLED_NS: Final = 10_000_000_000
 GIVEN_UP_NS: Final = 30_000_000_000
 GIVEN_UP_AFTER: Final = 16
 """A level is given up if it has not settled after both this time and this many readings."""
-
-EARLIEST: Final = -(1 << 63)
-ALL: Final = 1 << 64
-"""A value larger than any reading."""
 
 BILLION: Final = 1_000_000_000
 
@@ -83,29 +80,28 @@ class Level(Kept):
     """The level of a source's readings, which settles when enough of them agree for long enough."""
 
     SHAPE = LEVEL
-    __slots__ = (*LEVEL.fields, "_width_ns")
+    __slots__ = LEVEL.fields
 
-    def __init__(self, width_ns: int) -> None:
-        self._width_ns = width_ns
+    def __init__(self) -> None:
         self._reading_ns = self._since_ns = self._near = self._seen = 0
         self.settled_ns: int | None = None
         """The level that the readings agreed on last."""
 
     def bears(self, edge_ns: int) -> bool:
         """Return whether the readings have agreed on this edge, or on a higher one."""
-        return self.settled_ns is not None and edge_ns <= self.settled_ns + self._width_ns
+        return self.settled_ns is not None and edge_ns <= self.settled_ns + PASSIVE_FLOOR_NS
 
     def note(self, arrival_ns: int, reading_ns: int) -> bool:
         """Add a reading, and return whether it settles the level."""
         above_ns = reading_ns - self._reading_ns
         lasts_ns = arrival_ns - self._since_ns
         stale = lasts_ns > GIVEN_UP_NS and self._seen >= GIVEN_UP_AFTER
-        if not self._near or above_ns < -self._width_ns or stale:
+        if not self._near or above_ns < -PASSIVE_FLOOR_NS or stale:
             self._reading_ns, self._since_ns = reading_ns, arrival_ns
             self._near = self._seen = 1
             return False
         self._seen += 1
-        if above_ns > self._width_ns:
+        if above_ns > PASSIVE_FLOOR_NS:
             return False
         self._near += 1
         if self._near < SMALLEST or lasts_ns < SETTLED_AFTER_NS:
@@ -140,7 +136,6 @@ class OneWay(Kept):
     SHAPE = ONE_WAY
     __slots__ = (
         *ONE_WAY.fields,
-        "_floor_ns",
         "_max_skew_ppb",
         "_mend_above_ns",
         "_watches",
@@ -149,11 +144,10 @@ class OneWay(Kept):
         "width_ns",
     )
 
-    def __init__(self, floor_ns: int, max_skew_ppb: int, mend_above_ns: int) -> None:
-        self._floor_ns = floor_ns
+    def __init__(self, max_skew_ppb: int, mend_above_ns: int) -> None:
         self._max_skew_ppb = max_skew_ppb
         self._mend_above_ns = mend_above_ns
-        self.width_ns = max(floor_ns, mend_above_ns)
+        self.width_ns = max(PASSIVE_FLOOR_NS, mend_above_ns)
         """The width of the range in which a wrong clock's offset is."""
         self.begin_anew()
 
@@ -170,7 +164,7 @@ class OneWay(Kept):
         """The level of the readings, or None until it is needed."""
         self.mends = False
         self._watches = False
-        self.notable_ns = ALL
+        self.notable_ns = FOR_EVER
         self.bin_end_ns = self._bin_start_ns = 0
 
     def settle(self) -> None:
@@ -180,7 +174,7 @@ class OneWay(Kept):
 
     def _own_level(self) -> Level:
         if self._level is None:
-            self._level = Level(self._floor_ns)
+            self._level = Level()
         return self._level
 
     def _is_settled(self, edge_ns: int) -> bool:
@@ -217,25 +211,25 @@ class OneWay(Kept):
                 reading_ns = self._reading()
                 self._carried = (middle_ns, reading_ns, reading_ns - self._smallest[0])
         self._smallest = []
-        self._bin_start_ns = max(EARLIEST, ts_ns // BIN_NS * BIN_NS)
+        self._bin_start_ns = max(SINCE_EVER, ts_ns // BIN_NS * BIN_NS)
         self.bin_end_ns = self._bin_start_ns + BIN_NS
 
     def _judge(self) -> None:
         """Decide by the edge whether the clock is behind, and whether its level must be watched."""
         edge_ns, _, _ = self.edge(self._bin_start_ns)
-        behind = edge_ns - self._floor_ns > self._mend_above_ns
+        behind = edge_ns - PASSIVE_FLOOR_NS > self._mend_above_ns
         settled = self._is_settled(edge_ns)
         if edge_ns <= self._mend_above_ns // 2:
             self.mends = False
         elif behind and settled:
             self.mends = True
-        self._watches = not settled and (behind or edge_ns < -self._floor_ns)
+        self._watches = not settled and (behind or edge_ns < -PASSIVE_FLOOR_NS)
         full = len(self._smallest) == SMALLEST and not self._watches
-        self.notable_ns = self._smallest[-1] if full else ALL
+        self.notable_ns = self._smallest[-1] if full else FOR_EVER
 
     def _carried_to(self, ts_ns: int) -> int:
         if self._carried is None:
-            return ALL
+            return FOR_EVER
         at_ns, edge_ns, _ = self._carried
         return edge_ns + abs(ts_ns - at_ns) * self._max_skew_ppb // BILLION + 1
 
@@ -266,12 +260,12 @@ class OneWay(Kept):
         upper_ns, apart_ns, unsure_ns = self.edge(start_ns)
         unsure_ns += CELL_NS * self._max_skew_ppb // BILLION + 1
         if self.mends:
-            offset_ns = upper_ns - self._floor_ns // 2
+            offset_ns = upper_ns - PASSIVE_FLOOR_NS // 2
         else:
-            offset_ns = believed(upper_ns, self._floor_ns)
-        width_ns = self.width_ns if offset_ns else self._floor_ns
+            offset_ns = believed(upper_ns, PASSIVE_FLOOR_NS)
+        width_ns = self.width_ns if offset_ns else PASSIVE_FLOOR_NS
         lower_ns = upper_ns - width_ns - 2 * apart_ns
-        ahead = offset_ns < 0 or (self._carried is None and self._smallest[0] < -self._floor_ns)
+        ahead = offset_ns < 0 or (self._carried is None and self._smallest[0] < -PASSIVE_FLOOR_NS)
         if ahead and not self._is_settled(upper_ns):
             lower_ns -= UNSETTLED_NS
         error_ns = max(upper_ns - offset_ns, offset_ns - lower_ns) + unsure_ns
@@ -280,7 +274,7 @@ class OneWay(Kept):
         return ClockCell(start_ns, UNSYNCED, offset_ns, error_ns), upper_ns
 
     def fresh(self, field: str) -> Level:
-        return Level(self._floor_ns)
+        return Level()
 
     def settled(self) -> None:
         if self._smallest:

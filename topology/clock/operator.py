@@ -55,8 +55,8 @@ from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
 from topology.clock.drift_table import DriftTable, Place
 from topology.clock.models import FOLDED, Rounds
 from topology.clock.plain import stamp_followers
-from topology.clock.settings import PASSIVE_FLOOR_NS, ClockConfig
-from topology.clock.source_clock import SINCE_EVER, Clocks, SourceClock
+from topology.clock.settings import PASSIVE_FLOOR_NS, SINCE_EVER, ClockConfig
+from topology.clock.source_clock import Clocks, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.kept import Shape, ShapeRefused
 from topology.model.kept_operator import KeptOperator
@@ -115,7 +115,6 @@ class Clock(KeptOperator):
         self._rounds = self._rounds_of(config)
         self._table = table if table is not None and config.sync != "none" else DriftTable()
         self._clocks = Clocks(self._rounds, self._table, config.max_sources, config.forget_after_ns)
-        self._moved = self._clocks.moved
         self._kept = KeptState("clock", CLOCK, [self._clocks, self._clocks.models])
         self._states = dict.fromkeys(STATES, 0)
         self._width_ns = max(PASSIVE_FLOOR_NS, config.mend_above_ns)
@@ -299,8 +298,8 @@ class Clock(KeptOperator):
         return {
             "sources": len(self._clocks.rows),
             **self._states,
-            "corrected_by_arrival": self._moved.moved,
-            "corrected_by_arrival_ns": self._moved.moved_ns,
+            "corrected_by_arrival": self._clocks.moved.moved,
+            "corrected_by_arrival_ns": self._clocks.moved.moved_ns,
             "contradicted": self.contradicted,
             "jumps": self.jumps,
             "forgotten": self._clocks.forgotten,

@@ -48,7 +48,7 @@ from typing import Final, NamedTuple
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
 from topology.clock.marzullo import majority, most_covered
 from topology.clock.polygon import BOUNDS, PPB, Bounds, Polygon, guess_of, polygon_of
-from topology.clock.settings import STALE_AFTER_NS, ClockConfig
+from topology.clock.settings import SINCE_EVER, STALE_AFTER_NS, ClockConfig
 from topology.model.kept import FLAG, INT, Kept, Shape, list_of, optional, record
 
 GOOD_ROUNDS: Final = 3
@@ -59,7 +59,6 @@ GUESS_WINDOWS: Final = 3
 
 The guess uses all of them, and the polygon only the last one.
 """
-NEVER_NS: Final = -(1 << 63)
 NS_PER_MIN: Final = 60_000_000_000
 
 Range = tuple[int, int, int]
@@ -257,7 +256,7 @@ class ServerView(Kept):
         self.doubted: list[Round] = []
         """The doubted rounds, in order of arrival."""
         self.suspect = False
-        self.floor_ns = NEVER_NS
+        self.floor_ns = SINCE_EVER
         self.false_rounds = 0
         self.late_rounds = 0
 
@@ -341,22 +340,20 @@ class ServerView(Kept):
             self.false_rounds += 1
             del self.doubted[0]
         near = sorted(self._doubted_near(new), key=SERVER_TIME)
+        known = self.belief.rounds
+        least = GOOD_ROUNDS if known >= GOOD_ROUNDS else majority(known + len(near))
         for agreeing in candidates(near, self._config.max_skew_ppb):
-            believed = self._believable(agreeing, len(near))
-            if believed is not None:
-                return self._replace(believed, near)
+            belief = Belief(self._config)
+            believed = [each for each in reversed(agreeing) if belief.join(each)]
+            if len(believed) >= least:
+                return self._replace(belief, believed, near)
         return False
 
-    def _believable(self, agreeing: list[Round], of: int) -> list[Round] | None:
-        """Return rounds that leave a line possible, newest first, or None if too few do."""
-        trial = Belief(self._config)
-        believed = [each for each in reversed(agreeing) if trial.join(each)]
-        known = self.belief.rounds
-        least = GOOD_ROUNDS if known >= GOOD_ROUNDS else majority(known + of)
-        return believed if len(believed) >= least else None
+    def _replace(self, belief: Belief, believed: list[Round], near: list[Round]) -> bool:
+        """Replace the belief by that of the rounds `believed`, newest first.
 
-    def _replace(self, believed: list[Round], near: list[Round]) -> bool:
-        """Replace the belief by these rounds, newest first. Return whether the clock has jumped."""
+        Return whether the clock has jumped.
+        """
         old, first = self.belief, believed[-1]
         assert old.newest is not None
         gap_ns = first.server_ns - old.newest.server_ns
@@ -366,9 +363,7 @@ class ServerView(Kept):
             jumped = first.lower_ns > max(start[2], end[2]) or first.upper_ns < min(
                 start[0], end[0]
             )
-        self.belief = Belief(self._config)
-        for each in believed:
-            self.belief.join(each)
+        self.belief = belief
         self.doubted = [each for each in self.doubted if each not in near]
         self.false_rounds += len(near) - len(believed)
         if gap_ns > 0:

@@ -13,6 +13,11 @@ from topology.spelling.values import MAX_INT, Count, DurationNs, PositiveNs, Rat
 Sync = Literal["none", "udp"]
 Unsynced = Literal["trust", "estimate", "reject"]
 
+SINCE_EVER: Final = -(1 << 63)
+"""The earliest timestamp. It fits 64 bits, as all state must."""
+FOR_EVER: Final = 1 << 64
+"""A value larger than every timestamp, and than the difference of two."""
+
 STALE_AFTER_NS: Final = 180_000_000_000
 """The time without a good round after which the error of a clock grows."""
 PASSIVE_FLOOR_NS: Final = 40_000_000

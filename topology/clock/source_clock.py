@@ -15,7 +15,7 @@ from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.drift_table import DriftTable, Place, SampleTrack, in_force, place_of
 from topology.clock.models import Measuring, OfModel, Rounds
 from topology.clock.one_way import ONE_WAY, OneWay
-from topology.clock.settings import PASSIVE_FLOOR_NS
+from topology.clock.settings import FOR_EVER, PASSIVE_FLOOR_NS, SINCE_EVER
 from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, list_of, optional, tuple_of
 from topology.model.operator import NEVER, Changes
 from topology.model.sample import Sample
@@ -28,10 +28,6 @@ JUMP_VOTES: Final = 3
 SETTLE_NS: Final = 10_000_000_000
 """The span of timestamps after a source's quickest event in which it may still have a backlog."""
 
-SINCE_EVER: Final = -(1 << 63)
-"""The earliest timestamp. It fits 64 bits, as all state must."""
-FOR_EVER: Final = 1 << 64
-"""A value larger than every timestamp, and than the difference of two."""
 NOTHING_RECEIVED: Final = (SINCE_EVER, SINCE_EVER)
 NO_CELL: Final = ClockCell(0, UNSYNCED)
 NO_CELL.end_ns = 0
@@ -167,7 +163,7 @@ class SourceClock(KnownSource):
 
     def _new_one_way(self) -> OneWay:
         config = self._config
-        return OneWay(PASSIVE_FLOOR_NS, config.max_skew_ppb, config.mend_above_ns)
+        return OneWay(config.max_skew_ppb, config.mend_above_ns)
 
     # -- reports -----------------------------------------------------------------------------------
 
@@ -176,7 +172,7 @@ class SourceClock(KnownSource):
 
         The source must not have taken any samples.
         """
-        folded = self.track.folded_by(self._rounds)
+        folded = next((each for each in self.track.folded if each.rounds == self._rounds), None)
         if folded is not None:
             self.measured = folded.copied()
             self.segment += folded.segments

@@ -112,9 +112,9 @@ class Histogram(Kept):
         self.since_halved += len(values)
         counts = self._counts
         # The last `alike` values are in this bucket, which extends from `low_ns` to below
-        # `high_ns`.
+        # `high_ns`. A negative time is in no run, so the -1 ends the last one.
         low_ns = high_ns = bucket = alike = 0
-        for value_ns in values:
+        for value_ns in [*values, -1]:
             if low_ns <= value_ns < high_ns:
                 alike += 1
                 continue
@@ -126,10 +126,6 @@ class Histogram(Kept):
             high_ns = upper_edge_ns(bucket) + 1
             low_ns = high_ns - (1 << max(0, (bucket >> 3) - 1))
             alike = 1
-        if alike:
-            counts[bucket] = counts.get(bucket, 0) + UNIT * alike
-            if bucket > self._index:
-                self._above += UNIT * alike
 
     def edge_ns(self) -> int:
         allowed = self._trials * self.miss_ppm

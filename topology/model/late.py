@@ -138,13 +138,8 @@ CAUSES: Final[Mapping[str, Cause]] = {
 }
 """The causes by name. If several apply, the function that decides takes the first."""
 
-AT_MERGE = frozenset(word for word, cause in CAUSES.items() if cause.decided_in == _AT_MERGE)
-
 MAY_BE_COPY = frozenset({BEYOND_MEMORY, BEFORE_START, OLD_EPOCH})
 """The causes of late events that no operator remembers.
 
 Each event may be a duplicate of an emitted one, so no policy passes them on.
 """
-
-PASSED_ON = (AT_MERGE | {GAP, OVERTAKEN}) - MAY_BE_COPY
-"""The values that the header `late` of an ordered event can have."""

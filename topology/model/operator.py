@@ -21,9 +21,9 @@ an argument and never goes back.
 An operator may keep an event after passing it on, because of events that may still come. It
 declares that by `keeps_passed`, and lists the events that it keeps no longer in `Step.freed`.
 
-`Described` answers what people ask of an operator, and is no part of its state. All methods but
-`on_batch` have a default. An operator without deadlines, state and held events implements only
-that.
+The last four methods answer what people ask of an operator, and are no part of its state. All
+methods but `on_batch` have a default. An operator without deadlines, state and held events
+implements only that.
 
 An operator whose state is declared is a `KeptOperator` (topology.model.kept_operator). One that is
 made of others is a `Composite` (topology.model.composite).
@@ -80,44 +80,7 @@ def total(text: str) -> Figure:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Described:
-    """The part of an operator that reports to people: metrics, the page and `inorder explain`."""
-
-    def figures(self) -> Figures:
-        """Return counts and durations by name, in O(1).
-
-        The name of a duration or an instant ends in `_ns`. A figure that is not known yet is left
-        out. The table `FIGURES` of the operator's module describes each figure by a `Figure`, and
-        marks the totals.
-        """
-        return {}
-
-    def explain(self) -> dict[str, Plain] | None:
-        """Return which events are buffered, why and until when, in nested plain values; O(sources).
-
-        None means that the operator never has anything to explain.
-        """
-        return None
-
-    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
-        """Return where one event is (topology.model.location), in less than O(sources).
-
-        None means that the operator knows nothing of this source, or of single events. NO_EPOCH
-        asks for the current epoch.
-        """
-        return None
-
-    def counts_of(self, source: str) -> Figures:
-        """Return the counts of one source's events and of their outcomes, in less than O(sources).
-
-        The counts start at its first event. They are empty if the source is unknown. A chain
-        answers with its first operator that counts, so a later operator uses `explain` instead.
-        """
-        return {}
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Operator(Described):
+class Operator:
     """The base class of operators. The text of the module is its contract."""
 
     takes_plain: bool = True
@@ -173,3 +136,37 @@ class Operator(Described):
 
     def close(self) -> None:
         """Release the resources that are shared with other operators. By default there are none."""
+
+    # -- for people: metrics, the page and `inorder explain` ---------------------------------------
+
+    def figures(self) -> Figures:
+        """Return counts and durations by name, in O(1).
+
+        The name of a duration or an instant ends in `_ns`. A figure that is not known yet is left
+        out. The table `FIGURES` of the operator's module describes each figure by a `Figure`, and
+        marks the totals.
+        """
+        return {}
+
+    def explain(self) -> dict[str, Plain] | None:
+        """Return which events are buffered, why and until when, in nested plain values; O(sources).
+
+        None means that the operator never has anything to explain.
+        """
+        return None
+
+    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
+        """Return where one event is (topology.model.location), in less than O(sources).
+
+        None means that the operator knows nothing of this source, or of single events. NO_EPOCH
+        asks for the current epoch.
+        """
+        return None
+
+    def counts_of(self, source: str) -> Figures:
+        """Return the counts of one source's events and of their outcomes, in less than O(sources).
+
+        The counts start at its first event. They are empty if the source is unknown. A chain
+        answers with its first operator that counts, so a later operator uses `explain` instead.
+        """
+        return {}

@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import orjson
 
+from inorder.contract import MAX_INT64, MIN_INT64
 from topology.model.encoded import Encoded
 
-MAX_INT64: Final = 2**63 - 1
-MIN_INT64: Final = -(2**63)
 MAX_DEPTH: Final = 100
 """The largest nesting depth of a value that is written."""
 

@@ -50,14 +50,15 @@ class ThesisClock(Kept):
     def __init__(self, config: ClockConfig) -> None:
         self._granularity_ns = config.granularity_ns or 0
         self._max_error_ns = config.max_error_ns
-        self._forget()
+        self.begin_segment()
         self.segment = 0
         self.rejected = 0
         self.late = 0
         self.falsetickers = 0
         self.jumps = 0
 
-    def _forget(self) -> None:
+    def begin_segment(self) -> None:
+        """Forget the rounds, because the events show that the clock has jumped."""
         self._round_trip_ns: int | None = None
         self._offset_ns = 0
         self._begun_ns = 0
@@ -81,10 +82,6 @@ class ThesisClock(Kept):
         if least_ns is None or round_trip_ns < least_ns:
             self._round_trip_ns = round_trip_ns
             self._offset_ns = ((sample.t2_ns - sample.t1_ns) + (sample.t3_ns - sample.t4_ns)) // 2
-
-    def begin_segment(self) -> None:
-        """Forget the rounds, because the events show that the clock has jumped."""
-        self._forget()
 
     def cell(self, ts_ns: int) -> ClockCell:
         """Return the cell of a time; all cells have the same offset and error."""

@@ -19,7 +19,7 @@ from topology.merge.source import BEHIND, NO_REF, OUT, SOURCE, SourceProgress
 from topology.model.kept import INT, optional
 from topology.model.operator import NEVER, Figures
 from topology.model.outcome import Step
-from topology.published.smoothed import OLD_WEIGHT_PPM, SMOOTHED, Smoothed
+from topology.published.smoothed import SMOOTHED, Smoothed
 
 BEFORE_ALL_NS: Final = NO_REF - 1
 """An instant at which no source is overdue, so none is bounded by time."""
@@ -60,7 +60,7 @@ class PacedProgress(SourceProgress):
         return self.empty_since_ns + max_wait_ns
 
     def fresh(self, field: str) -> Smoothed:
-        return Smoothed(OLD_WEIGHT_PPM, against_new=True)
+        return Smoothed(against_new=True)
 
 
 class PacedBounds(SourceBounds):

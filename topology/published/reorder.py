@@ -17,7 +17,7 @@ from typing import Final
 from topology.model.event import BLOCKED, UNBLOCKED, Event
 from topology.model.kept import INT, Shape, tuple_of
 from topology.model.outcome import Step
-from topology.published.smoothed import OLD_WEIGHT_PPM, SMOOTHED, Smoothed
+from topology.published.smoothed import SMOOTHED, Smoothed
 from topology.reorder.operator import Reorder
 from topology.reorder.sequence import Sequence
 from topology.reorder.settings import ReorderConfig
@@ -46,8 +46,8 @@ class Thesis(Timeout):
     def __init__(self, max_wait_ns: int, rfc: bool = False) -> None:
         super().__init__(max_wait_ns)
         self._deviations = 4 if rfc else 2
-        self._inter = Smoothed(OLD_WEIGHT_PPM, against_new=not rfc)
-        self._buffered = Smoothed(OLD_WEIGHT_PPM, against_new=not rfc)
+        self._inter = Smoothed(against_new=not rfc)
+        self._buffered = Smoothed(against_new=not rfc)
         self._filled = 0
         self._opened = 0
         # The epoch, sequence number and time of the last event that was not buffered.

@@ -14,7 +14,7 @@ SMOOTHED: Final = Shape("published.smoothed", 1, samples=INT, average_ns=INT, de
 
 
 class Smoothed(Kept):
-    """The smoothed average and deviation of a time. `old_weight_ppm` is the weight of the past.
+    """The smoothed average and deviation of a time.
 
     (3.2)-(3.5): the first sample is the average, and the second gives the first deviation. With
     `against_new` the deviation is from the average that already contains the sample, as printed.
@@ -22,10 +22,9 @@ class Smoothed(Kept):
     """
 
     SHAPE = SMOOTHED
-    __slots__ = (*SMOOTHED.fields, "_against_new", "_old_weight_ppm")
+    __slots__ = (*SMOOTHED.fields, "_against_new")
 
-    def __init__(self, old_weight_ppm: int, against_new: bool) -> None:
-        self._old_weight_ppm = old_weight_ppm
+    def __init__(self, against_new: bool) -> None:
         self._against_new = against_new
         self.average_ns = 0
         self.deviation_ns = 0
@@ -36,7 +35,7 @@ class Smoothed(Kept):
         if self.samples == 1:
             self.average_ns = value_ns
             return
-        old = self._old_weight_ppm
+        old = OLD_WEIGHT_PPM
         before = self.average_ns
         self.average_ns = (old * before + (PPM - old) * value_ns) // PPM
         distance = abs(value_ns - (self.average_ns if self._against_new else before))

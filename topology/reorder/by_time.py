@@ -75,15 +75,12 @@ def timed_shape(policy: Shape) -> Shape:
 class TimedBuffer(SourceBuffer):
     """The buffer of a source that is ordered by time, with the number of its next event."""
 
-    __slots__ = ("_max_wait_ns", "_order", "_overflows", "_stream", "_totals", "next_number")
+    __slots__ = ("_order", "_overflows", "_stream", "_totals", "next_number")
 
-    def __init__(
-        self, source: str, order: TimeBuffer, stream: str, max_wait_ns: int, totals: Totals
-    ) -> None:
+    def __init__(self, source: str, order: TimeBuffer, stream: str, totals: Totals) -> None:
         super().__init__(source)
         self._order = order
         self._stream = stream
-        self._max_wait_ns = max_wait_ns
         self._totals = totals
         self._overflows = 0  # The overflows that the totals already count.
         self.next_number = 0
@@ -151,7 +148,7 @@ class TimedBuffer(SourceBuffer):
             "reason": "time",
             "missing": None,
             "since": since_ns,
-            "deadline": since_ns + self._max_wait_ns,
+            "deadline": since_ns + self._order.max_wait_ns,
             "strategy": self._order.explain(),
         }
 
@@ -185,15 +182,12 @@ class ReorderByTime(Shell[TimedBuffer]):
         def empty(source: str) -> TimedBuffer:
             order = TimeBuffer(
                 make_policy(),
-                late=config.late,
+                config,
                 position=position,
-                cap_ns=config.max_wait_ns,
                 max_ahead_ns=max_ahead_ns,
-                max_held=config.max_held,
-                max_held_bytes=config.max_held_bytes,
                 keeps_control=True,
             )
-            return TimedBuffer(source, order, stream, config.max_wait_ns, totals)
+            return TimedBuffer(source, order, stream, totals)
 
         bounds = config.max_sources, config.forget_after_ns
         super().__init__(SourceTable(BUFFER, timed, empty, *bounds), totals, BY_TIME)

@@ -22,6 +22,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
@@ -36,6 +37,7 @@ SEVERAL: Final = 3
 """The least span of numbers in a start hold at which a smaller number begins a new epoch."""
 
 
+@dataclass(slots=True, eq=False)
 class Hole:
     """A gap: the numbers `first`..`last`, known since `known_at_ns`, awaited until `deadline_ns`.
 
@@ -44,23 +46,12 @@ class Hole:
         is_jump: The source has skipped these numbers, as a second event confirmed.
     """
 
-    __slots__ = ("behind", "deadline_ns", "first", "is_jump", "known_at_ns", "last")
-
-    def __init__(
-        self,
-        first: int,
-        last: int,
-        known_at_ns: int,
-        deadline_ns: int,
-        is_jump: bool = False,
-        behind: list[Event] | None = None,
-    ) -> None:
-        self.first = first
-        self.last = last
-        self.known_at_ns = known_at_ns
-        self.deadline_ns = deadline_ns
-        self.is_jump = is_jump
-        self.behind = [] if behind is None else behind
+    first: int
+    last: int
+    known_at_ns: int
+    deadline_ns: int
+    is_jump: bool = False
+    behind: list[Event] = field(default_factory=list)
 
 
 SEQUENCE: Final = Shape(

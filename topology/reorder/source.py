@@ -113,16 +113,6 @@ class NumberedBuffer(Epochs):
     def take(self, event: Event, step: Step) -> None:
         """Take in an event of any kind."""
         now_ns = event.at_ns
-        current, number = self.current, event.seq
-        if (
-            event.epoch == current.epoch
-            and not self.later
-            and current.next >= 0
-            and not self.shared.modulus
-            and (current.hi < number <= current.hi + self.shared.max_jump or number == current.next)
-        ):  # No other epoch is possible, and the number is known, so `place` would do the same.
-            self.accept(current, event, step)
-            return
         target = self.settle(event)
         if target is None:
             self._past(self.retired, event, step)

@@ -10,11 +10,11 @@ also be one source: REORDER uses it so under `rule: time` (`topology.reorder.by_
 
 Guarantees
 * Unmarked events are emitted strictly in order.
-* An event below the last one emitted unmarked is late. With `late="pass"` it is emitted at once,
+* An event below the last one emitted unmarked is late. With `late: pass` it is emitted at once,
   marked; otherwise it is reported. No event is both.
 * A duplicate has the key of a buffered event, or of the last one emitted. A copy of an event
   emitted before that is late.
-* No event waits longer than `cap_ns`. The events before it in the order are emitted with it.
+* No event waits longer than `max_wait`. The events before it in the order are emitted with it.
 
 Bounds: `max_held` events and `max_held_bytes` of payload. At a bound the smallest event is emitted
 anyway, and `overflows` counts it. An event whose time is more than `max_ahead_ns` ahead of its
@@ -44,6 +44,7 @@ from topology.model.late import OVERTAKEN
 from topology.model.operator import NEVER, Figures, Plain
 from topology.model.outcome import Duplicate, Late, Step, dead_letter
 from topology.model.tables import KeptState
+from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import size_of
 from topology.waiting.policy import SlackPolicy
 
@@ -53,51 +54,48 @@ OWN: Final = "stream"
 Key = tuple[int, str, int, int]
 NO_KEY: Final[Key] = (-NEVER, "", 0, 0)
 
-ORDER: Final = Shape(
-    "reorder.order",
-    1,
-    _now_ns=INT,
-    _instant_open=FLAG,
-    _due_ns=INT,
-    _last=tuple_of(INT, TEXT, INT, INT),
-    late=INT,
-    overflows=INT,
-)
-
 
 @cache
 def order_shape(policy: Shape) -> Shape:
     """Return the saved form of an order whose waiting strategy has the form `policy`."""
-    return ORDER.with_more("reorder.order_by", 1, _policy=policy)
+    return Shape(
+        "reorder.order_by",
+        1,
+        _now_ns=INT,
+        _instant_open=FLAG,
+        _due_ns=INT,
+        _last=tuple_of(INT, TEXT, INT, INT),
+        late=INT,
+        overflows=INT,
+        _policy=policy,
+    )
 
 
 class TimeBuffer(InstantOperator):
     """An operator that orders events by time.
 
-    `policy` must be new, and no other operator may use it.
+    `policy` must be new, and no other operator may use it. It reads the settings for late
+    events, for the longest wait, and for the bounds of one source.
     """
 
     def __init__(
         self,
         policy: SlackPolicy,
+        config: ReorderConfig,
         *,
-        late: str = "pass",
         position: int = 1,
-        cap_ns: int | None = None,
         max_ahead_ns: int | None = None,
-        max_held: int = 1_000_000,
-        max_held_bytes: int = 256 * 2**20,
         keeps_control: bool = False,
     ) -> None:
         super().__init__(-NEVER)
         self._kept = KeptState(OWN, order_shape(policy.SHAPE))
         self._policy = policy
-        self._pass_late = late == "pass"
+        self._pass_late = config.late == "pass"
         self._position = position
-        self._cap_ns: int = NEVER if cap_ns is None else cap_ns
+        self.max_wait_ns = config.max_wait_ns
         self._max_ahead_ns: int = NEVER if max_ahead_ns is None else max_ahead_ns
-        self._max_held = max_held
-        self._max_held_bytes = max_held_bytes
+        self._max_held = config.max_held
+        self._max_held_bytes = config.max_held_bytes
         self._keeps_control = keeps_control
 
         self.heap: list[tuple[Key, Event]] = []
@@ -158,7 +156,7 @@ class TimeBuffer(InstantOperator):
         self._keys.add(key)
         event.held_by = self._position
         self.held_bytes += size_of(event)
-        if self._cap_ns < NEVER:
+        if self.max_wait_ns < NEVER:
             self._arrivals.append((now_ns, key))
         while len(self.heap) > self._max_held or self.held_bytes > self._max_held_bytes:
             self.overflows += 1
@@ -210,7 +208,7 @@ class TimeBuffer(InstantOperator):
         while heap and policy.passes(heap[0][0][0], now_ns):
             self._let_go(step)
         self._due_ns = NEVER
-        if self._cap_ns < NEVER:
+        if self.max_wait_ns < NEVER:
             self._let_go_overdue(now_ns, step)
         if heap:
             due_ns = policy.deadline_ns(heap[0][0][0], now_ns)
@@ -222,8 +220,8 @@ class TimeBuffer(InstantOperator):
         while arrivals:
             came_ns, key = arrivals[0]
             if key in self._keys:
-                if came_ns + self._cap_ns > now_ns:
-                    self._due_ns = came_ns + self._cap_ns
+                if came_ns + self.max_wait_ns > now_ns:
+                    self._due_ns = came_ns + self.max_wait_ns
                     return
                 while key in self._keys:
                     self._let_go(step)
@@ -271,6 +269,6 @@ class TimeBuffer(InstantOperator):
             self.heap.append((key, event))
             self._keys.add(key)
             self.held_bytes += size_of(event)
-            if self._cap_ns < NEVER:
+            if self.max_wait_ns < NEVER:
                 self._arrivals.append((event.at_ns, key))
         heapify(self.heap)

@@ -10,7 +10,7 @@ An event keeps its original headers. A stage adds
 | `arrival` | yes       |         | when the event reached the broker, ns                 |
 | `at`      | yes       | yes     | when the stage emitted it (arrival clock), ns         |
 | `lane`    | yes       |         | the upstream partition                                |
-| `late`    | if late   | if late | the cause, a word of `topology.model.late.PASSED_ON`  |
+| `late`    | if late   | if late | the cause, a word of `topology.model.late.CAUSES`     |
 
 They replace a producer's headers of these names. A stage rewrites the sequence number and the epoch
 only if REORDER has assigned another value than the record has. This happens with a counter that

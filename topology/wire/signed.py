@@ -70,9 +70,7 @@ class SignatureCheck:
         self._masters = tuple(masters)
         self._once = frozenset(names)
         self._order = signed_names(names)
-        self._sig = names.sig
-        self._source = names.source
-        self._ts = names.ts
+        self._names = names
         self._macs: dict[tuple[str, bytes], list[Mac]] = {}
 
     def passed(
@@ -82,7 +80,7 @@ class SignatureCheck:
         if item.stream not in self._streams:
             return item
         found = dict(headers)
-        given = found.get(self._sig)
+        given = found.get(self._names.sig)
         if given is None:
             return self._refused(item, UNSIGNED)
         names = [name for name, _ in headers if name in self._once]
@@ -93,14 +91,14 @@ class SignatureCheck:
         if isinstance(item, Event) and not item.is_stamped:
             detail = (
                 f"stream `{item.stream}` is signed, and the record's own timestamp is not; write"
-                f" its time into the header `{self._ts}` before you sign it"
+                f" its time into the header `{self._names.ts}` before you sign it"
             )
             return dead_letter(item, item.arrival_ns, "ts_missing", detail)
         return item
 
     def _is_signed(self, given: bytes, found: dict[str, bytes | None], value: bytes | None) -> bool:
         form = FORM.fullmatch(given)
-        source = found.get(self._source) or b""
+        source = found.get(self._names.source) or b""
         if form is None or not source:
             return False
         size, digits = form.groups()
@@ -126,7 +124,7 @@ class SignatureCheck:
         seq = -1 if item.seq is None else item.seq
         claim = "" if seq < 0 else f" (it says number {seq:d}, epoch {item.epoch})"
         words = REASONS[reason]
-        detail = f"header `{self._sig}` {words.what}{told}; {words.remedy}{claim}"
+        detail = f"header `{self._names.sig}` {words.what}{told}; {words.remedy}{claim}"
         detail = f"stream `{item.stream}` is signed: {detail}"
         return Malformed(
             item.at_ns, item.offset, reason, detail, item.stream, item.source, record=item.record

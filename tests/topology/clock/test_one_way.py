@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from topology.clock.one_way import BIN_NS, OneWay, believed
 
 MS = 1_000_000
-FLOOR = 40 * MS
 MEND_ABOVE = 500 * MS
 
 
 def noted(*readings: tuple[int, int], skew_ppb: int = 100_000) -> OneWay:
-    one_way = OneWay(FLOOR, skew_ppb, MEND_ABOVE)
+    one_way = OneWay(skew_ppb, MEND_ABOVE)
     for ts, reading in readings:
         one_way.note(ts * MS, reading * MS)
     return one_way
@@ -53,7 +52,7 @@ def test_what_is_said_not_to_matter_does_not() -> None:
 
 def test_a_restored_one_answers_alike() -> None:
     one_way = noted((0, 50), (1, 60), (2, 55), (11_000, 70))
-    again = OneWay(FLOOR, 100_000, MEND_ABOVE)
+    again = OneWay(100_000, MEND_ABOVE)
     again.load(one_way.dump())
     assert again.dump() == one_way.dump()
     assert again.edge(12_000 * MS) == one_way.edge(12_000 * MS)
@@ -108,7 +107,7 @@ def test_a_clock_is_left_alone_again_only_where_little_is_left_to_mend() -> None
 def test_the_true_offset_lies_inside_where_delays_stay_below_the_floor(
     offset: int, skew_ppm: int, delays: list[int], every: int
 ) -> None:
-    one_way = OneWay(FLOOR, 100_000, MEND_ABOVE)
+    one_way = OneWay(100_000, MEND_ABOVE)
     for i, delay in enumerate(delays):
         ts_ns = i * every * MS
         true_ns = offset + ts_ns * skew_ppm // 1_000_000

@@ -10,7 +10,7 @@ from tests.oracle.merge import Item
 from topology.config import MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
-from topology.model.late import AT_MERGE, GAP
+from topology.model.late import GAP
 
 MS = 1_000_000
 MISS_PPM = 50_000
@@ -123,7 +123,7 @@ def by_operator(coming: list[Item], settings: Settings, **times: int) -> tuple[A
     left: list[Left] = []
     last_ns = 0
     for event in released:
-        by_ns = last_ns - event.ref_time_ns if event.late in AT_MERGE else 0
+        by_ns = last_ns - event.ref_time_ns if event.late not in ("", GAP) else 0
         left.append((event.at_ns, event.offset, event.late != "", by_ns))
         last_ns = last_ns if event.late else event.ref_time_ns
     return left, sorted(event.offset for event in operator.held())

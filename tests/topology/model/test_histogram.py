@@ -93,7 +93,7 @@ def test_the_miss_rule_keeps_to_its_bound() -> None:
 def test_the_printed_rule_and_rfc_6298() -> None:
     """Samples 10, 20, 40: averages 10, 14, 24."""
     for against_new, deviation_ns in ((True, 10), (False, 16)):
-        smoothed = Smoothed(600_000, against_new)
+        smoothed = Smoothed(against_new)
         for value_ns in (10, 20, 40):
             smoothed.add(value_ns)
         assert (smoothed.average_ns, smoothed.deviation_ns) == (24, deviation_ns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.baselines.ignore import Ignore
-from tests.kit.k_slack import KSlack
+from tests.kit.k_slack import KSlack, time_buffer
 from tests.topology.waiting.strategies import STRATEGIES, Unguarded
 from topology.model.event import Event
 from topology.model.kept import ShapeRefused
@@ -59,7 +59,7 @@ STAMPS = [1, 4, 3, 5, 6, 9, 7, 8, 10, 13]
 def test_mp_k_slack_as_in_the_thesis() -> None:
     """Figure 2.6, in frontier form: 3 is late at once, and 7 leaves as it arrives."""
     policy = MPKSlack()
-    operator = TimeBuffer(policy, late="side")
+    operator = time_buffer(policy, late="side")
     ks, clocks = [], []
     said = []
     for now, ts in enumerate(STAMPS, start=100):
@@ -81,21 +81,21 @@ def feed_one(operator: TimeBuffer, ts: int, now: int) -> list[object]:
 
 def test_measured_at_the_arrival_k_is_smaller() -> None:
     policy = MPKSlack(measure="arrival")
-    feed(TimeBuffer(policy), STAMPS)
+    feed(time_buffer(policy), STAMPS)
     assert policy.k_ns == 2 * MS
 
 
 def test_fixed_k_waits_for_the_clock_of_the_events() -> None:
-    said = feed(TimeBuffer(KSlack(2 * MS), late="side"), [1, 2, 5, 3, 4, 8])
+    said = feed(time_buffer(KSlack(2 * MS), late="side"), [1, 2, 5, 3, 4, 8])
     assert said == [([], []), ([], []), ([1, 2], []), ([3], []), ([], []), ([4, 5], [])]
 
 
 def test_the_end_of_a_stream_leaves_only_where_idle_is_set() -> None:
-    still = TimeBuffer(KSlack(5 * MS))
+    still = time_buffer(KSlack(5 * MS))
     still.on_batch([at(50, 100)], 100 * MS)
     still.on_time(100 * MS)
     assert still.next_deadline_ns() is None
-    going = TimeBuffer(KSlack(5 * MS, idle_ns=20 * MS))
+    going = time_buffer(KSlack(5 * MS, idle_ns=20 * MS))
     going.on_batch([at(50, 100)], 100 * MS)
     assert not going.on_time(100 * MS).released
     assert going.next_deadline_ns() == 120 * MS
@@ -104,7 +104,7 @@ def test_the_end_of_a_stream_leaves_only_where_idle_is_set() -> None:
 
 def test_aq_k_slack_waits_less_while_all_is_covered_and_more_once_it_is_not() -> None:
     policy = AQKSlack(10 * MS, 0.9)
-    operator = TimeBuffer(policy)
+    operator = time_buffer(policy)
     for now in range(1, 200):
         ts = now - 3 if now % 5 == 0 else now
         feed_one(operator, ts, now)
@@ -337,7 +337,7 @@ def test_an_idle_source_is_no_longer_waited_for() -> None:
 
 
 def test_a_reorder_by_time_tells_copies_late_and_impossible_ones() -> None:
-    operator = TimeBuffer(EventDriven(), late="side", max_ahead_ns=100 * MS)
+    operator = time_buffer(EventDriven(), late="side", ahead=100 * MS)
     operator.on_batch([at(10, 20, seq=1), at(12, 20, seq=2)], 20 * MS)
     assert [one.seq for one in operator.on_time(20 * MS).released] == [1]
     step = operator.on_batch([at(12, 21, seq=2), at(9, 21, seq=0), at(500, 21, seq=9)], 21 * MS)
@@ -346,11 +346,11 @@ def test_a_reorder_by_time_tells_copies_late_and_impossible_ones() -> None:
 
 
 def test_no_event_waits_longer_than_the_cap_and_the_bound_pushes_the_smallest_out() -> None:
-    capped = TimeBuffer(EventDriven(), cap_ns=30 * MS)
+    capped = time_buffer(EventDriven(), max_wait_ns=30 * MS)
     capped.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
     out = capped.on_time(100 * MS).released
     assert [(one.ts_ns // MS, one.at_ns // MS) for one in out] == [(8, 50), (10, 50)]
-    few = TimeBuffer(EventDriven(), max_held=1)
+    few = time_buffer(EventDriven(), max_held=1)
     step = few.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
     assert [one.ts_ns // MS for one in step.released] == [8]
     assert few.overflows == 1

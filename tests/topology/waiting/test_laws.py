@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.baselines.early_windows import EarlyWindows
 from tests.kit.events import copies
-from tests.kit.k_slack import KSlack
+from tests.kit.k_slack import KSlack, time_buffer
 from tests.kit.runs import cut, through_changelog
 from tests.seeds import seeds_of_today
 from tests.topology.waiting.strategies import (
@@ -58,7 +58,7 @@ Make = Callable[[SlackPolicy], Driver]
 
 
 def reorder(policy: SlackPolicy) -> TimeBuffer:
-    return TimeBuffer(policy, late="side")
+    return time_buffer(policy, late="side")
 
 
 def windows(policy: SlackPolicy) -> WindowDriver:
@@ -429,7 +429,7 @@ def test_memory_is_bounded(strategy: Strategy) -> None:
 def test_with_a_cap_everything_leaves(strategy: Strategy) -> None:
     cap_ns = 400 * MS
     for _, events in streams():
-        operator = TimeBuffer(strategy.make(1), cap_ns=cap_ns)
+        operator = time_buffer(strategy.make(1), max_wait_ns=cap_ns)
         driver = WindowDriver(strategy.make(1), EVERY, cap_ns=cap_ns)
         now_ns = events[-1].at_ns
         operator.on_batch(copies(events), now_ns)

@@ -13,13 +13,12 @@ from benchmarks.closing import judged, run
 from benchmarks.oracle import oracle
 from benchmarks.workloads.windows import STATIC, Stream, stream
 from tests.kit.events import copies
-from tests.kit.k_slack import KSlack
+from tests.kit.k_slack import KSlack, time_buffer
 from tests.topology.waiting.strategies import EVERY, MS, Unguarded, disordered
 from topology.model.event import Event
 from topology.published.event_driven import EventDriven
 from topology.published.mp_k_slack import MPKSlack
 from topology.published.prob_slack import Jumping, Polyline
-from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, WindowDriver
 from topology.waiting.fitting import Counts, DelayTables, Rotating
@@ -204,7 +203,7 @@ def test_the_oracle_gives_the_figures_of_the_paper(delta: float, wait_ms: float)
 def test_a_reorder_by_replaying_a_sorted_list(seed: int) -> None:
     """At the end of each instant all that is at or below clock - K leaves, sorted."""
     events = disordered(seed)
-    operator = TimeBuffer(KSlack(6 * MS), late="side")
+    operator = time_buffer(KSlack(6 * MS), late="side")
     step = operator.on_batch(copies(events), events[-1].at_ns + 1)
     found = [(event.offset, event.at_ns) for event in step.released]
     expected: list[tuple[int, int]] = []

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from tests.kit.events import event
+from tests.kit.k_slack import time_buffer
 from topology.model.event import Event
-from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.tail import COLD, OwnTail
 
 MS = 1_000_000
@@ -19,7 +19,7 @@ def waits(
 ) -> list[tuple[int, int]]:
     """(number, wait in ms) in the order of leaving; late ones have a wait of -1."""
     policy = OwnTail(round((1 - accuracy) * 1e6), max_wait_ns=max_wait * MS)
-    operator = TimeBuffer(policy, cap_ns=max_wait * MS)
+    operator = time_buffer(policy, max_wait_ns=max_wait * MS)
     out = []
     for one in events:
         out += operator.on_batch([one], one.at_ns).released
@@ -92,7 +92,7 @@ def test_what_no_wait_could_have_saved_moves_neither_tail_nor_budget() -> None:
         if number % 50 == 7:
             one.ts_ns = one.ref_time_ns = one.ts_ns - 1_000 * MS
     policy = OwnTail(1_000, max_wait_ns=200 * MS)
-    operator = TimeBuffer(policy, cap_ns=200 * MS)
+    operator = time_buffer(policy, max_wait_ns=200 * MS)
     waited = []
     for one in events:
         step = operator.on_batch([one], one.at_ns)
