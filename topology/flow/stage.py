@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 QUERIES: Final = 1
 SOURCES: Final = 2
-"""What begins late (`Stage.begin_amid`): the queries, or the sources too."""
+"""The choices of `Stage.begin_amid`: the queries begin late, or the sources too."""
 
 ALIGN: Final = "\n\nalign/"
 """The prefix of the alignment's keys; other prefixes name a node (`topology.flow.node`)."""
