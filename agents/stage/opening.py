@@ -96,12 +96,12 @@ class Opening:
         claims = self.arrangement.topology.delivery == "at_least_once"
         is_first = self.arrangement.is_first
         if state.source.topic in self.services.amid:
-            state.stage.begins_amid = SOURCES
+            state.stage.begin_amid(SOURCES)
         if logs.is_embedded or (is_first and not claims):
             return
         first = (await logs.bounds(state.source))[0]
         if first and not is_first:
-            state.stage.begins_amid = QUERIES
+            state.stage.begin_amid(QUERIES)
         if claims:
             state.next_offset = self.checkpoints.next_offset = first
             await self.checkpoints.write()

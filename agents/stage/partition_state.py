@@ -67,7 +67,7 @@ class PartitionState:
         mine, self.progress = self.progress, progress
         progress.contract = mine.contract
         progress.topic_id = mine.topic_id or progress.topic_id
-        self.stage.begins_amid = progress.amid or (QUERIES if before is not None else 0)
+        self.stage.begin_amid(progress.amid or (QUERIES if before is not None else 0))
         if before is not None:
             now = self.arrangement.contract(self.source).streams
             was = {name: stream.reading for name, stream in before.streams.items()}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from tests.kit.chains import chained
 from tests.kit.k_slack import KSlack, time_buffer
 from tests.kit.queries import Output, quality_of, window_query
 from tests.kit.topologies import in_code
@@ -29,7 +30,6 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig
 from topology.flow.alignment import Alignment
-from topology.flow.chain import Chain
 from topology.flow.lanes import lanes_of
 from topology.flow.stage import Stage
 from topology.merge.operator import Merge
@@ -315,12 +315,10 @@ CASES = [
     ),
     Case(
         "chain",
-        lambda: Chain(
-            [
-                ("reorder", reorder_of()),
-                ("clock", clock_of()),
-                ("merge", _chained_merge()),
-            ]
+        lambda: chained(
+            ("reorder", reorder_of()),
+            ("clock", clock_of()),
+            ("merge", _chained_merge()),
         ),
         raw,
         stamped_from=4,
@@ -328,8 +326,8 @@ CASES = [
     ),
     Case(
         "chain, clocks forgotten",
-        lambda: Chain(
-            [("reorder", reorder_of()), ("clock", clock_of(1)), ("merge", _chained_merge())]
+        lambda: chained(
+            ("reorder", reorder_of()), ("clock", clock_of(1)), ("merge", _chained_merge())
         ),
         raw,
         stamped_from=4,

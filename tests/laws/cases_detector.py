@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.kit.chains import chained
 from tests.kit.events import copies
 from tests.kit.queries import Output, window_query
 from tests.laws.cases import Case
@@ -71,7 +72,7 @@ class Ahead:
     keeps_passed = True
 
     def __init__(self, queries: DetectorQueries) -> None:
-        self._chain = Chain([("merge", merge_of()), ("detector", queries)])
+        self._chain = chained(("merge", merge_of()), ("detector", queries))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._chain, name)
@@ -144,11 +145,7 @@ def behind_windows(answer: Answer) -> Any:
     )
     inputs = Inputs(reads=(UpstreamQuery("w", "w", 0),), reads_stream=False)
     reader = DetectorQueries([_reader("q", answer, inputs)], 2)
-    found: list[tuple[str, Any]] = [
-        ("window", Queries([Windows("default", windows)])),
-        ("detector", reader),
-    ]
-    return Reader(Chain(found))
+    return Reader(chained(("window", Queries([Windows("default", windows)])), ("detector", reader)))
 
 
 def _case(

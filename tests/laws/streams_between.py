@@ -7,12 +7,12 @@ from functools import cache
 from random import Random
 from typing import Any
 
+from tests.kit.chains import chained
 from tests.kit.events import copies, copy_of, made_once
 from tests.laws.streams import MS, START, orderly, raw
 from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig, ReorderConfig
 from topology.flow.accepted import Accepted
-from topology.flow.chain import Chain
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
 from topology.reorder.operator import Reorder
@@ -54,7 +54,7 @@ def merge_of(
 @made_once
 def sequenced(seed: int) -> list[Event]:
     """A raw stream behind REORDER and CLOCK, numbered anew as in a topic."""
-    chain = Chain([("reorder", reorder_of()), ("clock", clock_of())])
+    chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
     events = raw(seed, n=120, sources=4)
     released: list[Event] = []
     for event in events:
@@ -100,7 +100,7 @@ def paused(seed: int) -> list[Event]:
 def merged(seed: int) -> list[Event]:
     """What leaves the whole chain, with values, and errors of the clocks."""
     rng = Random(seed)
-    chain = Chain([("reorder", reorder_of()), ("clock", clock_of()), ("merge", merge_of())])
+    chain = chained(("reorder", reorder_of()), ("clock", clock_of()), ("merge", merge_of()))
     events = raw(seed, n=64, sources=4)
     released: list[Event] = []
     for event in events:

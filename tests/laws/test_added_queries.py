@@ -25,6 +25,7 @@ from tests.kit.topologies import in_code
 from tests.laws.streams import MS, raw
 from tests.seeds import seeds_of_today
 from topology.config import Topology
+from topology.flow.stage import QUERIES as LATE_QUERIES
 from topology.flow.stage import Stage
 from topology.model.event import WATERMARK, Event, twin
 from topology.model.kept import unpacked
@@ -314,7 +315,7 @@ def test_a_driver_may_say_that_a_stage_begins_amid(kind: str) -> None:
         amid = Run(lambda has_added: stage_of("unsure", kind), seed)
         amid.restart(has_added=True)
         assert amid.stage is not None
-        amid.stage.begins_amid = True
+        amid.stage.begin_amid(LATE_QUERIES)
         amid.take(events, restarts=True)
         amid.end(events[-1].at_ns)
         for id_, result in standing(amid.found).items():
@@ -330,6 +331,6 @@ def test_a_driver_may_say_that_a_stage_begins_amid(kind: str) -> None:
 
 def test_streams_that_begin_later_are_told_too() -> None:
     stage = Stage(topology_of("unsure", "left"), ("window", "join"), streams=["a", "b"])
-    stage.begins_amid = True
+    stage.begin_amid(LATE_QUERIES)
     stage.begin(["a", "b"])
     assert len(beginnings_in(stage.snapshot())) == 3

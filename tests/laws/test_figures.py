@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from tests.kit.chains import chained
 from tests.kit.events import copies
 from tests.kit.runs import held_after_restart, through_changelog
 from tests.laws.all_cases import ALL
@@ -64,9 +65,8 @@ def figures_of(operator: object) -> Figures:
         (chain,) = operator.chains.values()
         return chain.figures()
     if isinstance(operator, Reorder | Merge):
-        return Chain(
-            [("reorder" if isinstance(operator, Reorder) else "merge", operator)]
-        ).figures()
+        name = "reorder" if isinstance(operator, Reorder) else "merge"
+        return chained((name, operator)).figures()
     assert isinstance(operator, Chain)
     return operator.figures()
 

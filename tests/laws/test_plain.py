@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.kit.chains import chained
 from tests.kit.events import copies, made_once
 from tests.kit.outputs import Outputs
 from tests.laws.all_cases import ALL
@@ -79,7 +80,7 @@ def calm(seed: int) -> list[Event]:
 def sequenced(seed: int) -> list[Event]:
     """The same behind REORDER and CLOCK, with errors and lanes."""
     rng = Random(seed)
-    chain = Chain([("reorder", reorder_of()), ("clock", clock_of())])
+    chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
     events = calm(seed)
     released = chain.on_batch(events, events[-1].at_ns).released
     for offset, event in enumerate(released):

@@ -12,6 +12,7 @@ A deadline before the last item is due at once: at that item's instant, after it
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -150,6 +151,7 @@ class Counts:
         return {name: getattr(self, name) for name in COUNTED}
 
 
+@dataclass(slots=True, eq=False)
 class Cursor:
     """A detector's position in the items of one key, with its state there.
 
@@ -158,44 +160,21 @@ class Cursor:
         ticks: The number of timers since the last event.
         due_ns: The time of the next timer, which the state asked for, or NEVER.
         steps: The number of items read.
+        is_first: Whether faults are counted; a replay does not count them again.
     """
 
-    __slots__ = (
-        "_behaviour",
-        "_counts",
-        "_ids",
-        "due_ns",
-        "high_ns",
-        "is_first",
-        "last",
-        "state",
-        "steps",
-        "ticks",
-    )
+    _behaviour: Behaviour
+    _ids: ResultIds
+    _counts: Counts
+    state: Any
+    high_ns: int = -NEVER
+    last: Key = FIRST
+    ticks: int = 0
+    is_first: bool = True
+    steps: int = field(default=0, init=False)
+    due_ns: int = field(default=NEVER, init=False)
 
-    def __init__(
-        self,
-        behaviour: Behaviour,
-        ids: ResultIds,
-        counts: Counts,
-        state: Any,
-        high_ns: int = -NEVER,
-        last: Key = FIRST,
-        ticks: int = 0,
-        *,
-        is_first: bool = True,
-    ) -> None:
-        """Begin at a state. `is_first` is false in a replay, which counts no faults again."""
-        self._behaviour = behaviour
-        self._ids = ids
-        self._counts = counts
-        self.is_first = is_first
-        self.state = state
-        self.high_ns = high_ns
-        self.last = last
-        self.ticks = ticks
-        self.steps = 0
-        self.due_ns: int = NEVER
+    def __post_init__(self) -> None:
         self._ask_deadline()
 
     def take(self, entry: LogEntry, outs: list[DetectorOutput]) -> None:

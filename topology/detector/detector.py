@@ -122,13 +122,11 @@ class Detector:
     correct: Callable[[Any, Any, list[Emitted]], Any] | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Stopped:
     """The state of a stopped key, with the reason."""
 
-    __slots__ = ("why",)
-
-    def __init__(self, why: str) -> None:
-        self.why = why
+    why: str
 
 
 STOPPED: Final = "stopped"
@@ -166,7 +164,14 @@ class Behaviour:
 
     def copy_of(self, state: Any) -> Any:
         """Return a copy that later steps do not change, or `Stopped` if there can be none."""
-        return state if self.is_cheap else _copy_of(state)
+        if self.is_cheap or isinstance(state, Stopped):
+            return state
+        try:
+            return copied(state)
+        except NotAValue as wrong:
+            return Stopped(f"its state cannot be kept: {wrong}")
+        except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
+            return Stopped(f"its state cannot be copied: {type(wrong).__name__}: {wrong}")
 
     def pack(self, state: Any) -> Plain:
         """Return the stored form of a state.
@@ -214,17 +219,6 @@ def _methods_of(kind: Any) -> Detector:
     )
 
 
-def _copy_of(state: Any) -> Any:
-    if isinstance(state, Stopped):
-        return state
-    try:
-        return copied(state)
-    except NotAValue as wrong:
-        return Stopped(f"its state cannot be kept: {wrong}")
-    except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
-        return Stopped(f"its state cannot be copied: {type(wrong).__name__}: {wrong}")
-
-
 def results_of(said: Any) -> list[Any]:
     """Return the results of a call as a list; a generator is run.
 
@@ -245,16 +239,6 @@ def behaviour_of(given: Any) -> Behaviour:
     Raises TypeError, with the remedy, for anything that is not a detector.
     """
     if isinstance(given, Detector):
-        return _checked(Behaviour(given), given)
-    if isinstance(given, type) and "on_event" in dir(given):
-        if "deadline" in dir(given) and "on_time" not in dir(given):
-            raise TypeError("it has `deadline` and no `on_time`; write on_time(self, time_ns)")
-        return _checked(Behaviour(_methods_of(given), given), given)
-    raise TypeError("it is neither a Detector nor a class with on_event; write Detector(step)")
-
-
-def _checked(behaviour: Behaviour, given: Any) -> Behaviour:
-    if isinstance(given, Detector):
         if not callable(given.step):
             raise TypeError("its step cannot be called; write Detector(step)")
         if given.deadline is not None and given.tick is None:
@@ -263,6 +247,16 @@ def _checked(behaviour: Behaviour, given: Any) -> Behaviour:
             raise TypeError("it has timers, whose order a late event changes; leave `correct` out")
         if isinstance(given.types, str):
             raise TypeError("its types are one text; write a list of them")
+        return _checked(Behaviour(given))
+    if isinstance(given, type) and "on_event" in dir(given):
+        if "deadline" in dir(given) and "on_time" not in dir(given):
+            raise TypeError("it has `deadline` and no `on_time`; write on_time(self, time_ns)")
+        return _checked(Behaviour(_methods_of(given), given))
+    raise TypeError("it is neither a Detector nor a class with on_event; write Detector(step)")
+
+
+def _checked(behaviour: Behaviour) -> Behaviour:
+    """Return the behaviour, after a check that its first state can be kept and copied."""
     try:
         state = behaviour.initial()
         kept = [behaviour.unpack(behaviour.pack(state)), behaviour.copy_of(state)]

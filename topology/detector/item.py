@@ -129,13 +129,8 @@ class LogEntry:
         self.high_ns: int = UNREAD
 
 
-class NoState:
-    """The type of ABSENT, which replaces a state that is not kept."""
-
-    __slots__ = ()
-
-
-ABSENT: Final = NoState()
+ABSENT: Final = object()
+"""The state of an entry without a savepoint."""
 
 
 def entry_key(entry: LogEntry) -> Key:

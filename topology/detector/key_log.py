@@ -263,16 +263,15 @@ class KeyLog:
         at = number - 1
         while at >= 0 and self.entries[at].after is ABSENT:
             at -= 1
+        begin = self.base
         if at >= 0:
             entry = self.entries[at]
-            it = Savepoint(entry.after, entry.high_ns, entry.key)
-        else:
-            assert self.base is not None
-            it = self.base
+            begin = Savepoint(entry.after, entry.high_ns, entry.key)
+        assert begin is not None
         behaviour, ids, counts = self._behaviour, self._ids, self._counts
-        state = behaviour.copy_of(it.state)
+        state = behaviour.copy_of(begin.state)
         return at, Cursor(
-            behaviour, ids, counts, state, it.high_ns, it.last, it.ticks, is_first=False
+            behaviour, ids, counts, state, begin.high_ns, begin.last, begin.ticks, is_first=False
         )
 
     def replay(self) -> None:

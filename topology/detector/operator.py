@@ -146,7 +146,6 @@ class Detecting(KeepingQuery):
         self._types = behaviour.types
         self._keys = KeyTexts()
         self._key_path = key_path(query.key)
-        self._max_events = query.max_events
         # The detector itself implements `final`, so its frontier is always that of `early`.
         self._frontier = Frontier(query.model_copy(update={"answer": EARLY}))
         self.unit = Unit(
@@ -300,11 +299,11 @@ class Detecting(KeepingQuery):
 
     def _read(self) -> None:
         unit, frontier = self.unit, self._frontier
-        if unit.held >= self._max_events:
+        if unit.held >= self.query.max_events:
             frontier.crowd()
         final = self._final(frontier)
         self.emitter.emit(unit.advance(self._goal(frontier), final))
-        if unit.held >= self._max_events:
+        if unit.held >= self.query.max_events:
             self._given_up += 1
             all_read = behind(max(self.load.newest_ns, frontier.watermark_ns))
             self.emitter.emit(unit.advance(all_read, all_read))

@@ -87,9 +87,8 @@ class Unit:
     `begun` is the framed beginning of the results' ids. With `finals`, a result that was emitted
     before it was final is emitted again when it is.
 
-    Three parameters do not change the results. `spacing` is the number of events between
-    savepoints. With `converges`, a replay ends where the state is the same as before. With `mends`,
-    the detector's `correct`, if it has one, processes late events.
+    Two parameters do not change the results. `spacing` is the number of events between savepoints.
+    With `converges`, a replay ends where the state is the same as before.
     """
 
     def __init__(
@@ -102,7 +101,6 @@ class Unit:
         max_keys: int = 1_000_000,
         spacing: int = 1,
         converges: bool = True,
-        mends: bool = True,
     ) -> None:
         self._behaviour = behaviour
         self._begun = begun
@@ -110,7 +108,6 @@ class Unit:
         self._max_keys = max_keys
         self.spacing = spacing
         self.max_kept = MAX_KEPT
-        self.mends = mends
         self._converges = converges
         self.table: Table[str, KeyLog] = Table(prefix, SavedLog(self._new_log))
         self.logs = self.table.rows
@@ -195,7 +192,7 @@ class Unit:
         for key in self.unread.due(goal[0] + 1):
             visited.setdefault(key, self.logs[key])
         for log in visited.values():
-            if log.dirty and self._behaviour.corrects and self.mends:
+            if log.dirty and self._behaviour.corrects:
                 mend(log, self._behaviour, self.counts)
             log.advance(goal, final)
         self.reached, self.confirmed = goal, final

@@ -18,29 +18,16 @@ from topology.flow.node import BATCH, END, TIME, JoinInput, Node, figures_of
 from topology.merge.operator import Merge
 from topology.model.composite import Composite, CompositePart
 from topology.model.event import Event, at_ns
-from topology.model.operator import Figures, Operator
+from topology.model.operator import Figures
 from topology.model.outcome import Step
 
 
 class Chain(Composite):
-    """A sequence of operators, with the edges that leave their nodes.
+    """A sequence of nodes, with the edges that leave them."""
 
-    `operators` are pairs (name, operator) in order; the names are the prefixes of the state's keys.
-    `places` are the bits of the nodes, by default 1, 2, 4 and so on.
-    """
-
-    def __init__(
-        self,
-        operators: Sequence[tuple[str, Operator]],
-        places: Sequence[int] | None = None,
-    ) -> None:
-        if places is None:
-            places = [1 << number for number in range(len(operators))]
-        self.nodes = [
-            Node(name, operator, place, f"{name}/")
-            for (name, operator), place in zip(operators, places, strict=True)
-        ]
-        super().__init__(self.nodes)
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        super().__init__(nodes)
+        self.nodes = list(nodes)
         self.edges: list[JoinInput] = []
         """The edges that get the chain's input before any node does."""
         self.accepted_edges: list[JoinInput] = []

@@ -98,7 +98,6 @@ class Graph:
         self._own_clocks = own_clocks
         self._passed: tuple[int, int] | None = None
         """The kind and time of the last input that all chains have processed."""
-        self._moved: list[Event] | None = None
 
     @property
     def nodes(self) -> list[Node]:
@@ -110,8 +109,6 @@ class Graph:
 
         `order` ranks all streams that may have chains. O(streams already in the graph).
         """
-        for chain in part.chains.values():
-            chain.moved = self._moved
         if self._passed is not None:
             what, now_ns = self._passed
             part.on(what, {}, now_ns)
@@ -165,9 +162,3 @@ class Graph:
         asked = self.chains if stream is None else {stream} & self.chains.keys()
         found = {name: self.chains[name].locate(source, epoch, seq) for name in asked}
         return {name: answers for name, answers in found.items() if answers is not None}
-
-    def note_moved(self, moved: list[Event]) -> None:
-        """Append the events that pass from one operator to the next to this list from now on."""
-        self._moved = moved
-        for chain in self.chains.values():
-            chain.moved = moved

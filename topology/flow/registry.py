@@ -19,7 +19,7 @@ from topology.flow.accepted import ACCEPTED, kind_of
 from topology.flow.build import Site
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
-from topology.flow.node import JoinInput
+from topology.flow.node import JoinInput, Node
 from topology.model.operator import Figure, Operator
 
 CLOCK: Final = "clock"
@@ -109,16 +109,14 @@ def chain_of(
     topology: Topology, stream: str, operators: Sequence[str], table: DriftTable | None = None
 ) -> Chain:
     """Return the chain of one stream's operators, without those that join several streams."""
-    found: list[tuple[str, Operator]] = []
-    places: list[int] = []
+    nodes: list[Node] = []
     for name, place in places_of(operators).items():
         row = _row_of(name)
         site = Site(topology, [stream], place, table, name != row.name)
         operator = None if row.takes_several else row.build(site)
         if operator is not None:
-            found.append((name, operator))
-            places.append(place)
-    return Chain(found, places)
+            nodes.append(Node(name, operator, place, f"{name}/"))
+    return Chain(nodes)
 
 
 def graph_of(

@@ -7,7 +7,7 @@ If there are several streams, each begins when its first event arrives or its st
 streams that it is joined with begin at the same time. Most input partitions never get most streams,
 and a stream without events costs nothing there. No outcome depends on it, as a test shows.
 
-A driver sets `begins_amid` if events may have passed before there was a state to restore. With
+A driver calls `begin_amid` if events may have passed before there was a state to restore. With
 QUERIES, queries that begin then emit nothing about earlier times (`topology.query.beginning`). With
 SOURCES, sources are not assumed to begin with their first number either.
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 QUERIES: Final = 1
 SOURCES: Final = 2
-"""The values of `Stage.begins_amid`: the queries begin late, or the sources too."""
+"""The choices of `Stage.begin_amid`: the queries begin late, or the sources too."""
 
 ALIGN: Final = "\n\nalign/"
 """The prefix of the alignment's keys; other prefixes name a node (`topology.flow.node`)."""
@@ -91,7 +91,8 @@ class Stage(Composite):
         A driver may tell them the cost of their work (`items_cost`), on which their early results
         depend.
         """
-        self._begins_amid = 0
+        self.begins_amid = 0
+        """How streams without a state begin (`begin_amid`)."""
         self._moved: list[Event] | None = None
         """The events that moved since the last `take_moved`, or None if they are not recorded."""
         self._most_bytes = topology.topics.max_record_bytes
@@ -128,11 +129,12 @@ class Stage(Composite):
         self.reading_ahead += [
             each.detectors for each in part.nodes if each.reads_accepted and each.detectors
         ]
-        if self._begins_amid:
-            _begin_amid(part, self._begins_amid)
+        if self.begins_amid:
+            _begin_amid(part, self.begins_amid)
         self._graph.add(part, self._order)
         in_front = [(ALIGN_PLACE, each) for each in self._in_front]
         for name, chain in part.chains.items():
+            chain.moved = self._moved
             it = self._chain_parts[name] = CompositePart(name, chain, f"{name}{SEPARATOR}")
             places = sum([node.place for node in chain.nodes])
             met = [(each.place, each) for each in part.junctions if name in each.streams]
@@ -141,19 +143,14 @@ class Stage(Composite):
         chains = [self._chain_parts[name] for name in self.chains]
         self._parts = [*self._in_front, *chains, *self._graph.junctions]
 
-    @property
-    def begins_amid(self) -> int:
-        """How streams without a state begin: 0, or QUERIES, or SOURCES, which includes QUERIES.
+    def begin_amid(self, what: int) -> None:
+        """Let streams without a state begin late: QUERIES, or SOURCES, which includes QUERIES.
 
-        It is set before any input or restored state.
+        Call this before any input or restored state. With 0 they begin at their beginning.
         """
-        return self._begins_amid
-
-    @begins_amid.setter
-    def begins_amid(self, begins_amid: int) -> None:
-        self._begins_amid = begins_amid
-        if begins_amid:
-            _begin_amid(self._graph, begins_amid)
+        self.begins_amid = what
+        if what:
+            _begin_amid(self._graph, what)
 
     @property
     def chains(self) -> Mapping[str, Chain]:
@@ -266,7 +263,8 @@ class Stage(Composite):
         Events that an operator had passed on and no longer holds are recorded too.
         """
         self._moved = []
-        self._graph.note_moved(self._moved)
+        for chain in self.chains.values():
+            chain.moved = self._moved
 
     def take_moved(self) -> list[Event]:
         """Return the events that were recorded since the last call, and begin a new record."""

@@ -62,7 +62,7 @@ this. Cost per event: O(log sources).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from topology.merge.bounds import BOUNDS, NO_BOUND, Bound, SourceBounds
 from topology.merge.passage import PASSAGE, Passage
@@ -131,7 +131,13 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Merge(KeptOperator):
-    """The operator that emits the events of all sources of one stream in one order."""
+    """The operator that emits the events of all sources of one stream in one order.
+
+    A subclass may find the bounds of sources in another way, from rows of another class.
+    """
+
+    bounds_class: ClassVar[type[SourceBounds]] = SourceBounds
+    progress_class: ClassVar[type[SourceProgress]] = SourceProgress
 
     def __init__(self, stream: str, config: MergeConfig, position: int = 1) -> None:
         mixed, heartbeat_ns = config.reorder.is_mixed, config.heartbeat_ns
@@ -142,10 +148,10 @@ class Merge(KeptOperator):
         self._heartbeat_ns = heartbeat_ns
         self._numbered = numbered
 
-        known = KnownSources(config, self._progress_class())
+        known = KnownSources(config, self.progress_class)
         self._known, self._sources, self._pool = known, known.rows, known.pool
         self._kept = KeptState("stream", MERGE, [known])
-        self._bounds = self._new_bounds()
+        self._bounds = self.bounds_class(known, config.max_wait_ns, config.idle_after_ns)
         self._queues = Queues(known, position, config)
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, config.idle_after_ns, config.max_wait_ns)
@@ -180,14 +186,6 @@ class Merge(KeptOperator):
         self._coming_beat_ns = -1  # Once computed, it stays until it is reached.
         self._settled = False  # Nothing has changed since the last beat.
         self.overflows = 0
-
-    def _new_bounds(self) -> SourceBounds:
-        """Return a new object that finds the limit of what may be emitted."""
-        return SourceBounds(self._known, self._config.max_wait_ns, self._config.idle_after_ns)
-
-    def _progress_class(self) -> type[SourceProgress]:
-        """Return the class of the rows of sources."""
-        return SourceProgress
 
     # -- The operator's contract -------------------------------------------------------------------
 

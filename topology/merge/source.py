@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Final
 
 from topology.model.event import Event
@@ -71,20 +72,18 @@ too much.
 """
 
 
+@dataclass(slots=True, eq=False)
 class Missing:
     """A range of missing numbers of one epoch, from `first` to `last`.
 
     The events before and after the range have the times `before_ns` and `after_ns`.
     """
 
-    __slots__ = ("after_ns", "before_ns", "epoch", "first", "last")
-
-    def __init__(self, epoch: int, first: int, last: int, before_ns: int, after_ns: int) -> None:
-        self.epoch = epoch
-        self.first = first
-        self.last = last
-        self.before_ns = before_ns
-        self.after_ns = after_ns
+    epoch: int
+    first: int
+    last: int
+    before_ns: int
+    after_ns: int
 
     def holds(self, ref_time_ns: int) -> bool:
         """Return whether the time is between those of the events around the range."""
@@ -96,15 +95,11 @@ class Missing:
         If its time fits into the range, it becomes a limit of their times.
         """
         epoch, before_ns, after_ns = self.epoch, self.before_ns, self.after_ns
-        fits = self.holds(ref_time_ns)
-        left = []
-        if self.first < number:
-            until_ns = ref_time_ns if fits else after_ns
-            left.append(Missing(epoch, self.first, number - 1, before_ns, until_ns))
-        if number < self.last:
-            from_ns = ref_time_ns if fits else before_ns
-            left.append(Missing(epoch, number + 1, self.last, from_ns, after_ns))
-        return left
+        below = Missing(epoch, self.first, number - 1, before_ns, after_ns)
+        above = Missing(epoch, number + 1, self.last, before_ns, after_ns)
+        if self.holds(ref_time_ns):
+            below.after_ns = above.before_ns = ref_time_ns
+        return [each for each in (below, above) if each.first <= each.last]
 
 
 MISSING: Final = list_of(

@@ -142,10 +142,8 @@ class Watermark(Kept):
         live_ns = errors.largest_ns(is_live=True)
         # Some sources with missing numbers sent an end-of-stream marker.
         lacking = [self._sources[source].error_ns for source in self.lacking]
-        event.error_ns, event.error_all_ns = (
-            live_ns,
-            max(live_ns, errors.largest_ns(is_live=False), *lacking),
-        )
+        event.error_ns = live_ns
+        event.error_all_ns = max(live_ns, errors.largest_ns(is_live=False), *lacking)
         return event
 
     def _promise(self, heads: list[Bound], now_ns: int) -> int:

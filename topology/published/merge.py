@@ -116,12 +116,8 @@ class PacedMerge(Merge):
     """A MERGE that takes every event by itself, and measures the pace of its sources."""
 
     takes_plain: bool = False
-
-    def _new_bounds(self) -> SourceBounds:
-        return PacedBounds(self._known, self._config.max_wait_ns, self._config.idle_after_ns)
-
-    def _progress_class(self) -> type[SourceProgress]:
-        return PacedProgress
+    bounds_class = PacedBounds
+    progress_class = PacedProgress
 
     def _release(self, step: Step) -> Bound:
         """Emit until no source becomes empty, because an empty source bounds the others."""

@@ -15,7 +15,8 @@ Some rules are those of this module. The guard counts exactly the closed windows
 event, and it is off until a window has closed. delta = 0 is event-driven. The frontier is the time
 of the last event + (least risky alpha - 1 step), so that a reorder can be driven too.
 
-Cost: O(1) amortised for an event. Memory as in `topology.waiting.miss`.
+Cost: O(1) amortised for an event. Memory as in `topology.waiting.miss`, and a number for each
+row in use.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ event occurs g after e, and takes d to arrive:
     J(alpha, beta) = P[g <= alpha and g + d > beta]
 
 All numbers are exact: counts are integers, alpha and beta are in steps
-(`topology.waiting.fitting`). A row (one beta) costs O(bins of g) when it is first needed. A
-question then costs O(log bins). Memory: bins x rows in use, until the next model.
+(`topology.waiting.fitting`). A row (one beta) costs O(bins of g), and its reader keeps what it
+needs of it. A question then costs O(log bins). Memory: a few numbers for each bin.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ class Joint:
         self.above = [*accumulate([-delays[d] for d in self.delays], initial=total)]
         """The element i is the number of d except the i smallest."""
         self._never = never
-        self._sums: list[int] | None = None
+        parts = [delays[d] * d for d in self.delays]
+        self._sums = [*accumulate(reversed(parts), initial=0)][::-1]
+        """The element i is the sum of the delays from the i-th smallest on."""
         self.whole = sum(self._counts) * total
         self.last = self._tops[-1] + self.delays[-1]
         """From this beta on, the rows do not change any more."""
-        self._rows: dict[int, list[int]] = {}
 
     def row(self, beta: int) -> list[int]:
         """Return the row of J for the bin of `beta`.
@@ -54,14 +55,10 @@ class Joint:
         row[i] is the sum of count(g) count(d > beta - g) over the i smallest g. It does not
         decrease in i, and does not increase in beta.
         """
-        row = self._rows.get(beta)
-        if row is None:
-            row = self._rows[beta] = [0]
-            delays, above = self.delays, self.above
-            sum_so_far = 0
-            for top, count in zip(self._tops, self._counts, strict=True):
-                sum_so_far += count * above[bisect_right(delays, beta - top)]
-                row.append(sum_so_far)
+        delays, above = self.delays, self.above
+        row = [0]
+        for top, count in zip(self._tops, self._counts, strict=True):
+            row.append(row[-1] + count * above[bisect_right(delays, beta - top)])
         return row
 
     def residual(self, beta: int) -> int:
@@ -70,10 +67,6 @@ class Joint:
         Events that never arrive are not part of it.
         """
         delays, above = self.delays, self.above
-        if self._sums is None:
-            parts = [(above[at] - above[at + 1]) * d for at, d in enumerate(delays)]
-            # The element i is the sum from the i-th smallest d on.
-            self._sums = [*accumulate(reversed(parts), initial=0)][::-1]
         whole = 0
         for top, count in zip(self._tops, self._counts, strict=True):
             at = bisect_right(delays, beta - top)

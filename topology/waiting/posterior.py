@@ -25,7 +25,8 @@ An event may also arrive after a later one of its source. Such *stragglers* are 
 For a bound that passed `age` ago, their expected number is the sum of count(d) (d - age) for each
 span of the sample.
 
-Probabilities are integers in units of 2^-32, rounded up. Cost and memory are as in `miss`.
+Probabilities are integers in units of 2^-32, rounded up. Cost is as in `miss`. Memory: bins x rows
+in use, until the next model.
 """
 
 from __future__ import annotations
@@ -101,8 +102,6 @@ class Posterior:
         These are events at or below the bound, of sources that do not keep order. The number is in
         units of 2^-32, and at most 1.
         """
-        if self._straggled is None:
-            return 0
         edges, counts, sums = self._straggled
         at = bisect_right(edges, age)
         if at == len(edges):
@@ -110,10 +109,8 @@ class Posterior:
         return min(ONE, -(-(sums[at] - age * counts[at]) * ONE // self._span))
 
 
-def _tails(straggled: Counts) -> tuple[list[int], list[int], list[int]] | None:
+def _tails(straggled: Counts) -> tuple[list[int], list[int], list[int]]:
     """Return the edges, and for each the number and the sum of the values at or above it."""
-    if not straggled:
-        return None
     edges = sorted(straggled)
     counts = [*accumulate([straggled[edge] for edge in reversed(edges)])]
     sums = [*accumulate([straggled[edge] * edge for edge in reversed(edges)])]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.kit.chains import chained
 from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import Table, event, operator, play, rendered
 from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig
-from topology.flow.chain import Chain
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT
 from topology.model.late import GAP
@@ -192,11 +192,9 @@ def test_one_whose_time_falls_within_its_source() -> None:
 def test_past_max_sources_each_source_stays_in_sequence(seed: int) -> None:
     """Three sources whose stamps are raised by CLOCK where they fall, and one clock remembered."""
     rng = Random(seed)
-    chain = Chain(
-        [
-            ("clock", Clock(ClockConfig(unsynced="trust", max_sources=1))),
-            ("merge", Merge("default", MergeConfig(), position=2)),
-        ]
+    chain = chained(
+        ("clock", Clock(ClockConfig(unsynced="trust", max_sources=1))),
+        ("merge", Merge("default", MergeConfig(), position=2)),
     )
     at, seqs, newest, last = 1_000, Counter[str](), Counter[str](), (0, 0, "", 0)
     for _ in range(300):
