@@ -51,7 +51,7 @@ def signing_key_in(environment: Mapping[str, str]) -> SigningKey | None:
 
 
 def _given(variable: str, environment: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return the place where the value is set, for messages, and the value."""
+    """Return the name of the variable that is set, with its file if any, and the value."""
     value, path = environment.get(variable), environment.get(variable + FILE)
     if value is not None and path is not None:
         raise KeysRefused(f"{variable} and {variable}{FILE} are both set; leave one out")

@@ -1,13 +1,13 @@
 """Reads from a schema registry by its REST interface, as Confluent documents it.
 
-    GET /schemas/ids/{id}?format=serialized     the schema; a Protobuf one as base64
+    GET /schemas/ids/{id}?format=serialized     a schema; for Protobuf, in base64
     GET /schemas/ids/{id}/versions              the subjects that have it
-    GET /subjects/{s}/versions/{v}?format=…     one that another refers to
+    GET /subjects/{s}/versions/{v}?format=…     a schema to which another refers
 
 Name and password come from INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD. Bounds: an answer
-comes within `ANSWER_S` and has at most `MAX_BYTES`. A schema refers to at most `MAX_REFERRED`
-others, and all answers come within `ANSWERS_S`. Redirects are not followed, because their target
-would receive the password.
+must be complete within `ANSWER_S` and has at most `MAX_BYTES`. A schema refers to at most
+`MAX_REFERRED` others, and all answers together may take `ANSWERS_S`. Redirects are not followed,
+because their target would receive the password.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ MAX_REFERRED: Final = 100
 UNKNOWN: Final = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
 )
-"""Answers for an unknown id; registries also refuse an id that is no possible number."""
+"""Statuses of answers for an unknown id; registries also refuse an id that is not a valid number.
+"""
 
 
 class RegistryAway(Exception):
@@ -40,7 +41,7 @@ class RegistryAway(Exception):
 
 
 class RegistryRefuses(Exception):
-    """The registry denies access, which waiting does not change."""
+    """The registry denies access, so retrying does not help."""
 
 
 class NoSuchSchema(Exception):
@@ -48,14 +49,15 @@ class NoSuchSchema(Exception):
 
 
 class ExcessiveSchema(Exception):
-    """The schema exceeds a limit, and would do so again."""
+    """The schema exceeds a limit, so retrying does not help."""
 
 
 class FoundSchema(NamedTuple):
     """A schema of the registry.
 
     `kind` is AVRO, PROTOBUF or JSON. `referred` has the schemas to which it refers, directly or
-    not, each after those that it needs itself. `subjects` are the subjects that have the schema.
+    indirectly, each after those to which it refers itself. `subjects` are the subjects that have
+    the schema.
     """
 
     kind: str
@@ -65,7 +67,7 @@ class FoundSchema(NamedTuple):
 
 
 async def schema_of(registry: str, number: int) -> FoundSchema:
-    """Return the schema with this id, over a connection of its own because look-ups are rare.
+    """Return the schema with this id; each call opens a connection, because look-ups are rare.
 
     Raises NoSuchSchema, ExcessiveSchema, RegistryAway, RegistryRefuses.
     """
