@@ -1,6 +1,6 @@
 """Loads a user's own aggregates, functions and detectors from a file.
 
-`topology.model.user_functions` defines them.
+`topology.model.user_functions` defines their form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def bringing(folder: Path) -> Callable[[str], UserFunctions]:
 
 
 def bring(path: Path) -> UserFunctions:
-    """Load a file; raise BadFunctions if it is missing, fails, or lacks a required definition."""
+    """Load and return a file's definitions.
+
+    Raises BadFunctions if the file is missing, fails, or has an invalid definition or none.
+    """
     try:
         text = path.read_bytes()
     except OSError as wrong:
@@ -38,7 +41,7 @@ def bring(path: Path) -> UserFunctions:
 
 
 def _run(path: Path, text: bytes) -> ModuleType:
-    """Return a module of this text, and never an older version that Python has compiled before."""
+    """Return a module of this text; unlike an import, this never uses an older compiled version."""
     module = ModuleType(MODULE)
     module.__file__ = str(path)
     try:

@@ -53,7 +53,7 @@ class InputLag:
             self._apart_ns *= 2
 
     def ns(self, next_offset: int, now_ns: int) -> int | None:
-        """Return how long the record at `next_offset` has waited, in nanoseconds; None if unknown."""
+        """Return how long the record at `next_offset` has waited, in ns; None if unknown."""
         answers = self._answers
         while len(answers) > 1 and answers[1][1] <= next_offset:
             answers.popleft()

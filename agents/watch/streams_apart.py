@@ -1,11 +1,11 @@
 """Warns of a stream with `keyed_by: stream` whose events are in several partitions.
 
 With `keyed_by: stream`, REORDER and MERGE are one stage, and each partition is put in order
-separately. If a producer keys its records otherwise, the parts of a stream come out as several
-orders, and nothing else would show it. A process sees only the partitions that it owns, so parts in
-two processes are not noticed. Each stream is reported once.
+separately. If a producer keys its records otherwise, the parts of a stream are emitted in separate
+orders, and no other check would show it. A process sees only the partitions that it owns, so parts
+in two processes are not noticed. Each stream is reported once.
 
-Cost: O(partitions x streams) for each look; memory the same.
+Cost: O(partitions x streams) for each check; memory the same.
 """
 
 from __future__ import annotations

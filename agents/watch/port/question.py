@@ -1,7 +1,7 @@
 """Reads and writes the query of `/event`, which names one event.
 
-`source` and `seq` are required. `stream` and `epoch` narrow the query down if a source's name or
-number occurs in several of them.
+`source` and `seq` are required. `stream` and `epoch` narrow the query down if the source or the
+number occurs in several streams or epochs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FIELDS: Final = ("source", "seq", "stream", "epoch")
 
 
 class NoQuestion(ValueError):
-    """The query asks about no event; the message says what to write."""
+    """The query does not name an event; the message says what to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Question:
     epoch: int = NO_EPOCH
 
     def query(self) -> dict[str, str]:
-        """Return the query that is sent to a stage."""
+        """Return the query parameters with which to ask a stage."""
         asked = asdict(self).items()
         return {name: str(value) for name, value in asked if value not in {None, NO_EPOCH}}
 
 
 def question(query: Mapping[str, str]) -> Question:
-    """Read a query, or raise NoQuestion if it names no event."""
+    """Return the question that a query asks; raise NoQuestion if the query names no event."""
     unknown = sorted(query.keys() - set(FIELDS))
     if unknown:
         raise NoQuestion(f"{unknown[0]!r} is not known; write {', '.join(FIELDS)}")
