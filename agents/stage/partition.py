@@ -302,7 +302,7 @@ class Partition:
         self.services.metrics.lags(self.source, lag, lag_ns)
 
     def fault(self) -> str | None:
-        """Return the fault of the broker's clock or of overdue work as text; None if there is none."""
+        """Return the fault of the broker's clock or of overdue work as text, or None."""
         return self.state.clock.fault() or self.overdue.fault()
 
     def _current(self) -> tuple[dict[str, StreamFigures], ShellTotals]:

@@ -181,7 +181,7 @@ class HeldPages:
         return sum(1 for _ in self._held())
 
     def needed_from(self, next_offset: int) -> int:
-        """Return the first offset that a restore would read again; `next_offset` if there is none."""
+        """Return the first offset that a restore would read again, else `next_offset`."""
         for page in sorted(self._pages):
             held = [e.offset for e in self._pages[page] if e.held_by]
             if waiting := [offset for offset in held if offset not in self._spilled]:

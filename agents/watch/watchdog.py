@@ -1,5 +1,4 @@
-"""Decides whether the worker makes progress, without I/O: it gets observations and returns
-verdicts.
+"""Decides from observations, without I/O, whether the worker makes progress.
 
 Only *committed* work counts. While processed records of a partition wait for a checkpoint, its
 reported position is that of the last checkpoint. So a partition that has read everything and
@@ -50,7 +49,7 @@ Place = tuple[str, int]
 
 
 class Patience(NamedTuple):
-    """The times after which a stalled worker or partition is reported; see the module's docstring."""
+    """The times after which a stalled worker or partition is reported; see the module."""
 
     unready_after_ns: int = 15 * S_NS
     stuck_after_ns: int = 60 * S_NS

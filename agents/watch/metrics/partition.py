@@ -116,7 +116,7 @@ class PartitionMetrics:
         self.unhealthy.came_late((event.stream, event.source) for event in events)
 
     def set_current(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
-        """Set the gauges of the partition's streams, and add the growth of its totals to counters."""
+        """Set the gauges of the partition's streams, and count the growth of its totals."""
         places: dict[PlaceMetrics, list[StreamFigures]] = {}
         for stream, current in streams.items():
             place = self._place(stream)
