@@ -8,11 +8,11 @@ duplicate. So a source may neither skip nor reuse numbers:
 * While the journal is open, the file is marked "in use". A start that finds this mark cannot know
   which numbers were sent. It begins a new epoch (the old one + 1) at 0, and the reader neither
   misses nor drops an event.
-* If there is no file yet, the epoch is `first_epoch`. Callers default to the wall clock in seconds,
-  so a lost file also leads to a higher epoch.
+* If there is no file yet, the epoch is `first_epoch`. By default, callers pass the wall clock in
+  seconds, so a lost file also leads to a higher epoch.
 
 The file is replaced as a whole (written beside, synced, renamed, folder synced). This happens twice
-in the life of a producer and never per record. A lock file beside it keeps a second process from
+in the lifetime of a producer and never per record. A separate lock file keeps a second process from
 using the same numbers.
 
 A forked child releases the lock as soon as it starts, and can store nothing. The numbers are its
@@ -43,7 +43,7 @@ class _Page(NamedTuple):
     source: str
     stream: str
     epoch: int
-    next_seq: int | None  # The value is None while the journal is in use, and after a crash.
+    next_seq: int | None  # None while the journal is in use, and after a crash.
 
 
 def tuple_of(content: bytes, kind: Callable[..., T]) -> T:
@@ -78,7 +78,7 @@ class Journal:
         """Lock the file, read it and mark it as in use.
 
         Args:
-            path: The file. Its folder is made if it is missing.
+            path: The file. Its folder is created if it is missing.
             source: The source to which the numbers belong.
             stream: The stream of the source.
             first_epoch: The epoch if there is no file yet.
@@ -107,7 +107,7 @@ class Journal:
             next_seq: The number with which the next start continues.
 
         Raises:
-            ForkedError: A forked child called.
+            ForkedError: The caller is a forked child.
             JournalError: The file cannot be written.
         """
         if not is_ours(self._pid):
@@ -127,7 +127,7 @@ class Journal:
         """
         lock, self._lock = self._lock, None
         if lock is not None:
-            os.close(lock)  # In a child, this leaves the parent's lock as it is.
+            os.close(lock)  # In a child, this does not release the parent's lock.
 
     left_to_parent = release
 
@@ -188,9 +188,9 @@ def locked(path: Path, what: str) -> int:
         The descriptor of the lock. Closing it releases the lock.
 
     Raises:
-        JournalError: Another producer has the lock, or it cannot be made.
+        JournalError: Another producer has the lock, or the lock file cannot be created.
     """
-    # The file itself is not locked, because the lock would be lost when the journal is replaced.
+    # The file itself is not locked, because replacing it would lose the lock.
     beside = path.with_name(f"{path.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
-"""Check a detector by itself, for your own tests (`inorder.testing` has it, too).
+"""Check a detector by itself, for your own tests (also exported by `inorder.testing`).
 
-Each event is read twice from one state, and each state is copied, compared, written and read back.
+Each event is processed twice from the same state, and each state is copied, compared, written and
+read back.
 
     from inorder.testing import check_detector
 
@@ -32,11 +33,11 @@ from topology.model.result import ResultIds
 SNAPSHOTS: Final = 1_000
 MAX_PROBLEMS: Final = 5
 LATE_ONES: Final = 50
-"""The approximate number of events that are tried as late ones, for `correct`."""
+"""The approximate number of events that are treated as late, one at a time, to test `correct`."""
 
 
 class BadDetector(AssertionError):
-    """The error of a wrong detector; the message says how it is wrong, and at which event."""
+    """The detector is wrong; the message says how, and at which event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,10 @@ class DetectorReport:
     """Figures on a detector that passed the check.
 
     Attributes:
-        items: The number of events and timers that were read.
+        items: The number of events and timers that were processed.
         results: The number of results that were emitted.
         state_values: The number of values in the largest state.
-        state_bytes: The size of that state as it is stored.
+        state_bytes: The stored size of that state, in bytes.
         snapshot_us: The time that a copy of it takes on this machine, in µs.
     """
 
@@ -62,15 +63,19 @@ def check_detector(detector: Any, events: Iterable[RawEvent]) -> DetectorReport:
     """Check a detector by itself, with events of one key in order.
 
     The detector must give the same results for the same input, change none of its arguments, and
-    never raise. Its states must allow a copy, a comparison, writing and reading back.
+    never raise. It must be possible to copy its states, compare them, write them and read them
+    back.
 
     Args:
         detector: The detector.
         events: The events.
 
+    Returns:
+        Figures on the detector.
+
     Raises:
         BadDetector: The detector has faults. The message has the first few.
-        TypeError: `detector` is no detector, or `events` is no list.
+        TypeError: `detector` is not a detector, or `events` is not a list.
         ValueError: An event has neither `ts_ns` nor `arrival_ns`.
     """
     check_many("events", events, "RawEvents")
@@ -100,8 +105,8 @@ class Trial(NamedTuple):
     """The findings of a trial.
 
     Attributes:
-        items: The number of events and timers that were read.
-        results: The number of results that were emitted, with those of timers.
+        items: The number of events and timers that were processed.
+        results: The number of results that were emitted, including those of timers.
         state_values: The number of values in the largest state.
         state: The largest state.
         problems: The first few problems, each in a sentence.
@@ -115,7 +120,7 @@ class Trial(NamedTuple):
 
 
 def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
-    """Read the events of one key in order, and return the findings.
+    """Process the events of one key in order, and return the findings.
 
     If the detector has a `correct`, its results are compared with this run.
 
@@ -192,7 +197,7 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
 
 
 def _corrected(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
-    """Yield the differences between `correct` and a run in order, for events treated as late."""
+    """Yield the differences between `correct` and a run in order, with some events late."""
     whole = _read(rules, entries, None)
     for at in range(0, len(entries), max(len(entries) // LATE_ONES, 1)):
         log, seen = _read(rules, entries, at), entries[at].seen
