@@ -48,12 +48,14 @@ def _run(path: Path, text: bytes) -> ModuleType:
         exec(compile(text, path, "exec"), vars(module))
     except (Exception, SystemExit) as wrong:  # A user's code may raise anything.
         fault = f"{type(wrong).__name__}: {wrong}"
-        raise BadFunctions(f"{path} fails with {fault}", "make it import without fault") from wrong
+        raise BadFunctions(
+            f"{path} fails with {fault}", "correct it so that it can be imported"
+        ) from wrong
     return module
 
 
 def _mapping(path: Path, module: ModuleType, name: str) -> Mapping[str, Any]:
     found = vars(module).get(name, {})
     if not isinstance(found, Mapping):
-        raise BadFunctions(f"{path}: `{name}` is no mapping", f"write {name} = {{'name': ...}}")
+        raise BadFunctions(f"{path}: `{name}` is not a mapping", f"write {name} = {{'name': ...}}")
     return found

@@ -52,14 +52,16 @@ def judged(lock: str, answer: dict[str, Any] | None) -> tuple[bool, list[str]]:
     packages = answer["dependencies"] if answer else []
     skipped = [each["name"] for each in packages if "skip_reason" in each]
     lines = [
-        f"{lock}: {each['name']} {each['version']}: {fault['id']}, mended in"
+        f"{lock}: {each['name']} {each['version']}: {fault['id']}, fixed in"
         f" {', '.join(fault['fix_versions']) or 'no version yet'}"
         for each in packages
         for fault in each.get("vulns", ())
     ]
     faults = bool(lines)
     if len(skipped) == len(packages):
-        lines.append(f"NOT AUDITED: {lock}: the database of known faults could not be asked")
+        lines.append(
+            f"NOT AUDITED: {lock}: the database of known vulnerabilities could not be reached"
+        )
     elif skipped:
         lines.append(f"NOT AUDITED: {lock}: {', '.join(skipped)} could not be looked up")
     elif not faults:

@@ -265,7 +265,8 @@ class Channel:
         waiting = self._producer.flush(timeout_s)
         if waiting:
             raise FlushTimeout(
-                f"{waiting} record(s) for {self._topic} still on their way after {timeout_s:g} s"
+                f"{waiting} record(s) for {self._topic} are neither delivered nor failed after"
+                f" {timeout_s:g} s"
                 f"{self._trouble}"
             )
 
@@ -295,7 +296,9 @@ class Channel:
         """
         self._check_process()
         if getattr(self._calling_back, "now", False):
-            raise CallbackError("on_delivery must not call the producer; hand over to a thread")
+            raise CallbackError(
+                "on_delivery must not call the producer; call it from another thread"
+            )
 
     def raise_failures(self) -> None:
         """Raise the failures since the last call; each is raised only once.
@@ -318,7 +321,7 @@ class Channel:
         if not self.is_ours():
             raise ForkedError(
                 f"this producer for {self._topic} belongs to process {self._pid}, which forked"
-                " this one; make a producer of its own here, for another source, or, once the"
+                " this one; create another producer here, for another source, or, once the"
                 " parent's is closed, for the same source with a higher epoch"
             )
 
@@ -374,7 +377,8 @@ class Channel:
         limits = self._limits
         return (
             f"{len(self._producer)} records wait for {self._topic} (bounds: {limits.queue_records}"
-            f" records, {limits.queue_bytes} bytes) and none left within {limits.queue_wait_s:g}"
+            f" records, {limits.queue_bytes} bytes) and none was sent within"
+            f" {limits.queue_wait_s:g}"
             f" s; send more slowly or check the broker{self._trouble}"
         )
 
@@ -384,5 +388,5 @@ class Channel:
         cause: KafkaError = error.args[0]
         name = f"record {coordinates.source}/{coordinates.epoch}/{coordinates.seq}"
         if cause.fatal() or cause.code() == KafkaError._FATAL:
-            return BrokerFatal(f"{name} not taken, nor any later one: {cause.str()}")
-        return RecordRefused(f"{name} for {self._topic} not taken: {cause.str()}")
+            return BrokerFatal(f"{name} was not accepted, and no later one will be: {cause.str()}")
+        return RecordRefused(f"{name} for {self._topic} was not accepted: {cause.str()}")

@@ -156,7 +156,7 @@ class HeaderContract:
         for field, name in zip(HeaderNames._fields, names, strict=True):
             if not (0 < len(name) <= MAX_NAME and name.isascii() and name.isprintable()):
                 raise ValueError(
-                    f"{field}: {name!r} is no header name; write 1 to {MAX_NAME} printable ASCII"
+                    f"{field}: {name!r} is not a header name; write 1 to {MAX_NAME} printable ASCII"
                 )
         if clashes := clashing(names):
             field, name, taken = clashes[0]
@@ -204,7 +204,7 @@ def ascii_fault(what: str, value: str) -> str | None:
         value: The text to check.
     """
     if not value.isascii() or not value.isprintable():
-        return f"{what} {value!r} is not printable ASCII, which is what any reader can take"
+        return f"{what} {value!r} is not printable ASCII, which every reader accepts"
     return None
 
 

@@ -65,7 +65,8 @@ except ModuleNotFoundError as missing:
     if (other := sys.modules.get("topology")) is not None:
         place = getattr(other, "__file__", None) or "elsewhere"
         raise ImportError(
-            f"`topology` is {place}, which is not the engine's; rename it, or take it from the path"
+            f"`topology` is {place}, which is not the engine's; rename it, or remove it"
+            f" from the path"
         ) from missing
     remedy = "pip install inorder-engine"
     raise ImportError(f"topologies in code are a part of the engine; {remedy}") from missing

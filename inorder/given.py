@@ -44,7 +44,7 @@ def parse(
         TypeError: `source` is neither text nor a mapping.
     """
     if not isinstance(source, str | bytes | Mapping):
-        raise TypeError(f"{source!r} is no topology; give a Topology, or the text of a file")
+        raise TypeError(f"{source!r} is not a topology; pass a Topology, or the text of a file")
     if functions is None and aggregates is None and detectors is None:
         return parse_file(source)
     return parse_with(source, given_functions(functions, aggregates, detectors))
@@ -85,7 +85,7 @@ def check_many(name: str, given: Any, of: str) -> None:
         of: The kind of elements that the message asks for.
     """
     if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
-        raise TypeError(f"{name} is of type {type(given).__name__}; give a list of {of}")
+        raise TypeError(f"{name} is of type {type(given).__name__}; pass a list of {of}")
 
 
 class Reader:
@@ -143,7 +143,7 @@ def check_input(each: Any, number: int) -> None:
     """Raise TypeError if `each` is not an input."""
     if not isinstance(each, TYPES) and not isinstance(each, Mapping):
         wrong = f"input {number} is of type {type(each).__name__}"
-        raise TypeError(f"{wrong}; give {INPUTS}, each by itself")
+        raise TypeError(f"{wrong}; pass {INPUTS}, one by one")
 
 
 def records_of(step: Step) -> list[Record]:

@@ -113,7 +113,7 @@ class Journal:
         if not is_ours(self._pid):
             raise ForkedError(
                 f"journal {self._path} belongs to process {self._pid}, which forked this one;"
-                " leave it alone here"
+                "do not use it here"
             )
         try:
             self._write(next_seq)
@@ -137,13 +137,13 @@ class Journal:
             return first_epoch, 0
         if (page.source, page.stream) != (self._source, self._stream):
             raise JournalError(
-                f"journal {self._path} is that of source {page.source!r} in stream"
+                f"journal {self._path} belongs to source {page.source!r} in stream"
                 f" {page.stream!r}, not of {self._source!r} in {self._stream!r}; give each"
                 " source a file of its own"
             )
         if page.next_seq is None:
             if fault := epoch_fault(page.epoch + 1):
-                raise JournalError(f"journal {self._path} asks for a new epoch, but {fault}")
+                raise JournalError(f"journal {self._path} needs a new epoch, but {fault}")
             return page.epoch + 1, 0
         return page.epoch, page.next_seq
 
@@ -154,10 +154,10 @@ class Journal:
             return None
         except (OSError, ValueError) as error:
             raise JournalError(
-                f"{self._path} is no readable journal ({error}); {_REMEDY}"
+                f"{self._path} cannot be read as a journal ({error}); {_REMEDY}"
             ) from error
         if page.format != FORMAT or page.epoch < 0 or (page.next_seq or 0) < 0:
-            raise JournalError(f"{self._path} is no journal of this version; {_REMEDY}")
+            raise JournalError(f"{self._path} is not a journal of this version; {_REMEDY}")
         return page
 
     def _write(self, next_seq: int | None) -> None:

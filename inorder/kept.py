@@ -96,7 +96,7 @@ class Kept:
         self._waiting_bytes = 0
         self._written_s = time.monotonic()
         self.not_kept = 0
-        self._lock: int | None = locked(path, "what is kept,")
+        self._lock: int | None = locked(path, "the file of sent records")
         with ExitStack() as refused:
             refused.callback(self._release_lock)
             try:
@@ -236,7 +236,7 @@ class Kept:
 
     def _failed(self, error: Exception) -> JournalError:
         return JournalError(
-            f"what is kept to be sent again, {self._path}: {error}; remove the file to begin anew"
+            f"the file of sent records {self._path}: {error}; remove the file to start again"
         )
 
 

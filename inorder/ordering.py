@@ -169,9 +169,14 @@ class Ordering:
         """
         self._check_open()
         if type(now_ns) is not int:
-            raise TypeError(f"now_ns is {now_ns!r}, no whole number of ns; give time.time_ns()")
+            raise TypeError(
+                f"now_ns is {now_ns!r}, which is not a whole number of nanoseconds; pass"
+                f" time.time_ns()"
+            )
         if not 0 <= now_ns <= MAX_ARRIVAL_NS:
-            raise ValueError(f"now_ns is {now_ns}, no time from 1970 to 2100; give time.time_ns()")
+            raise ValueError(
+                f"now_ns is {now_ns}, which is not a time from 1970 to 2100; pass time.time_ns()"
+            )
         self._is_ticked = True
         return self._out(self._run.on_time(max(now_ns, self.now_ns or 0)))
 
@@ -241,8 +246,8 @@ class Ordering:
         try:
             return FORM.packed(values)
         except ValueError as wrong:
-            remedy = "give payloads that are plain values: what JSON has, and bytes"
-            raise ValueError(f"the state cannot be kept ({wrong}); {remedy}") from None
+            remedy = "use payloads of plain values: JSON values and bytes"
+            raise ValueError(f"the state cannot be stored ({wrong}); {remedy}") from None
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from a snapshot; the `Ordering` must not have processed events or ticks.
@@ -259,10 +264,14 @@ class Ordering:
             ValueError: Events or ticks have already been processed.
         """
         if not isinstance(snapshot, bytes):
-            raise TypeError(f"a snapshot is bytes, not of type {type(snapshot).__name__}")
+            raise TypeError(
+                f"the snapshot is of type {type(snapshot).__name__}; pass the bytes of `snapshot()`"
+            )
         self._check_open()
         if self._next or self._is_ticked:
-            raise ValueError("events or ticks have been taken already; restore a fresh Ordering")
+            raise ValueError(
+                "events or ticks have already been processed; restore into a new Ordering"
+            )
         fresh = FORM.read(snapshot, self._restored)
         self.__dict__.update(fresh.__dict__)
 
@@ -270,8 +279,8 @@ class Ordering:
         setting, (is_ticked, has_arrivals, number), (next_offsets, places, counts), packed = values
         if setting != self._setting():
             raise StateUnreadable(
-                f"the snapshot is of a topology with {_setting_text(setting)}, this one has"
-                f" {_setting_text(self._setting())}; give the topology it was taken of, or"
+                f"the snapshot is of a topology with {_setting_text(setting)}, but this one has"
+                f" {_setting_text(self._setting())}; use the topology of the snapshot, or"
                 f" {FORM.anew}"
             )
         fresh = Ordering(self.topology, events=self._events)
@@ -292,19 +301,21 @@ class Ordering:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise ValueError("the input is over (`close`); make another Ordering")
+            raise ValueError("the input has ended (`close`); create another Ordering")
 
     def _first_offset(self, partition: Partition, offset: int | None) -> int:
         if type(partition) not in {int, str}:
-            raise TypeError(f"partition {partition!r} is neither a whole number nor a text")
+            raise TypeError(f"partition {partition!r} is neither an integer nor a string")
         if partition not in self._next and len(self._next) >= MAX_PARTITIONS:
-            raise ValueError(f"partition {partition!r} is one more than {MAX_PARTITIONS}")
+            raise ValueError(
+                f"partition {partition!r} exceeds the maximum of {MAX_PARTITIONS} partitions"
+            )
         if offset is None:
             return self._next.get(partition, 0)
         if type(offset) is not int:
-            raise TypeError(f"offset {offset!r} is no whole number")
+            raise TypeError(f"offset {offset!r} is not an integer")
         if not 0 <= offset <= MAX_INT64:
-            raise ValueError(f"offset {offset} is none of a log: these count from 0 in 64 bits")
+            raise ValueError(f"offset {offset} is not valid; offsets are from 0 to {MAX_INT64}")
         return offset
 
     def _note(self, content: Content, partition: Partition, offset: int) -> None:

@@ -56,7 +56,7 @@ def heed() -> None:
     """
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in {"", "0", "1"}:
-        raise ImportError(f"{VARIABLE}={wanted} means nothing; write 1, 0, or nothing")
+        raise ImportError(f"{VARIABLE}={wanted} is not valid; write 1, 0, or nothing")
     if wanted == "1" and SourceFinder not in sys.meta_path:
         sys.meta_path.insert(0, SourceFinder)
 

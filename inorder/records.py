@@ -320,11 +320,11 @@ def record_of(line: Any) -> Record:
         values = orjson.loads(values)
     read = _READ.get(values.get("kind", "")) if isinstance(values, Mapping) else None
     if read is None:
-        raise ValueError(f"no line of inorder's: its `kind` is none of {', '.join(_READ)}")
+        raise ValueError(f"not a record of inorder: its `kind` is not one of {', '.join(_READ)}")
     try:
         return read(values)
     except (KeyError, TypeError) as wrong:
-        raise ValueError(f"a line of kind {values['kind']} without {wrong}") from None
+        raise ValueError(f"a line of kind {values['kind']} lacks {wrong}") from None
 
 
 def ordered_event(
@@ -352,7 +352,7 @@ def ordered_event(
     found = {name: (text or b"").decode() for name, text in headers}
     names = (contract or HeaderContract()).names()
     if REF_TIME not in found:
-        raise ValueError(f"no record of an ordered topic: the header {REF_TIME} is missing")
+        raise ValueError(f"not a record of an ordered topic: the header {REF_TIME} is missing")
     if found.get(names.kind, DATA) != DATA:
         return None
     try:
@@ -371,7 +371,7 @@ def ordered_event(
             at_ns=int(found["at"]),
         )
     except KeyError as missing:
-        raise ValueError(f"a record of an ordered topic without the header {missing}") from None
+        raise ValueError(f"a record of an ordered topic lacks the header {missing}") from None
 
 
 def current(records: Iterable[Record]) -> dict[str, Found]:

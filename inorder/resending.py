@@ -71,7 +71,7 @@ class Resend:
             ValueError: A bound is not above 0.
         """
         if self.keep_bytes <= 0 or not self.per_second > 0:
-            raise ValueError("keep_bytes and per_second are to be above 0")
+            raise ValueError("keep_bytes and per_second must be above 0")
 
 
 class Request(NamedTuple):
@@ -102,7 +102,7 @@ def request_of(value: bytes | None) -> Request:
         if not 0 <= getattr(request, name) <= MAX_SEQ:
             raise ValueError(f"{name} is not between 0 and {MAX_SEQ}")
     if request.first > request.last:
-        raise ValueError("first is above last")
+        raise ValueError("first is greater than last")
     return request
 
 
@@ -211,7 +211,7 @@ class Answering:
                 # answered.
                 ends = consumer.get_watermark_offsets(TopicPartition(topic, part), timeout=RETRY_S)
                 if ends is None:
-                    raise ProducerError(f"the end of partition {part} is not to be had")
+                    raise ProducerError(f"the end of partition {part} cannot be read")
                 known = ends[1]
                 self._kept.answered(part, known)
             places.append(TopicPartition(topic, part, known))
@@ -237,7 +237,7 @@ class Answering:
         except ValueError as fault:
             self.status.unreadable += 1
             place = message.topic(), message.partition(), message.offset()
-            logger.warning("%s/%s/%s is no request: %s", *place, fault)
+            logger.warning("%s/%s/%s is not a request: %s", *place, fault)
             return None
         is_ours = (request.stream, request.source) == (self._stream, self._source)
         return request if is_ours else None
@@ -255,7 +255,7 @@ class Answering:
         self.status.unknown += wanted - sent
         if sent < wanted:
             logger.warning(
-                "%s/%d: %d of the numbers %d to %d were sent again; nothing is kept of the others",
+                "%s/%d: %d of the numbers %d to %d were sent again; the others are not stored",
                 *(self._source, request.epoch, sent, request.first, request.last),
             )
         return True

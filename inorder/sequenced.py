@@ -136,7 +136,9 @@ class SequencedProducer:
         """
         _check_names(source, stream)
         if signing_key is not None and not signing_key.speaks_for(source):
-            raise ValueError(f"{signing_key!r} does not speak for source {source!r}; give its own")
+            raise ValueError(
+                f"{signing_key!r} may not sign for source {source!r}; pass the source's own key"
+            )
         self._source = source
         self._stream = stream
         self._key = (source if key_by == "source" else stream).encode()
@@ -346,7 +348,9 @@ class SequencedProducer:
             QueueFull: Other threads have published for longer than `queue_wait_s` and a second.
         """
         if not self._lock.acquire(timeout=self._limits.queue_wait_s + 1.0):
-            raise QueueFull(f"source {self._source}: other threads wait for the broker already")
+            raise QueueFull(
+                f"source {self._source}: other threads are already waiting for the broker"
+            )
         try:
             yield
         finally:
@@ -357,7 +361,9 @@ class SequencedProducer:
         if self._closed:
             raise ProducerError(f"the producer of source {self._source} is closed")
         if self._next > MAX_SEQ:
-            raise ProducerError(f"source {self._source} has used all numbers; begin a new epoch")
+            raise ProducerError(
+                f"source {self._source} has used all sequence numbers; begin a new epoch"
+            )
 
 
 def _check_names(source: str, stream: str) -> None:
@@ -378,7 +384,9 @@ def _client(
     if not isinstance(sync, SyncClient):
         return None if sync is None else SyncClient(source, sync, clock=clock)
     if sync.source != source:
-        raise ValueError(f"the sync client is that of source {sync.source}, not of {source}")
+        raise ValueError(f"the sync client belongs to source {sync.source}, not of {source}")
     if clock is not None and clock is not sync.clock:
-        raise ValueError("the sync client measures another clock; give it this one, or none here")
+        raise ValueError(
+            "the sync client measures another clock; pass it the same clock, or pass none here"
+        )
     return sync

@@ -70,7 +70,7 @@ class SigningKey:
             BadSigningKey: The key has a wrong length, or the name is too long or empty.
         """
         if len(key) != KEY_BYTES:
-            raise BadSigningKey(f"a signing key has {KEY_BYTES} bytes, this one {len(key)}")
+            raise BadSigningKey(f"a signing key has {KEY_BYTES} bytes, but this one has {len(key)}")
         self.scope = scope
         self.name = name
         self._name = name.encode()
@@ -92,7 +92,7 @@ class SigningKey:
         scope, _, rest = text.strip("\r\n").partition(" ")
         digits, space, name = rest.partition(" ")
         if scope not in {SOURCE, PREFIX} or not space:
-            raise BadSigningKey(f"this is no signing key; write {KEY_FORM}")
+            raise BadSigningKey(f"this is not a signing key; write {KEY_FORM}")
         try:
             key = bytes.fromhex(digits)
         except ValueError:
@@ -175,7 +175,7 @@ def masters_of(text: str) -> tuple[bytes, ...]:
                 f"the master key of line {number} has {len(master)} bytes; write {MASTER_FORM}"
             )
         if master in found:
-            raise BadSigningKey(f"line {number} has a master key again; leave one of them")
+            raise BadSigningKey(f"line {number} has a master key a second time; remove one of them")
         found.append(master)
     if not found:
         raise BadSigningKey(f"there is no master key; write {MASTER_FORM}")
@@ -204,9 +204,9 @@ def content_of(
         with Path(path).open("rb") as file:
             content = file.read(most_bytes + 1)
         if len(content) > most_bytes:
-            raise bad(f"{path}: larger than {most_bytes} bytes; that is no key file")
+            raise bad(f"{path}: larger than {most_bytes} bytes, so it is not a key file")
         return content.decode("utf-8")
     except OSError as error:
-        raise bad(f"{path}: {error.strerror}; give a readable key file") from error
+        raise bad(f"{path}: {error.strerror}; name a readable key file") from error
     except UnicodeDecodeError as error:
-        raise bad(f"{path}: not UTF-8 text; give a key file") from error
+        raise bad(f"{path}: not UTF-8 text; name a key file") from error

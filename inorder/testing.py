@@ -102,7 +102,10 @@ def milliseconds(amount: float) -> int:
 
 def _checked_ns(name: str, given: Any) -> int:
     if type(given) is not int:
-        raise TypeError(f"{name} is {given!r}, no whole number of ns; write milliseconds(500)")
+        raise TypeError(
+            f"{name} is {given!r}, which is not a whole number of nanoseconds; pass"
+            f" milliseconds(500)"
+        )
     return given
 
 
@@ -355,7 +358,7 @@ def shuffled(events: Iterable[RawEvent], *, max_delay_ns: int, seed: int = 0) ->
         TypeError: A value is not a RawEvent, or a time is not an integer.
     """
     if _checked_ns("max_delay_ns", max_delay_ns) < 0:
-        raise ValueError(f"max_delay_ns is {max_delay_ns}; nothing arrives before it was sent")
+        raise ValueError(f"max_delay_ns is {max_delay_ns}; a delay cannot be negative")
     dice = random.Random(seed)
     delayed = [
         replace(event, arrival_ns=_sent_ns(event) + dice.randint(0, max_delay_ns))
@@ -366,10 +369,10 @@ def shuffled(events: Iterable[RawEvent], *, max_delay_ns: int, seed: int = 0) ->
 
 def _sent_ns(event: RawEvent) -> int:
     if not isinstance(event, RawEvent):
-        raise TypeError(f"an event is of type {type(event).__name__}; give RawEvents")
+        raise TypeError(f"an event is of type {type(event).__name__}; pass RawEvents")
     sent_ns = event.ts_ns if event.arrival_ns is None else event.arrival_ns
     if sent_ns is None:
-        raise ValueError(f"{event} has neither ts_ns nor arrival_ns; give one")
+        raise ValueError(f"{event} has neither ts_ns nor arrival_ns; set one of them")
     return _checked_ns(f"the time of {event}", sent_ns)
 
 
@@ -469,18 +472,20 @@ class _Run:
         for ordered in in_time.values():
             for before, after in pairwise(ordered):
                 if after.ref_time_ns < before.ref_time_ns:
-                    self._fail(f"{after} comes behind {before}")
+                    self._fail(f"{after} was emitted after {before}")
             seen: dict[str, EventPlace] = {}
             for each in ordered:
                 last = seen.get(each.source)
                 if last is not None and each.place <= last:
-                    self._fail(f"{each} comes behind {last}")
+                    self._fail(f"{each} was emitted after {last}")
                 seen[each.source] = each.place
 
     def _check_pieces(self, topology: Topology, events: Sequence[RawEvent]) -> None:
         in_large_ones = sorted(map(repr, replay(topology, events)))
         if in_large_ones != sorted(map(repr, self._records)):
-            self._fail("sent one at a time the events give other records than all together")
+            self._fail(
+                "the events give other records if they are sent one at a time instead of together"
+            )
 
     def _fail(self, what: str) -> None:
         raise BrokenLaw(f"{self._name}: {what}")

@@ -96,7 +96,7 @@ def _seen(number: int, event: RawEvent) -> Seen:
         event.ts_ns if event.arrival_ns is None or event.ts_ns is not None else event.arrival_ns
     )
     if time_ns is None:
-        raise ValueError(f"{event} has neither ts_ns nor arrival_ns; give one")
+        raise ValueError(f"{event} has neither ts_ns nor arrival_ns; set one of them")
     seq = number if event.seq is None else event.seq
     return Seen(event.type, time_ns, event.payload, event.source, event.epoch or 0, seq)
 
@@ -151,7 +151,7 @@ def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
     bad = _bad(counts)
     cursor.fire(LAST, outs)
     if _bad(counts) > bad:
-        problems.append(f"behind the last event: {counts.why}")
+        problems.append(f"after the last event: {counts.why}")
     if rules.corrects and not problems:
         problems += _corrected(rules, [LogEntry(seen) for seen in in_order])
     return Trial(cursor.steps, len(outs), most, largest, problems[:MAX_PROBLEMS])
@@ -169,9 +169,9 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
     try:
         before = rules.pack(state)
         if not same(rules.unpack(before), state):
-            yield f"before {seen!r} the state is not the same when it is read back"
+            yield f"before {seen!r} the state differs when it is read back"
     except NotAValue as wrong:
-        yield f"before {seen!r} the state cannot be kept: {wrong}"
+        yield f"before {seen!r} the state cannot be stored: {wrong}"
         return
     frozen, payload = rules.copy_of(state), repr(seen.payload)
     if isinstance(frozen, Stopped):
@@ -189,9 +189,9 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
             return
     (one, first), (other, second) = said
     if first != second:
-        yield f"at {seen!r} it gives {first} and then, for the same, {second}"
+        yield f"at {seen!r} it returns {first}, and for the same input also {second}"
     elif not same(one, other):
-        yield f"at {seen!r} it comes to one state and then, of the same, to another"
+        yield f"at {seen!r} it goes from the same state and input to two different states"
     if rules.pack(state) != before or repr(seen.payload) != payload:
         yield f"at {seen!r} it changes what it was given"
 
@@ -202,7 +202,7 @@ def _corrected(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
     for at in range(0, len(entries), max(len(entries) // LATE_ONES, 1)):
         log, seen = _read(rules, entries, at), entries[at].seen
         if not same(log.live.state, whole.live.state):
-            yield f"its `correct` comes to another state than a run in order, at {seen!r}"
+            yield f"its `correct` reaches another state than a run in order, at {seen!r}"
         elif [_said(each) for each in log.outs] != [_said(each) for each in whole.outs]:
             yield f"its `correct` gives another result than a run in order, at {seen!r}"
 

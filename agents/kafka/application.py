@@ -227,4 +227,4 @@ async def _finish(app: Application) -> None:
         if app.batches.open_partitions:
             app.failure.set(TimeoutError(fault))
         else:  # This happens if the stop comes during the start; all finished work is committed.
-            log.warning("%s; it is left behind", fault)
+            log.warning("%s; it is abandoned", fault)

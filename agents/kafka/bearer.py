@@ -124,15 +124,17 @@ class TokenFile(Bearer):
         except OSError as error:
             raise TokenUnavailable(f"the token file {self._path}: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise TokenUnavailable(f"the token file {self._path} holds no token") from error
+            raise TokenUnavailable(f"the token file {self._path} contains no token") from error
         if len(content) > MAX_BYTES or len(text.split()) != 1:
-            raise TokenUnavailable(f"the token file {self._path} holds no token, or more than one")
+            raise TokenUnavailable(
+                f"the token file {self._path} contains no token, or more than one"
+            )
         now_s = time.time()
         expires_s = expiry_of(text)
         if expires_s is not None and expires_s <= now_s:
             raise TokenUnavailable(
-                f"the token of {self._path} has expired {now_s - expires_s:.0f} s ago; look whether"
-                " what writes the file still does, and at this machine's clock"
+                f"the token in {self._path} expired {now_s - expires_s:.0f} s ago; check that the"
+                " program that writes the file still runs, and check this machine's clock"
             )
         ask_again_s = now_s + REREAD_S
         return Token(text, ask_again_s if expires_s is None else min(expires_s, ask_again_s))
@@ -172,7 +174,7 @@ class TokenEndpoint(Bearer):
             self._failed = str(failed)
             self._renew_s = self.now_s() + PAUSE_S
             if self._token.text:
-                log.warning("%s; the token at hand serves until it expires", failed)
+                log.warning("%s; the current token is used until it expires", failed)
             return
         now_s = self.now_s()
         self._renew_s = now_s + RENEW_AT * (self._token.expires_s - now_s)
@@ -223,7 +225,7 @@ class TokenEndpoint(Bearer):
             expires_s = now_s + lasts_s
         if expires_s <= now_s:
             raise TokenUnavailable(
-                f"{where} gives a token that has expired; look at this machine's clock"
+                f"{where} gave a token that has expired; check this machine's clock"
             )
         return Token(text, expires_s)
 

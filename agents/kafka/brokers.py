@@ -173,7 +173,7 @@ async def await_brokers(servers: str, security: Security, wait_s: float) -> Brok
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 raise BrokersUnavailable(f"{absent}; waited for {wait_s:.0f} s") from absent
-            log.warning("waiting for brokers, %.0f s more at most: %s", left_s, absent)
+            log.warning("waiting for brokers, at most %.0f s more: %s", left_s, absent)
             await asyncio.sleep(min(PAUSE_S, left_s))
 
 

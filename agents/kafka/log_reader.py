@@ -103,13 +103,15 @@ class LogReader:
                 found = await self._coordinator.fetch_committed_offsets([partition])
         except TimeoutError:
             raise TimeoutError(
-                f"the brokers do not say within {ANSWER_S:.0f} s what the group {self.group} has"
-                f" committed of {_named(partition)}: its coordinator is away, or does not answer;"
-                " see that each partition of __consumer_offsets has a leader"
+                f"the brokers did not return within {ANSWER_S:.0f} s the offset that the group"
+                f" {self.group} has committed for {_named(partition)}: its coordinator is"
+                f" unavailable;"
+                " check that each partition of __consumer_offsets has a leader"
             ) from None
         except KafkaError as refused:
             raise KafkaError(
-                f"the brokers refuse to say what the group {self.group} has committed of"
+                f"the brokers refuse to return the offset that the group {self.group} has"
+                f" committed for"
                 f" {_named(partition)}: {refused!r}; `inorder doctor` names the rights that are"
                 " missing"
             ) from refused
@@ -127,8 +129,9 @@ class LogReader:
             )
         except KafkaTimeoutError:
             raise TimeoutError(
-                f"the brokers do not say within {ANSWER_S:.0f} s where {_named(partition)} begins"
-                " and ends: it has no leader, or its leader does not answer"
+                f"the brokers did not return the first and last offset of"
+                f" {_named(partition)} within"
+                f" {ANSWER_S:.0f} s: it has no leader, or its leader does not answer"
             ) from None
         return int(first[partition]), int(end[partition])
 
@@ -169,7 +172,7 @@ class LogReader:
                 elif time.monotonic() - moved_s > STALLED_S:
                     raise TimeoutError(
                         f"{_named(partition)} cannot be read beyond offset {position} of {end}:"
-                        f" nothing has come for {STALLED_S:.0f} s"
+                        f" no record arrived for {STALLED_S:.0f} s"
                     )
                 else:
                     look_s = min(2 * look_s, SLOWEST_LOOK_S)

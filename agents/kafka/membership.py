@@ -117,8 +117,8 @@ class Membership:
                 await client.send(place[0], request, group=COORDINATION)
         except (KafkaError, TimeoutError) as failed:
             log.warning(
-                "the group %s did not hear that this worker leaves it (%s): its partitions go to"
-                " others when the session is over",
+                "the group %s may not know that this worker has left (%s): its partitions go to"
+                " other workers when the session expires",
                 *(coordinator.group_id, failed or type(failed).__name__),
             )
         coordinator.reset_generation()  # The following stop then has nothing to leave.
@@ -148,7 +148,7 @@ class Membership:
             self.fenced(
                 InstanceFenced(
                     f"another process has taken the place of {self._name} in the consumer group"
-                    f" {self._coordinator.group_id}: two workers live under one name; give each"
+                    f" {self._coordinator.group_id}: two workers have the same name; give each"
                     " an --instance of its own, or none"
                 )
             )

@@ -73,14 +73,17 @@ class Purging:
                     was_well = True
                 except PurgeRefused as refused:
                     log.error(
-                        "%s is not purged and grows: %s; give the right (`inorder topics acls`)",
+                        "%s is not purged and grows: %s; grant"
+                        " the right that `inorder topics acls` lists",
                         self.topic.name,
                         refused,
                     )
                     return
                 except (KafkaError, TimeoutError) as failed:
                     if was_well:  # A series of failures is logged once.
-                        log.warning("%s is not purged at present: %r", self.topic.name, failed)
+                        log.warning(
+                            "%s cannot be purged at the moment: %r", self.topic.name, failed
+                        )
                     was_well = False
         finally:
             await self.topic.close()

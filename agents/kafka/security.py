@@ -184,7 +184,7 @@ class Security(BaseModel):
         client = (self.client_id, self.client_secret)
         if place.scheme == "file":
             if not place.path.startswith("/") or place.netloc:
-                raise ValueError(f"{url} is no path of a file; write file:///path/of/a/token")
+                raise ValueError(f"{url} is not the path of a file; write file:///path/of/a/token")
             if any((*client, self.scope)):
                 raise ValueError(
                     "a token from a file needs no sasl.oauthbearer.client.… and scope; leave them"
@@ -200,7 +200,7 @@ class Security(BaseModel):
             self._need(name, self.client_secret, f"write it, or {name}.file")
         else:
             raise ValueError(
-                f"{url} would send a secret in the open, or is none; write https://… or"
+                f"{url} would send a secret unencrypted, or is not a URL; write https://… or"
                 " file:///path/of/a/token"
             )
 
@@ -280,7 +280,7 @@ def _properties(text: str) -> dict[str, str]:
         if not equals:  # The message does not repeat the line, which may contain a secret.
             raise SecurityRefused(f"line {number} is not a setting; write name=value")
         if name in values:
-            raise SecurityRefused(f"line {number} sets {name} again; leave one of them")
+            raise SecurityRefused(f"line {number} sets {name} a second time; remove one of them")
         values[name] = value.strip()
     return values
 
@@ -296,6 +296,6 @@ def _content(name: str, path: str) -> str:
 def _fault_line(fault: Any) -> str:
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
-        return f"{where}: is not a setting of these; write one of {', '.join(NAMES)}"
+        return f"{where}: is an unknown setting; write one of {', '.join(NAMES)}"
     what = fault["msg"].removeprefix("Value error, ")
     return f"{where} ({variable(where)}): {what}" if where else what

@@ -169,7 +169,7 @@ def grow_changelogs(
             answer.result(TIMEOUT_S)
         except KafkaException as refused:
             text = refused.args[0].str()
-            raise BrokersUnavailable(f"{name} was not grown: {text}") from refused
+            raise BrokersUnavailable(f"{name} did not get more partitions: {text}") from refused
     await_leaders(admin, narrow)
     return narrow
 
@@ -202,8 +202,8 @@ def compaction(name: str, config: Mapping[str, str]) -> tuple[str, str] | None:
     if "compact" not in config.get("cleanup.policy", ""):
         return None
     what = (
-        "is compacted: of each key only the newest record stays, and a stage that starts again"
-        " finds no more what it had held"
+        "is compacted: only the newest record of each key remains, so a restarted stage may not"
+        " find the records that it had buffered"
     )
     where = f"--entity-type topics --entity-name {name}"
     return what, f"kafka-configs.sh --alter {where} --add-config cleanup.policy=delete"

@@ -47,7 +47,7 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
         except NodeNotReadyError:  # The request has not been sent.
             return await self._again_after(self.handle_error())
         except TimeoutError:
-            raise Unanswered(f"nothing came within {patience_s:g} s") from None
+            raise Unanswered(f"no answer came within {patience_s:g} s") from None
         except KafkaError as lost:
             raise Unanswered(str(lost)) from lost
         return await self._again_after(self.handle_response(answer))
@@ -68,6 +68,7 @@ def ask_once() -> None:
     if sender.EndTxnHandler.__name__ not in sender.Sender._do_txn_commit.__code__.co_names:
         raise RuntimeError(
             "this version of aiokafka ends transactions in a way that inorder does not know, and a"
-            " transaction may be torn; install the version that infra/locks/run.txt names"
+            " transaction may be committed in part; install the version that"
+            " infra/locks/run.txt names"
         )
     sender.EndTxnHandler = EndTxnHandler

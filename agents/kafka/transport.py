@@ -136,7 +136,7 @@ class Failure:
             self.exception = exc
             self.happened.set()
         elif exc is not self.exception:  # `close` raises the failure of a checkpoint a second time.
-            log.error("after a failure, another one: %r", exc)
+            log.error("another failure after the first: %r", exc)
 
 
 class BatchConsumer(driver.Consumer):
@@ -189,7 +189,7 @@ class BatchConsumer(driver.Consumer):
             self._room.set()
             closing = (queue.close(REVOKE_TIMEOUT_S) for queue in queues.values())
             if not all(await asyncio.gather(*closing)):
-                log.error("a batch took over %.0f s to end and was cancelled", REVOKE_TIMEOUT_S)
+                log.error("a batch did not end within %.0f s and was cancelled", REVOKE_TIMEOUT_S)
             owned, self._owned = self._owned, frozenset()
             try:
                 async with asyncio.timeout(REVOKE_TIMEOUT_S):
@@ -210,7 +210,7 @@ class BatchConsumer(driver.Consumer):
         await super().on_partitions_assigned(assigned, generation_id)
         deleted = [t for t in self._topics if not self._thread.has_topic(t)]
         if deleted:
-            self.failure.set(InputLost(f"the topic {', '.join(deleted)} is gone"))
+            self.failure.set(InputLost(f"the topic {', '.join(deleted)} was deleted"))
         elif not (self.should_stop or self._is_finishing):
             given = frozenset(TopicPartition(*tp) for tp in assigned)
             # A partition that was added since the start has no changelog partition.
@@ -219,7 +219,7 @@ class BatchConsumer(driver.Consumer):
             )
             if given - self._owned:
                 log.error(
-                    "%s: added since this stage started, and not read by it; restart all workers",
+                    "%s: added after this stage started, so not read by it; restart all workers",
                     ", ".join(f"{p.topic}/{p.partition}" for p in sorted(given - self._owned)),
                 )
             self._start_opening(self._begin(self._owned))
@@ -350,7 +350,7 @@ class BatchConsumer(driver.Consumer):
             if first <= position:
                 raise InputLost(
                     f"{partition.topic}[{partition.partition}]: the state is at offset"
-                    f" {position}, and the log ends before that, so the topic was made anew;"
+                    f" {position}, but the log ends before that, so the topic was recreated;"
                     " give the application a new name, or restore the topic"
                 )
             await self._thread.seek_all({partition: first})

@@ -73,4 +73,4 @@ async def records_of(
                 moved_s = time.monotonic()
             unread -= over
             if unread and time.monotonic() - moved_s > stalled_s:
-                raise TimeoutError(f"{topic} gives nothing more before its end for {stalled_s:g} s")
+                raise TimeoutError(f"{topic} returned no record before its end for {stalled_s:g} s")

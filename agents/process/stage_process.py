@@ -226,7 +226,7 @@ class StageProcess:
         except Exception as failed:
             if self._stuck is None:
                 raise
-            log.warning("at the stop: %s: %s", type(failed).__name__, failed)
+            log.warning("while stopping: %s: %s", type(failed).__name__, failed)
         finally:
             for task in beside:
                 task.cancel()

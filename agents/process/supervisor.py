@@ -147,7 +147,7 @@ class Supervisor:
                 lambda: [child.process for child in self._children if child.process is not None]
             )
             host, port = await self._http.start()
-            log.info("http://%s:%d/ready /live /metrics /explain, and / to look at", host, port)
+            log.info("http://%s:%d/ready /live /metrics /explain, and / for the page", host, port)
             asking = asyncio.create_task(self._or_end(self._ask_all()))
             keepers = [
                 asyncio.create_task(self._or_end(self._keep(child))) for child in self._children
@@ -165,7 +165,7 @@ class Supervisor:
         try:
             await work
         except Exception:
-            log.exception("the worker's own work failed; it stops its stages and ends")
+            log.exception("a task of the supervisor failed; it stops its stages and ends")
             self._fail(Exit.FAILED)
 
     async def _ended(self, keepers: Iterable[asyncio.Task[None]]) -> None:
@@ -174,7 +174,7 @@ class Supervisor:
             await asyncio.wait_for(asyncio.gather(*keepers), child_process.KILLED_WITHIN_S)
         except TimeoutError:
             log.error(
-                "a stage that was killed still runs after %.0f s; it is left behind",
+                "a stage that was killed still runs after %.0f s; it is abandoned",
                 child_process.KILLED_WITHIN_S,
             )
             self._fail(Exit.FAILED)
@@ -193,7 +193,7 @@ class Supervisor:
             if self._stopping.is_set():
                 # The kill of a hung child has been logged.
                 if code not in {None, Exit.DONE} and not child.hung:
-                    log.error("stage %s: exit %d at the stop%s", child.stage, code, _why(child))
+                    log.error("stage %s: exit %d while stopping%s", child.stage, code, _why(child))
                     self._fail(_exit_of(code))
                 return
             if code == Exit.DONE and await self._stops_too():
@@ -359,7 +359,7 @@ class Supervisor:
         patience_s = self.stuck_after_s if is_announced else self._start_timeout_s
         if child.silent_s >= patience_s:
             what = "does not answer" if is_announced else "has not announced its port"
-            child.hung = f"{what} for {child.silent_s:.0f} s and is started anew"
+            child.hung = f"{what} for {child.silent_s:.0f} s and is restarted"
             log.error("stage %s: %s", child.stage, child.hung)
             assert child.process is not None
             child.process.kill()
@@ -401,10 +401,10 @@ def _why(child: Child) -> str:
     process = child.process
     if process is None or process.was_killed or process.returncode not in WITHOUT_MEMORY:
         return ""
-    had = f"it had {child.resident_bytes >> 20:,} MiB, " if child.resident_bytes else ""
+    had = f"it used {child.resident_bytes >> 20:,} MiB, " if child.resident_bytes else ""
     return (
-        f", probably for want of memory: {had}and all processes of the worker may take"
-        f" {memory_limit() >> 20:,} MiB; raise the limit of memory, or lower max_held_bytes"
+        f", probably because memory ran out: {had}and all processes of the worker may use"
+        f" {memory_limit() >> 20:,} MiB; raise the memory limit, or lower max_held_bytes"
         " (docs/operate/size.md, Memory)"
     )
 

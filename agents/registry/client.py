@@ -83,7 +83,7 @@ async def schema_of(registry: str, number: int) -> FoundSchema:
         ):
             return await _Asking(registry, session).schema(number)
     except TimeoutError:
-        raise RegistryAway(f"{registry} takes over {ANSWERS_S:.0f} s to answer") from None
+        raise RegistryAway(f"{registry} did not answer within {ANSWERS_S:.0f} s") from None
 
 
 class _Asking:
@@ -101,7 +101,9 @@ class _Asking:
             kind = found.get("schemaType") or "AVRO"
             return FoundSchema(str(kind), str(found["schema"]), [*referred.values()], subjects)
         except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-            raise RegistryAway(f"{self.url} answers otherwise than a registry ({wrong})") from None
+            raise RegistryAway(
+                f"{self.url} did not answer like a schema registry ({wrong})"
+            ) from None
 
     async def _refer(self, found: Any, referred: dict[tuple[str, int], str], depth: int) -> None:
         for each in found.get("references") or ():
@@ -109,7 +111,9 @@ class _Asking:
             if (subject, version) in referred:
                 continue
             if len(referred) + depth >= MAX_REFERRED:
-                raise ExcessiveSchema(f"refers to over {MAX_REFERRED} others; it is not read")
+                raise ExcessiveSchema(
+                    f"refers to over {MAX_REFERRED} other schemas; it is not read"
+                )
             place = f"/subjects/{quote(subject, safe='')}/versions/{version}?format=serialized"
             other = await self._get(place)
             await self._refer(other, referred, depth + 1)
@@ -121,11 +125,12 @@ class _Asking:
                 content, status = await read_at_most(answer.content, MAX_BYTES), answer.status
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise RegistryAway(
-                f"{self.url} gives no answer ({str(error) or type(error).__name__})"
+                f"{self.url} did not answer ({str(error) or type(error).__name__})"
             ) from None
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise RegistryRefuses(
-                f"{self.url} answers {status}; set {USER} and {PASSWORD}, with a right to read"
+                f"{self.url} answers {status}; set {USER} and {PASSWORD}, of a user who may"
+                f" read schemas"
             )
         if status in UNKNOWN:
             raise NoSuchSchema(place)
@@ -136,4 +141,6 @@ class _Asking:
         try:
             return orjson.loads(content)
         except orjson.JSONDecodeError:
-            raise RegistryAway(f"{self.url} answers no JSON; is it a schema registry?") from None
+            raise RegistryAway(
+                f"{self.url} did not answer with JSON; is it a schema registry?"
+            ) from None

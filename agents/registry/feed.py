@@ -89,7 +89,9 @@ class SchemaFeed:
             answer = await self._look_up((table.registry, number), table)
             if answer.subjects is not None and not table.takes(answer.subjects):
                 others = ", ".join(sorted(answer.subjects)[:3]) or "no subject"
-                detail = f"schema {number} is of {others}; name it in `subjects` to read by it"
+                detail = (
+                    f"schema {number} is registered under {others}; name it in `subjects` to use it"
+                )
                 table.refuse(number, ValueFault(SCHEMA_UNKNOWN, detail))
             elif isinstance(answer.decoder, ValueFault):
                 table.refuse(number, answer.decoder)
@@ -126,7 +128,7 @@ class SchemaFeed:
                         self._away[registry] = f"waits for the schema registry: {away}"
                         if time.monotonic() - logged_s > LOG_AFTER_S or not logged_s:
                             logged_s = time.monotonic()
-                            log.warning("schema %d is waited for: %s", number, away)
+                            log.warning("waiting for schema %d: %s", number, away)
                     except client.NoSuchSchema:
                         self._away.pop(registry, None)
                         if not self._is_patient(pause_s):
@@ -140,7 +142,7 @@ class SchemaFeed:
                 self._away.pop(registry, None)
 
     def _refused(self, place: tuple[str, int], fault: ValueFault) -> _Answer:
-        log.warning("%s: %s; values of it are dead", place[0], fault.detail)
+        log.warning("%s: %s; its values become dead letters", place[0], fault.detail)
         return self._store(place, _Answer(fault, None))
 
     def _store(self, place: tuple[str, int], answer: _Answer) -> _Answer:

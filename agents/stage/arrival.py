@@ -223,7 +223,7 @@ def no_arrival(topology: Topology, topic: str) -> str | None:
     if not names:
         return None
     return (
-        f"{topic} bears no append time (message.timestamp.type=LogAppendTime), so nothing says when"
+        f"{topic} has no append time (message.timestamp.type=LogAppendTime), so nothing says when"
         f" its records arrived; write streams: {{{names[0]}: {{arrival: timestamp}}}} for the"
         " largest of their own timestamps so far, by which a replay gives the same answer, or"
         " arrival: read for the time of reading"

@@ -189,7 +189,7 @@ class PartitionCheckpoints:
             ) from unanswered
         log.warning(
             "%s/%d: the brokers did not answer whether a transaction was committed (%s); it was,"
-            " and work goes on with a new producer",
+            " and work continues with a new producer",
             *(*checkpoint.source, unanswered),
         )
         return found.end

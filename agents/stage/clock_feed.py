@@ -268,7 +268,9 @@ class ClockFeed:
         found = await consumer.offsets_for_times(
             dict.fromkeys([share.partition for share in self._shares], since_ms)
         )
-        log.info("%s: a partition is far behind; read again from %d ms", self.topic, since_ms)
+        log.info(
+            "%s: a partition is far behind; reading again from time %d ms", self.topic, since_ms
+        )
         self.table.forget_all()
         self._forgotten_ns = since_ns
         for share in self._shares:
@@ -308,7 +310,7 @@ class ClockFeed:
             if self.refused <= LOGGED_REFUSALS:
                 topic, partition = share.partition
                 place = f"{topic}/{partition} at offset {record.offset}"
-                log.warning("%s: no reading of a clock: %s", place, word)
+                log.warning("%s: not a clock reading: %s", place, word)
             return
         if isinstance(word, Declared):
             word.arrival_ns += self.activation_ns
@@ -367,11 +369,11 @@ def _read(record: Any) -> Word | str:
         source = (record.key or b"").decode()
         values = orjson.loads(record.value or b"null")
     except ValueError as fault:  # Invalid UTF-8 and invalid JSON both raise a ValueError.
-        return f"the key is no UTF-8 or the value no JSON ({fault})"
+        return f"the key is not UTF-8, or the value is not JSON ({fault})"
     if not source:
         return "it has no key; the key is the source"
     if not isinstance(values, dict):
-        return "the value is no JSON object"
+        return "the value is not a JSON object"
     return read_word(source, values, 0, record.offset)
 
 

@@ -136,7 +136,7 @@ class Delivery:
             raise TimeoutError(
                 f"the producer of the transactional id {self.transactional_id} is not ready after"
                 f" {START_TIMEOUT_S:.0f} s, so a former owner is not fenced: its coordinator is"
-                " away, or does not answer; see that the brokers run, and that each partition of"
+                " unavailable; check that the brokers run, and that each partition of"
                 " __transaction_state has a leader"
             ) from None
 
@@ -252,7 +252,7 @@ async def _all(sent: Sent) -> list[Any]:
     for (topic, _), answer in zip(sent, answers, strict=True):
         if isinstance(answer, MessageSizeTooLargeError | RecordListTooLargeError):
             raise CommitFailed(
-                f"{topic} does not take a batch of {MAX_BATCH_BYTES} bytes or one record that is"
+                f"{topic} does not accept a batch of {MAX_BATCH_BYTES} bytes or one record that is"
                 " larger: its max.message.bytes or segment.bytes is too small; `inorder doctor` has"
                 " the command"
             ) from answer

@@ -125,7 +125,7 @@ class StageHandler:
             partition.is_queued = False
             if partition.is_open:
                 if await partition.checkpoints.is_current():
-                    log.info("%s/%d: came back, and goes on", *source)
+                    log.info("%s/%d: assigned again, and continues", *source)
                     return partition.state.next_offset
                 await partition.abandon()
                 partition = self._partitions[source] = self._new(source)
@@ -325,7 +325,6 @@ def _log_failed(failed: Iterable[tuple[str, str] | None]) -> None:
         places.setdefault(why, []).append(place)
     for why, where in places.items():
         log.warning(
-            "%s: the last checkpoint did not come through, the next owner begins at the one before:"
-            " %s",
+            "%s: the last checkpoint failed, so the next owner begins at the one before: %s",
             *(", ".join(sorted(where)), why),
         )

@@ -141,9 +141,10 @@ async def begun(
         now_ns = found.progress.arrival[0]
         if event is not None and event.at_ns < now_ns:
             raise StateRefused(
-                f"{source.topic}/{source.partition} holds events from before the end of the"
-                " backfill (--from-backfill), which would be taken twice; name a new topic for them"
-                f" ({WHERE[arrangement.reads]}), or delete this one and create it anew"
+                f"{source.topic}/{source.partition} contains events from before the end of the"
+                " backfill (--from-backfill), which would be counted twice; name a new"
+                " topic for them"
+                f" ({WHERE[arrangement.reads]}), or delete this one and create it again"
             )
     return found
 
@@ -272,6 +273,6 @@ def refuse_other(
         return
     raise StateRefused(
         f"there is a state of {source.topic}/{source.partition} already, and it did not begin with"
-        " this backfill (--from-backfill): leave the option out to go on with that state, or,"
+        " this backfill (--from-backfill): leave the option out to continue with that state, or,"
         f" before the backfill, {begin_anew(topology)}"
     )

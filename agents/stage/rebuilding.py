@@ -140,16 +140,17 @@ class Rebuilding:
         if missing:
             self.services.metrics.store_error("held_record_gone", len(missing))
             log.error(
-                "%s: %d held records, from offset %d to %d, are no longer in the input; raise its"
+                "%s: %d buffered records, from offset %d to %d, are no longer in the"
+                " input; raise its"
                 " retention above spill_after",
                 *(source, len(missing), missing[0], missing[-1]),
             )
         strange = {e.stream for e in found.values() if e.held_by & waiting} - {*stage.streams}
         if strange:
             raise StateRefused(
-                f"events of the stream {', '.join(sorted(strange))} wait in the state of"
-                f" {source.topic}/{source.partition}, and the topology file has it no"
-                " more; put it back"
+                f"events of the stream {', '.join(sorted(strange))} are buffered in the state of"
+                f" {source.topic}/{source.partition}, but the topology file no longer has"
+                " this stream; put it back"
             )
         return [found[offset] for offset in sorted(found)]
 
@@ -193,8 +194,8 @@ class Rebuilding:
 
 def _unreadable(record: Any, note: Note) -> Malformed:
     detail = (
-        "the record waited when the topology file was changed, and cannot be read any more as it"
-        " was before; put back what read it, as its schema, and send it again"
+        "the record was buffered when the topology file was changed, and can no longer be read as"
+        "before; put back the settings that read it, such as its schema, and send it again"
     )
     epoch, seq = (note.epoch, note.seq) if is_stamped(note) else (None, None)
     return Malformed(

@@ -132,11 +132,13 @@ class Restoring:
             return None
         if self.seen is not None and found != self.seen.get(self.source):
             raise StateRefused(
-                f"the state of {self._whose} was gone on with under another topology file since"
-                " this worker started: start it anew with that file"
+                f"the state of {self._whose} was continued with another topology file since"
+                " this worker started: restart it with that file"
             )
         if refused := refusals(differences(found, mine, topology)):
-            raise StateRefused(f"the state of {self._whose} cannot be gone on with: {refused}")
+            raise StateRefused(
+                f"this worker cannot continue with the state of {self._whose}: {refused}"
+            )
         return found
 
     async def changes_since(self, position: int) -> LogRead:
@@ -173,7 +175,7 @@ class Restoring:
         if changelog.PROGRESS not in state:
             raise StateRefused(
                 f"{self._changelog} holds {tally.entries} entries of the state of {self._whose},"
-                f" and not how far it is: a part of it was lost; {self._ways_out}"
+                f" but not its position: a part of it was lost; {self._ways_out}"
             )
         anew = begin_anew(self.arrangement.topology)
         progress = changelog.read_progress(state[changelog.PROGRESS], self._whose, anew)
@@ -181,16 +183,16 @@ class Restoring:
             raise StateRefused(
                 f"{self.source.topic} is not the topic that the state of its partition"
                 f" {self.source.partition} was made from (id {progress.topic_id}, now"
-                f" {self._input_id}): it was made anew, or this is another cluster, and the"
-                f" offsets of the state mean nothing in it; {anew}"
+                f" {self._input_id}): it was recreated, or this is another cluster, so the"
+                f" offsets of the state do not apply to it; {anew}"
             )
         if not _is_whole(state, tally):
             raise StateRefused(
                 f"{self._changelog} holds {tally.entries} entries of the state of {self._whose},"
                 f" and {progress.entries} were written"
                 + (", with other content" if tally.entries == progress.entries else "")
-                + ": a part of it was lost, as when it is made anew while a worker runs, or is"
-                f" trimmed (cleanup.policy has to be compact alone); {self._ways_out}"
+                + ": a part of it was lost, as when it is recreated while a worker runs, or is"
+                f" trimmed (cleanup.policy must be compact alone); {self._ways_out}"
             )
         return progress
 
@@ -201,8 +203,8 @@ class Restoring:
         if not await changelog.was_aborted(self.logs, self._where, found.since, committed):
             return False
         log.warning(
-            "%s: the brokers gave offset %d as that of the group %s, of a transaction that was"
-            " aborted; the state is at %d, and work goes on from there",
+            "%s: the brokers returned offset %d of the group %s, from a transaction that was"
+            " aborted; the state is at %d, and work continues from there",
             self._whose,
             committed,
             self.arrangement.group,
@@ -217,20 +219,20 @@ class Restoring:
         instant = (-1,) if found is None else changelog.instant_of(found)
         if committed is not None and instant[0] < committed:
             group = self.arrangement.group
-            who = f"the group {group} has worked up to offset {committed} of it"
+            who = f"the group {group} has processed it up to offset {committed}"
             moved = f" (if somebody moved the group's offset, move it back to {instant[0]})"
         elif known is not None and instant < changelog.instant_of(known):
-            who = f"the local copy of it has come to offset {known.next_offset}"
+            who = f"its local copy is at offset {known.next_offset}"
             moved = ""
         else:
             return
         if found is None:
             raise StateRefused(
-                f"there is no state of {self._whose} in {self._changelog}, and {who}: the"
-                f" changelog was lost or made anew; {self._ways_out}"
+                f"there is no state of {self._whose} in {self._changelog}, but {who}: the"
+                f" changelog was lost or recreated; {self._ways_out}"
             )
         raise StateRefused(
-            f"the state of {self._whose} in {self._changelog} is at offset {instant[0]}, and"
+            f"the state of {self._whose} in {self._changelog} is at offset {instant[0]}, but"
             f" {who}: the changelog has lost its end; {self._ways_out}{moved}"
         )
 
@@ -238,8 +240,8 @@ class Restoring:
         """Raise StateRefused if the changelog's end went back while this stage wrote to it."""
         if now < before:
             raise StateRefused(
-                f"{self._changelog} went back from offset {before} to {now} while this stage was at"
-                f" work: it was made anew, or has lost its end; {self._ways_out}"
+                f"{self._changelog} went back from offset {before} to {now} while this stage was"
+                f" running: it was recreated, or has lost its end; {self._ways_out}"
             )
 
 

@@ -44,7 +44,7 @@ async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None
         await producer.start()  # The start fences every other process that takes over.
         try:
             if (await plan(brokers, topology)).seen.get(stage.name):
-                log.info("stage %s has a state, and goes on with it", stage.name)
+                log.info("stage %s has a state, and continues with it", stage.name)
                 continue
             begins = await _begins(brokers, arrangement, since_ms)
             async with producer.transaction():

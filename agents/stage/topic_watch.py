@@ -140,7 +140,7 @@ class TopicWatch:
             if self._faults.get(topic) != fault:
                 log.error("%s", fault)
         for topic in self._faults.keys() - faults.keys():
-            over = f"{topic} is again as it should be" if topic else "brokers answer again"
+            over = f"{topic} is in order again" if topic else "brokers answer again"
             log.warning("%s", over)
         self._faults = faults
 
@@ -162,8 +162,9 @@ class TopicWatch:
             return f"{topic}: {seen.refused}"
         if not seen.partitions:
             return (
-                f"the topic {topic} is gone, and no checkpoint comes through without it; make it"
-                " again with `inorder topics create`"
+                f"the topic {topic} was deleted, and no checkpoint can be committed"
+                f" without it; create"
+                " it again with `inorder topics create`"
             )
         if seen.leaderless:
             numbers = ", ".join(map(str, seen.leaderless))
@@ -171,7 +172,7 @@ class TopicWatch:
         if seen.partitions < known:
             return (
                 f"{topic} has {seen.partitions} partitions, {known} when this stage started: it was"
-                f" made anew; give it {known} again"
+                f" recreated; give it {known} again"
             )
         if seen.partitions > known and topic in self._read:
             return (
@@ -187,8 +188,8 @@ class TopicWatch:
         if seen.partitions > known and topic not in needed:
             self._grown.add(topic)
             log.warning(
-                "%s has %d partitions, %d when this stage started; it is written as before, and a"
-                " restart may refuse, as streams would move to other partitions",
+                "%s has %d partitions, %d when this stage started; it is written as before, but a"
+                " restart may be refused, because streams would move to other partitions",
                 *(topic, seen.partitions, known),
             )
 
@@ -200,7 +201,7 @@ class TopicWatch:
             self._anew[topic] = topic_id  # The next check will confirm it.
             return
         self._ids[topic] = topic_id
-        what = f"{topic} was deleted and made anew while this stage was at work"
+        what = f"{topic} was deleted and recreated while this stage was running"
         topology = self.arrangement.topology
         if topic in self._changelogs:
             raise StateRefused(
@@ -208,10 +209,10 @@ class TopicWatch:
             )
         if topic in self.arrangement.inputs:
             raise StateRefused(
-                f"{what}: the offsets of the stage's state mean nothing in it;"
+                f"{what}: the offsets of the stage's state do not apply to it;"
                 f" {begin_anew(topology)}"
             )
-        log.error("%s: its records are gone", what)
+        log.error("%s: its records were deleted", what)
 
 
 def _next(topics: deque[str], most: int) -> list[str]:

@@ -106,7 +106,7 @@ class Work:
         if without is not None and not self.state.clock.embedded:
             raise ArrangementError(without)
         log.warning(
-            "%s bears no append time (message.timestamp.type=LogAppendTime): arrival is the"
+            "%s has no append time (message.timestamp.type=LogAppendTime): arrival is the"
             " time of %s, and two runs over one log may differ",
             self.state.source.topic,
             "sending" if self.state.clock.embedded else "reading",
@@ -144,6 +144,6 @@ def _refuse_strange(step: Step) -> None:
     for report in step.reports:
         if isinstance(report, Malformed) and report.reason == "unknown_stream":
             raise StateRefused(
-                f"{report.detail}; the stage before runs another topology file: start this one anew"
+                f"{report.detail}; the previous stage runs another topology file: restart this one"
                 " with that file"
             )

@@ -166,7 +166,7 @@ def contract_of(state: Claim) -> Contract:
     except msgspec.MsgspecError as wrong:
         raise StateRefused(
             f"a state names a contract of another layout ({wrong}); go on with the version that"
-            " wrote it, or begin anew with other names (docs/operate/change.md)"
+            " wrote it, or start again with other names (docs/operate/change.md)"
         ) from wrong
 
 

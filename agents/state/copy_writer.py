@@ -93,12 +93,12 @@ class CopyWriter:
         try:
             await asyncio.wait_for(ended.wait(), CLOSE_WAIT_S)
         except TimeoutError:
-            log.warning("%s: the local copy hangs; it is left behind", self.copy.name)
+            log.warning("%s: the local copy hangs; it is abandoned", self.copy.name)
             self.copy.failed(BEHIND)
 
     def _leave_behind(self) -> None:
         log.warning(
-            "%s: the local copy cannot keep up (%d bytes wait) and is left where it is; the"
+            "%s: the local copy cannot keep up (%d bytes wait) and is no longer updated; the"
             " next start reads the rest from the changelog",
             self.copy.name,
             self._waiting_bytes,

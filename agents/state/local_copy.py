@@ -112,7 +112,7 @@ class LocalCopy:
             self.failed(type(damage).__name__)
             self._tally = StateTally()
             log.error(
-                "%s: the local copy is damaged and is made anew from the changelog; %s: %s",
+                "%s: the local copy is damaged and is rebuilt from the changelog; %s: %s",
                 self.name,
                 store.set_aside(),
                 damage,
@@ -127,7 +127,7 @@ class LocalCopy:
         try:
             seal = msgspec.msgpack.decode(state.pop(SEAL, b""), type=Seal)
         except msgspec.MsgspecError:
-            raise StoreDamaged("it has no seal that can be read") from None
+            raise StoreDamaged("it has no readable seal") from None
         self._tally.change(state)
         entries, digest = self._tally.entries, self._tally.digest
         if (position, entries, digest) != (seal.position, seal.entries, seal.digest):
@@ -166,7 +166,7 @@ class LocalCopy:
         with self._lock:
             if self._store is None:
                 return
-            log.warning("%s: the local copy %s; it is made anew", self.name, why)
+            log.warning("%s: the local copy %s; it is rebuilt", self.name, why)
             self._position = None
             self._tally = StateTally()
             with self._giving_up():
@@ -202,7 +202,7 @@ class LocalCopy:
             yield
         except Exception as unusable:  # noqa: BLE001 - whatever a store raises
             self._tally = StateTally()
-            self._warn("is given up", unusable)
+            self._warn("is no longer used", unusable)
             self.close()
 
     def _warn(self, what: str, why: Exception) -> None:

@@ -40,9 +40,9 @@ class StreamsApart:
             if len(places) > 1:
                 self._unreported.remove(stream)
                 log.warning(
-                    "stream %s comes in several partitions (%s), and the topology file says"
-                    " `keyed_by: stream`: each part is put in order by itself, so the stream's"
-                    " output is in no one order; key its records by stream; else begin a new"
+                    "stream %s is in several partitions (%s), but the topology file says"
+                    " `keyed_by: stream`: each part is put in order separately, so the stream's"
+                    " output as a whole is not in order; key its records by stream, or start a new"
                     " application with `keyed_by: source`, a new input topic and new output topics",
                     *(stream, ", ".join(places)),
                 )

@@ -130,8 +130,8 @@ class UnhealthySources:
 
     def _warn(self) -> None:
         log.warning(
-            "%s: %d event(s) of an old epoch, or under a used number (the first: %s); a few are"
-            " stragglers of a restart, if they go on two producers send under one source's name:"
+            "%s: %d event(s) of an old epoch, or under a used number (the first: %s); a few may"
+            " follow a restart; if they continue, two producers use one source's name:"
             " give each source one producer and one journal",
             *(self.place, self._doubles, self._first_double),
         )

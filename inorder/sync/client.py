@@ -248,7 +248,7 @@ class _Talk:
                 with self._guard:
                     self._conversation.on_failure(Reason.UNREACHABLE, time.monotonic())
             except Exception:
-                log.exception("time sync with %s failed; it is tried again", self.server)
+                log.exception("time sync with %s failed; it will be tried again", self.server)
                 with self._guard:
                     self._conversation.on_failure(Reason.FAILED, time.monotonic())
             self._rest()

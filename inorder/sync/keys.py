@@ -123,7 +123,7 @@ def _check(table: Mapping[str, Any], where: str) -> None:
 
 def _refuse_others(table: Mapping[str, object], known: set[str], where: str) -> None:
     if unknown := sorted(set(table) - known):
-        raise BadKeys(f"{where}: {unknown[0]!r} is not known here")
+        raise BadKeys(f"{where}: {unknown[0]!r} is not allowed here")
 
 
 class KeyRing:
@@ -174,7 +174,7 @@ class KeyRing:
         except (tomllib.TOMLDecodeError, BadKeys) as error:
             raise BadKeys(f"{name}: {error}; write each key as: {FORM}") from None
         if not tables:
-            raise BadKeys(f"{name}: no key in it; write each as: {FORM}")
+            raise BadKeys(f"{name}: contains no key; write each as: {FORM}")
         try:
             return cls.holding(_given(table) for table in tables)
         except BadKeys as error:
@@ -194,7 +194,7 @@ class KeyRing:
         of_source: dict[str, tuple[int, ...]] = {}
         for key_id, secret, sources in given:
             if key_id in keys:
-                raise BadKeys(f"key {key_id} is there twice; give each an id of its own")
+                raise BadKeys(f"key {key_id} occurs twice; give each key an id of its own")
             keys[key_id] = Key(key_id, secret)
             for source in dict.fromkeys(sources):
                 if fault := source_fault(source):

@@ -147,12 +147,12 @@ def source_fault(source: str) -> str | None:
     try:
         size = len(source.encode())
     except UnicodeEncodeError:
-        return f"source {source!r}: its name is no text that UTF-8 can write; give it another"
+        return f"source {source!r}: its name cannot be encoded as UTF-8; give it another name"
     if 1 <= size <= MAX_SOURCE_BYTES:
         return None
     return (
-        f"source {source!r}: its name takes {size} bytes and a sync packet holds 1 to"
-        f" {MAX_SOURCE_BYTES}; give it a shorter name, or leave sync out"
+        f"source {source!r}: its name has {size} bytes, but a sync packet has room for 1 to"
+        f" {MAX_SOURCE_BYTES}; give it a shorter name, or do not use sync"
     )
 
 

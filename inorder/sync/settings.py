@@ -59,9 +59,9 @@ class SyncSettings:
         """
         found = self.addresses()
         if len(found) > MAX_SERVERS:
-            raise ValueError(f"{len(found)} sync servers are too many; name {MAX_SERVERS} at most")
+            raise ValueError(f"{len(found)} sync servers are too many; name at most {MAX_SERVERS}")
         if len(set(found)) < len(found):
-            raise ValueError(f"a sync server is twice in {self.servers!r}; name each once")
+            raise ValueError(f"a sync server occurs twice in {self.servers!r}; name each once")
         least = {
             "first_rounds": 1,
             "rounds": 1,
@@ -96,4 +96,6 @@ def _address(text: str) -> tuple[str, int]:
         host = ""
     if host and digits.isascii() and digits.isdigit() and 1 <= int(digits[:6]) <= MAX_PORT:
         return host, int(digits)
-    raise ValueError(f"{text!r} is no address of a sync server; write HOST:PORT, as sync-1:4123")
+    raise ValueError(
+        f"{text!r} is not the address of a sync server; write HOST:PORT, such as sync-1:4123"
+    )

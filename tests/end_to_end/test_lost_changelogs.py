@@ -138,7 +138,7 @@ def test_a_changelog_made_anew_is_refused(
         pytest.param(
             "changelog",
             0,
-            "was deleted and made anew while this stage was at work",
+            "was deleted and recreated while this stage was running",
             id="a changelog",
             marks=pytest.mark.chaos,
         ),

@@ -25,9 +25,13 @@ FAULTY = {
         (
             [SKIPPED],
             False,
-            ["NOT AUDITED: x.lock: the database of known faults could not be asked"],
+            ["NOT AUDITED: x.lock: the database of known vulnerabilities could not be reached"],
         ),
-        ([], False, ["NOT AUDITED: x.lock: the database of known faults could not be asked"]),
+        (
+            [],
+            False,
+            ["NOT AUDITED: x.lock: the database of known vulnerabilities could not be reached"],
+        ),
         (
             [FAULTY, SOUND],
             True,

@@ -253,7 +253,7 @@ def test_a_file_is_replayed_by_its_text() -> None:
         (IN_CODE, "line", "inputs is of type str"),
         (IN_CODE, ["x"], "input 1 is of type str; give RawEvent"),
         (IN_CODE, [RawEvent(source="s", seq=0), [1]], "input 2 is of type list"),
-        (3, [], "3 is no topology; give a Topology, or the text of a file"),
+        (3, [], "3 is not a topology; pass a Topology, or the text of a file"),
         (None, [], "None is no topology"),
     ],
 )

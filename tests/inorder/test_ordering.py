@@ -556,7 +556,7 @@ def test_windows_close_by_ticks_alone() -> None:
         ({"offset": 1 << 63}, ValueError, "is none of a log"),
         ({"offset": 1.0}, TypeError, "offset 1.0 is no whole number"),
         ({"offset": True}, TypeError, "offset True is no whole number"),
-        ({"partition": None}, TypeError, "partition None is neither a whole number nor a text"),
+        ({"partition": None}, TypeError, "partition None is neither an integer nor a string"),
         ({"partition": True}, TypeError, "partition True is neither"),
         ({"partition": [1]}, TypeError, r"partition \[1\] is neither"),
     ],
@@ -609,7 +609,9 @@ def test_partitions_are_bounded() -> None:
     for partition in range(MAX_PARTITIONS):
         order.feed(partition=partition)
     order.feed(partition=0)
-    with pytest.raises(ValueError, match=f"partition 'x' is one more than {MAX_PARTITIONS}"):
+    with pytest.raises(
+        ValueError, match=f"partition 'x' exceeds the maximum of {MAX_PARTITIONS} partitions"
+    ):
         order.feed(partition="x")
 
 

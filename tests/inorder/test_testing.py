@@ -266,7 +266,7 @@ def test_what_is_no_input_or_no_time_is_told_in_a_sentence() -> None:
     driver = TopologyDriver(topology())
     with pytest.raises(TypeError, match="input 1 is of type list; give RawEvent"):
         driver.send(events())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="an event is of type dict; give RawEvents"):
+    with pytest.raises(TypeError, match="an event is of type dict; pass RawEvents"):
         check_laws(topology(), [{"source": "s"}], max_delay_ns=1)  # type: ignore[list-item]
     with pytest.raises(TypeError, match="events is of type RawEvent; give a list of RawEvents"):
         check_laws(topology(), events()[0], max_delay_ns=1)  # type: ignore[arg-type]

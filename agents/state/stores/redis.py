@@ -128,7 +128,7 @@ class RedisStore:
             if int(cursor) == 0:
                 break
         if self._read_position() != started_at:
-            raise store.StaleStore(f"state copy {self._name} moved while it was read")
+            raise store.StaleStore(f"state copy {self._name} changed while it was read")
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:
         store.check_change(changes, base, position)
@@ -165,7 +165,7 @@ class RedisStore:
     def _read_position(self) -> bytes:
         self._seen = self._ask("HGET", self._key, _POSITION) or _NOWHERE
         if not (self._seen == _NOWHERE or self._seen.isdigit() or self._seen.startswith(_TORN)):
-            raise self._damaged(f"does not have its position, but {self._seen!r}")
+            raise self._damaged(f"has an invalid position, {self._seen!r}")
         return self._seen
 
     def _apply(self, piece: Piece, base: bytes, target: bytes) -> None:
@@ -179,7 +179,7 @@ class RedisStore:
 
     def _stale(self, current: bytes, base: bytes) -> store.StaleStore:
         return store.StaleStore(
-            f"state copy {self._name} in Redis is at {_shown(current)}, the change begins at"
+            f"state copy {self._name} in Redis is at {_shown(current)}, but the change begins at"
             f" {_shown(base)}: another worker has written it"
         )
 
@@ -193,7 +193,7 @@ class RedisStore:
             raise StoreError(f"state copy {self._name} is closed")
         hung_s = time.monotonic() - hung_since_s.get(self._address, -HUNG_S)
         if not self._has_answered and hung_s < HUNG_S:
-            raise self._unavailable(f"it did not answer less than {HUNG_S:.0f} s ago", 0)
+            raise self._unavailable(f"it failed to answer less than {HUNG_S:.0f} s ago", 0)
         execute: Callable[..., Any] = self._client.execute_command
         attempts, began_s = 0, time.monotonic()
         while True:
@@ -213,7 +213,7 @@ class RedisStore:
                 time.sleep(BACKOFF_S * 2 ** (attempts - 1))
             except redis.RedisError as error:
                 if str(error).startswith("WRONGTYPE"):
-                    raise self._damaged("is no hash") from error
+                    raise self._damaged("is not a hash") from error
                 raise self._unavailable(error, attempts) from error
 
     def _damaged(self, what: str) -> store.StoreDamaged:

@@ -94,7 +94,7 @@ class RocksdbStore:
             return None
         if len(packed) != _HEADER.size or packed[0] != FORMAT:
             raise store.StoreDamaged(
-                f"state copy {self._name} in {self._folder} does not have its position:"
+                f"state copy {self._name} in {self._folder} has an invalid position:"
                 f" {packed!r} is not of format {FORMAT}"
             )
         position: int = _HEADER.unpack(packed)[1]
@@ -107,7 +107,7 @@ class RocksdbStore:
             for key, value in page:
                 yield key[1:], value
             if self.position() != started_at:
-                raise store.StaleStore(f"state copy {self._name} moved while it was read")
+                raise store.StaleStore(f"state copy {self._name} changed while it was read")
             after = page[-1][0] + b"\0"
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:
@@ -115,7 +115,7 @@ class RocksdbStore:
         current = self.position()
         if current != base:
             raise store.StaleStore(
-                f"state copy {self._name} is at {current}, the change begins at {base}"
+                f"state copy {self._name} is at {current}, but the change begins at {base}"
             )
         batch = rocksdict.WriteBatch(raw_mode=True)
         if base is None:
@@ -134,7 +134,7 @@ class RocksdbStore:
         self._begin_anew(_DISCARDED)
 
     def set_aside(self) -> str:
-        return f"it lies in {self._begin_anew(_DAMAGED, DAMAGED_KEPT)}"
+        return f"it is in {self._begin_anew(_DAMAGED, DAMAGED_KEPT)}"
 
     def _begin_anew(self, kind: str, kept: int = 0) -> Path:
         """Rename the folder atomically, open an empty one, and return the renamed folder's path.
@@ -157,7 +157,7 @@ class RocksdbStore:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise store.StoreUnavailable(f"{folder} cannot be put aside: {error}") from error
+            raise store.StoreUnavailable(f"{folder} cannot be renamed: {error}") from error
         finally:
             self._db = _open(folder, self._name)
         _remove(folder, kind, kept)

@@ -67,7 +67,9 @@ class StoreName:
 
     def __post_init__(self) -> None:
         if not (self.application and self.stage and self.topic) or self.partition < 0:
-            raise ValueError(f"{self!r} names no partition's state: a part is empty or negative")
+            raise ValueError(
+                f"{self!r} is not the name of a partition's state: a part is empty or negative"
+            )
 
     def __str__(self) -> str:
         return f"{self.application}/{self.stage}/{self.topic}/{self.partition}"
@@ -113,9 +115,9 @@ class StateStore(Protocol):
 def check_change(changes: Changes, base: int | None, position: int) -> None:
     """Raise ValueError if the caller confused offsets or gave an empty key."""
     if position < 0:
-        raise ValueError(f"position {position} is no changelog offset; it starts at 0")
+        raise ValueError(f"position {position} is not a changelog offset; offsets start at 0")
     if base is not None and position < base:
-        raise ValueError(f"a copy never goes back: base {base}, position {position}")
+        raise ValueError(f"a copy cannot go back: base {base}, position {position}")
     if base == position and changes:
         raise ValueError(f"{len(changes)} changes need a position above their base {base}")
     if b"" in changes:

@@ -230,5 +230,5 @@ def address(text: str) -> tuple[str, int]:
     elif ":" in host:
         host = ""
     if not (colon and host and digits.isascii() and digits.isdigit() and int(digits) <= MAX_PORT):
-        raise ValueError(f"{text!r} is no address; write HOST:PORT, as 127.0.0.1:8080")
+        raise ValueError(f"{text!r} is not an address; write HOST:PORT, such as 127.0.0.1:8080")
     return host, int(digits)

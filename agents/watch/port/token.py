@@ -40,7 +40,7 @@ def token_in(environment: Mapping[str, str]) -> str | None:
             raise TokenRefused(f"{FILE_VARIABLE}: {path} cannot be read: {error}") from error
     if given is not None and not (len(given) >= SHORTEST and given.isascii() and given.isalnum()):
         raise TokenRefused(
-            f"the token of {VARIABLE} needs {SHORTEST} or more ASCII letters and digits, as"
-            " `openssl rand -hex 32` makes them"
+            f"the token of {VARIABLE} needs {SHORTEST} or more ASCII letters and digits, such"
+            " as the output of `openssl rand -hex 32`"
         )
     return given

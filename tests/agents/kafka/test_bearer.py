@@ -94,10 +94,10 @@ def test_a_file_is_read_again_each_time(tmp_path: Path) -> None:
     ("content", "says"),
     [
         (None, "No such file"),
-        (b"", "holds no token"),
+        (b"", "contains no token"),
         (b"two words", "or more than one"),
-        (b"\xff", "holds no token"),
-        (b"x" * (MAX_BYTES + 1), "holds no token"),
+        (b"\xff", "contains no token"),
+        (b"x" * (MAX_BYTES + 1), "contains no token"),
         (jwt(b'{"exp": 1000}').encode(), r"has expired \d+ s ago; look whether"),
     ],
 )
@@ -347,7 +347,7 @@ CLIENT = "sasl.oauthbearer.client.id=id\n"
         ),
         (f"{URL}=http://idp/token\n{CLIENT}", "would send a secret in the open"),
         (f"{URL}=token\n", "or is none; write https://"),
-        (f"{URL}=file://token\n", "is no path of a file; write file:///path/of/a/token"),
+        (f"{URL}=file://token\n", "is not the path of a file; write file:///path/of/a/token"),
         (f"{URL}=file:///t\n{CLIENT}", "a token from a file needs no sasl.oauthbearer.client"),
         (f"{URL}=file:///t\nsasl.username=a\n", "OAUTHBEARER uses no sasl.username"),
     ],

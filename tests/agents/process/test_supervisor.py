@@ -306,7 +306,7 @@ async def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
 
     async with supervised("reorder", options=("--mute",), brokers_wait_s=2.0) as ask:
         (reason,) = await until(lambda: faults(ask, "/live"))
-        assert reason == "reorder: has not announced its port for 2 s and is started anew"
+        assert reason == "reorder: has not announced its port for 2 s and is restarted"
 
 
 async def test_a_child_that_dies_is_started_anew_and_the_worker_is_alive_meanwhile() -> None:

@@ -21,7 +21,7 @@ def request(key_id: int, source: str = "s1") -> bytes:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("", "keys: no key in it; write each as: [[key]]"),
+        ("", "keys: contains no key; write each as: [[key]]"),
         ("# only this\n\n", "no key in it"),
         (f"1 {SECRET} s1", "keys: Expected '=' after a key in a key/value pair (at line 1, column"),
         ("[[key]]\nid = 7", "table 1: `secret` is missing; write each key as:"),

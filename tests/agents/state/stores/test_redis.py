@@ -188,7 +188,7 @@ def test_a_key_that_holds_something_else_is_damaged(
     with connect(redis_server.url) as client:
         client.set(key_of(name), "something else")
     store = opened()
-    with pytest.raises(StoreDamaged, match="is no hash"):
+    with pytest.raises(StoreDamaged, match="is not a hash"):
         store.position()
     assert key_of(name) in store.set_aside()
     assert store.position() is None
