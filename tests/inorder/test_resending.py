@@ -118,7 +118,7 @@ def test_what_is_not_kept_is_counted_and_told(
         assert status is not None
         assert (status.requests, status.resent, status.unknown) == (1, 1, 9)
         assert status.unreadable == 3
-    assert "is no request: first is above last" in caplog.text
+    assert "is not a request: first is greater than last" in caplog.text
     assert "1 of the numbers 0 to 9 were sent again; the others are not stored" in caplog.text
 
 
