@@ -171,7 +171,7 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
         if not same(rules.unpack(before), state):
             yield f"before {seen!r} the state differs when it is read back"
     except NotAValue as wrong:
-        yield f"before {seen!r} the state cannot be stored: {wrong}"
+        yield f"before {seen!r} the state cannot be kept: {wrong}"
         return
     frozen, payload = rules.copy_of(state), repr(seen.payload)
     if isinstance(frozen, Stopped):

@@ -251,7 +251,7 @@ def test_a_file_is_replayed_by_its_text() -> None:
         (IN_CODE, None, "inputs is of type NoneType; pass a list of RawEvent"),
         (IN_CODE, {"source": "s"}, "inputs is of type dict; pass a list of"),
         (IN_CODE, "line", "inputs is of type str"),
-        (IN_CODE, ["x"], "input 1 is of type str; give RawEvent"),
+        (IN_CODE, ["x"], "input 1 is of type str; pass RawEvent"),
         (IN_CODE, [RawEvent(source="s", seq=0), [1]], "input 2 is of type list"),
         (3, [], "3 is not a topology; pass a Topology, or the text of a file"),
         (None, [], "None is not a topology"),

@@ -121,7 +121,7 @@ HEX = MASTER.hex()
         (f"source {HEX}", "not a signing key"),
         (f"source {HEX} ", "at most 256 bytes"),
         (f"source {HEX} {'x' * 257}", "at most 256 bytes"),
-        (f"source {HEX[2:]} a", "32 bytes, this one 31"),
+        (f"source {HEX[2:]} a", "32 bytes, but this one has 31"),
         (f"source {'g' * 64} a", "is not hex"),
     ],
 )

@@ -100,7 +100,7 @@ def test_comments_blank_lines_and_the_other_spelling() -> None:
         ("security.protocol=SSL\nssl.key.location={here}", "ssl.key.location go together"),
         ("sasl.jaas.config=…", "sasl.jaas.config: is an unknown setting; write one of sec"),
         (SECRET, "line 1 is not a setting; write name=value"),
-        ("# ours\nsasl.mechanism=PLAIN\nsasl.mechanisms=PLAIN", "line 3 sets sasl.mechanism a second time"),
+        ("sasl.mechanism=PLAIN\nsasl.mechanisms=PLAIN", "line 2 sets sasl.mechanism a second time"),
         ("sasl.password.file=/absent", "sasl.password.file: /absent: No such file"),
     ],
 )  # fmt: skip

@@ -75,7 +75,7 @@ def after(looks: int, *answers: Mapping[str, TopicState] | NoAnswer) -> tuple[st
     [
         pytest.param({"ordered": TopicState(0)}, GONE, id="gone"),
         pytest.param(
-            {"changelog": TopicState(0)}, "the topic changelog is gone", id="changelog gone"
+            {"changelog": TopicState(0)}, "the topic changelog was deleted", id="changelog gone"
         ),
         pytest.param(
             {"raw": TopicState(4)},
