@@ -36,8 +36,8 @@ FAULTY = {
             [FAULTY, SOUND],
             True,
             [
-                "x.lock: aiohttp 3.9: CVE-1, mended in 3.9.4",
-                "x.lock: aiohttp 3.9: CVE-2, mended in no version yet",
+                "x.lock: aiohttp 3.9: CVE-1, fixed in 3.9.4",
+                "x.lock: aiohttp 3.9: CVE-2, fixed in no version yet",
             ],
         ),
     ],

@@ -259,7 +259,7 @@ def test_an_empty_copy_is_as_good_as_none(found: Callable[..., int | None]) -> N
             "is at offset 50, but its local copy is at offset 70",
             id="a copy ahead, of a forgotten group",
         ),
-        pytest.param(Log(40, end=8), 50, (10, NOW, 50), "at offset 40, and the group", id="short"),
+        pytest.param(Log(40, end=8), 50, (10, NOW, 50), "at offset 40, but the group", id="short"),
         pytest.param(Log(40, end=8), 50, (10, "", 50), "at offset 40", id="shorter, no ids"),
         pytest.param(Log(50), 50, (99, NOW, 50, 9), "lost its end", id="behind in time"),
         pytest.param(Log(40), 50, None, "is at offset 40, .*back to 40", id="behind the group"),
