@@ -1,3 +1,3 @@
-"""The shell around the core: Kafka, transactions, state and processes (ARCHITECTURE.md)."""
+"""The code around the core: Kafka, transactions, state and processes (ARCHITECTURE.md)."""
 
 from inorder import pure as pure

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 async def read_at_most(content: StreamReader, most: int) -> bytes:
-    """Return the content, or its first `most` + 1 bytes if it is larger."""
+    """Return the whole content, or its first `most` + 1 bytes if it has more than `most`."""
     found = b""
     while len(found) <= most and not content.at_eof():
         found += await content.read(most + 1 - len(found))

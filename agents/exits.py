@@ -11,10 +11,10 @@ from enum import IntEnum
 class Exit(IntEnum):
     """An exit code.
 
-    A program that began and then failed exits with FAILED: the same command may succeed later. One
-    that could not begin as asked exits with REFUSED: something has to be repaired first. A worker
-    whose state has lost its basis exits with REFUSED, too. UNREADABLE: the input cannot be read.
-    NOTHING_USABLE: the input was read, and nearly nothing in it is a record.
+    FAILED: The program started and then failed; the same command may succeed later. REFUSED: The
+    program could not start as asked, and something must be repaired first. A worker whose state no
+    longer matches its topics also exits with REFUSED. UNREADABLE: The input cannot be read.
+    NOTHING_USABLE: The input was read, but almost nothing in it is a valid record.
     """
 
     DONE = 0

@@ -51,7 +51,7 @@ def signing_key_in(environment: Mapping[str, str]) -> SigningKey | None:
 
 
 def _given(variable: str, environment: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return the place where the value is set, for messages, and the value."""
+    """Return the name of the variable that is set, with its file if any, and the value."""
     value, path = environment.get(variable), environment.get(variable + FILE)
     if value is not None and path is not None:
         raise KeysRefused(f"{variable} and {variable}{FILE} are both set; leave one out")
@@ -60,7 +60,12 @@ def _given(variable: str, environment: Mapping[str, str]) -> tuple[str, str | No
     try:
         content = content_of(path)
         if Path(path).stat().st_mode & S_IROTH:
-            log.warning("%s%s: everybody here can read %s; chmod 600 it", variable, FILE, path)
+            log.warning(
+                "%s%s: every user of this machine can read %s; run chmod 600 on it",
+                variable,
+                FILE,
+                path,
+            )
     except OSError as error:
         raise KeysRefused(f"{variable}{FILE}: {path}: {error.strerror}") from error
     except BadSigningKey as error:

@@ -1,6 +1,6 @@
 """Loads a user's own aggregates, functions and detectors from a file.
 
-`topology.model.user_functions` defines them.
+`topology.model.user_functions` defines their form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def bringing(folder: Path) -> Callable[[str], UserFunctions]:
 
 
 def bring(path: Path) -> UserFunctions:
-    """Load a file; raise BadFunctions if it is missing, fails, or lacks a required definition."""
+    """Load and return a file's definitions.
+
+    Raises BadFunctions if the file is missing, fails, or has an invalid definition or none.
+    """
     try:
         text = path.read_bytes()
     except OSError as wrong:
@@ -38,19 +41,21 @@ def bring(path: Path) -> UserFunctions:
 
 
 def _run(path: Path, text: bytes) -> ModuleType:
-    """Return a module of this text, and never an older version that Python has compiled before."""
+    """Return a module of this text; unlike an import, this never uses an older compiled version."""
     module = ModuleType(MODULE)
     module.__file__ = str(path)
     try:
         exec(compile(text, path, "exec"), vars(module))
     except (Exception, SystemExit) as wrong:  # A user's code may raise anything.
         fault = f"{type(wrong).__name__}: {wrong}"
-        raise BadFunctions(f"{path} fails with {fault}", "make it import without fault") from wrong
+        raise BadFunctions(
+            f"{path} fails with {fault}", "correct it so that it can be imported"
+        ) from wrong
     return module
 
 
 def _mapping(path: Path, module: ModuleType, name: str) -> Mapping[str, Any]:
     found = vars(module).get(name, {})
     if not isinstance(found, Mapping):
-        raise BadFunctions(f"{path}: `{name}` is no mapping", f"write {name} = {{'name': ...}}")
+        raise BadFunctions(f"{path}: `{name}` is not a mapping", f"write {name} = {{'name': ...}}")
     return found

@@ -1,8 +1,8 @@
 """Starts a private Kubernetes API server on a free loopback port, for tests.
 
-It consists of etcd and kube-apiserver. Both are built once from the Go module proxy and cached.
-That takes five minutes of two idle cores, and 130 MB of the user's cache. The server stores and
-checks objects. There is no controller and no node, so no pod runs.
+It consists of etcd and kube-apiserver. Both are built once from the Go module proxy and cached. The
+build takes five minutes of two idle cores, and the programs 130 MB of the user's cache. The server
+stores and checks objects. There is no controller and no node, so no pod runs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OPERATORS: Final = {
     "ScaledObject": "github.com/kedacore/keda/v2@v2.17.2",
     "SparkApplication": "github.com/kubeflow/spark-operator/v2@v2.3.0",
 }
-"""The Go module of the operator that defines each kind."""
+"""The Go module of the operator that defines each kind of object."""
 
 START_TIMEOUT_S: Final = 60.0
 ASK_TIMEOUT_S: Final = 10.0
@@ -47,7 +47,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 def missing() -> str | None:
-    """Return why no API server is available; None if one is."""
+    """Return why no API server can be started here; None if one can."""
     if shutil.which("go") or all((_cached() / name).is_file() for name in PROGRAMS):
         return None
     return "go was not found, which builds it; install it"
@@ -107,9 +107,9 @@ class ApiServer(Server):
     def ask(
         self, path: str, body: Mapping[str, Any] | None = None, method: str = "GET"
     ) -> dict[str, Any]:
-        """Send a request, without a body if that is None, and return the answer.
+        """Send a request, without a body if `body` is None, and return the answer.
 
-        Raises OSError with the server's reason if it refuses.
+        Raises OSError with the server's reason if the server refuses the request.
         """
         kind = MERGE_PATCH if method == "PATCH" else "application/json"
         request = urllib.request.Request(
@@ -135,7 +135,7 @@ class ApiServer(Server):
 
 
 def definition(kind: str) -> dict[str, Any]:
-    """Return the definition of a kind from its operator's module.
+    """Return the definition of a kind of object, from the module of its operator.
 
     Raises NotBuilt if it is not available.
     """
@@ -166,9 +166,9 @@ def _cached() -> Path:
 
 
 def _programs() -> Path:
-    """Return the folder of both programs, built if necessary; NotBuilt if that fails."""
+    """Return the folder of both programs, and build them if necessary; NotBuilt if that fails."""
     cached = _cached()
-    # Concurrent tests build them once.
+    # The lock makes concurrent tests build them only once.
     with exclusive(cached / "lock", len(PROGRAMS) * BUILD_TIMEOUT_S):
         if not all((cached / name).is_file() for name in PROGRAMS):
             _build(cached)
@@ -176,10 +176,10 @@ def _programs() -> Path:
 
 
 def _build(cached: Path) -> None:
-    """Build both programs in a module of our own.
+    """Build both programs in a Go module of their own.
 
-    Kubernetes' own module takes its parts from folders next to it. The proxy has these as modules
-    (v1.X of the one is v0.X of the others).
+    Kubernetes' own module refers to its parts as folders in the same repository. The proxy has
+    these parts as modules, with version v0.X for v1.X of Kubernetes.
     """
     downloaded = json.loads(go(cached, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
     text = Path(downloaded["GoMod"]).read_text()

@@ -1,6 +1,6 @@
-"""Writes the archives of Java classes with which tests start brokers and Spark.
+"""Writes the archives of Java classes that make brokers and Spark start faster in tests.
 
-See `cli.local.classes`. Each archive is written once, in ten seconds, by a process that does a
+See `cli.local.classes`. Each archive is written once, in ten seconds, by a process that uses a
 little of everything.
 
     python -m infra.archives
@@ -23,14 +23,14 @@ from cli.local.poll import wait_until
 TIMEOUT_S = 300.0
 OPTIONS = "JAVA_TOOL_OPTIONS"
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
-"""The first compiler is enough for a process of some seconds."""
+"""The first compiler tier is enough for a process that runs for some seconds."""
 
 
 def make(folder: Path, run: Callable[[Path], None]) -> None:
     """Write the archive of the jars in `folder` if there is none.
 
-    `run` gets a working folder, starts Java processes and waits for their end. The last of them
-    writes the archive.
+    `run` is called with a working folder, starts Java processes and waits for their end. The last
+    of them writes the archive.
     """
     archive = classes.archive(folder)
     with exclusive(archive.with_suffix(".lock"), TIMEOUT_S):
@@ -44,7 +44,7 @@ def make(folder: Path, run: Callable[[Path], None]) -> None:
                 run(Path(scratch))
         finally:
             os.environ[OPTIONS] = before
-        if part.exists():  # Some Java versions cannot write one, which is no fault.
+        if part.exists():  # Some Java versions cannot write an archive, which is no fault.
             part.replace(archive)
 
 

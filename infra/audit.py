@@ -1,8 +1,8 @@
-"""Lists known faults of the pinned packages: `python -m infra.audit PIP-AUDIT LOCK …`.
+"""Lists known vulnerabilities of the pinned packages: `python -m infra.audit PIP-AUDIT LOCK …`.
 
 The exit code is 1 if there are any, each printed with the version that repairs it. A package that
-could not be looked up is reported prominently and is no failure. The database was unreachable then,
-which says nothing about the package.
+could not be looked up is reported prominently, but is no failure. The database was unreachable
+then, which says nothing about the package.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def asked(program: str, lock: str) -> dict[str, Any] | None:
-    """Return pip-audit's report on a lock; None if it gave no answer."""
+    """Return pip-audit's report on a lock file; None if it gave none."""
     options = ["--require-hashes", "--disable-pip", "--progress-spinner", "off"]
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
@@ -48,18 +48,20 @@ def asked(program: str, lock: str) -> dict[str, Any] | None:
 
 
 def judged(lock: str, answer: dict[str, Any] | None) -> tuple[bool, list[str]]:
-    """Return whether there are known faults, and the lines to print."""
+    """Return whether there are known vulnerabilities, and the lines to print."""
     packages = answer["dependencies"] if answer else []
     skipped = [each["name"] for each in packages if "skip_reason" in each]
     lines = [
-        f"{lock}: {each['name']} {each['version']}: {fault['id']}, mended in"
+        f"{lock}: {each['name']} {each['version']}: {fault['id']}, fixed in"
         f" {', '.join(fault['fix_versions']) or 'no version yet'}"
         for each in packages
         for fault in each.get("vulns", ())
     ]
     faults = bool(lines)
     if len(skipped) == len(packages):
-        lines.append(f"NOT AUDITED: {lock}: the database of known faults could not be asked")
+        lines.append(
+            f"NOT AUDITED: {lock}: the database of known vulnerabilities could not be reached"
+        )
     elif skipped:
         lines.append(f"NOT AUDITED: {lock}: {', '.join(skipped)} could not be looked up")
     elif not faults:

@@ -30,26 +30,27 @@ class NotBuilt(Exception):
 
 
 def missing() -> str | None:
-    """Return why Helm is not available; None if it is."""
+    """Return why Helm cannot be used here; None if it can."""
     if shutil.which("helm") or shutil.which("go") or _cached().is_file():
         return None
     return "neither helm nor go (which builds it) was found; install one of them"
 
 
 def program() -> str:
-    """Return Helm's path, and build Helm if necessary; HelmFailed if that fails."""
+    """Return Helm's path, and build Helm if necessary; raise HelmFailed if that fails."""
     found = shutil.which("helm")
     if found is not None:
         return found
     cached = _cached()
-    with exclusive(cached.with_suffix(".lock"), BUILD_TIMEOUT_S):  # Concurrent tests build it once.
+    # The lock makes concurrent tests build it only once.
+    with exclusive(cached.with_suffix(".lock"), BUILD_TIMEOUT_S):
         if not cached.is_file():
             _build(cached)
     return str(cached)
 
 
 def render(*options: str, name: str = "test") -> str:
-    """Return the chart's manifests as one text; HelmFailed with the reason if it refuses values."""
+    """Return the chart's manifests as one text; raise HelmFailed with the reason if Helm fails."""
     command = [program(), "template", name, str(CHART), f"--kube-version={KUBERNETES}", *options]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=RENDER_TIMEOUT_S
@@ -60,7 +61,7 @@ def render(*options: str, name: str = "test") -> str:
 
 
 def cache() -> Path:
-    """Return the folder for programs that are built for tests."""
+    """Return the folder in which programs that are built for tests are cached."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inorder"
 
 
@@ -95,6 +96,6 @@ def go(folder: Path, *words: str, **settings: str) -> str:
 
 
 if __name__ == "__main__":
-    with suppress(HelmFailed):  # Helm's tests report the failure.
+    with suppress(HelmFailed):  # The tests of Helm report this failure.
         if missing() is None:
             program()

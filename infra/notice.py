@@ -1,7 +1,7 @@
 """Writes the list of the image's packages into NOTICE: `python -m infra.notice`.
 
-It lists every package that the image's lock pins, with the licence from the metadata in this
-environment. Packages for other platforms only are listed without one. `make lock` runs it.
+It lists every package that the image's lock file pins, with the licence from the metadata in this
+environment. Packages for other platforms only are listed without a licence. `make lock` runs it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def pinned() -> list[str]:
-    """Return the names of the packages that the image's lock pins, ascending."""
+    """Return the names of the packages that the image's lock file pins, ascending."""
     return re.findall(r"^([a-z0-9][a-z0-9.-]*)==", LOCK.read_text(), re.M)
 
 

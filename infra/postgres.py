@@ -2,8 +2,8 @@
 
 Debian's packages have its programs (`/usr/lib/postgresql/<version>/bin`). The machine's own
 PostgreSQL is not touched. The server refuses to run as root, so for root it runs as SERVER_USER.
-That user must be able to read the cluster's folder, which is impossible in temporary folders of
-root's tests. So the cluster has a folder of its own, removed at `stop`. A server ends with the
+That user must be able to read the cluster's folder, and cannot read the temporary folders of root's
+tests. So the cluster has a folder of its own, which is removed at `stop`. A server ends with the
 process that started it.
 
 Committed data survives `kill` and `start`, but not a crash of the machine.
@@ -57,7 +57,7 @@ def missing() -> str | None:
 
 
 class PostgresServer(Server):
-    """A private server; `folder` has its log, and everybody on this machine is its superuser."""
+    """A private server; `folder` has its log, and every user of this machine is its superuser."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ class PostgresServer(Server):
         return f"postgresql://postgres@{LOOPBACK}:{self.port}/postgres"
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start the server, and retry while children of a killed one are still ending."""
+        """Start the server; try again while child processes of a killed one are still running."""
         if self._home is None:
             self._home = _cluster()
             server = [str(_program("postgres")), "-D", str(self._home / "cluster")]
@@ -90,16 +90,17 @@ class PostgresServer(Server):
                 time.sleep(RESTART_PAUSE_S)
 
     def stop(self) -> None:
-        """End its clients' sessions, then remove the cluster."""
+        """End the sessions of the server's clients, stop the server, and remove the cluster."""
         if self.process.is_alive():
-            os.kill(self.process.pid, signal.SIGINT)  # SIGTERM alone waits for the clients.
+            # On SIGTERM alone, the server would wait for its clients.
+            os.kill(self.process.pid, signal.SIGINT)
         self.process.stop()
         if self._home is not None:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
 
     def kill(self) -> None:
-        """Send SIGKILL, and wait for its children, which serve clients until they notice."""
+        """Kill the server, and wait until the child processes that serve clients have ended."""
         sessions = children(self.process.pid) if self.process.is_alive() else []
         self.process.kill()
         wait_until(lambda: not any(map(lives, sessions)), END_TIMEOUT_S, "PostgreSQL's children")
@@ -113,7 +114,7 @@ class PostgresServer(Server):
 
 
 def _cluster() -> Path:
-    """Create a folder with a new cluster in it."""
+    """Return a new folder that contains a new cluster."""
     home = Path(tempfile.mkdtemp(prefix="inorder-postgres-"))
     if os.geteuid() == 0:
         shutil.chown(home, SERVER_USER)
@@ -135,7 +136,7 @@ def _cluster() -> Path:
 
 
 def _as_server_user() -> list[str]:
-    """Return the command before a program of PostgreSQL, which then ends with its starter."""
+    """Return a command prefix that sets the user, and ends the program with its parent."""
     command = ["setpriv", "--pdeathsig", "INT"]
     user = _server_user()
     if os.geteuid() == 0 and user is not None:

@@ -1,6 +1,6 @@
 """Starts a private Prometheus on a free loopback port, for tests.
 
-It scrapes its targets each second.
+It scrapes its targets every second.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def missing() -> str | None:
 class Prometheus(Server):
     """A private server; `folder` has its files.
 
-    `targets` are HOST:PORT, and `rules` files of alerts. `more` has other targets, in the form of
-    `scrape_configs`.
+    `targets` are HOST:PORT of workers, and `rules` files of alerts. `more` has other targets, in
+    the form of `scrape_configs`.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Prometheus(Server):
         self.process.stop()
 
     def ask(self, expression: str) -> list[Any]:
-        """Evaluate an expression now, and return a list of series; ValueError if it is invalid."""
+        """Return the series to which an expression evaluates now; ValueError if it is invalid."""
         query = urllib.parse.urlencode({"query": expression})
         try:
             answer = self._get(f"/api/v1/query?{query}")
@@ -82,7 +82,7 @@ class Prometheus(Server):
         return found
 
     def rules(self) -> dict[str, str]:
-        """Return for each alert whether Prometheus could evaluate it: `ok`, or not."""
+        """Return the health of each alert rule by name; `ok` if Prometheus could evaluate it."""
         groups = self._get("/api/v1/rules")["data"]["groups"]
         return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
 

@@ -30,9 +30,9 @@ def missing() -> str | None:
 class RedisServer(Server):
     """A private server; `folder` has its log and data.
 
-    `cluster` makes it a node that serves no slot yet. `tls` is a folder with `ca.crt`,
-    `server.crt`, `server.key`, `client.crt` and `client.key`. The server then answers only by TLS,
-    and only clients whose certificate the authority has signed.
+    With `cluster` it is a cluster node that serves no slot yet. `tls` is a folder with `ca.crt`,
+    `server.crt`, `server.key`, `client.crt` and `client.key`. The server then accepts only TLS
+    connections, and only clients whose certificate the authority has signed.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class RedisServer(Server):
         self.process.kill()
 
     def restart(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Restart on the same port, with the same state if it is durable."""
+        """Restart on the same port; with `durable` the data is kept."""
         self.process.stop()
         self.start(timeout_s)
 

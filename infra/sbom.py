@@ -1,13 +1,13 @@
 """Writes a release's bill of materials (CycloneDX 1.6, JSON): `python -m infra.sbom FILE LOCK...`.
 
-The components are the packages that the locks pin. Each has its name, version, package URL, and the
-SHA-256 of every file that the lock accepts for it. So `pip install --require-hashes` takes one of
-these and no other. The dependencies come from the comments of the locks. The product is
-`inorder-engine` at the version of pyproject.toml; the package `inorder` of the same repository is a
-part of it.
+The components are the packages that the lock files pin. Each has its name, version, package URL,
+and the SHA-256 of every file that the lock file accepts for it. `pip install --require-hashes`
+installs exactly one of these files. The dependencies come from the comments of the lock files. The
+product is `inorder-engine` at the version of pyproject.toml; the package `inorder` of the same
+repository is a part of it.
 
-The same locks give the same file, byte for byte. It depends on no time, machine or random number;
-its serial number is derived from its content.
+The same lock files give the same output, byte for byte. It depends on no time, machine or random
+number; its serial number is derived from its content.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ PIN: Final = re.compile(
 HASH: Final = re.compile(r"--hash=sha256:(?P<digest>[0-9a-f]{64})")
 NEEDED_BY: Final = re.compile(r"^    # (?:via| ) (?P<name>[a-z0-9][a-z0-9._-]*)")
 NAMESPACE: Final = uuid.UUID("6f0a1c3e-5d7b-4f2a-9c8e-1b3d5f7a9c0e")
-"""Namespace of the serial number, which is derived from it and the content."""
+"""The namespace of the document's serial number, which is a UUID of its content."""
 
 
 @dataclass
 class Pinned:
-    """A package of a lock; `marker` says where it is installed, "" means everywhere."""
+    """A package of a lock file; `marker` says where it is installed, "" means everywhere."""
 
     name: str
     version: str
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def read(text: str) -> list[Pinned]:
-    """Return the packages that locks pin, by name and version.
+    """Return the packages that the lock files pin, sorted by name and version.
 
     A package may have several versions, each for some Pythons or platforms.
     """
@@ -77,7 +77,7 @@ def read(text: str) -> list[Pinned]:
 
 
 def bom(pinned: Sequence[Pinned]) -> dict[str, Any]:
-    """Return the document."""
+    """Return the bill of materials of the product and these packages."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     product = f"pkg:pypi/{PRODUCT}@{version}"
     light = f"pkg:pypi/inorder@{version}"

@@ -1,12 +1,12 @@
 """Publish events that can be put back in order, and read the results with types.
 
     SequencedProducer        numbers, stamps and publishes the events of a source
-    HeaderContract           names the headers, if they are not the default ones
-    SyncClient, ...          has the source's clock measured in the background
+    HeaderContract           names the headers, if they differ from the default
+    SyncClient, ...          measures the source's clock in the background
     record_of, current, ...  read the results of a worker's topics as typed records
 
 `pip install inorder` installs these names and orjson. SequencedProducer also needs a Kafka client:
-`pip install 'inorder[kafka]'`. With `inorder-engine` installed beside it:
+`pip install 'inorder[kafka]'`. If `inorder-engine` is installed as well, there are also:
 
     Topology, parse, replay  topologies in code, and their replay in this process
     inorder.engine           all parts of a topology in code

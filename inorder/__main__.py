@@ -1,10 +1,10 @@
 """Start every `inorder` command of the engine: `inorder …`, or `python -m inorder …`.
 
 The engine's packages are installed beside this one under common names (`cli`, `agents`, `sinks`,
-…). They are searched for here only. A package of the same name elsewhere on Python's path would run
-with the command's environment, and with the passwords in it. If another distribution has put files
-into one of them, the command is refused with one line. Foreign code would run in the engine
-otherwise, or the engine's code in the other program.
+…). They are imported only from this folder. A package of the same name elsewhere on Python's path
+would run with the command's environment, including its passwords. If another distribution has put
+files into one of them, the command is refused with a one-line error. Otherwise foreign code would
+run in the engine, or the engine's code in the other program.
 
 A signal may arrive during the imports, which take a second or more. A command that serves then
 exits with 0, because it has nothing to finish yet. Any other command dies of the signal, as
@@ -39,7 +39,7 @@ MADE_BY_PYTHON = frozenset({"__pycache__"})
 
 
 class RoomsBesideThis:
-    """A finder of the engine's packages, asked before the finders that search the path."""
+    """A finder for the engine's packages, which runs before the finders that search the path."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG004 - as the import system calls it
@@ -54,19 +54,20 @@ def main() -> None:
         print(f"Error: {fault}", file=sys.stderr)
         raise SystemExit(REFUSED)
     sys.meta_path.insert(0, RoomsBesideThis)
-    # The objects that imports create stay alive, so a collection would only cost time.
+    # Imported objects stay alive, so garbage collections would only cost time.
     gc.disable()
     from cli.main import main as command
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # Click handles KeyboardInterrupt.
+        # Click handles KeyboardInterrupt, which this handler raises.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     command(prog_name="inorder")
 
 
 def packages_fault(site: str) -> str:
     """Return the fault of the engine's packages in a folder, and its remedy.
 
-    The folder is compared with the list that pip wrote. A checkout has no such list.
+    The folder is compared with the list of files that pip wrote. A checkout has no such list.
 
     Args:
         site: The folder that contains the packages.
@@ -88,7 +89,7 @@ def packages_fault(site: str) -> str:
 
 
 def _is_as_installed(folder: str, names: dict[str, int]) -> bool:
-    """Return whether a package is as installed: no files added at its top, the first file ours."""
+    """Return whether a package has only the files that pip installed, and the same first file."""
     if not os.path.isdir(folder):  # noqa: PTH112
         return False
     with os.scandir(folder) as entries:
@@ -134,7 +135,7 @@ def _files(site: str, info: str) -> Iterator[tuple[str, int]]:
                 path, _, size = line.strip().rsplit(",", 2)
                 yield path, int(size or 0)
     except FileNotFoundError:
-        return  # Packages of the operating system have no list of files.
+        return  # Packages of the operating system may have no list of files.
 
 
 def _heed_signals() -> None:

@@ -1,9 +1,9 @@
-"""A clock for timestamps that ignores steps of the wall clock.
+"""Provide a clock for timestamps that ignores steps of the wall clock.
 
-It reads the wall clock once and then adds the time that the monotonic clock has run. So the
-timestamps of one producer never go back and never jump. An error of the wall clock at the start,
-and its later correction, are a constant offset of the source's clock. The reader's clock estimation
-measures that offset; a jump in the middle would defeat it.
+It reads the wall clock once and then adds the elapsed time of the monotonic clock. So the
+timestamps of one producer never go back and never jump. An error of the wall clock at the start
+remains a constant offset of the source's clock, even if the wall clock is corrected later. The
+reader's clock estimation measures that offset; a jump would spoil the estimation.
 """
 
 from __future__ import annotations

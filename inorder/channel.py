@@ -1,23 +1,23 @@
-"""A bounded, idempotent connection that publishes to one topic.
+"""Publish to one topic over a bounded, idempotent connection.
 
 It uses confluent-kafka with `acks=all` and idempotence, so the client's retries neither duplicate
 nor reorder records. The partition follows from the murmur2 hash of the key, as in the Java clients.
 
-A broker detects duplicates by a producer's id and the number in a batch, and nobody proves these.
-Anyone who may write the topic can send them first, and the broker then confirms the honest batch
-without storing it. Sources that sign expect strangers on the topic, so their channel is not
-`is_idempotent`. It sends one request at a time, so that records keep their order. A retry may leave
-a duplicate, which the reader recognizes by its sequence number.
+A broker detects duplicates by a producer's id and a batch's sequence number, neither of which is
+authenticated. Anyone who may write the topic can send forged ones first, and the broker then
+confirms the honest batch without storing it. Sources that sign expect strangers on the topic, so
+their channel is not `is_idempotent`. It sends one request at a time, so that records keep their
+order. A retry may leave a duplicate, which the reader recognizes by its sequence number.
 
 Bounds: at most `queue_records` and `queue_bytes` wait for the broker. If there is no room, `send`
 waits `queue_wait_s` and then raises QueueFull. A record that is not acknowledged within
 `delivery_timeout_s` has failed. The first `FAILURES_KEPT` failures that are not yet raised are
 stored in full, and the others are counted.
 
-No failure is silent. The next `raise_failures` raises failed deliveries, and the next time-out
-names an error of the broker connection.
+No failure is silent. `raise_failures` raises the failed deliveries since its last call. A time-out
+error includes the last error of the broker connection.
 
-Only the process that made a channel may use it. A forked child has none of the client's threads.
+Only the process that created a channel may use it. A forked child has none of the client's threads.
 Every call in it raises ForkedError, and the child exits without closing the client.
 """
 
@@ -61,7 +61,7 @@ ONE_BY_ONE: Final[Settings] = {
     "enable.idempotence": False,
     "max.in.flight.requests.per.connection": 1,
 }
-"""The settings that replace those above in a channel without idempotence."""
+"""The settings that replace some of `GUARANTEES` in a channel without idempotence."""
 
 _OURS: Final = frozenset(GUARANTEES) | {
     "request.required.acks",
@@ -74,9 +74,9 @@ _OURS: Final = frozenset(GUARANTEES) | {
     "message.timeout.ms",
     # With this setting, successful deliveries would never be reported.
     "delivery.report.only.error",
-    # With the value lifo, records would be sent in another order than their numbers.
+    # With the value lifo, records would be sent in an order other than that of their numbers.
     "queuing.strategy",
-    "default.topic.config",  # This setting may contain any of the settings above.
+    "default.topic.config",  # This setting may contain any of the others.
 }
 _NOT_TAKEN: Final = frozenset(
     {
@@ -92,10 +92,10 @@ _NOT_TAKEN: Final = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART,
     }
 )
-"""Errors of records that were never sent, or that the broker refused.
+"""Errors of records that were certainly not written: never sent, or refused by the broker.
 
 After any other error, such as a time-out, the record may be in the topic. The Python binding does
-not report what librdkafka knows about it.
+not report whether librdkafka sent it.
 """
 
 logger = logging.getLogger("inorder.producers")
@@ -108,8 +108,8 @@ class ChannelLimits:
     Attributes:
         queue_records: The maximum number of records that wait for the broker.
         queue_bytes: The maximum number of bytes that wait for the broker.
-        queue_wait_s: How long `send` waits for room before it raises QueueFull.
-        delivery_timeout_s: A record that is not acknowledged within this time has failed.
+        queue_wait_s: The time in seconds for which `send` waits for room, before QueueFull.
+        delivery_timeout_s: The time in seconds after which an unacknowledged record has failed.
     """
 
     queue_records: int = 100_000
@@ -136,7 +136,7 @@ class Delivery(NamedTuple):
         partition: The partition of the record, or None after a failure.
         offset: The offset of the record, or None after a failure.
         error: The cause of the failure, or None if the record was delivered.
-        may_stand: Whether the record may be in the topic although `error` is set.
+        may_stand: Whether the record is, or may be, in the topic.
     """
 
     source: str
@@ -149,9 +149,9 @@ class Delivery(NamedTuple):
 
 
 OnDelivery = Callable[[Delivery], None]
-"""A function called from the thread that sends or flushes.
+"""A function that receives the report on each record.
 
-It must be quick, and must not call the producer.
+It is called in the thread that sends or flushes. It must be quick, and must not call the producer.
 """
 
 
@@ -160,8 +160,8 @@ class Channel:
 
     Args:
         brokers: HOST:PORT; several are separated by commas.
-        topic: The topic that is written.
-        limits: The bounds of the queue and of its waits.
+        topic: The topic to write.
+        limits: The bounds of the queue, and the time limits.
         settings: Settings of librdkafka, except those that the guarantees need.
         on_delivery: A function called with the report on each record.
         is_idempotent: Whether the broker detects the duplicates of retries.
@@ -191,7 +191,7 @@ class Channel:
         self._failures: list[Failure] = []
         self._may_stand_count = 0
         self.failed = 0
-        """The number of failures that are not yet raised."""
+        """The number of failures since the last `raise_failures`."""
         self.delivered = 0
         """The number of records that the broker has acknowledged."""
         self._callback_error: Exception | None = None
@@ -215,7 +215,7 @@ class Channel:
 
         Args:
             coordinates: The event that the record contains.
-            key: The record's key, which decides its partition.
+            key: The record's key, which determines its partition.
             value: The record's value; None for a control event.
             headers: The record's headers.
 
@@ -223,7 +223,7 @@ class Channel:
             QueueFull: There was no room in time. The record was not queued.
             RecordRefused: The record cannot be sent. It was not queued.
             BrokerFatal: The client accepts no more records. This one was not queued.
-            ForkedError: A forked child called.
+            ForkedError: The caller is a forked child.
         """
         self._check_process()
         deadline_s: float | None = None
@@ -254,31 +254,36 @@ class Channel:
     def flush(self, timeout_s: float) -> None:
         """Wait until all queued records are delivered or have failed.
 
+        Args:
+            timeout_s: The maximum wait in seconds.
+
         Raises:
-            FlushTimeout: Records are neither delivered nor failed after `timeout_s`.
+            FlushTimeout: Some records are neither delivered nor failed after `timeout_s`.
+            ForkedError: The caller is a forked child.
         """
         self._check_process()
         waiting = self._producer.flush(timeout_s)
         if waiting:
             raise FlushTimeout(
-                f"{waiting} record(s) for {self._topic} still on their way after {timeout_s:g} s"
+                f"{waiting} record(s) for {self._topic} are neither delivered nor failed after"
+                f" {timeout_s:g} s"
                 f"{self._trouble}"
             )
 
     def purge(self) -> None:
-        """Give up the records that are not acknowledged yet; each of them counts as failed."""
+        """Drop the records that are not acknowledged yet; each of them counts as failed."""
         self._check_process()
         self._producer.purge(in_queue=True, in_flight=True, blocking=True)
         self._producer.flush(PURGE_S)
 
     def is_ours(self) -> bool:
-        """Return whether this process created the channel, rather than inherited it in a fork."""
+        """Return whether this process created the channel; False in a forked child."""
         return is_ours(self._pid)
 
     def left_to_parent(self) -> None:
-        """Keep the client alive in a forked child.
+        """Keep the client's object alive in a forked child.
 
-        librdkafka would wait for threads that only the parent has, and crash.
+        Otherwise librdkafka would wait for threads that only the parent has, and crash.
         """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._producer))
 
@@ -286,15 +291,17 @@ class Channel:
         """Check that the caller may use the channel now.
 
         Raises:
-            ForkedError: A forked child called.
-            CallbackError: `on_delivery` called.
+            ForkedError: The caller is a forked child.
+            CallbackError: The caller is `on_delivery`.
         """
         self._check_process()
         if getattr(self._calling_back, "now", False):
-            raise CallbackError("on_delivery must not call the producer; hand over to a thread")
+            raise CallbackError(
+                "on_delivery must not call the producer; call it from another thread"
+            )
 
     def raise_failures(self) -> None:
-        """Raise the failures since the last call, once.
+        """Raise the failures since the last call; each is raised only once.
 
         Raises:
             DeliveryFailed: Records were not delivered.
@@ -314,7 +321,7 @@ class Channel:
         if not self.is_ours():
             raise ForkedError(
                 f"this producer for {self._topic} belongs to process {self._pid}, which forked"
-                " this one; make a producer of its own here, for another source, or, once the"
+                " this one; create another producer here, for another source, or, once the"
                 " parent's is closed, for the same source with a higher epoch"
             )
 
@@ -370,7 +377,8 @@ class Channel:
         limits = self._limits
         return (
             f"{len(self._producer)} records wait for {self._topic} (bounds: {limits.queue_records}"
-            f" records, {limits.queue_bytes} bytes) and none left within {limits.queue_wait_s:g}"
+            f" records, {limits.queue_bytes} bytes) and none was sent within"
+            f" {limits.queue_wait_s:g}"
             f" s; send more slowly or check the broker{self._trouble}"
         )
 
@@ -380,5 +388,5 @@ class Channel:
         cause: KafkaError = error.args[0]
         name = f"record {coordinates.source}/{coordinates.epoch}/{coordinates.seq}"
         if cause.fatal() or cause.code() == KafkaError._FATAL:
-            return BrokerFatal(f"{name} not taken, nor any later one: {cause.str()}")
-        return RecordRefused(f"{name} for {self._topic} not taken: {cause.str()}")
+            return BrokerFatal(f"{name} was not accepted, and no later one will be: {cause.str()}")
+        return RecordRefused(f"{name} for {self._topic} was not accepted: {cause.str()}")

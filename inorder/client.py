@@ -1,7 +1,7 @@
 """Import the classes of confluent-kafka, or name the remedy if it is not installed.
 
-It is the extra `kafka`. A program that only reads results, or orders events in its own process,
-installs no Kafka client.
+It is installed with the extra `kafka`. A program that only reads results, or orders events in its
+own process, needs no Kafka client.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Define the header contract: the names of a record's headers, and their values.
 
-Producers and the engine both read it here, so they agree:
+Producers and the engine both use this module, so they agree:
 
 | header     |          | value                                                         |
 |------------|----------|---------------------------------------------------------------|
@@ -29,13 +29,14 @@ Preset = Literal["plain", "cloudevents"]
 TimeUnit = Literal["ns", "us", "ms", "s"]
 
 DATA: Final = ""
-"""The kind of an ordinary event. Every other kind is a control event and is counted separately."""
+"""The kind of an ordinary event; all other kinds are control events and are counted separately."""
 
 HEARTBEAT: Final = "heartbeat"
-"""The kind of a control event with a sequence number: no event older than its time follows."""
+"""The kind of a control event that says that no older event of its source follows."""
 
 BYE: Final = "bye"
-"""The kind of a control event with a sequence number: the source leaves, so do not wait for it."""
+"""The kind of a control event that says that its source leaves, so that readers do not wait for it.
+"""
 
 PRODUCER_KINDS: Final = frozenset({HEARTBEAT, BYE})
 
@@ -54,7 +55,7 @@ UNIT_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 class HeaderNames(NamedTuple):
-    """The names of the contract's headers on the wire."""
+    """The names of the contract's headers, as they are in a record."""
 
     source: str
     seq: str
@@ -92,33 +93,33 @@ STAMPED_NAMES: Final = (
     "errAll",
     "reason",
 )
-"""Headers that the stages write on derived topics; they replace a producer's headers there."""
+"""Headers that the stages write on derived topics, where they replace a producer's headers."""
 
 
 class Contract(Protocol):
-    """A header contract, read from a topology file or made in code."""
+    """A header contract, read from a topology file or created in code."""
 
     @property
     def preset(self) -> Preset:
-        """The preset, whose names apply where no other name is given."""
+        """The preset, whose names apply to fields without another name."""
 
     @property
     def ts_unit(self) -> TimeUnit:
         """The unit of an integer `ts`."""
 
     def names(self) -> HeaderNames:
-        """Return the names as they are on the wire."""
+        """Return the names of the headers, as they are in a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderContract:
-    """A header contract made in code: a preset, the unit of `ts`, and names that differ.
+    """A header contract created in code: a preset, the unit of `ts`, and names that differ.
 
-    The stream that reads the records must read these names: by `headers: {preset: …}`, or by
+    The stream that reads the records must use the same names: by `headers: {preset: …}`, or by
     `fields: {preset: …, source: header.NAME, …}`.
 
     Attributes:
-        preset: The names that apply where no other name is given: `plain` or `cloudevents`.
+        preset: The names that apply to fields without another name: `plain` or `cloudevents`.
         ts_unit: The unit of an integer `ts`: `ns`, `us`, `ms` or `s`.
         source: The name of the header with the source.
         seq: The name of the header with the sequence number.
@@ -155,7 +156,7 @@ class HeaderContract:
         for field, name in zip(HeaderNames._fields, names, strict=True):
             if not (0 < len(name) <= MAX_NAME and name.isascii() and name.isprintable()):
                 raise ValueError(
-                    f"{field}: {name!r} is no header name; write 1 to {MAX_NAME} printable ASCII"
+                    f"{field}: {name!r} is not a header name; write 1 to {MAX_NAME} printable ASCII"
                 )
         if clashes := clashing(names):
             field, name, taken = clashes[0]
@@ -165,13 +166,13 @@ class HeaderContract:
             )
 
     def names(self) -> HeaderNames:
-        """Return the names as they are on the wire, completed by the preset's."""
+        """Return the names of the headers; fields without a name have the preset's."""
         found = ((field, getattr(self, field)) for field in HeaderNames._fields)
         return PRESETS[self.preset]._replace(**{field: name for field, name in found if name})
 
 
 def clashing(names: HeaderNames) -> list[tuple[str, str, str]]:
-    """Return each name that is used twice, with its field and the earlier field of that name."""
+    """Return each name that is used twice, as (field, name, earlier use of the name)."""
     found: list[tuple[str, str, str]] = []
     taken: dict[str, str] = dict.fromkeys(STAMPED_NAMES, "what the stages stamp")
     for field, name in zip(HeaderNames._fields, names, strict=True):
@@ -182,7 +183,7 @@ def clashing(names: HeaderNames) -> list[tuple[str, str, str]]:
 
 
 def source_name_fault(name: str) -> str | None:
-    """Return the reason why `name` cannot be the name of a source, or None if it can."""
+    """Return the reason why a source cannot have the name `name`, or None if it can."""
     if not name:
         return "a source's name is empty"
     if len(name.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
@@ -191,19 +192,19 @@ def source_name_fault(name: str) -> str | None:
 
 
 def epoch_fault(epoch: int) -> str | None:
-    """Return the reason why `epoch` cannot be a header of the contract, or None if it can."""
+    """Return the reason why `epoch` is not a valid epoch, or None if it is."""
     return None if 0 <= epoch <= MAX_EPOCH else f"epoch {epoch} is not in 0..{MAX_EPOCH}"
 
 
 def ascii_fault(what: str, value: str) -> str | None:
-    """Return the reason why `value` cannot be a header of the contract, or None if it can.
+    """Return the reason why a producer cannot write `value` as a header, or None if it can.
 
     Args:
         what: The name of the value, for the message.
         value: The text to check.
     """
     if not value.isascii() or not value.isprintable():
-        return f"{what} {value!r} is not printable ASCII, which is what any reader can take"
+        return f"{what} {value!r} is not printable ASCII, which every reader accepts"
     return None
 
 
@@ -220,8 +221,8 @@ RETRACTION_FLAG: Final = "final"
 def retraction_headers(line: Mapping[str, Any]) -> list[tuple[str, bytes | None]]:
     """Return the headers of the record that retracts a result.
 
-    The record's key is the result's id. The record has no value, so a compacted topic forgets the
-    result.
+    The record's key is the result's id. The record has no value, so compaction removes the result
+    from the topic.
 
     Args:
         line: The retraction, as a JSON object.
@@ -241,8 +242,8 @@ def retraction_line(
         headers: The record's headers. The record itself has no value.
 
     Returns:
-        None if the record retracts no result. Keys without a header are absent. A header that
-        should be an integer and is not one stays text.
+        The JSON object, or None if the record retracts no result. Keys without a header are absent.
+        If a header should be an integer but is not, its value is text.
     """
     found = {name: (text or b"").decode(errors="replace") for name, text in headers or ()}
     if found.get("op") != RETRACT:

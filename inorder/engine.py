@@ -9,22 +9,22 @@
     for record in replay(topology, [RawEvent(source="s", seq=0, ts_ns=1, type="A")]):
         ...
 
-`Topology` is the value that `parse` makes of a YAML file, and the value that a worker runs. Names
-of fields carry their units (`max_wait_ns`).
+`parse` makes the same `Topology` from a YAML file, and a worker runs the same value. Names of
+fields include their units (`max_wait_ns`).
 
 A fault raises a ValueError:
 
-* pydantic's ValidationError for a section made in code;
+* pydantic's ValidationError for a section defined in code;
 * TopologyError for a file or a whole topology;
 * QueryRefused for the text of a pattern.
 
-A value that is no topology or no event at all raises TypeError.
+A value that is not a topology or event at all raises TypeError.
 
-A replay needs no Kafka and no clock. The same input gives the same records, and they equal those of
+A replay needs no Kafka and no clock. The same input gives the same records, which equal those of
 `inorder replay`.
 
 `Ordering` does the same for events that are pushed: by a callback, a socket, or your own consumer.
-The caller gives it the time. It returns the offsets that may be committed, and its state as bytes.
+The caller passes it the time. It returns the offsets that may be committed, and its state as bytes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ except ModuleNotFoundError as missing:
     if (other := sys.modules.get("topology")) is not None:
         place = getattr(other, "__file__", None) or "elsewhere"
         raise ImportError(
-            f"`topology` is {place}, which is not the engine's; rename it, or take it from the path"
+            f"`topology` is {place}, which is not the engine's; rename it, or remove it"
+            f" from the path"
         ) from missing
     remedy = "pip install inorder-engine"
     raise ImportError(f"topologies in code are a part of the engine; {remedy}") from missing
@@ -98,13 +99,14 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 """The module that each name is imported from, on first use."""
 
 _SECTIONS = [name for name in vars(_config).keys() & globals().keys() if name[0] != "_"]
-"""The names that are imported from `topology.config` above."""
+"""The names that were imported from `topology.config` above."""
 
 _EVENTS = ["ClockOffset", "ClockSample", "RawEvent", "Record"]
 __all__ = [*sorted([*_EVENTS, *_HOME_OF, *_SECTIONS, "replay"])]  # noqa: PLE0604 - names, all
 
 
-if not TYPE_CHECKING:  # Type checkers still report unknown names.
+# A type checker does not see `__getattr__`, so it still reports unknown names.
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         if name not in _HOME_OF:
@@ -121,26 +123,26 @@ def __dir__() -> list[str]:
 def replay(
     topology: Topology | str, inputs: Iterable[Input], *, to_end: bool = True
 ) -> Iterator[Record]:
-    """Return the records that follow from the inputs, in the order in which they happen.
+    """Return the records that follow from the inputs, in the order in which they are emitted.
 
-    If the first event has no arrival, timestamps are taken as they are, because such inputs show
-    nothing about clocks.
+    If the first event has no arrival time, the reported timestamps are not corrected, because such
+    inputs say nothing about clocks.
 
     Args:
         topology: A topology, or the text of its file.
-        inputs: The inputs in the order of their arrival. They are read as records are requested, so
-            the input may be endless.
-        to_end: Whether the input is over after the last one. If so, buffered events are emitted in
+        inputs: The inputs in the order of their arrival. They are read as records are requested,
+            so the input may be endless.
+        to_end: Whether the input ends after the last one. If so, buffered events are emitted in
             order, and results that only the end decides are `uncertain` and not `final`. If not,
-            the replay ends with the records that were emitted by then.
+            the replay returns only the records that were emitted until then.
 
     Returns:
         The records. An input that cannot be used becomes a `DeadRecord`.
 
     Raises:
         TopologyError: The topology names user functions that it does not have.
-        TypeError: `inputs` is a single value. A value that is no input at all, such as a text or a
-            list, raises it when its turn comes.
+        TypeError: `inputs` is a single value. If a value in it is not an input, such as a text or a
+            list, the iteration raises TypeError when it reaches that value.
     """
     from inorder.given import INPUTS, check_many, records_of, runnable
     from topology.flow.instants import whole_instants

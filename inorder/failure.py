@@ -1,4 +1,4 @@
-"""Define the errors of programs that publish; each is a ProducerError."""
+"""Define the exceptions of programs that publish; each is a ProducerError."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from dataclasses import dataclass
 
 
 class ProducerError(Exception):
-    """The base of the errors that a producer raises on purpose."""
+    """The base class of the errors that a producer raises."""
 
 
 class QueueFull(ProducerError):
-    """The error of a full queue: the broker accepts too few records, and the bounded wait is over.
+    """The queue stayed full for too long, because the broker accepts records too slowly.
 
-    The record was not queued and has no number. Send it again, or drop it on purpose.
+    The record was not queued and has no number. Send it again, or drop it.
     """
 
 
 class RecordRefused(ProducerError):
-    """The error of a record that cannot be sent, for example because it is too large.
+    """The record cannot be sent, for example because it is too large.
 
-    The record has no number.
+    It was not queued and has no number.
     """
 
 
 class BrokerFatal(ProducerError):
-    """The error of a client that lost its guarantees and takes no more records.
+    """The client has lost its guarantees and accepts no more records.
 
-    Make a new producer.
+    Create a new producer.
     """
 
 
 class FlushTimeout(ProducerError):
-    """The error of a flush after whose time-out records are neither delivered nor failed."""
+    """Some records were neither delivered nor failed when the time-out of a flush expired."""
 
 
 class JournalError(ProducerError):
-    """The error of a journal that is unusable: unreadable, locked, or of another source."""
+    """The journal cannot be used: it is unreadable, locked, or belongs to another source."""
 
 
 class ForkedError(ProducerError):
-    """The error of a forked child that called its parent's producer; the call did nothing."""
+    """A forked child called its parent's producer; the call did nothing."""
 
 
 class CallbackError(ProducerError):
-    """The error of an `on_delivery` that raised, or called the producer; the cause is attached."""
+    """The function `on_delivery` raised, or called the producer; the cause is attached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Failure:
         epoch: The source's epoch.
         seq: The event's sequence number.
         reason: The client's error.
-        may_stand: Whether the record may be in the topic nevertheless, because it was sent, or may
-            have been, and the broker did not answer in time. If false, it is certainly not there.
+        may_stand: Whether the record may be in the topic nevertheless, because it may have been
+            sent and the broker did not answer in time. If False, it is certainly not there.
     """
 
     source: str
@@ -68,7 +68,7 @@ class Failure:
 
 
 class DeliveryFailed(ProducerError):
-    """The error of queued records that were not delivered, as far as the client knows.
+    """Queued records were not delivered, as far as the client knows.
 
     Their numbers are used up. If a record is not in the topic, its number is missing there. A
     reader waits for it as for any lost record, and then declares it missing. A payload that is sent
@@ -78,7 +78,7 @@ class DeliveryFailed(ProducerError):
     Attributes:
         failures: The first failures.
         count: The number of all failures.
-        may_stand: How many of all these records may be in the topic.
+        may_stand: The number of these records that may be in the topic.
     """
 
     def __init__(self, failures: Sequence[Failure], count: int, may_stand: int) -> None:

@@ -1,9 +1,9 @@
 """Protect resources that a forked child must not share with its parent.
 
 A child has its parent's memory and open files, and none of its threads. An object that must not be
-used in a child compares process ids (`is_ours`). An object that the child must release at once is
-registered (`left_at_fork`). Examples are a lock, which the child would keep after its parent's
-death, and a client that needs the missing threads to close.
+used in a child compares process ids (`is_ours`). An object that must be released in the child at
+once is registered (`left_at_fork`). Examples are a lock, which the child would keep after its
+parent's death, and a client that needs the missing threads to close.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from weakref import WeakSet
 
 
 class Shared(Protocol):
-    """An object of which a forked child gets a copy that it must not use."""
+    """An object that a forked child gets a copy of, which the child must not use."""
 
     def left_to_parent(self) -> None:
         """Release the copy in the child, before any other code of the child runs.
 
-        It must not raise.
+        This method must not raise.
         """
 
 
@@ -27,12 +27,12 @@ _SHARED: Final[WeakSet[Shared]] = WeakSet()
 
 
 def left_at_fork(shared: Shared) -> None:
-    """Call `left_to_parent` in each child that is forked from now on, while `shared` lives."""
+    """Make each child that is forked from now on call `left_to_parent`, while `shared` exists."""
     _SHARED.add(shared)
 
 
 def is_ours(pid: int) -> bool:
-    """Return whether this process, and not its parent, has the process id `pid`."""
+    """Return whether `pid` is the id of this process; False in a forked child."""
     return os.getpid() == pid
 
 

@@ -1,4 +1,4 @@
-"""Read the topology and the inputs of a run in this process, and type its output as records."""
+"""Read the topology and the inputs of a run in this process, and return its output as records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from topology.wire.json_lines import in_time, report_line, result_line
 from topology.wire.line_reader import Content, LineReader, Row
 
 Input = RawEvent | ClockSample | ClockOffset | Mapping[str, Any]
-"""An input of a replay; a mapping is read as `inorder replay` reads the same line."""
+"""An input of a replay; a mapping is interpreted like the same line of `inorder replay`."""
 
 TYPES: Final = (RawEvent, ClockSample, ClockOffset)
 INPUTS: Final = "RawEvent, ClockSample, ClockOffset, or mappings"
@@ -30,12 +30,12 @@ def parse(
     aggregates: Mapping[str, Function] | None = None,
     detectors: Mapping[str, Any] | None = None,
 ) -> Topology:
-    """Return the topology that YAML text describes, or the mapping of such a text.
+    """Return the topology that is described by YAML text, or by the mapping of such a text.
 
     Args:
         source: The text, or its mapping.
         functions: Your own functions of patterns and queries, by name. A file that the text names
-            after `functions:` is for workers, and is not run here.
+            after `functions:` is for workers, and is not loaded here.
         aggregates: Your own aggregates, by name.
         detectors: Your own detectors, by name.
 
@@ -44,7 +44,7 @@ def parse(
         TypeError: `source` is neither text nor a mapping.
     """
     if not isinstance(source, str | bytes | Mapping):
-        raise TypeError(f"{source!r} is no topology; give a Topology, or the text of a file")
+        raise TypeError(f"{source!r} is not a topology; pass a Topology, or the text of a file")
     if functions is None and aggregates is None and detectors is None:
         return parse_file(source)
     return parse_with(source, given_functions(functions, aggregates, detectors))
@@ -56,12 +56,12 @@ def runnable(
     aggregates: Mapping[str, Function] | None = None,
     detectors: Mapping[str, Any] | None = None,
 ) -> Topology:
-    """Return the topology, or the one that the text describes, ready to run.
+    """Return the topology, or the topology that the text describes, ready to run.
 
     Args:
         topology: A topology, or the text of its file.
-        functions: Your own functions, by name. If any kind is given, all replace the
-            topology's own.
+        functions: Your own functions, by name. If any of the three kinds is given, the given ones
+            replace all of the topology's own.
         aggregates: Your own aggregates, by name.
         detectors: Your own detectors, by name.
 
@@ -85,16 +85,16 @@ def check_many(name: str, given: Any, of: str) -> None:
         of: The kind of elements that the message asks for.
     """
     if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
-        raise TypeError(f"{name} is of type {type(given).__name__}; give a list of {of}")
+        raise TypeError(f"{name} is of type {type(given).__name__}; pass a list of {of}")
 
 
 class Reader:
-    """A reader that numbers the inputs and reads each as the topology's streams require.
+    """A reader that numbers the inputs, and interprets each as the topology's streams require.
 
     It keeps the arrival clock from one input to the next.
 
     Args:
-        topology: The topology whose streams say how to read an input.
+        topology: The topology whose streams define how to read an input.
         number: The number of the last input before these.
         arrival_ns: The arrival time of that input, in ns since 1970.
     """
@@ -107,8 +107,11 @@ class Reader:
     def contents(self, inputs: Iterable[Input]) -> Iterator[Content]:
         """Yield the content of each input.
 
+        Args:
+            inputs: The inputs, in the order of their arrival.
+
         Raises:
-            TypeError: A value is no input.
+            TypeError: A value is not an input.
         """
         for each in inputs:
             check_input(each, self.number + 1)
@@ -119,8 +122,8 @@ class Reader:
 
         Args:
             each: The input.
-            now_ns: The current time. It is the arrival of an input without one, and the least
-                arrival of any other. If it is None, the input arrives as in a replay.
+            now_ns: The current time. It is the arrival time of an input without one, and the
+                earliest arrival time of any other. None: arrival times follow as in a replay.
         """
         self.number += 1
         is_typed = isinstance(each, TYPES)
@@ -131,24 +134,25 @@ class Reader:
                 values = {**values, "arrival": now_ns}
         content = self._lines.read(Row(self.number, values, ts_is_instant=is_typed))
         if now_ns is not None and isinstance(content, Malformed) and content.at_ns < now_ns:
-            return replace(content, at_ns=now_ns)  # The arrival of this input could not be read.
+            # The arrival time of this input could not be read.
+            return replace(content, at_ns=now_ns)
         return content
 
 
 def check_input(each: Any, number: int) -> None:
-    """Raise TypeError if `each` is no input."""
+    """Raise TypeError if `each` is not an input."""
     if not isinstance(each, TYPES) and not isinstance(each, Mapping):
         wrong = f"input {number} is of type {type(each).__name__}"
-        raise TypeError(f"{wrong}; give {INPUTS}, each by itself")
+        raise TypeError(f"{wrong}; pass {INPUTS}, one by one")
 
 
 def records_of(step: Step) -> list[Record]:
-    """Return the output of a step as records, in the order of its instants."""
+    """Return the output of a step as records, in the order of their times."""
     return in_time(step, _reported, _ordered, _resulting)
 
 
 def _ordered(event: Event) -> Record:
-    """Return the record that `record_of` would make of the event's line."""
+    """Return the same record as `record_of` would for the event's line."""
     return OrderedEvent(
         event.stream,
         event.source,

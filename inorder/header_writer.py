@@ -18,7 +18,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 class HeaderWriter:
-    """A writer of headers for one producer, which prepares once the parts that all records share.
+    """A writer of the headers of one producer's records.
 
     Text is written as UTF-8. The caller checks whether a value must be ASCII.
 

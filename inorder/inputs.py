@@ -1,4 +1,4 @@
-"""Define the inputs of a replay as typed values; each stands for a line of `inorder replay`.
+"""Define the inputs of a replay as typed values; each corresponds to a line of `inorder replay`.
 
 See `inorder.records` for the outputs.
 """
@@ -17,10 +17,10 @@ class RawEvent:
 
     Attributes:
         source: The source of the event.
-        seq: The sequence number. It may be missing only in a stream by time.
-        ts_ns: The time by the source's clock.
-        arrival_ns: The time at which the event reached the log. Without it the event arrives at
-            the largest `ts_ns` so far.
+        seq: The sequence number. It may be missing only in a stream that is ordered by time.
+        ts_ns: The reported timestamp, in ns since 1970.
+        arrival_ns: The time at which the event reached the log, in ns since 1970. Without it the
+            event arrives at the largest `ts_ns` so far.
         type: The type of the event.
         payload: The content of the event.
         stream: The stream. None means the only stream of the topology, or `default`.
@@ -43,7 +43,7 @@ class RawEvent:
         """Check the kind.
 
         Raises:
-            ValueError: The kind is not known.
+            ValueError: The kind is unknown.
         """
         if self.kind not in (DATA, HEARTBEAT, BYE):
             raise ValueError(f"kind {self.kind!r} is not known; write `heartbeat`, `bye` or none")
@@ -105,9 +105,9 @@ class ClockOffset:
 
     Attributes:
         source: The source whose clock has the offset.
-        at_ns: The arrival time from which on it applies.
+        at_ns: The arrival time from which the offset applies, in ns since 1970.
         offset_ns: The offset that is added. None ends the last declaration.
-        error_ns: The bound of the offset's error, on both sides.
+        error_ns: The maximum error of the offset in both directions.
         arrival_ns: The time at which the declaration arrived. None: it arrives with the input
             before.
     """

@@ -8,11 +8,11 @@ duplicate. So a source may neither skip nor reuse numbers:
 * While the journal is open, the file is marked "in use". A start that finds this mark cannot know
   which numbers were sent. It begins a new epoch (the old one + 1) at 0, and the reader neither
   misses nor drops an event.
-* If there is no file yet, the epoch is `first_epoch`. Callers default to the wall clock in seconds,
-  so a lost file also leads to a higher epoch.
+* If there is no file yet, the epoch is `first_epoch`. By default, callers pass the wall clock in
+  seconds, so a lost file also leads to a higher epoch.
 
 The file is replaced as a whole (written beside, synced, renamed, folder synced). This happens twice
-in the life of a producer and never per record. A lock file beside it keeps a second process from
+in the lifetime of a producer and never per record. A separate lock file keeps a second process from
 using the same numbers.
 
 A forked child releases the lock as soon as it starts, and can store nothing. The numbers are its
@@ -43,7 +43,7 @@ class _Page(NamedTuple):
     source: str
     stream: str
     epoch: int
-    next_seq: int | None  # The value is None while the journal is in use, and after a crash.
+    next_seq: int | None  # None while the journal is in use, and after a crash.
 
 
 def tuple_of(content: bytes, kind: Callable[..., T]) -> T:
@@ -78,7 +78,7 @@ class Journal:
         """Lock the file, read it and mark it as in use.
 
         Args:
-            path: The file. Its folder is made if it is missing.
+            path: The file. Its folder is created if it is missing.
             source: The source to which the numbers belong.
             stream: The stream of the source.
             first_epoch: The epoch if there is no file yet.
@@ -107,13 +107,13 @@ class Journal:
             next_seq: The number with which the next start continues.
 
         Raises:
-            ForkedError: A forked child called.
+            ForkedError: The caller is a forked child.
             JournalError: The file cannot be written.
         """
         if not is_ours(self._pid):
             raise ForkedError(
                 f"journal {self._path} belongs to process {self._pid}, which forked this one;"
-                " leave it alone here"
+                "do not use it here"
             )
         try:
             self._write(next_seq)
@@ -127,7 +127,7 @@ class Journal:
         """
         lock, self._lock = self._lock, None
         if lock is not None:
-            os.close(lock)  # In a child, this leaves the parent's lock as it is.
+            os.close(lock)  # In a child, this does not release the parent's lock.
 
     left_to_parent = release
 
@@ -137,13 +137,13 @@ class Journal:
             return first_epoch, 0
         if (page.source, page.stream) != (self._source, self._stream):
             raise JournalError(
-                f"journal {self._path} is that of source {page.source!r} in stream"
+                f"journal {self._path} belongs to source {page.source!r} in stream"
                 f" {page.stream!r}, not of {self._source!r} in {self._stream!r}; give each"
                 " source a file of its own"
             )
         if page.next_seq is None:
             if fault := epoch_fault(page.epoch + 1):
-                raise JournalError(f"journal {self._path} asks for a new epoch, but {fault}")
+                raise JournalError(f"journal {self._path} needs a new epoch, but {fault}")
             return page.epoch + 1, 0
         return page.epoch, page.next_seq
 
@@ -154,10 +154,10 @@ class Journal:
             return None
         except (OSError, ValueError) as error:
             raise JournalError(
-                f"{self._path} is no readable journal ({error}); {_REMEDY}"
+                f"{self._path} cannot be read as a journal ({error}); {_REMEDY}"
             ) from error
         if page.format != FORMAT or page.epoch < 0 or (page.next_seq or 0) < 0:
-            raise JournalError(f"{self._path} is no journal of this version; {_REMEDY}")
+            raise JournalError(f"{self._path} is not a journal of this version; {_REMEDY}")
         return page
 
     def _write(self, next_seq: int | None) -> None:
@@ -188,9 +188,9 @@ def locked(path: Path, what: str) -> int:
         The descriptor of the lock. Closing it releases the lock.
 
     Raises:
-        JournalError: Another producer has the lock, or it cannot be made.
+        JournalError: Another producer has the lock, or the lock file cannot be created.
     """
-    # The file itself is not locked, because the lock would be lost when the journal is replaced.
+    # The file itself is not locked, because replacing it would lose the lock.
     beside = path.with_name(f"{path.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

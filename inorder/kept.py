@@ -5,19 +5,19 @@
     for sent in kept.between(epoch, 7, 9): ...
 
 The file is an SQLite database. It belongs to one source of one stream, and to one producer at a
-time, as a journal does. Its content is at most `max_bytes`: payloads, types, and `RECORD_BYTES` for
-the rest of each record. The oldest records are deleted first. The file itself may take three times
-that.
+time, as a journal does. Its content is limited to `max_bytes`: payloads, types, and `RECORD_BYTES`
+for the rest of each record. The oldest records are deleted first. The file itself may take three
+times that.
 
 Records are written after every `COMMIT_RECORDS` or `COMMIT_BYTES`, after `COMMIT_S`, at `commit`
 and at `close`. A crash of the process loses the records added since then, and a power failure loses
 the last seconds.
 
-A file that cannot be written does not stop the publisher. The records that it misses are counted in
-`not_kept` and reported in the log (`inorder.producers`).
+A file that cannot be written does not stop the publisher. The records that could not be written are
+counted in `not_kept` and reported in the log (`inorder.producers`).
 
-The file also stores how far requests have been answered (`place_of`), so that none is answered
-twice after a restart.
+The file also stores which requests have been answered (`place_of`), so that none is answered again
+after a restart.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COMMIT_BYTES: Final = 1 << 20
 COMMIT_S: Final = 1.0
 RECORD_BYTES: Final = 64
 FREED_SHARE: Final = 0.05
-"""The share of `max_bytes` that is freed beyond what is needed when the bound is reached."""
+"""The share of `max_bytes` that is freed in addition when the bound is reached."""
 
 logger = logging.getLogger("inorder.producers")
 
@@ -76,7 +76,7 @@ class Kept:
         path: The file.
         source: The source to which the file belongs.
         stream: The stream of the source.
-        max_bytes: The bound of the stored content.
+        max_bytes: The maximum size of the stored content.
 
     Attributes:
         not_kept: The number of records that could not be written.
@@ -86,7 +86,7 @@ class Kept:
         """Lock and open the file.
 
         Raises:
-            JournalError: The file cannot be read, is another kind of file or another source's, or
+            JournalError: The file cannot be read, is of another kind, belongs to another source, or
                 is in use.
         """
         self._path = path
@@ -96,7 +96,7 @@ class Kept:
         self._waiting_bytes = 0
         self._written_s = time.monotonic()
         self.not_kept = 0
-        self._lock: int | None = locked(path, "what is kept,")
+        self._lock: int | None = locked(path, "the file of sent records")
         with ExitStack() as refused:
             refused.callback(self._release_lock)
             try:
@@ -109,7 +109,7 @@ class Kept:
         left_at_fork(self)
 
     def add(self, sent: Sent) -> None:
-        """Add a record, which is written to the file later; a fault of the file raises nothing."""
+        """Add a record, which is written to the file later; failed writes raise nothing."""
         with self._guard:
             self._waiting.append(sent)
             self._waiting_bytes += _size(sent)
@@ -135,7 +135,7 @@ class Kept:
             first = found[-1][1] + 1
 
     def place_of(self, part: int) -> int | None:
-        """Return the next offset of a partition of requests, or None if none was read so far."""
+        """Return the next offset to read of a partition of requests; None if none was read."""
         found = self._asked("SELECT next FROM place WHERE part = ?", (part,))
         return int(found[0][0]) if found else None
 
@@ -151,10 +151,10 @@ class Kept:
     def left_to_parent(self) -> None:
         """Keep the connection alive in a forked child, and release the lock.
 
-        SQLite would take the child's connection for the last one and clean up.
+        Otherwise SQLite would take the child's connection for the last one and clean up.
         """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
-        self._release_lock()  # In a child, this leaves the parent's lock as it is.
+        self._release_lock()  # In a child, this does not release the parent's lock.
 
     def close(self) -> None:
         """Write the added records, close the file and release the lock."""
@@ -167,7 +167,8 @@ class Kept:
         (known,) = self._db.execute("PRAGMA user_version").fetchone()
         if known not in (0, FORMAT):
             raise sqlite3.DatabaseError(f"format {known} is not {FORMAT}")
-        # A crash of the process loses nothing that was written; a crash of the machine may.
+        # With these settings, a crash of the machine may lose written data, but one of the process
+        # does not.
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = OFF")
         self._db.executescript(_TABLES)
@@ -235,7 +236,7 @@ class Kept:
 
     def _failed(self, error: Exception) -> JournalError:
         return JournalError(
-            f"what is kept to be sent again, {self._path}: {error}; remove the file to begin anew"
+            f"the file of sent records {self._path}: {error}; remove the file to start again"
         )
 
 

@@ -29,7 +29,8 @@ MAX_PARTITIONS: Final = 65_536
 """The maximum number of partitions that one `Ordering` accepts."""
 
 PLACES_UNUSED: Final = 1_024
-"""The number of stored offsets, beyond two per buffered event, at which unused ones are dropped."""
+"""The number of stored offsets, beyond two per buffered event, at which obsolete ones are dropped.
+"""
 
 FORM: Final = Form(
     "inorder ordering",
@@ -69,17 +70,17 @@ class Balance(NamedTuple):
 class Ordering:
     """A topology that runs on pushed events, in the order of their arrival.
 
-    It does no I/O and reads no clock. Each call returns the records that follow from it, in their
-    order. Only one thread at a time may call.
+    It does no I/O and reads no clock. Each call returns the records that follow from it, in order.
+    Only one thread at a time may call its methods.
 
     Time is the largest `arrival_ns` of an event or `now_ns` of a `tick` so far. An earlier value
     counts as that time. From the first tick on, an event without `arrival_ns` arrives at that time.
     Without ticks it arrives as in a `replay`, at the largest `ts_ns` so far, so a source whose
-    clock is ahead moves the time ahead. Outcomes that are decided when an instant is over come with
-    the next event or tick.
+    clock is ahead moves the time ahead. Outcomes that are decided when a point in time has passed
+    are returned with the next event or tick.
 
-    The topology bounds the events and bytes that are buffered. In addition, each partition has its
-    next offset (`MAX_PARTITIONS`), and each buffered event has its own.
+    The topology bounds the events and bytes that are buffered. In addition, the object stores the
+    next offset of each partition (`MAX_PARTITIONS`), and the offset of each buffered event.
 
     Args:
         topology: A topology, or the text of its file.
@@ -99,7 +100,8 @@ class Ordering:
         self._reader = Reader(self.topology)
         self._is_ticked = False
         self._has_arrivals: bool | None = None
-        """Whether events have their own arrivals, judged by the first event; None before it."""
+        """Whether events have their own arrival times, judged by the first event; None before it.
+        """
         self._is_closed = False
         self._next: dict[Partition, int] = {}
         self._places: dict[int, tuple[Partition, int]] = {}
@@ -115,10 +117,10 @@ class Ordering:
     def feed(
         self, *events: Input, partition: Partition = 0, offset: int | None = None
     ) -> list[Record]:
-        """Take events that arrive one after the other.
+        """Process events that arrive one after the other.
 
-        An event that was taken before, by its offset, is skipped, so a consumer may go back. Ten
-        events in one call cost half as much as in ten calls.
+        An event with an offset that was already processed is skipped, so a consumer may go back.
+        Ten events in one call cost half as much as in ten calls.
 
         Args:
             events: The inputs, in the order of their arrival.
@@ -131,8 +133,8 @@ class Ordering:
             `DeadRecord`.
 
         Raises:
-            TypeError: An argument has a wrong type. No event was taken.
-            ValueError: An argument is out of range, or the input is over. No event was taken.
+            TypeError: An argument has a wrong type. No event was processed.
+            ValueError: An argument is out of range, or the input has ended. No event was processed.
         """
         self._check_open()
         first = self._first_offset(partition, offset)
@@ -150,7 +152,7 @@ class Ordering:
         return self._out(self._run.on_inputs(contents))
 
     def tick(self, now_ns: int) -> list[Record]:
-        """Move the time to `now_ns`; the caller has fed all events that arrived before it.
+        """Advance the time to `now_ns`; the caller has fed all events that arrived before it.
 
         A caller without events for a while ticks several times a second, so that events that wait
         for a time are emitted.
@@ -163,13 +165,18 @@ class Ordering:
 
         Raises:
             TypeError: `now_ns` is not an integer.
-            ValueError: `now_ns` is out of range, or the input is over.
+            ValueError: `now_ns` is out of range, or the input has ended.
         """
         self._check_open()
         if type(now_ns) is not int:
-            raise TypeError(f"now_ns is {now_ns!r}, no whole number of ns; give time.time_ns()")
+            raise TypeError(
+                f"now_ns is {now_ns!r}, which is not a whole number of nanoseconds; pass"
+                f" time.time_ns()"
+            )
         if not 0 <= now_ns <= MAX_ARRIVAL_NS:
-            raise ValueError(f"now_ns is {now_ns}, no time from 1970 to 2100; give time.time_ns()")
+            raise ValueError(
+                f"now_ns is {now_ns}, which is not a time from 1970 to 2100; pass time.time_ns()"
+            )
         self._is_ticked = True
         return self._out(self._run.on_time(max(now_ns, self.now_ns or 0)))
 
@@ -185,11 +192,11 @@ class Ordering:
     def safe_offset(self, partition: Partition = 0) -> int | None:
         """Return the offset from which a restart would have to read this partition.
 
-        Every event before it has been emitted or reported. Commit it, and feed events from it after
-        a start. If the last `snapshot` is restored, the records then equal those of an unbroken
-        run. In that case commit the offset that was safe at the snapshot, not a later one. Without
-        a snapshot no event is missing, but some are emitted twice. Windows, patterns and the
-        knowledge of sources begin anew.
+        Every event before it has been emitted or reported. Commit this offset, and after a start
+        feed events from it. If the last `snapshot` is restored, the records then equal those of an
+        unbroken run. In that case commit the offset that was safe at the snapshot, not a later one.
+        Without a snapshot no event is missing, but some are emitted twice. Windows, patterns and
+        the knowledge about sources begin anew.
 
         The cost is O(buffered events).
 
@@ -197,7 +204,7 @@ class Ordering:
             partition: The partition.
 
         Returns:
-            None if nothing of the partition has been fed.
+            The offset, or None if no event of the partition has been fed.
         """
         if partition not in self._next:
             return None
@@ -239,11 +246,11 @@ class Ordering:
         try:
             return FORM.packed(values)
         except ValueError as wrong:
-            remedy = "give payloads that are plain values: what JSON has, and bytes"
-            raise ValueError(f"the state cannot be kept ({wrong}); {remedy}") from None
+            remedy = "use payloads of plain values: JSON values and bytes"
+            raise ValueError(f"the state cannot be stored ({wrong}); {remedy}") from None
 
     def restore(self, snapshot: bytes) -> None:
-        """Continue from a snapshot; only an `Ordering` without events or ticks so far can do so.
+        """Continue from a snapshot; the `Ordering` must not have processed events or ticks.
 
         Restore only your own snapshots. Damage is detected, but an attack is not.
 
@@ -251,16 +258,20 @@ class Ordering:
             snapshot: The bytes that `snapshot` returned.
 
         Raises:
-            StateUnreadable: The bytes are no snapshot, are damaged, or belong to a topology with
+            StateUnreadable: The bytes are not a snapshot, are damaged, or belong to a topology with
                 other streams or operators. It is a ValueError.
             TypeError: `snapshot` is not bytes.
-            ValueError: Events or ticks have been taken already.
+            ValueError: Events or ticks have already been processed.
         """
         if not isinstance(snapshot, bytes):
-            raise TypeError(f"a snapshot is bytes, not of type {type(snapshot).__name__}")
+            raise TypeError(
+                f"the snapshot is of type {type(snapshot).__name__}; pass the bytes of `snapshot()`"
+            )
         self._check_open()
         if self._next or self._is_ticked:
-            raise ValueError("events or ticks have been taken already; restore a fresh Ordering")
+            raise ValueError(
+                "events or ticks have already been processed; restore into a new Ordering"
+            )
         fresh = FORM.read(snapshot, self._restored)
         self.__dict__.update(fresh.__dict__)
 
@@ -268,8 +279,8 @@ class Ordering:
         setting, (is_ticked, has_arrivals, number), (next_offsets, places, counts), packed = values
         if setting != self._setting():
             raise StateUnreadable(
-                f"the snapshot is of a topology with {_setting_text(setting)}, this one has"
-                f" {_setting_text(self._setting())}; give the topology it was taken of, or"
+                f"the snapshot is of a topology with {_setting_text(setting)}, but this one has"
+                f" {_setting_text(self._setting())}; use the topology of the snapshot, or"
                 f" {FORM.anew}"
             )
         fresh = Ordering(self.topology, events=self._events)
@@ -283,26 +294,28 @@ class Ordering:
         return fresh
 
     def _setting(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        # The order of operators matters, because buffered events are restored by it.
+        # The order of operators matters, because the restored events depend on it.
         return (*self.topology.streams,), (*self.topology.operators,)
 
-    # -- parts of a call ---------------------------------------------------------------------------
+    # -- helpers of the calls ----------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise ValueError("the input is over (`close`); make another Ordering")
+            raise ValueError("the input has ended (`close`); create another Ordering")
 
     def _first_offset(self, partition: Partition, offset: int | None) -> int:
         if type(partition) not in {int, str}:
-            raise TypeError(f"partition {partition!r} is neither a whole number nor a text")
+            raise TypeError(f"partition {partition!r} is neither an integer nor a string")
         if partition not in self._next and len(self._next) >= MAX_PARTITIONS:
-            raise ValueError(f"partition {partition!r} is one more than {MAX_PARTITIONS}")
+            raise ValueError(
+                f"partition {partition!r} exceeds the maximum of {MAX_PARTITIONS} partitions"
+            )
         if offset is None:
             return self._next.get(partition, 0)
         if type(offset) is not int:
-            raise TypeError(f"offset {offset!r} is no whole number")
+            raise TypeError(f"offset {offset!r} is not an integer")
         if not 0 <= offset <= MAX_INT64:
-            raise ValueError(f"offset {offset} is none of a log: these count from 0 in 64 bits")
+            raise ValueError(f"offset {offset} is not valid; offsets are from 0 to {MAX_INT64}")
         return offset
 
     def _note(self, content: Content, partition: Partition, offset: int) -> None:
@@ -338,7 +351,8 @@ class Ordering:
                 counts["duplicate"] += 1
             elif isinstance(report, Malformed):
                 counts["dead"] += 1
-                counts["sent"] += report.kind != DATA  # A control event was not counted yet.
+                # Unlike ordinary events, control events were not counted in `_note`.
+                counts["sent"] += report.kind != DATA
         if not self._events:
             step = replace(step, released=[each for each in step.released if each.late])
         return records_of(step)

@@ -1,7 +1,7 @@
 """Make Python run the core from its sources, even if it is installed compiled: INORDER_PURE=1.
 
 Python prefers a compiled module to the source beside it. If INORDER_PURE is 1, the packages
-`topology` and `agents` install a finder that knows sources only, before any of their modules is
+`topology` and `agents` install a finder that finds only sources, before any of their modules is
 imported. The core is compiled as one unit, so all of it is replaced or none. The results are the
 same. The codec has its own switch (INORDER_CODEC).
 """
@@ -22,7 +22,7 @@ VARIABLE: Final = "INORDER_PURE"
 
 
 class SourceFinder:
-    """A finder of the core's sources, asked before the finder that prefers compiled modules."""
+    """A finder for the core's sources, which runs before the finder of compiled modules."""
 
     @staticmethod
     def find_spec(
@@ -56,7 +56,7 @@ def heed() -> None:
     """
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in {"", "0", "1"}:
-        raise ImportError(f"{VARIABLE}={wanted} means nothing; write 1, 0, or nothing")
+        raise ImportError(f"{VARIABLE}={wanted} is not valid; write 1, 0, or nothing")
     if wanted == "1" and SourceFinder not in sys.meta_path:
         sys.meta_path.insert(0, SourceFinder)
 

@@ -1,8 +1,7 @@
 """Read the inputs and outputs of inorder as typed records.
 
-Inputs are `RawEvent`, `ClockSample` and `ClockOffset`; each stands for a line of `inorder replay`.
-
-Outputs come from a replay, the test kit, or the topics of a worker:
+Inputs are `RawEvent`, `ClockSample` and `ClockOffset`; each corresponds to a line of `inorder
+replay`. Outputs come from a replay, the test kit, or the topics of a worker:
 
     OrderedEvent                            an event in order, or a late event that is emitted
     GapRecord                               sequence numbers that are declared missing
@@ -13,13 +12,13 @@ Outputs come from a replay, the test kit, or the topics of a worker:
     RetractRecord                           a retracted result in a compacted topic
 
 `record_of` reads a line of `inorder replay`, or the value of a record on a topic of results, gaps,
-late events, duplicates or dead letters. It also takes the message of a Kafka client. A topic of a
-query with `upsert` needs the message, because a retracted result has no value there.
+late events, duplicates or dead letters. It also accepts the message of a Kafka client. For a topic
+of a query with `upsert`, pass the message, because a retracted result has no value there.
 `ordered_event` reads a record of `events.ordered`. Times are in ns since 1970. This module imports
 only the standard library and orjson.
 
 A result is identified by its `id`. Its revisions count from 0, and the highest one is valid. `op`
-is `emit`, `update` or `retract`. No revision follows one that is `final`. `current` returns the
+is `emit`, `update` or `retract`. A revision that is `final` is the last one. `current` returns the
 current results.
 """
 
@@ -39,7 +38,7 @@ from inorder.inputs import ClockSample as ClockSample
 from inorder.inputs import RawEvent as RawEvent
 
 Line = Mapping[str, Any]
-"""A JSON object of the black-box interface."""
+"""A JSON object, such as a line of `inorder replay`."""
 
 REF_TIME: Final = "refTs"
 
@@ -63,10 +62,10 @@ class OrderedEvent:
         seq: The event's sequence number.
         ts_ns: The reported timestamp.
         ref_time_ns: The corrected timestamp.
-        error_ns: The time error. The event time differs from `ref_time_ns` by at most this.
+        error_ns: The time error: the maximum difference of the event time from `ref_time_ns`.
         type: The type of the event.
         payload: The content of the event.
-        late: The reason why the event is out of order, or empty if it is in order.
+        late: The reason why the event is late, or empty if it is in order.
         at_ns: The time at which the event was emitted.
     """
 
@@ -90,7 +89,7 @@ class OrderedEvent:
 
 @dataclass(frozen=True, slots=True)
 class GapRecord:
-    """A gap: the numbers `first` to `last` are declared missing.
+    """A gap: the sequence numbers `first` to `last` are declared missing.
 
     Attributes:
         stream: The stream of the source.
@@ -113,14 +112,14 @@ class GapRecord:
 
 @dataclass(frozen=True, slots=True)
 class _NotOrdered:
-    """An event that is left out of the order. A field is None if it is unknown.
+    """An event that is left out of the order; a field is None if it is unknown.
 
     Attributes:
         stream: The stream of the event.
         source: The source of the event.
         epoch: The source's epoch.
         seq: The event's sequence number.
-        reason: The reason, as a word.
+        reason: The reason, as a keyword.
         at_ns: The time of the decision.
         line: The line number in a recording, from 1.
     """
@@ -141,7 +140,7 @@ class LateRecord(_NotOrdered):
 
 @dataclass(frozen=True, slots=True)
 class DuplicateRecord(_NotOrdered):
-    """An event that was seen before. Its reason is `copy`, or `conflict` if its content differs."""
+    """An event that was seen before; its reason is `copy`, or `conflict` if its content differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ class DeadRecord(_NotOrdered):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A result of a query. Its times are in [start_ns, end_ns).
+    """A result of a query; its times are in [start_ns, end_ns).
 
     Attributes:
         id: The identity of the result over all its revisions.
@@ -165,9 +164,9 @@ class _Found:
         op: `emit`, `update` or `retract`.
         revision: The number of the revision, from 0.
         final: Whether no further revision follows.
-        confidence: The word for the result's certainty.
+        confidence: The result's certainty, as a keyword.
         start_ns: The beginning of the result.
-        end_ns: The end of the result, which is not included.
+        end_ns: The end of the result, exclusive.
         values: Plain JSON values by name.
         key: The key to which the result belongs, or None.
         stream: The stream, or empty.
@@ -193,9 +192,9 @@ class WindowRecord(_Found):
     """A window's result, or its correction.
 
     Attributes:
-        low: The lowest values that the event times allow.
-        high: The highest values that the event times allow.
-        expected: The means of the values that the event times allow.
+        low: The lowest possible values, given the time errors of the events.
+        high: The highest possible values, given the time errors of the events.
+        expected: The expected values, given the time errors of the events.
     """
 
     low: Mapping[str, Any]
@@ -204,7 +203,7 @@ class WindowRecord(_Found):
 
 
 class EventOfResult(NamedTuple):
-    """An event of which a result is made. `stream` is empty if the query has only one."""
+    """An event that is part of a result; `stream` is empty if the query has only one stream."""
 
     alias: str
     source: str
@@ -219,7 +218,7 @@ class MatchRecord(_Found):
     """A match of a pattern, or its correction.
 
     Attributes:
-        events: The events of the match, in the order of time.
+        events: The events of the match, in the order of their times.
     """
 
     events: tuple[EventOfResult, ...]
@@ -236,10 +235,10 @@ class RangeOfResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MatchSetRecord(_Found):
-    """All matches that end with one event (AS SETS), or a correction of them.
+    """All matches that end with one event (AS SETS), or a correction of this set.
 
     Attributes:
-        count: The number of matches. Each is a choice from the ranges.
+        count: The number of matches. Each is a choice of events from the ranges.
         ranges: The events to choose from.
         joined: The events that this update has added to the ranges.
     """
@@ -254,7 +253,7 @@ class JoinRecord(_Found):
     """A row of a join, or its correction.
 
     Attributes:
-        events: The events in the order of the sides. A side without a partner is left out.
+        events: The events in the order of the join's sides. A side without a partner is left out.
         probability: The probability that the events belong together, given their time errors.
     """
 
@@ -266,18 +265,19 @@ class JoinRecord(_Found):
 class RetractRecord(_Found):
     """A retracted result: `op` is `retract`, and `values` is empty.
 
-    Only topics of queries with `upsert` contain it. Elsewhere a retraction is a record of its kind.
+    It occurs only in topics of queries with `upsert`. Elsewhere a retraction has the class of its
+    result, for example WindowRecord.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class OverflowRecord:
-    """A report that more results begin with `event` than the query may emit.
+    """A report that `event` begins more results than the query may emit.
 
     Attributes:
         query: The name of the query.
         event: The event with which the results begin.
-        shown: The number of results that were emitted, which is less than all.
+        shown: The number of results that were emitted; there are more.
         stream: The stream, or empty.
         at_ns: The time of the report.
     """
@@ -320,11 +320,11 @@ def record_of(line: Any) -> Record:
         values = orjson.loads(values)
     read = _READ.get(values.get("kind", "")) if isinstance(values, Mapping) else None
     if read is None:
-        raise ValueError(f"no line of inorder's: its `kind` is none of {', '.join(_READ)}")
+        raise ValueError(f"not a record of inorder: its `kind` is not one of {', '.join(_READ)}")
     try:
         return read(values)
     except (KeyError, TypeError) as wrong:
-        raise ValueError(f"a line of kind {values['kind']} without {wrong}") from None
+        raise ValueError(f"a line of kind {values['kind']} lacks {wrong}") from None
 
 
 def ordered_event(
@@ -340,10 +340,11 @@ def ordered_event(
         contract: The names of the headers. None: those of the preset `plain`.
 
     Returns:
-        None if the record holds no event, such as a watermark, whose value is null.
+        The event, or None if the record contains none. An example is a watermark, whose value is
+        null.
 
     Raises:
-        ValueError: No worker has written such a record.
+        ValueError: The record was not written by a worker.
     """
     headers: Iterable[tuple[str, bytes | None]] = record
     if hasattr(record, "headers"):
@@ -351,7 +352,7 @@ def ordered_event(
     found = {name: (text or b"").decode() for name, text in headers}
     names = (contract or HeaderContract()).names()
     if REF_TIME not in found:
-        raise ValueError(f"no record of an ordered topic: the header {REF_TIME} is missing")
+        raise ValueError(f"not a record of an ordered topic: the header {REF_TIME} is missing")
     if found.get(names.kind, DATA) != DATA:
         return None
     try:
@@ -370,7 +371,7 @@ def ordered_event(
             at_ns=int(found["at"]),
         )
     except KeyError as missing:
-        raise ValueError(f"a record of an ordered topic without the header {missing}") from None
+        raise ValueError(f"a record of an ordered topic lacks the header {missing}") from None
 
 
 def current(records: Iterable[Record]) -> dict[str, Found]:
@@ -393,7 +394,7 @@ def current(records: Iterable[Record]) -> dict[str, Found]:
 
 
 def _called(part: Any) -> Any:
-    """Return the value of a message's part, a method in some clients and an attribute in others."""
+    """Return a part of a message, which is a method in some clients and an attribute in others."""
     return part() if callable(part) else part
 
 
@@ -417,7 +418,7 @@ def _payload(value: bytes | None) -> Any:
 
 
 def _said(kind: Any, line: Line, /, **given: Any) -> dict[str, Any]:
-    """Return the fields of a record of this kind: the values `given`, and those of the line.
+    """Return the fields of a record class: the values `given`, and the others from the line.
 
     The keys of the line have no unit in their names.
     """

@@ -2,23 +2,24 @@
 
     Resend(topic="events.resend", keep=Path("/var/lib/press-7.kept"))
 
-`SequencedProducer(resend=...)` then stores what it sends (`inorder.kept`) and reads the topic of
-requests, which `inorder resend` fills from the gap ledger. A request names the numbers of an epoch.
-Those that are stored are published once more, with the headers that they had. For the reader these
-are late events (reason `gap`), which correct windows and patterns, or duplicates of events that
-arrived after all.
+`SequencedProducer(resend=...)` then stores the records that it sends (`inorder.kept`) and reads the
+topic of requests, which `inorder resend` fills from the gap ledger. A request names sequence
+numbers of an epoch. Their records, if stored, are published once more, with the same headers. For
+the reader these are late events (reason `gap`), which correct windows and patterns, or duplicates
+of events that arrived after all.
 
 A request has the source's name as its key, and this value in JSON:
 
     {"stream": "default", "source": "press-7", "epoch": 1700000000, "first": 17, "last": 19}
 
-All partitions are read, from the last answer on. A source that never read them begins at their end.
-At most `per_second` records are sent in a second, so that new records have room. The end of the
-producer interrupts an answer, which is repeated from its beginning after the next start.
+All partitions are read, from the last answered request on. A source that starts for the first time
+begins at their end. At most `per_second` records are sent in a second, so that new records have
+room. Closing the producer interrupts an answer, which is repeated from its beginning after the next
+start.
 
-Requests for records that are no longer stored, and records that are no requests, are counted and
-logged (`inorder.producers`). If a broker is away, the thread waits for it. No fault here reaches
-the publisher, except records that could not be delivered.
+Requests for records that are no longer stored, and records that are not requests, are counted and
+logged (`inorder.producers`). If a broker is unavailable, the thread waits for it. No fault here
+reaches the publisher, except records that could not be delivered.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ logger = logging.getLogger("inorder.producers")
 
 @dataclass(frozen=True, slots=True)
 class Resend:
-    """The settings for sending again; `SequencedProducer` takes them.
+    """The settings of `SequencedProducer` for sending records again.
 
     Attributes:
         topic: The topic of requests.
         keep: The file that stores the sent records.
-        keep_bytes: The bound of the content of that file.
-        per_second: The most records that are sent again in a second.
+        keep_bytes: The maximum size of the content of that file.
+        per_second: The maximum number of records that are sent again in a second.
     """
 
     topic: str
@@ -70,7 +71,7 @@ class Resend:
             ValueError: A bound is not above 0.
         """
         if self.keep_bytes <= 0 or not self.per_second > 0:
-            raise ValueError("keep_bytes and per_second are to be above 0")
+            raise ValueError("keep_bytes and per_second must be above 0")
 
 
 class Request(NamedTuple):
@@ -90,15 +91,18 @@ class Request(NamedTuple):
 def request_of(value: bytes | None) -> Request:
     """Return the request in a record's value.
 
+    Args:
+        value: The record's value.
+
     Raises:
-        ValueError: The value is no request.
+        ValueError: The value is not a request.
     """
     request = tuple_of(value or b"", Request)
     for name in ("epoch", "first", "last"):
         if not 0 <= getattr(request, name) <= MAX_SEQ:
             raise ValueError(f"{name} is not between 0 and {MAX_SEQ}")
     if request.first > request.last:
-        raise ValueError("first is above last")
+        raise ValueError("first is greater than last")
     return request
 
 
@@ -107,10 +111,10 @@ class ResendStatus:
     """Counts of the requests since the start, and of the records sent again.
 
     Attributes:
-        requests: Requests for this source.
-        resent: Records that were sent again.
-        unknown: Numbers that were requested and are not stored.
-        unreadable: Records of the topic that are no requests.
+        requests: The number of requests for this source.
+        resent: The number of records that were sent again.
+        unknown: The number of requested records that are not stored.
+        unreadable: The number of records in the topic that are not requests.
     """
 
     requests: int = 0
@@ -142,7 +146,7 @@ class Answering:
             wanted: The settings.
             kept: The stored records.
             name: The stream and the source.
-            again: Publishes a record once more.
+            again: A function that publishes a record once more.
             settings: Settings of librdkafka for the consumer.
         """
         self.status = ResendStatus()
@@ -153,11 +157,10 @@ class Answering:
         self._settings = {
             **settings,
             "bootstrap.servers": brokers,
-            # The client requires a group, but it never commits to it.
+            # The client requires a group id; nothing is ever committed to the group.
             "group.id": f"resend-{self._source}",
             "enable.auto.commit": False,
-            # If the next requests have been deleted from the topic, reading continues at its first
-            # record.
+            # If the next requests have been deleted, reading continues at the topic's first record.
             "auto.offset.reset": "earliest",
             "log_level": 0,
         }
@@ -168,7 +171,7 @@ class Answering:
         self._thread.start()
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Stop the thread, and interrupt an answer between two records."""
+        """Stop the thread; an answer is interrupted between two records."""
         self._closing.set()
         self._thread.join(timeout_s)
 
@@ -204,11 +207,11 @@ class Answering:
         for part in parts:
             known = self._kept.place_of(part)
             if known is None:
-                # A request that arrives before the first poll must be answered, so the end is read
-                # now.
+                # The end is read now, because a request that arrives before the first poll must be
+                # answered.
                 ends = consumer.get_watermark_offsets(TopicPartition(topic, part), timeout=RETRY_S)
                 if ends is None:
-                    raise ProducerError(f"the end of partition {part} is not to be had")
+                    raise ProducerError(f"the end of partition {part} cannot be read")
                 known = ends[1]
                 self._kept.answered(part, known)
             places.append(TopicPartition(topic, part, known))
@@ -226,7 +229,7 @@ class Answering:
         return True
 
     def _read(self, message: Message) -> Request | None:
-        """Return the request in a message, or None if it is for another source or is no request."""
+        """Return the request in a message; None if it is for another source or is not a request."""
         if message.key() != self._source.encode():
             return None
         try:
@@ -234,7 +237,7 @@ class Answering:
         except ValueError as fault:
             self.status.unreadable += 1
             place = message.topic(), message.partition(), message.offset()
-            logger.warning("%s/%s/%s is no request: %s", *place, fault)
+            logger.warning("%s/%s/%s is not a request: %s", *place, fault)
             return None
         is_ours = (request.stream, request.source) == (self._stream, self._source)
         return request if is_ours else None
@@ -252,7 +255,7 @@ class Answering:
         self.status.unknown += wanted - sent
         if sent < wanted:
             logger.warning(
-                "%s/%d: %d of the numbers %d to %d were sent again; nothing is kept of the others",
+                "%s/%d: %d of the numbers %d to %d were sent again; the others are not stored",
                 *(self._source, request.epoch, sent, request.first, request.last),
             )
         return True

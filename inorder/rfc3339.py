@@ -1,8 +1,8 @@
 """Convert between RFC 3339 times and exact nanoseconds since the Unix epoch.
 
 Times have years 1 to 9999, up to nine decimals of a second, and `Z` or a numeric offset. A leap
-second is refused, because it has no number of its own in Unix time. All values are integers, so
-nothing is rounded.
+second is refused, because Unix time has no number for it. All values are integers, so nothing is
+rounded.
 """
 
 from __future__ import annotations

@@ -88,14 +88,14 @@ class SequencedProducer:
 
     Args:
         brokers: HOST:PORT; several are separated by commas.
-        topic: The topic that is written.
+        topic: The topic to write.
         source: The name of the source: ASCII, 1 to 256 bytes.
         stream: The stream of the source.
         journal: The file that keeps the numbering over restarts. None: each start is a new
             epoch.
         first_epoch: The epoch of a start without a journal, or with a new one. None: the wall
             clock in seconds.
-        key_by: Whether the key is the source or the stream.
+        key_by: Whether the records' key is the source or the stream.
         headers: The names of the headers, as in the section `headers:` of the reader's topology
             file.
         limits: The bounds of the queue.
@@ -104,7 +104,7 @@ class SequencedProducer:
         on_delivery: A function called with the report on each record.
         clock: The clock that stamps the events, in ns since 1970. None: an `AnchoredClock`.
         sync: A time-sync client of this source, or the settings of one. Its clock stamps the
-            events. It is started here, and `close` ends it.
+            events. The producer starts it, and `close` stops it.
         resend: The settings for storing sent records and answering requests for them.
         signing_key: The key of this source, or of a prefix of its name.
     """
@@ -136,7 +136,9 @@ class SequencedProducer:
         """
         _check_names(source, stream)
         if signing_key is not None and not signing_key.speaks_for(source):
-            raise ValueError(f"{signing_key!r} does not speak for source {source!r}; give its own")
+            raise ValueError(
+                f"{signing_key!r} may not sign for source {source!r}; pass the source's own key"
+            )
         self._source = source
         self._stream = stream
         self._key = (source if key_by == "source" else stream).encode()
@@ -158,7 +160,7 @@ class SequencedProducer:
         if fault := epoch_fault(first):
             raise ValueError(fault)
         self._kept = Kept(resend.keep, source, stream, resend.keep_bytes) if resend else None
-        # The journal is opened last, so that no failure above leaves it marked as in use.
+        # The journal is opened last, so no failure above leaves it marked as in use.
         try:
             self._journal = Journal(journal, source, stream, first) if journal else None
         except BaseException:
@@ -183,7 +185,7 @@ class SequencedProducer:
 
     @property
     def next_seq(self) -> int:
-        """The number of the next record."""
+        """The sequence number of the next record."""
         return self._next
 
     @property
@@ -203,11 +205,11 @@ class SequencedProducer:
         ts_ns: int | None = None,
         type: str = "",  # noqa: A002 - the contract calls it so
     ) -> int:
-        """Queue an event for publication, and return its number.
+        """Queue an event for publication, and return its sequence number.
 
         Args:
             payload: The value of the record.
-            ts_ns: The source's time of the event, in ns since 1970. None: now.
+            ts_ns: The time of the event by the source's clock, in ns since 1970. None: now.
             type: The type of the event, in printable ASCII.
 
         Raises:
@@ -224,27 +226,27 @@ class SequencedProducer:
     def heartbeat(self, *, ts_ns: int | None = None) -> int:
         """Announce that no event older than `ts_ns` follows; readers do not wait for this source.
 
-        The announcement takes a number like an event.
+        The announcement takes a sequence number like an event.
 
         Args:
             ts_ns: The time of the announcement, in ns since 1970. None: now.
 
         Returns:
-            The number of the announcement.
+            The sequence number of the announcement.
         """
         return self._publish(None, HEARTBEAT, ts_ns, "")
 
     def bye(self, *, ts_ns: int | None = None) -> int:
         """Announce that the source leaves; readers do not wait for it until it sends again.
 
-        The announcement takes a number like an event. `close` does not send it, because a source
-        that restarts does not leave.
+        The announcement takes a sequence number like an event. `close` does not send it, because a
+        source that restarts does not leave.
 
         Args:
             ts_ns: The time of the announcement, in ns since 1970. None: now.
 
         Returns:
-            The number of the announcement.
+            The sequence number of the announcement.
         """
         return self._publish(None, BYE, ts_ns, "")
 
@@ -252,7 +254,7 @@ class SequencedProducer:
         """Wait until every record sent so far is delivered.
 
         Args:
-            timeout_s: The longest wait.
+            timeout_s: The maximum wait in seconds.
 
         Raises:
             DeliveryFailed: Some records were not delivered.
@@ -268,10 +270,11 @@ class SequencedProducer:
         """Flush, store the next number in the journal, and end; a second call does nothing.
 
         Records that are not delivered within `timeout_s` are given up. Their numbers are gaps,
-        which the reader reports because the records are lost. So the count continues after them.
+        which the reader reports because the records are lost. So the numbering continues after
+        them.
 
         Args:
-            timeout_s: The longest wait for deliveries.
+            timeout_s: The maximum wait for deliveries in seconds.
 
         Raises:
             DeliveryFailed: Some records were not delivered, or were given up.
@@ -316,7 +319,7 @@ class SequencedProducer:
             ts_ns = self._clock() if ts_ns is None else ts_ns
             sent = Sent(self._epoch, seq, ts_ns, type_, kind, value)
             self._put(sent)
-            # The number is assigned only now, so a record that was not queued leaves no gap.
+            # Only now is the number used up, so a record that was not queued leaves no gap.
             self._next = seq + 1
             if self._kept is not None:
                 self._kept.add(sent)
@@ -339,9 +342,15 @@ class SequencedProducer:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Let one thread publish at a time; others wait at most `queue_wait_s` and a second."""
+        """Let one thread publish at a time.
+
+        Raises:
+            QueueFull: Other threads have published for longer than `queue_wait_s` and a second.
+        """
         if not self._lock.acquire(timeout=self._limits.queue_wait_s + 1.0):
-            raise QueueFull(f"source {self._source}: other threads wait for the broker already")
+            raise QueueFull(
+                f"source {self._source}: other threads are already waiting for the broker"
+            )
         try:
             yield
         finally:
@@ -352,7 +361,9 @@ class SequencedProducer:
         if self._closed:
             raise ProducerError(f"the producer of source {self._source} is closed")
         if self._next > MAX_SEQ:
-            raise ProducerError(f"source {self._source} has used all numbers; begin a new epoch")
+            raise ProducerError(
+                f"source {self._source} has used all sequence numbers; begin a new epoch"
+            )
 
 
 def _check_names(source: str, stream: str) -> None:
@@ -373,7 +384,9 @@ def _client(
     if not isinstance(sync, SyncClient):
         return None if sync is None else SyncClient(source, sync, clock=clock)
     if sync.source != source:
-        raise ValueError(f"the sync client is that of source {sync.source}, not of {source}")
+        raise ValueError(f"the sync client belongs to source {sync.source}, not of {source}")
     if clock is not None and clock is not sync.clock:
-        raise ValueError("the sync client measures another clock; give it this one, or none here")
+        raise ValueError(
+            "the sync client measures another clock; pass it the same clock, or pass none here"
+        )
     return sync

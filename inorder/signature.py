@@ -1,10 +1,10 @@
-"""Sign events, so that the header `sig` proves the source of all that the engine reads of them.
+"""Sign events, so that the header `sig` authenticates all fields that the engine reads.
 
-The signed content has every field that the contract reads of a record, as on the wire. It begins
-with the word `inorder-1`. Then follow the lengths in bytes of stream, source, epoch, number, time,
-type, kind and the record's value. They are eight integers of four bytes, the highest byte first; -1
-means that the field is absent. Last come the bytes of the fields, in this order, with nothing
-between them. A record of `press-7` with number 17, in hex:
+The signed content has every field that the contract reads from a record, in its encoded form. It
+begins with the word `inorder-1`. Then follow the lengths in bytes of stream, source, epoch, number,
+time, type, kind and the record's value. They are eight integers of four bytes, the highest byte
+first; -1 means that the field is absent. Last come the bytes of the fields, in this order, with
+nothing between them. A record of `press-7` with number 17, in hex:
 
     696e6f726465722d31ffffffff000000070000000a0000000200000013ffffffffffffffff0000000f
     70726573732d3731373030303030303030313731373030303030303030303030303030303030
@@ -12,19 +12,20 @@ between them. A record of `press-7` with number 17, in hex:
 
 So nobody can move a part of one event to another event, or from one field to the next. A header
 whose value is null counts as absent. The signature does not cover the record's key, its partition,
-the broker's timestamp, and headers that the contract does not know.
+the broker's timestamp, and headers that are not part of the contract.
 
-The signature is the first 16 bytes of the HMAC-SHA-256 of these bytes, in hex, after its name:
+The signature is the first 16 bytes of the HMAC-SHA-256 of these bytes, in hex, after the name of
+the method:
 
     sig: hmac-sha256-128:TAG        by the source's own key
     sig: hmac-sha256-128:6:TAG      by the key of a prefix that is 6 bytes long
 
 A key is derived from a *master key* and a name, so a checker needs no list of sources. It is
 HMAC-SHA-256(master, "source " + name), or "prefix " + prefix for all sources whose names begin with
-the prefix. The holder of such a key can derive neither the master key nor another source's key.
+the prefix. Such a key does not reveal the master key or another source's key.
 
-This module imports only the standard library and reads no file. `inorder.signing_keys` has the keys
-of publishers, and `topology.wire.signed` has the check.
+This module imports only the standard library and reads no file. `inorder.signing_keys` reads the
+keys of publishers, and `topology.wire.signed` checks signatures.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ Found = Mapping[str, bytes | None]
 
 
 class Mac:
-    """A computation of HMAC-SHA-256 with one key.
+    """A function that computes HMAC-SHA-256 with one key.
 
     Both hashes are prepared once, so a tag takes half the time that `hmac` takes.
     """
@@ -96,7 +97,7 @@ def signed_content(order: tuple[str, ...], found: Found, value: bytes | None) ->
 
 
 def derived(master: bytes, scope: Scope, name: bytes) -> bytes:
-    """Return the 32 bytes of the key of a source or of a prefix of sources' names.
+    """Return the key of a source, or of a prefix of sources' names, as 32 bytes.
 
     Args:
         master: The master key.

@@ -1,12 +1,13 @@
 """Read and write the keys of signed streams: the keys that sources sign with, and the master keys.
 
-A key contains its scope, so that it is not used for another: `source HEX press-7`, or
-`prefix HEX press-` for a gateway that signs for all sources whose names begin so. `inorder keys`
+A key includes its scope, so that it is not used for another: `source HEX press-7`, or `prefix HEX
+press-` for a gateway that signs for all sources whose names begin with `press-`. `inorder keys`
 derives them from a master key. `inorder.signature` defines the derivation and the signed content.
 
 A file of master keys has one key per line, the newest first. The newest derives new keys, and
-signatures of all of them are accepted. So a master key is replaced without a gap. Put the new one
-first, and give sources keys of it. Remove the old one when no unread record has its signature.
+signatures of all of them are accepted. So a master key can be replaced without interruption. Put
+the new one first, and give sources keys derived from it. Remove the old one when no unread record
+has its signature.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MAX_MASTER_BYTES: Final = 64
 MAX_MASTERS: Final = 4
 """The maximum number of master keys, which is enough for replacing keys.
 
-Each master key may cost one more check of a forged event.
+Each master key may add one check to the cost of a forged event.
 """
 
 MAX_FILE_BYTES: Final = 64 << 10
@@ -42,16 +43,16 @@ MASTER_FORM: Final = "32 to 128 hex digits a line (`openssl rand -hex 32`)"
 
 
 class BadSigningKey(ValueError):
-    """The error of a key that cannot be used.
+    """The key cannot be used.
 
-    The message says which key, why, and what to write. It shows no secret.
+    The message says which key, why, and what to write. It contains no secret.
     """
 
 
 class SigningKey:
     """A key with which a source signs, or a gateway for the sources of a prefix.
 
-    `parse` and `read` make it from the output of `inorder keys`. `repr` shows the scope and the
+    `parse` and `read` create it from the output of `inorder keys`. `repr` shows the scope and the
     name, but not the key.
 
     Args:
@@ -66,10 +67,10 @@ class SigningKey:
         """Check the name and the key.
 
         Raises:
-            BadSigningKey: The key has another length, or the name is too long or empty.
+            BadSigningKey: The key has a wrong length, or the name is too long or empty.
         """
         if len(key) != KEY_BYTES:
-            raise BadSigningKey(f"a signing key has {KEY_BYTES} bytes, this one {len(key)}")
+            raise BadSigningKey(f"a signing key has {KEY_BYTES} bytes, but this one has {len(key)}")
         self.scope = scope
         self.name = name
         self._name = name.encode()
@@ -80,15 +81,18 @@ class SigningKey:
 
     @classmethod
     def parse(cls, text: str) -> SigningKey:
-        """Return the key that a line of `inorder keys` contains.
+        """Return the key in a line of the output of `inorder keys`.
+
+        Args:
+            text: The line.
 
         Raises:
-            BadSigningKey: The text is no key. The message says what to write instead.
+            BadSigningKey: The text is not a key. The message says what to write instead.
         """
         scope, _, rest = text.strip("\r\n").partition(" ")
         digits, space, name = rest.partition(" ")
         if scope not in {SOURCE, PREFIX} or not space:
-            raise BadSigningKey(f"this is no signing key; write {KEY_FORM}")
+            raise BadSigningKey(f"this is not a signing key; write {KEY_FORM}")
         try:
             key = bytes.fromhex(digits)
         except ValueError:
@@ -100,6 +104,9 @@ class SigningKey:
     @classmethod
     def read(cls, path: Path | str) -> SigningKey:
         """Return the key in a file of one line.
+
+        Args:
+            path: The file.
 
         Raises:
             BadSigningKey: The file cannot be read, or contains no key.
@@ -123,8 +130,8 @@ class SigningKey:
         """Return the value of the header `sig` for a record.
 
         Args:
-            names: The names of the headers.
-            headers: The headers of the record, each of them once.
+            names: The names of the contract's headers.
+            headers: The headers of the record, without repetition.
             value: The record's value.
         """
         found = {name: v.encode() if isinstance(v, str) else v for name, v in headers}
@@ -151,8 +158,8 @@ def masters_of(text: str) -> tuple[bytes, ...]:
             are skipped.
 
     Raises:
-        BadSigningKey: A line is no key, or there are too many or none. The message names the
-            line.
+        BadSigningKey: A line is not a key, or there are too many keys or none. The message names
+            the line.
     """
     found: list[bytes] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -168,7 +175,7 @@ def masters_of(text: str) -> tuple[bytes, ...]:
                 f"the master key of line {number} has {len(master)} bytes; write {MASTER_FORM}"
             )
         if master in found:
-            raise BadSigningKey(f"line {number} has a master key again; leave one of them")
+            raise BadSigningKey(f"line {number} has a master key a second time; remove one of them")
         found.append(master)
     if not found:
         raise BadSigningKey(f"there is no master key; write {MASTER_FORM}")
@@ -187,8 +194,8 @@ def content_of(
 
     Args:
         path: The file.
-        most_bytes: The largest size of a key file.
-        bad: The error to raise.
+        most_bytes: The maximum size of a key file.
+        bad: The class of the error to raise.
 
     Raises:
         ValueError: `bad`, if the file cannot be read, is too large or is not UTF-8 text.
@@ -197,9 +204,9 @@ def content_of(
         with Path(path).open("rb") as file:
             content = file.read(most_bytes + 1)
         if len(content) > most_bytes:
-            raise bad(f"{path}: larger than {most_bytes} bytes; that is no key file")
+            raise bad(f"{path}: larger than {most_bytes} bytes, so it is not a key file")
         return content.decode("utf-8")
     except OSError as error:
-        raise bad(f"{path}: {error.strerror}; give a readable key file") from error
+        raise bad(f"{path}: {error.strerror}; name a readable key file") from error
     except UnicodeDecodeError as error:
-        raise bad(f"{path}: not UTF-8 text; give a key file") from error
+        raise bad(f"{path}: not UTF-8 text; name a key file") from error

@@ -8,15 +8,15 @@
     assert [window.values["n"] for window in driver.read(WindowRecord)] == [1]
 
 `TopologyDriver` runs the code of a worker without Kafka. An event arrives when it is sent, and time
-moves only when the test moves it, so a test never waits. An instant is over when time has moved on.
-Outcomes that are decided at its end come with the next event or `advance`.
+moves only when the test moves it, so a test never waits. Outcomes that are decided when a point in
+time has passed come with the next event or `advance`.
 
 `check_laws` sends the same events in many orders and pieces, and checks the laws that every
 topology must keep. `shuffled` makes such an order. `check_detector` checks a detector by itself.
 
-If your function raises, a worker continues: the value is left out, or NULL. Here the error is
-raised as `FunctionFailed`, which names the function and its arguments, and has the error as its
-cause.
+If your function raises in a worker, the worker continues: the value is left out, or NULL. Here the
+error is raised as `FunctionFailed`, which names the function and its arguments, and has the error
+as its cause.
 
 The module needs the distribution `inorder-engine`.
 """
@@ -102,31 +102,34 @@ def milliseconds(amount: float) -> int:
 
 def _checked_ns(name: str, given: Any) -> int:
     if type(given) is not int:
-        raise TypeError(f"{name} is {given!r}, no whole number of ns; write milliseconds(500)")
+        raise TypeError(
+            f"{name} is {given!r}, which is not a whole number of nanoseconds; pass"
+            f" milliseconds(500)"
+        )
     return given
 
 
 class BrokenLaw(AssertionError):
-    """The error of a broken law: it names the law, the order of arrival, and what was found."""
+    """A law is broken; the message has the order of arrival and the contradiction."""
 
 
 class FunctionFailed(BrokenLaw):
-    """The error of a user's function that raised; the function's own error is the cause."""
+    """A user's function raised; the function's own error is the cause."""
 
 
 class TopologyDriver:
-    """A topology in this process, whose time a test controls.
+    """A topology that runs in this process, and whose time a test controls.
 
     Args:
         topology: A topology, or the text of its file.
-        functions: Your own functions, by name. If any kind is given, all replace the topology's
-            own.
+        functions: Your own functions, by name. If any of the three kinds is given, the given ones
+            replace all of the topology's own.
         aggregates: Your own aggregates, by name.
         detectors: Your own detectors, by name.
-        start_ns: The time at which the test begins. None: the time of the first event, if it
-            comes before the test moves time; otherwise a time in 2023.
-        raise_failures: Whether the call that made a function raise raises FunctionFailed. If
-            False, all continues as in a worker.
+        start_ns: The time at which the test begins, in ns since 1970. None: the time of the first
+            event, if it is sent before the test advances the time; otherwise a time in 2023.
+        raise_failures: Whether an error of a function is raised as FunctionFailed, by the call that
+            ran the function. If False, the topology continues as in a worker.
 
     Attributes:
         topology: The topology that runs.
@@ -167,9 +170,10 @@ class TopologyDriver:
     def send(self, *inputs: Input) -> None:
         """Send inputs, which arrive one after the other.
 
-        An input arrives now, or at its own arrival if that is later. Without `ts_ns` an event
-        happened when it arrived. If it has no arrival and its `ts_ns` is later than now, time moves
-        to that `ts_ns`. A reading of a clock applies to all that is sent in the same instant.
+        An input arrives now, or at its own arrival time if that is later. An event without `ts_ns`
+        gets its arrival time as its timestamp. If an event has no arrival time and its `ts_ns` is
+        later than now, time advances to that `ts_ns`. A clock reading applies to all events that
+        arrive at the same time.
 
         Args:
             inputs: The inputs.
@@ -180,7 +184,7 @@ class TopologyDriver:
         self._take(self._order.feed(*[self._arriving(each) for each in inputs]))
 
     def advance(self, by_ns: int) -> None:
-        """Move time by `by_ns` without input; what is due on the way happens at its instant.
+        """Advance the time by `by_ns` without input; everything that becomes due happens in order.
 
         Args:
             by_ns: The duration in ns, not negative.
@@ -191,7 +195,7 @@ class TopologyDriver:
         self.advance_to(self._now_ns + _checked_ns("by_ns", by_ns))
 
     def advance_to(self, now_ns: int) -> None:
-        """Move time to `now_ns` without input, as `advance` does.
+        """Advance the time to `now_ns` without input, as `advance` does.
 
         Args:
             now_ns: The new time, in ns since 1970.
@@ -214,10 +218,10 @@ class TopologyDriver:
     @overload
     def read(self, kind: type[R]) -> list[R]: ...
     def read(self, kind: type[Any] | None = None) -> list[Any]:
-        """Return the records since the last read; each record is returned once.
+        """Return the records since the last read; each record is returned only once.
 
         Args:
-            kind: The type of records to return; the others stay unread. None: all records.
+            kind: The type of records to return; others remain for a later read. None: all records.
         """
         unread, self._unread = self._unread, []
         if kind is None:
@@ -244,7 +248,7 @@ class TopologyDriver:
         return self._order.balance()
 
     def _arriving(self, each: Any) -> Any:
-        """Return the input with an arrival; an arrival that is not a time is left as it is."""
+        """Return the input with an arrival time; an invalid arrival time is not changed."""
         is_line = isinstance(each, Mapping)
         if not is_line and not isinstance(each, RawEvent | ClockSample | ClockOffset):
             return each
@@ -261,7 +265,7 @@ class TopologyDriver:
         return {**each, "arrival": at_ns} if is_line else replace(each, arrival_ns=at_ns)
 
     def _go_on_to(self, each: Input, ts: Any) -> None:
-        """Move time to that of the event, so that no event arrives before it happens.
+        """Advance the time to the event's timestamp, so that no event arrives before it happens.
 
         The first event sets the time if the test has not.
         """
@@ -285,7 +289,7 @@ class TopologyDriver:
 
 
 def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
-    """Return the same topology with functions that record their errors in `failures`."""
+    """Return the same topology, with functions that add their errors to `failures`."""
 
     def watched(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(call)
@@ -330,10 +334,10 @@ class LawsReport:
 
     Attributes:
         orders: The number of shuffled orders.
-        compared: How many of them emitted the same events with the same times, so that their
-            results could be compared.
-        late: The number of late events over all orders. If it is large, choose `max_delay_ns`
-            below the wait of the topology.
+        compared: The number of these orders that emitted the same events with the same times, so
+            that their results could be compared.
+        late: The number of late events over all orders. If it is large, choose a `max_delay_ns`
+            below the wait time of the topology.
     """
 
     orders: int
@@ -346,15 +350,15 @@ def shuffled(events: Iterable[RawEvent], *, max_delay_ns: int, seed: int = 0) ->
 
     Args:
         events: The events. Each has a `ts_ns` or an `arrival_ns`.
-        max_delay_ns: The longest delay that is added to an event, in ns.
+        max_delay_ns: The maximum delay that is added to an event, in ns.
         seed: The seed of the delays.
 
     Raises:
         ValueError: An event has no time, or `max_delay_ns` is negative.
-        TypeError: A value is no event, or a time is not an integer.
+        TypeError: A value is not a RawEvent, or a time is not an integer.
     """
     if _checked_ns("max_delay_ns", max_delay_ns) < 0:
-        raise ValueError(f"max_delay_ns is {max_delay_ns}; nothing arrives before it was sent")
+        raise ValueError(f"max_delay_ns is {max_delay_ns}; a delay cannot be negative")
     dice = random.Random(seed)
     delayed = [
         replace(event, arrival_ns=_sent_ns(event) + dice.randint(0, max_delay_ns))
@@ -365,10 +369,10 @@ def shuffled(events: Iterable[RawEvent], *, max_delay_ns: int, seed: int = 0) ->
 
 def _sent_ns(event: RawEvent) -> int:
     if not isinstance(event, RawEvent):
-        raise TypeError(f"an event is of type {type(event).__name__}; give RawEvents")
+        raise TypeError(f"an event is of type {type(event).__name__}; pass RawEvents")
     sent_ns = event.ts_ns if event.arrival_ns is None else event.arrival_ns
     if sent_ns is None:
-        raise ValueError(f"{event} has neither ts_ns nor arrival_ns; give one")
+        raise ValueError(f"{event} has neither ts_ns nor arrival_ns; set one of them")
     return _checked_ns(f"the time of {event}", sent_ns)
 
 
@@ -384,28 +388,31 @@ def check_laws(
     detectors: Mapping[str, Any] | None = None,
     raise_failures: bool = True,
 ) -> LawsReport:
-    """Check the laws of every topology, for the events as they are and in shuffled orders.
+    """Check the laws of every topology, for the events in the given order and in shuffled orders.
 
     * Each event ends as exactly one of emitted, late, duplicate, dead or buffered.
     * Each source is in sequence, and its stream in the order of time, except for late events.
-    * The pieces in which the events are sent do not matter.
+    * The results do not depend on the pieces in which the events are sent.
     * If the same events were emitted with the same times, the current results after the last
       correction are the same, whatever the order of arrival.
     * No user function raises (`raise_failures`).
 
     The fourth law finds an aggregate, a function or a detector that depends on the order. If
-    `unsynced: estimate` learns clocks from arrivals, times differ, and nothing is compared.
+    `unsynced: estimate` estimates clocks from arrival times, times differ, and nothing is compared.
 
     Args:
         topology: A topology, or the text of its file.
         events: The events. Each has a `ts_ns` or an `arrival_ns`.
-        max_delay_ns: The longest delay of an event in a shuffled order, in ns.
+        max_delay_ns: The maximum delay of an event in a shuffled order, in ns.
         orders: The number of shuffled orders.
         seed: The seed of the first order.
         functions: Your own functions, as for TopologyDriver.
         aggregates: Your own aggregates, as for TopologyDriver.
         detectors: Your own detectors, as for TopologyDriver.
         raise_failures: Whether a user function that raises breaks a law.
+
+    Returns:
+        Figures on the orders that were checked.
 
     Raises:
         BrokenLaw: A law is broken.
@@ -426,7 +433,7 @@ def check_laws(
 
 
 class _Run:
-    """A run of one order of arrival: it sends the events one at a time, and checks the laws."""
+    """A run of one order of arrival, which sends the events one at a time and checks the laws."""
 
     def __init__(
         self, topology: Topology, events: Sequence[RawEvent], name: str, raise_failures: bool
@@ -465,25 +472,27 @@ class _Run:
         for ordered in in_time.values():
             for before, after in pairwise(ordered):
                 if after.ref_time_ns < before.ref_time_ns:
-                    self._fail(f"{after} comes behind {before}")
+                    self._fail(f"{after} was emitted after {before}")
             seen: dict[str, EventPlace] = {}
             for each in ordered:
                 last = seen.get(each.source)
                 if last is not None and each.place <= last:
-                    self._fail(f"{each} comes behind {last}")
+                    self._fail(f"{each} was emitted after {last}")
                 seen[each.source] = each.place
 
     def _check_pieces(self, topology: Topology, events: Sequence[RawEvent]) -> None:
         in_large_ones = sorted(map(repr, replay(topology, events)))
         if in_large_ones != sorted(map(repr, self._records)):
-            self._fail("sent one at a time the events give other records than all together")
+            self._fail(
+                "the events give other records if they are sent one at a time instead of together"
+            )
 
     def _fail(self, what: str) -> None:
         raise BrokenLaw(f"{self._name}: {what}")
 
 
 def _with_arrivals(events: Iterable[RawEvent]) -> Iterator[RawEvent]:
-    """Yield each event with its own arrival or its time as arrival; arrivals never decrease."""
+    """Yield each event with an arrival time: its own, or else its timestamp; it never decreases."""
     newest_ns = None
     for event in events:
         at_ns = _sent_ns(event)

@@ -1,6 +1,7 @@
-"""Check a detector by itself, for your own tests (`inorder.testing` has it, too).
+"""Check a detector by itself, for your own tests (also exported by `inorder.testing`).
 
-Each event is read twice from one state, and each state is copied, compared, written and read back.
+Each event is processed twice from the same state, and each state is copied, compared, written and
+read back.
 
     from inorder.testing import check_detector
 
@@ -32,11 +33,11 @@ from topology.model.result import ResultIds
 SNAPSHOTS: Final = 1_000
 MAX_PROBLEMS: Final = 5
 LATE_ONES: Final = 50
-"""The approximate number of events that are tried as late ones, for `correct`."""
+"""The approximate number of events that are treated as late, one at a time, to test `correct`."""
 
 
 class BadDetector(AssertionError):
-    """The error of a wrong detector; the message says how it is wrong, and at which event."""
+    """The detector is wrong; the message says how, and at which event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,10 @@ class DetectorReport:
     """Figures on a detector that passed the check.
 
     Attributes:
-        items: The number of events and timers that were read.
+        items: The number of events and timers that were processed.
         results: The number of results that were emitted.
         state_values: The number of values in the largest state.
-        state_bytes: The size of that state as it is stored.
+        state_bytes: The stored size of that state, in bytes.
         snapshot_us: The time that a copy of it takes on this machine, in µs.
     """
 
@@ -62,15 +63,19 @@ def check_detector(detector: Any, events: Iterable[RawEvent]) -> DetectorReport:
     """Check a detector by itself, with events of one key in order.
 
     The detector must give the same results for the same input, change none of its arguments, and
-    never raise. Its states must allow a copy, a comparison, writing and reading back.
+    never raise. It must be possible to copy its states, compare them, write them and read them
+    back.
 
     Args:
         detector: The detector.
         events: The events.
 
+    Returns:
+        Figures on the detector.
+
     Raises:
         BadDetector: The detector has faults. The message has the first few.
-        TypeError: `detector` is no detector, or `events` is no list.
+        TypeError: `detector` is not a detector, or `events` is not a list.
         ValueError: An event has neither `ts_ns` nor `arrival_ns`.
     """
     check_many("events", events, "RawEvents")
@@ -91,7 +96,7 @@ def _seen(number: int, event: RawEvent) -> Seen:
         event.ts_ns if event.arrival_ns is None or event.ts_ns is not None else event.arrival_ns
     )
     if time_ns is None:
-        raise ValueError(f"{event} has neither ts_ns nor arrival_ns; give one")
+        raise ValueError(f"{event} has neither ts_ns nor arrival_ns; set one of them")
     seq = number if event.seq is None else event.seq
     return Seen(event.type, time_ns, event.payload, event.source, event.epoch or 0, seq)
 
@@ -100,8 +105,8 @@ class Trial(NamedTuple):
     """The findings of a trial.
 
     Attributes:
-        items: The number of events and timers that were read.
-        results: The number of results that were emitted, with those of timers.
+        items: The number of events and timers that were processed.
+        results: The number of results that were emitted, including those of timers.
         state_values: The number of values in the largest state.
         state: The largest state.
         problems: The first few problems, each in a sentence.
@@ -115,7 +120,7 @@ class Trial(NamedTuple):
 
 
 def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
-    """Read the events of one key in order, and return the findings.
+    """Process the events of one key in order, and return the findings.
 
     If the detector has a `correct`, its results are compared with this run.
 
@@ -146,7 +151,7 @@ def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
     bad = _bad(counts)
     cursor.fire(LAST, outs)
     if _bad(counts) > bad:
-        problems.append(f"behind the last event: {counts.why}")
+        problems.append(f"after the last event: {counts.why}")
     if rules.corrects and not problems:
         problems += _corrected(rules, [LogEntry(seen) for seen in in_order])
     return Trial(cursor.steps, len(outs), most, largest, problems[:MAX_PROBLEMS])
@@ -164,7 +169,7 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
     try:
         before = rules.pack(state)
         if not same(rules.unpack(before), state):
-            yield f"before {seen!r} the state is not the same when it is read back"
+            yield f"before {seen!r} the state differs when it is read back"
     except NotAValue as wrong:
         yield f"before {seen!r} the state cannot be kept: {wrong}"
         return
@@ -184,20 +189,20 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
             return
     (one, first), (other, second) = said
     if first != second:
-        yield f"at {seen!r} it gives {first} and then, for the same, {second}"
+        yield f"at {seen!r} it returns {first}, and for the same input also {second}"
     elif not same(one, other):
-        yield f"at {seen!r} it comes to one state and then, of the same, to another"
+        yield f"at {seen!r} it goes from the same state and input to two different states"
     if rules.pack(state) != before or repr(seen.payload) != payload:
         yield f"at {seen!r} it changes what it was given"
 
 
 def _corrected(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
-    """Yield the differences between `correct` and a run in order, for events treated as late."""
+    """Yield the differences between `correct` and a run in order, with some events late."""
     whole = _read(rules, entries, None)
     for at in range(0, len(entries), max(len(entries) // LATE_ONES, 1)):
         log, seen = _read(rules, entries, at), entries[at].seen
         if not same(log.live.state, whole.live.state):
-            yield f"its `correct` comes to another state than a run in order, at {seen!r}"
+            yield f"its `correct` reaches another state than a run in order, at {seen!r}"
         elif [_said(each) for each in log.outs] != [_said(each) for each in whole.outs]:
             yield f"its `correct` gives another result than a run in order, at {seen!r}"
 

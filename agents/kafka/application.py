@@ -1,11 +1,11 @@
 """Builds and runs the Faust application of a stage, without the parts of Faust that are unused.
 
-`build_app` states every setting that matters. It switches off Faust's web server, its producer, its
+`build_app` sets every option that matters. It switches off Faust's web server, its producer, its
 leader and reply topics, tables and their recovery. It also switches off acknowledgement, commits,
 the data folder and Faust's log. Outputs and offsets belong to the stage's own transactions, and
 state has its own changelog.
 
-`run` is the whole life of the application, in the caller's loop. It starts the application, waits
+`run` runs the application in the caller's loop from start to end. It starts the application, waits
 for the stop or a failure, and lets the handler finish its partitions. Then it leaves the group and
 raises the failure, if any. It installs no signal handlers. Each step has a time limit.
 """
@@ -30,26 +30,26 @@ from agents.kafka.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTranspo
 log = logging.getLogger(__name__)
 
 STREAM_BUFFER_BATCHES = 4_096
-"""Batches between transport and agent.
+"""Maximum number of batches between the transport and the agent.
 
-The queues of the partitions limit them long before that: `MAX_BATCHES` for each partition, so this
-allows some 2,000 partitions in one worker.
+The queues of the partitions reach their own limit, `MAX_BATCHES` each, long before that. So this is
+enough for some 2,000 partitions in one worker.
 """
 
 START_TIMEOUT_S = 60.0
-"""Time for Faust to start, after the caller has reached brokers and topics."""
+"""Time limit for the start of Faust, once the caller has found the brokers and topics."""
 
 FINISH_TIMEOUT_S = 3 * REVOKE_TIMEOUT_S - 1.0
-"""Time for the handler to finish; with `STOP_TIMEOUT_S`, less than the supervisor waits."""
+"""Time limit for the handler to finish; with `STOP_TIMEOUT_S`, less than the supervisor waits."""
 
 STOP_TIMEOUT_S = 8.0
-"""Time for Faust to leave the group and stop, after the handler has finished."""
+"""Time limit for Faust to leave the group and stop, after the handler has finished."""
 
 QUIET = ("faust", "mode", "aiokafka")
 """Libraries that log every step at level info."""
 
 SENDER_LOGGER = "aiokafka.producer.sender"
-"""Logs warnings about requests that it repeats without end.
+"""Logger of warnings about requests that the client retries without end.
 
 They are the only sign of a checkpoint that hangs, for example because too few replicas are in sync.
 """
@@ -65,13 +65,13 @@ CHATTY = (
 """Loggers that repeat themselves ten times a second while a broker is unreachable."""
 
 REPEAT_S = 10.0
-"""Time after which a chatty logger may repeat a message."""
+"""Minimum time between two equal messages of a chatty logger."""
 
 
 class _Seldom(logging.Filter):
     """A log filter that passes each message at most once in `REPEAT_S`.
 
-    The messages are fixed texts of a library, so there are few.
+    It remembers every message, which is cheap, because a library has only a few fixed texts.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class _ConsumerOnly(BootStrategy):
     enable_sensors = False  # The worker has its own metrics.
 
     def kafka_consumer(self) -> Iterable[Any]:
-        return [self.app.consumer]  # The services of the leader and of replies are left out.
+        return [self.app.consumer]  # The services for the leader and for replies are left out.
 
 
 class Application(faust.App):
@@ -150,7 +150,7 @@ def build_app(
 
     `instance` names a place in the group that is reserved for `session_s`
     (agents.kafka.membership). `known` gives the number of partitions of each topic; partitions
-    beyond that are not opened. Call it inside the loop that will run the application.
+    beyond that are not opened. Call this function inside the loop that will run the application.
     """
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -168,7 +168,7 @@ def build_app(
         topic_allow_declare=False,
         web_enabled=False,
         stream_buffer_maxsize=STREAM_BUFFER_BATCHES,
-        stream_wait_empty=False,  # The partition queues take care of that.
+        stream_wait_empty=False,  # The partition queues have their own limits.
         broker_commit_interval=3600.0,  # There is nothing to commit.
         key_serializer="raw",
         value_serializer="raw",
@@ -226,5 +226,5 @@ async def _finish(app: Application) -> None:
         fault = f"Faust did not stop within {STOP_TIMEOUT_S:.0f} s"
         if app.batches.open_partitions:
             app.failure.set(TimeoutError(fault))
-        else:  # This happens after a stop during the start; all finished work is committed.
-            log.warning("%s; it is left behind", fault)
+        else:  # This happens if the stop comes during the start; all finished work is committed.
+            log.warning("%s; it is abandoned", fault)

@@ -1,24 +1,25 @@
 """Provides tokens for SASL OAUTHBEARER, from a file or an endpoint.
 
-* A *file* that somebody else renews, such as a projected service account token of Kubernetes. It is
-  read for each new connection. librdkafka needs its token in advance, so the file is read at least
-  every `REREAD_S` for it.
+* A *file* that another program renews, such as a projected service account token of Kubernetes. It
+  is read for each new connection. librdkafka needs its token in advance, so the file is read at
+  least every `REREAD_S` for it.
 * An *endpoint*, by the client credentials grant of OAuth 2.0 (RFC 6749, 4.4). The client's id and
   secret are in the header `Authorization` (2.3.1). A new token is requested when the fraction
   `RENEW_AT` of a token's lifetime has passed. If that fails, the old token is used until it
   expires.
 
-A JWT says when it expires (`exp`), and an expired one is not sent. So the error message names the
-cause, where a broker would only say "refused". Other tokens are sent as they are. The broker checks
+A JWT contains its expiry (`exp`), and an expired one is not sent. So the error message names the
+cause, where a broker would only say "refused". Other tokens are sent unchecked. The broker checks
 the signatures.
 
 Both clients use this module: aiokafka awaits `token`, librdkafka calls `refreshed`. Tokens and
-secrets are never shown.
+secrets are never logged or shown in errors.
 
-Bounds: an endpoint has to answer within `ANSWER_S` in all, however it spreads its bytes, and with
-at most `MAX_BYTES`. Only the machine's resolver may take longer. One thread at a time requests a
-token, and not within `PAUSE_S` after a failure. Redirects are not followed, because their target
-would receive the secret. The proxies of the environment are used; a `.netrc` is not read.
+Bounds: an endpoint must complete its answer within `ANSWER_S`, even if the bytes arrive slowly. The
+answer has at most `MAX_BYTES`. Only the machine's resolver may take longer. One thread at a time
+requests a token, and not within `PAUSE_S` after a failure. Redirects are not followed, because
+their target would receive the secret. The proxies of the environment are used; a `.netrc` is not
+read.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ SHOWN_CHARACTERS: Final = 80
 
 
 class TokenUnavailable(Exception):
-    """An error that means there is no token to send; its message says why, and what to check."""
+    """No token is available; the message says why and what to check."""
 
 
 class Token(NamedTuple):
@@ -88,7 +89,7 @@ class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no typ
     async def token(self) -> str:
         """Return a token for aiokafka.
 
-        A missing token counts as an unreachable broker, so the client tries again.
+        A missing token is raised as KafkaConnectionError, so the client tries again.
         """
         try:
             return (await asyncio.to_thread(self.current)).text
@@ -99,7 +100,8 @@ class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no typ
     def refreshed(self, _: str) -> tuple[str, float]:
         """Return a token and its expiry for librdkafka.
 
-        After a failure, librdkafka asks again some seconds later and reports the reason to nobody.
+        After a failure, librdkafka calls this again some seconds later. It does not report the
+        reason, so the reason is logged here.
         """
         try:
             return self.current()
@@ -109,7 +111,7 @@ class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no typ
 
 
 class TokenFile(Bearer):
-    """A source that reads tokens from a file, which contains the token and nothing else."""
+    """A source of tokens from a file that contains the token and nothing else."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -122,15 +124,17 @@ class TokenFile(Bearer):
         except OSError as error:
             raise TokenUnavailable(f"the token file {self._path}: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise TokenUnavailable(f"the token file {self._path} holds no token") from error
+            raise TokenUnavailable(f"the token file {self._path} contains no token") from error
         if len(content) > MAX_BYTES or len(text.split()) != 1:
-            raise TokenUnavailable(f"the token file {self._path} holds no token, or more than one")
+            raise TokenUnavailable(
+                f"the token file {self._path} contains no token, or more than one"
+            )
         now_s = time.time()
         expires_s = expiry_of(text)
         if expires_s is not None and expires_s <= now_s:
             raise TokenUnavailable(
-                f"the token of {self._path} has expired {now_s - expires_s:.0f} s ago; look whether"
-                " what writes the file still does, and at this machine's clock"
+                f"the token in {self._path} expired {now_s - expires_s:.0f} s ago; check that the"
+                " program that writes the file still runs, and check this machine's clock"
             )
         ask_again_s = now_s + REREAD_S
         return Token(text, ask_again_s if expires_s is None else min(expires_s, ask_again_s))
@@ -170,7 +174,7 @@ class TokenEndpoint(Bearer):
             self._failed = str(failed)
             self._renew_s = self.now_s() + PAUSE_S
             if self._token.text:
-                log.warning("%s; the token at hand serves until it expires", failed)
+                log.warning("%s; the current token is used until it expires", failed)
             return
         now_s = self.now_s()
         self._renew_s = now_s + RENEW_AT * (self._token.expires_s - now_s)
@@ -221,7 +225,7 @@ class TokenEndpoint(Bearer):
             expires_s = now_s + lasts_s
         if expires_s <= now_s:
             raise TokenUnavailable(
-                f"{where} gives a token that has expired; look at this machine's clock"
+                f"{where} gave a token that has expired; check this machine's clock"
             )
         return Token(text, expires_s)
 
@@ -229,7 +233,7 @@ class TokenEndpoint(Bearer):
 def expiry_of(text: str) -> float | None:
     """Return when a JWT expires, in seconds since 1970; None if that is unknown.
 
-    It is unknown if the token does not state it, or is no JWT.
+    The time is unknown if the token has no `exp`, or is not a JWT.
     """
     parts = text.split(".")
     if len(parts) != JWT_PARTS:
@@ -242,10 +246,10 @@ def expiry_of(text: str) -> float | None:
 
 
 def _proxy_for(url: str) -> str | None:
-    """Return the proxy that the environment sets for a URL.
+    """Return the proxy that the environment sets for a URL, or None.
 
-    With `trust_env`, aiohttp also reads `.netrc` and refuses an entry in it next to our
-    `Authorization`.
+    The option `trust_env` of aiohttp is no alternative, because it also reads `.netrc`. It fails if
+    that file has an entry for the host, because the request already has the header `Authorization`.
     """
     place = urlsplit(url)
     return None if proxy_bypass(place.hostname or "") else getproxies().get(place.scheme)
@@ -257,9 +261,10 @@ def _without_user(text: str) -> str:
 
 
 def _fields(content: bytes) -> dict[str, msgspec.Raw]:
-    """Split a JSON object of an endpoint (RFC 6749, 5.1 and 5.2) or of a JWT into its fields.
+    """Split a JSON object into its undecoded fields.
 
-    Each field is decoded separately, so that an invalid one does not affect the others.
+    The object comes from an endpoint (RFC 6749, 5.1 and 5.2) or a JWT. Each field is decoded
+    separately later, so an invalid one does not affect the others.
     """
     return _decoded(content, dict[str, msgspec.Raw]) or {}
 
@@ -269,7 +274,7 @@ def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
 
 
 def _number(fields: dict[str, msgspec.Raw], name: str) -> float | None:
-    """Return a field as a finite number, also if it is in quotes; None for anything else."""
+    """Return a field as a finite number, even if it is in quotes; None for anything else."""
     number = _decoded(fields.get(name, b""), float)
     return number if number is not None and math.isfinite(number) else None
 

@@ -27,7 +27,7 @@ TRY_S: Final = 5.0
 REFUSED_S: Final = 1.0
 """Time limit of the first attempt, in which a client tries all servers, most of them twice.
 
-If no server was up, the attempt ends here, so that a mistyped address is reported early.
+If every server is down, the search ends after this time, so a mistyped address is reported early.
 """
 
 PAUSE_S: Final = 1.0
@@ -39,7 +39,7 @@ EMBEDDED_CLUSTER: Final = "mockCluster"
 
 
 class BrokersUnavailable(Exception):
-    """No broker answers, or a request failed; the message names the place and the remedy."""
+    """No broker answers, or a request failed; the message says where, and how to repair it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Brokers:
     """The address of the brokers and the security settings for them.
 
     The embedded broker rewrites transactional batches without a new checksum, so `check_crcs` is
-    off for it. It also creates a topic that a client asks about.
+    off for it. It also creates any topic whose metadata a client requests.
     """
 
     servers: str
@@ -63,8 +63,8 @@ class Brokers:
     async def reader(self, fetch_max_wait_ms: int = 500) -> AsyncIterator[AIOKafkaConsumer]:
         """Start a consumer without a group that reads committed records, and stop it at the end.
 
-        The broker delays an empty answer by `fetch_max_wait_ms`. An unreadable record is returned
-        as an empty one.
+        The broker delays an empty answer by up to `fetch_max_wait_ms`. An unreadable record is
+        returned as an empty one.
         """
         read_by_codec()
         consumer = AIOKafkaConsumer(
@@ -83,14 +83,14 @@ class Brokers:
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """Return the number of partitions of each topic, 0 for one that does not exist. Blocks."""
-        if self.is_embedded:  # The embedded broker creates a topic that is asked for by name.
+        if self.is_embedded:  # The embedded broker creates a topic that is requested by name.
             asking = _Asking(self.servers, self.security)
             return {topic: asking.partitions(topic)[topic] for topic in topics}
         known = self.topics()
         return {topic: known.get(topic, 0) for topic in topics}
 
     def topics(self) -> dict[str, int]:
-        """Return all visible topics with their numbers of partitions. Blocks."""
+        """Return the number of partitions of each visible topic. Blocks."""
         return _Asking(self.servers, self.security).partitions()
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
@@ -130,8 +130,8 @@ def brokers_at(
 ) -> Brokers:
     """Find the brokers; raise BrokersUnavailable if no server answers within `TIMEOUT_S`. Blocks.
 
-    After a failed first attempt, `waits` is called with its error and the seconds that remain for
-    more attempts.
+    After a failed first attempt, `waits` is called with the error and the remaining seconds, which
+    are used for a second attempt.
     """
     deadline_s = time.monotonic() + TIMEOUT_S
     try:
@@ -173,12 +173,16 @@ async def await_brokers(servers: str, security: Security, wait_s: float) -> Brok
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 raise BrokersUnavailable(f"{absent}; waited for {wait_s:.0f} s") from absent
-            log.warning("waiting for brokers, %.0f s more at most: %s", left_s, absent)
+            log.warning("waiting for brokers, at most %.0f s more: %s", left_s, absent)
             await asyncio.sleep(min(PAUSE_S, left_s))
 
 
 class _Asking:
-    """A client for metadata requests; `all_are_down` is valid after a request has failed."""
+    """A client for metadata requests.
+
+    `all_are_down` is valid after a failed request: it says whether the client could reach no
+    server.
+    """
 
     def __init__(self, servers: str, security: Security) -> None:
         if security.bearer is not None:
@@ -192,12 +196,12 @@ class _Asking:
         self._client = admin_client(servers, security, error_cb=self._note)
 
     def partitions(self, topic: str | None = None) -> dict[str, int]:
-        """Return the number of partitions of each topic, or only of `topic`."""
+        """Return the number of partitions of each topic, or of `topic` only."""
         found = self.describe(TIMEOUT_S, topic).topics
         return {name: len(described.partitions) for name, described in found.items()}
 
     def describe(self, timeout_s: float, topic: str | None = None) -> Any:
-        """Return the cluster's metadata, or raise BrokersUnavailable if none comes in time."""
+        """Return the cluster's metadata, or raise BrokersUnavailable if none arrives in time."""
         try:
             return self._client.list_topics(topic, timeout=timeout_s)
         except KafkaException as error:

@@ -1,14 +1,14 @@
-"""Declares the topics that a topology needs.
+"""Declares the topics that a topology needs, with their settings.
 
 * Input topics and `clock.offsets` use LogAppendTime, because the operators' clock is arrival time.
 * Derived topics use CreateTime, without the broker's bounds on timestamps and without retention by
-  time. A timestamp may be years off. It would fail the transaction, or make the broker delete the
-  record at once.
+  time. A timestamp may be years off. With these bounds or retention, such a timestamp would fail
+  the transaction, or make the broker delete the record at once.
 * Result topics are compacted by id, so the newest revision of each result remains. In the topic of
   a query with `upsert`, a retracted result has no value, so the topic equals the current table.
 * Changelogs are compacted, one for each stage and input topic, and have small segments. Brokers
-  never compact the segment in use, and a restore reads everything that is not compacted.
-* A stage writes what it read and adds headers. So derived topics and changelogs accept larger
+  never compact the active segment, and a restore reads everything that is not compacted.
+* A stage adds headers to the records that it copies. So derived topics and changelogs accept larger
   records than the input, and no header of a stage makes a record too large.
 """
 
@@ -22,7 +22,7 @@ from topology.config import Topology
 
 FOREVER_MS: Final = str(2**63 - 1)
 FRAMING_BYTES: Final = 1 << 16
-"""Bytes for the framing of a record, beyond `max_record_bytes`."""
+"""Bytes that the framing of a record may take, in addition to `max_record_bytes`."""
 
 STAMPS_BYTES: Final = 1 << 16
 """Bytes for the headers that stages add, and for a changelog's data about a record."""
@@ -41,14 +41,14 @@ COMPACTED: Final = {"cleanup.policy": "compact"}
 TABLE: Final = {**COMPACTED, "delete.retention.ms": "604800000"}
 """Settings of a topic with a query's current table, in which no value means a retracted result.
 
-The records without a value remain for a week, so that a weekly reader sees each of them.
+The records without a value remain for a week, so a weekly reader sees every one.
 """
 SEGMENT_BYTES: Final = 32 << 20
 SEGMENT_MS: Final = 600_000
-"""Limits the size and the age of the part of a changelog that is not compacted."""
+"""Limits on the size and the age of the part of a changelog that is not compacted yet."""
 
 CLOCK: Final = {**ARRIVAL, **COMPACTED, "min.compaction.lag.ms": "604800000"}
-"""Settings of the clock feed, which is compacted no sooner than the input's default retention.
+"""Settings of the clock feed, which is compacted only after the input's default retention.
 
 A replay needs the samples of its time, and not only the last sample of each source.
 """
@@ -61,7 +61,7 @@ class TopicSpec(NamedTuple):
 
 
 def declared(topology: Topology) -> list[TopicSpec]:
-    """Return every topic that the topology needs, in the order of the flow."""
+    """Return every topic that the topology needs, in the order in which events pass through."""
     topics = topology.topics
     largest_read_bytes = topics.max_record_bytes + FRAMING_BYTES
     read = {"max.message.bytes": str(largest_read_bytes)}

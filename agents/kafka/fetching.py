@@ -4,11 +4,12 @@ The thread has its own loop, so heartbeats go on while the main loop computes. T
 from Faust's own thread. Every setting of the client is stated here, because Faust fixes some, such
 as a fetch that waits 1.5 s. A poll returns the records and, from the same instant, the end of each
 partition. Calls from the main loop wake the thread's loop by themselves. So Faust's two timers that
-keep it awake, one in each loop and each every second, are left out.
+wake the loops every second are left out.
 
-At a quiet pace a poll, and a fetch at the broker, take seconds. No seek is possible during a poll,
-and the broker reads nothing else from the connection during a fetch. A newly assigned partition
-would wait for both. So a rebalance ends them, and the pace is brisk from then on.
+At a quiet pace, a poll may take seconds, and so may a fetch at the broker. No seek is possible
+during a poll, and the broker reads nothing else from the connection during a fetch. A newly
+assigned partition would wait for both. So a rebalance ends both, and the pace is brisk from then
+on.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from agents.kafka.whole_batches import WholeBatches
 MAX_POLL_RECORDS = 3_000
 """Maximum number of records in one poll, over all partitions.
 
-Fewer would cost more for each poll (a tenth more at 1,000). As many would trigger the garbage
-collector under its default settings (agents.process.garbage).
+A smaller number costs more per record (a tenth more at 1,000). So many records would trigger the
+garbage collector under its default settings, which agents.process.garbage changes.
 """
 
 FETCH_MAX_BYTES = 16 << 20
-"""Maximum size of one broker's fetch response; a larger record is still returned, alone."""
+"""Maximum size of one broker's fetch response; a larger record is still returned, but alone."""
 
 PARTITION_FETCH_MAX_BYTES = 1 << 20
 """Maximum size of one partition's share of a response; a larger record is returned alone."""
@@ -54,12 +55,12 @@ SESSION_TIMEOUT_S = 6.0
 HEARTBEAT_INTERVAL_S = 0.5
 """Interval of heartbeats, and so the longest time until a member learns of a rebalance.
 
-All members wait for the last one to learn of it. Half the interval would reduce the mean from 0.3 s
-to 0.2 s. It would cost an idle worker of four stages a tenth of its total work.
+A rebalance waits for the last member to learn of it. Half the interval would reduce the mean wait
+from 0.3 s to 0.2 s. It would cost an idle worker of four stages a tenth of its total work.
 """
 
 REBALANCE_TIMEOUT_S = 30.0
-"""Time that the group waits for a worker to give up its partitions."""
+"""Time that the group gives a worker to give up its partitions."""
 
 MAX_POLL_INTERVAL_S = 300.0
 """Time without a poll after which a worker leaves the group."""
@@ -74,7 +75,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Poll:
-    """The answer of a poll; `out_of_range` has the positions that are outside the log."""
+    """The result of a poll; `out_of_range` has the positions that are outside their logs."""
 
     pace: Pace = BRISK
     records: Mapping[TopicPartition, list[Record]] = field(default_factory=dict)
@@ -85,17 +86,17 @@ class Poll:
 class FetchTimes:
     """The time at which the last answered fetch of each partition was requested.
 
-    aiokafka records when it *looked at* an answer (`timestamp`), which after a pause of the process
-    is long after the broker sent it. It records that only for an answer without error that fits the
-    position, and nothing else here reads that field. So `FetchTimes` clears it before the request
-    and sees afterwards whether the answer counted.
+    aiokafka records when it *processed* an answer (`timestamp`), which after a pause of the process
+    is long after the broker sent it. It records that only for an answer without error at the
+    current position, and nothing else here reads that field. So `FetchTimes` clears the field
+    before the request and checks afterwards whether it was set.
 
     `on_records` is called for an answer with records, before the next fetch is sent.
     """
 
     def __init__(self, fetcher: Fetcher, on_records: Callable[[], None] = lambda: None) -> None:
         self.asked_at_ns: dict[TopicPartition, int] = {}
-        # Wait times of the current fetches, by the broker's number.
+        # Wait times of the current fetches in ms, by the broker's node id.
         self.waits_ms: dict[Any, int] = {}
         self._on_records = on_records
         self._fetch = fetcher._proc_fetch_request
@@ -154,7 +155,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         await super().on_partitions_revoked(revoked)
 
     def hurry(self) -> None:
-        """End the poll and the fetches that may last long; call it in the consumer's thread."""
+        """End a poll and fetches that may take long; call it in the consumer's thread."""
         self._pacing.received()
         poll, self._long_poll = self._long_poll, None
         if poll is not None:
@@ -179,8 +180,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def poll(self, partitions: Partitions, *, rests: bool = False) -> Poll:
         """Return up to `MAX_POLL_RECORDS` records of these partitions.
 
-        It returns after the time that agents.kafka.pace sets. A poll that begins during a rebalance
-        returns when the rebalance is over.
+        The poll takes at most the time that agents.kafka.pace sets. If it begins during a
+        rebalance, it returns after the rebalance.
         """
         return await self._call(self._poll(partitions, rests))
 
@@ -198,7 +199,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return bool(self._ensure_consumer().partitions_for_topic(topic))
 
     async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        # Faust's own queue for such calls has two workers, which a poll and a rebalance can occupy.
+        # A poll and a rebalance can occupy both workers of Faust's own queue for such calls.
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(coroutine, self.thread_loop)
         )
@@ -208,7 +209,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetcher = consumer._fetcher
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
-        # It raises, for example, if the group has refused this worker.
+        # This raises the client's pending error, for example if the group has refused this worker.
         consumer._coordinator.check_errors()
         pace = self._pacing.look(rests=rests)
         poll = Poll(pace)
@@ -236,7 +237,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def _note_ends(self, partitions: Partitions, poll: Poll) -> None:
         """Record the partitions' ends in the same turn of the loop as the records.
 
-        So the two agree.
+        So the ends and the records are consistent.
         """
         assignment = self._ensure_consumer()._subscription.subscription.assignment
         for partition in partitions & assignment.tps:

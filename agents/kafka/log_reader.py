@@ -1,25 +1,26 @@
-"""Reads stretches of many partitions' logs, and a group's offsets, by one client of a stage.
+"""Reads ranges of many partitions' logs, and a group's offsets, with one client per stage.
 
-Restoring an assigned partition takes three answers. They are the group's committed offset, the
+Restoring an assigned partition takes three reads. They are the group's committed offset, the
 changelog after the local copy, and the input records that it buffers. A separate client for each
 would connect, read the metadata, find the coordinator and disconnect, which was the longest part of
 a pause. This client is opened before the stage joins its group, stays open, and is shared by all
-partitions. Each partition reads by its own fetcher, so no partition waits until another has taken
-its records.
+partitions. Each partition has its own fetcher, so no partition waits until another has taken its
+records.
 
-All reads return committed records, unless aborted ones are requested too. An end is the last stable
-offset: nothing below it is undecided, so a stretch up to it can always be read. Commit markers at
-the end are skipped without a record, and the client does not report that. So the position is
-checked after `LOOK_S`, and while nothing moves less and less often, up to `SLOWEST_LOOK_S`.
+All reads return committed records only, unless aborted ones are requested too. An end is the last
+stable offset: no transaction below it is open, so a range up to it can always be read. Commit
+markers at the end are skipped without a record, and the client does not report that. So the
+position is checked after `LOOK_S`. While it does not move, it is checked less and less often, down
+to every `SLOWEST_LOOK_S`.
 
 The group's offset distinguishes a lost changelog from a first start, so a refusal must not count as
-"no offset". Brokers report a refusal at the top of their answer, which the client does not read
-(`_Committed`).
+"no offset". Brokers report a refusal at the top level of their answer, which the client does not
+read (`_Committed`).
 
-Bounds: an answer is awaited for `ANSWER_S`, temporary refusals included. A stretch without new
-records is awaited for `STALLED_S`. Then a TimeoutError names the place. A partition that is being
-read takes memory for a fetch of one mebibyte or one record, one unpacked batch, and its reader's
-records. `agents.stage.handler` limits the number of these partitions.
+Bounds: an answer is awaited for `ANSWER_S`, retries after temporary refusals included. A range
+without new records is awaited for `STALLED_S`. Then a TimeoutError names the partition. Reading a
+partition takes memory for a fetch of one mebibyte or one record, one unpacked batch, and its
+reader's records. `agents.stage.handler` limits the number of these partitions.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ FETCH_WAIT_MS: Final = 1
 """Maximum time that a fetch waits at the broker.
 
 All records below the end exist already. So only the fetch that the client sends in advance at the
-end of a stretch has to wait. The other answers on the connection wait behind it. In a stalled
-stretch every fetch waits, so the wait is then the time between two checks.
+end of a range has to wait. Other answers on the connection wait for it. In a stalled range every
+fetch waits, so the wait is then the time between two checks.
 """
 
 
@@ -62,8 +63,7 @@ stretch every fetch waits, so the wait is then the time between two checks.
 class LogReader:
     """A reader of logs and of the offsets of `group`; call `start` first and `stop` at the end.
 
-    `topics` are the topics it may be asked for, each with the maximum unpacked size of a batch in
-    bytes.
+    `topics` has every topic that may be read, with the maximum unpacked size of a batch in bytes.
     """
 
     brokers: Brokers
@@ -74,7 +74,7 @@ class LogReader:
 
     @property
     def is_embedded(self) -> bool:
-        """Whether it reads the in-process broker, which may forget records and offsets."""
+        """Whether the reader uses the in-process broker, which may lose records and offsets."""
         return self.brokers.is_embedded
 
     async def start(self) -> None:
@@ -96,27 +96,32 @@ class LogReader:
     async def committed(self, partition: TopicPartition) -> int | None:
         """Return the group's committed offset, or None if it has none.
 
-        Raises KafkaError if the brokers refuse to say.
+        Raises KafkaError if the brokers refuse the request, and TimeoutError if they do not answer.
         """
         try:
             async with asyncio.timeout(ANSWER_S):
                 found = await self._coordinator.fetch_committed_offsets([partition])
         except TimeoutError:
             raise TimeoutError(
-                f"the brokers do not say within {ANSWER_S:.0f} s what the group {self.group} has"
-                f" committed of {_named(partition)}: its coordinator is away, or does not answer;"
-                " see that each partition of __consumer_offsets has a leader"
+                f"the brokers did not return within {ANSWER_S:.0f} s the offset that the group"
+                f" {self.group} has committed for {_named(partition)}: its coordinator is"
+                f" unavailable;"
+                " check that each partition of __consumer_offsets has a leader"
             ) from None
         except KafkaError as refused:
             raise KafkaError(
-                f"the brokers refuse to say what the group {self.group} has committed of"
+                f"the brokers refuse to return the offset that the group {self.group} has"
+                f" committed for"
                 f" {_named(partition)}: {refused!r}; `inorder doctor` names the rights that are"
                 " missing"
             ) from refused
         return int(found[partition].offset) if partition in found else None
 
     async def bounds(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return the first offset of the log, and the offset after all decided records."""
+        """Return the first offset of the log, and the last stable offset.
+
+        Raises TimeoutError if the brokers do not answer.
+        """
         try:
             first, end = await asyncio.gather(
                 self._offsets.beginning_offsets([partition], ANSWER_S * 1e3),
@@ -124,8 +129,9 @@ class LogReader:
             )
         except KafkaTimeoutError:
             raise TimeoutError(
-                f"the brokers do not say within {ANSWER_S:.0f} s where {_named(partition)} begins"
-                " and ends: it has no leader, or its leader does not answer"
+                f"the brokers did not return the first and last offset of"
+                f" {_named(partition)} within"
+                f" {ANSWER_S:.0f} s: it has no leader, or its leader does not answer"
             ) from None
         return int(first[partition]), int(end[partition])
 
@@ -141,7 +147,7 @@ class LogReader:
         """Yield the records from `begin` to `end` in pieces, each with the position after it.
 
         `end` is at most the end of the log. The last piece may go beyond `end`. Close the generator
-        if you leave it early.
+        if you stop early. Raises TimeoutError if no record arrives for `STALLED_S`.
         """
         if begin >= end:
             return
@@ -156,7 +162,8 @@ class LogReader:
             while position < end:
                 found = await fetcher.fetched_records([partition], look_s, max_records)
                 before = position
-                if assigned.has_valid_position:  # Otherwise retention has deleted the position.
+                # A position is invalid if retention has deleted it.
+                if assigned.has_valid_position:
                     position = assigned.position
                 if position != before:
                     moved_s, look_s = time.monotonic(), LOOK_S
@@ -165,14 +172,14 @@ class LogReader:
                 elif time.monotonic() - moved_s > STALLED_S:
                     raise TimeoutError(
                         f"{_named(partition)} cannot be read beyond offset {position} of {end}:"
-                        f" nothing has come for {STALLED_S:.0f} s"
+                        f" no record arrived for {STALLED_S:.0f} s"
                     )
                 else:
                     look_s = min(2 * look_s, SLOWEST_LOOK_S)
                     fetcher._fetch_max_wait_ms = int(look_s * 1e3)
         finally:
             await fetcher.close()
-            # The prefetched records and their fetcher refer to each other.
+            # The prefetched records and their fetcher form a reference cycle.
             fetcher._records.clear()
 
     async def read_again(
@@ -181,7 +188,7 @@ class LogReader:
         """Yield the records at these offsets that still exist, piece by piece in order.
 
         Each piece comes with the position that the reader has reached. `offsets` must not be empty.
-        Close the generator if you leave it early.
+        Close the generator if you stop early.
         """
         begin, end = await self.bounds(partition)
         begin, end = max(begin, min(offsets)), min(end, max(offsets) + 1)
@@ -212,16 +219,16 @@ class LogReader:
 class _Committed(GroupCoordinator):  # type: ignore[misc] # aiokafka has no types here
     """A client that reads a group's committed offsets without joining a group.
 
-    `fetch_committed_offsets` asks for them. librdkafka aborts its process if a broker stops during
-    this request, so aiokafka sends it.
+    Call `fetch_committed_offsets`. aiokafka sends the request, because librdkafka aborts its
+    process if a broker stops during it.
 
-    Since version 3 of the request, a broker refuses with an error at the top and no topics. The
-    client takes that for an answer without offsets; here it raises an error. After a temporary
-    refusal, the client asks the group's new coordinator again.
+    Since version 3 of the request, a broker refuses with an error code at the top level and no
+    topics. The client takes that for an answer without offsets; here it raises an error. After a
+    temporary refusal, the client asks the group's new coordinator again.
     """
 
     def __init__(self, client: AIOKafkaClient, group: str) -> None:
-        # Without a subscription it joins no group.
+        # A client without a subscription joins no group.
         super().__init__(client, SubscriptionState(), group_id=group, enable_auto_commit=False)
 
     async def _send_req(self, request: Any) -> Any:

@@ -5,19 +5,19 @@ session. A worker that returns under the same name gets its place and its partit
 other member notices. The Kafka client lacks three things that are done here:
 
 * **Two workers with one name.** The group gives the place to the latest one and forgets the former.
-  A client that joins again then takes the place back, and so on without end. So a member that the
-  group has forgotten less than a session after its last heartbeat has been replaced. It ends with
+  A client that joins again then takes the place back, and so on without end. So a member has been
+  replaced if the group forgets it less than a session after its last heartbeat. It ends with
   `InstanceFenced`. Its last contact with the group counts from the time of *sending*, so a worker
   that was paused is not mistaken for a replaced one.
 * **Leaving.** `leave` is called before the stop. Without a name the partitions go to others at
   once. With a name the place is kept, as after a kill. A restart within the session then causes no
   rebalance, and nobody has the partitions until then.
 * **Leaving during a rebalance,** as when several workers are stopped at once. The plain client
-  joins first, gets partitions that it will never read, and leaves then. All others go through a
-  second rebalance. Here a leaving worker no longer joins. If its request to join is at the broker,
-  the broker reads nothing else from that connection until all members have joined. So the
-  connection is closed, and another one sends the leave. A worker with a name does so too, because
-  the partitions are being reassigned anyway.
+  joins first, gets partitions that it will never read, and only then leaves. All others go through
+  a second rebalance. Here a leaving worker no longer joins. If its request to join is at the
+  broker, the broker reads nothing else from that connection until all members have joined. So the
+  connection is closed, and the leave request goes over a new one. A worker with a name does so too,
+  because the partitions are being reassigned anyway.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FENCED_INSTANCE_ID: Final = 82
 
 COORDINATION: Final = ConnectionGroup.COORDINATION
 LEAVE_TIMEOUT_S: Final = 2.0
-"""Time for the broker to receive a leave during a rebalance; after it, the session must expire."""
+"""Time limit for the leave request during a rebalance; without it, the session has to expire."""
 
 
 class InstanceFenced(Exception):
@@ -51,14 +51,14 @@ class InstanceFenced(Exception):
 
 
 class Meant(KafkaError):  # type: ignore[misc]
-    """The reason why this worker ended a request or connection of the client; it is not logged."""
+    """The cause of an error that this worker provoked by ending a request or connection."""
 
 
 def is_news(record: logging.LogRecord) -> bool:
     """Return False for the client's messages about a request that was ended on purpose.
 
-    In these the client says that it will try again. But `InstanceFenced` has already said why it
-    will not, or the worker is leaving, or the request blocked something else.
+    These messages announce another attempt. But either there is none, because the worker is fenced
+    or leaving, or the request was ended because it blocked something else.
     """
     arguments = record.args if isinstance(record.args, tuple) else ()
     errors = [each for each in arguments if isinstance(each, BaseException)]
@@ -70,7 +70,8 @@ def is_news(record: logging.LogRecord) -> bool:
 class Membership:
     """The membership of a started consumer in its group.
 
-    Its methods must run in the consumer's thread, and it calls `fenced` there.
+    Its methods must run in the consumer's thread. It calls `fenced` there if another process has
+    the same name.
     """
 
     consumer: aiokafka.AIOKafkaConsumer
@@ -80,7 +81,7 @@ class Membership:
     def __post_init__(self) -> None:
         self._coordinator = self.consumer._coordinator
         self._name = self._coordinator._group_instance_id
-        # Time of sending the last request that the group accepted, by both clocks.
+        # Monotonic and wall-clock time of sending the last request that the group accepted.
         self._known: tuple[float, float] | None = None
         self._is_joining = False
         self._is_leaving = False
@@ -88,10 +89,10 @@ class Membership:
         self._coordinator._send_req = self._watched
 
     async def leave(self) -> None:
-        """Stop joining, so that the stop that follows gives up a place without a name.
+        """Prevent further joins, so that the following stop gives up a place without a name.
 
-        A rebalance in progress is left at once. Only the first join completes: before it there is
-        no place, and the group would wait for a half-joined member.
+        A rebalance in progress is left at once. Only the first join is completed: before it there
+        is no place to leave, and the group would wait for a half-joined member.
         """
         coordinator = self._coordinator
         if not self._is_joining:
@@ -108,7 +109,7 @@ class Membership:
         request = group.LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                # A connection that is about to open would send the request to join next.
+                # Otherwise a connection that is being opened would send the request to join next.
                 await client.ready(place[0], group=COORDINATION)
                 connection = client._conns.get(place)
                 if connection is not None:
@@ -116,11 +117,11 @@ class Membership:
                 await client.send(place[0], request, group=COORDINATION)
         except (KafkaError, TimeoutError) as failed:
             log.warning(
-                "the group %s did not hear that this worker leaves it (%s): its partitions go to"
-                " others when the session is over",
+                "the group %s may not know that this worker has left (%s): its partitions go to"
+                " other workers when the session expires",
                 *(coordinator.group_id, failed or type(failed).__name__),
             )
-        coordinator.reset_generation()  # This leaves nothing for the following stop to leave.
+        coordinator.reset_generation()  # The following stop then has nothing to leave.
 
     async def _watched(self, request: Any) -> Any:
         if not isinstance(request, group.JoinGroupRequest | group.SyncGroupRequest):
@@ -147,7 +148,7 @@ class Membership:
             self.fenced(
                 InstanceFenced(
                     f"another process has taken the place of {self._name} in the consumer group"
-                    f" {self._coordinator.group_id}: two workers live under one name; give each"
+                    f" {self._coordinator.group_id}: two workers have the same name; give each"
                     " an --instance of its own, or none"
                 )
             )
@@ -155,7 +156,7 @@ class Membership:
         return response
 
     def _was_known(self, now: tuple[float, float]) -> bool:
-        """Return whether this member's session cannot have expired since the group knew it."""
+        """Return whether the session cannot have expired since the last accepted request."""
         if self._known is None:
             return False
         elapsed_s = max(after - before for after, before in zip(now, self._known, strict=True))

@@ -1,24 +1,24 @@
 """Decides how often a worker looks for records: briskly during traffic, seldom while idle.
 
 A fetch returns at once if records are available, however long it may wait at the broker. Short
-fetches are needed for time. A partition at its end ticks as often as empty answers come, and an
-operator may wait for a tick. So there are two paces.
+fetches are needed only for the passage of time. A partition at its end ticks as often as empty
+answers come, and an operator may wait for a tick. So there are two paces.
 
 * **Brisk**: answers wait at most `FETCH_WAIT_MS` at the broker. They also wait that long under low
   traffic. A thousand events a second, each fetched separately, would cost twenty times as much as
   in twenty fetches. `FETCH_MIN_BYTES` ends the wait, so a stream that fills a fetch sooner never
   waits.
 * **Quiet**: the handler is idle. No event has come for a while, and no buffered event needs a tick.
-  An answer then comes after `QUIET_WAIT_MS`, or with the first record, and time is announced once
-  in `QUIET_TICK_NS`. After an answer with records the next look is brisk. If time comes with the
+  An answer then comes after `QUIET_WAIT_MS`, or with the first record, and there is one tick in
+  `QUIET_TICK_NS`. After an answer with records the next poll is brisk. If time comes with the
   records, nothing waits for a tick, and an answer may wait at the broker for `SILENT_WAIT_MS`. It
   is then only a sign of life, which has to come sooner than the watchdog expects.
 
-So a stream that resumes has no extra delay. Effects of time alone while nothing flows are delayed
-by at most `QUIET_TICK_NS`: watermarks, and the windows that they close.
+So a stream that resumes has no extra delay. While no events arrive, the effects of time alone are
+delayed by at most `QUIET_TICK_NS`: watermarks, and the windows that they close.
 
-The embedded broker keeps an answer for the whole wait, even if records come. So it is always asked
-briskly, and for the first byte.
+The embedded broker delays an answer for the whole wait, even if records come. So its requests are
+always brisk, and it answers with the first byte.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ SILENT_WAIT_MS: Final = 2_000
 class Pace(NamedTuple):
     """The waiting times of one pace.
 
-    `poll_s` is how long a poll waits for records, and `tick_ns` the time between two ticks of a
-    partition. `look_s` is how long the client sleeps before it checks for something to fetch; an
-    answer wakes it earlier.
+    `poll_s` is how long a poll waits for records. `fetch_wait_ms` is how long the broker waits for
+    `fetch_min_bytes`. `tick_ns` is the time between two ticks of a partition. `look_s` is how long
+    the client sleeps before it checks for something to fetch; an answer wakes it earlier.
     """
 
     poll_s: float
@@ -53,7 +53,7 @@ class Pace(NamedTuple):
 
 
 LOOK_S: Final = 0.2
-"""The client's own default for this sleep."""
+"""The client's own default for the pause between its checks for something to fetch."""
 
 BRISK: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, FETCH_MIN_BYTES, TICK_NS, LOOK_S)
 QUIET: Final = Pace(QUIET_WAIT_MS / 1e3, QUIET_WAIT_MS, 1, QUIET_TICK_NS, QUIET_WAIT_MS / 1e3)
@@ -65,8 +65,8 @@ ALWAYS: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, 1, TICK_NS, LOOK_S)
 class Pacing:
     """The control of one consumer's pace, which it sets in `fetcher`.
 
-    It is used in the consumer's thread only. `wants_ticks`: whether the handler needs ticks when no
-    records arrive.
+    Use it in the consumer's thread only. `is_fixed` keeps the pace of the embedded broker.
+    `wants_ticks` says whether the handler needs ticks when no records arrive.
     """
 
     def __init__(self, fetcher: Any, *, is_fixed: bool, wants_ticks: bool) -> None:
@@ -77,12 +77,12 @@ class Pacing:
         self._set(self._brisk)
 
     def received(self) -> None:
-        """Switch to the brisk pace: the idle handler may not have seen the new records yet."""
+        """Switch to the brisk pace; the idle handler may not have seen the new records yet."""
         self._has_received = True
         self._set(self._brisk)
 
     def look(self, *, rests: bool) -> Pace:
-        """Set and return the pace of the next poll; `rests` tells whether the handler is idle."""
+        """Set and return the pace of the next poll; `rests` says whether the handler is idle."""
         pace = self._quiet if rests and not self._has_received else self._brisk
         self._has_received = False
         self._set(pace)

@@ -1,6 +1,6 @@
-"""Queues the batches of one partition and works on them in turn.
+"""Queues the batches of one partition and processes them in turn.
 
-The batches of a partition are worked on one after the other, in log order. Partitions do not wait
+The batches of a partition are processed one after the other, in log order. Partitions do not wait
 for each other. A slow handler delays its own partition only: once `MAX_BATCHES` are on their way to
 a queue, the transport stops polling its partition.
 
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from aiokafka.structs import TopicPartition
 
 MAX_BATCHES = 2
-"""Maximum number of batches: one in work and one ready to follow."""
+"""Maximum number of batches in a queue: one in process and one ready to follow."""
 
 Partitions = frozenset[TopicPartition]
 
@@ -35,8 +35,8 @@ class End(NamedTuple):
     """The end of a partition at the time of a poll.
 
     `position` is after the last polled record, and after the commit markers and aborted records
-    that follow it. `high_watermark` is the broker's at the last answered fetch. `asked_at_ns` is
-    the time at which that fetch was requested; 0 means unknown.
+    that follow it. `high_watermark` is the broker's value in the last answered fetch. `asked_at_ns`
+    is the time at which that fetch was requested; 0 means unknown.
     """
 
     position: int
@@ -47,8 +47,9 @@ class End(NamedTuple):
     def caught_up_at_ns(self) -> int | None:
         """Wall-clock time at which the partition had nothing after `position`; None if unknown.
 
-        It is also None if there were more records, those of an open transaction included. A process
-        that was paused before it read the answer claims no later time than that of its request.
+        It is also None if there were more records, even those of an open transaction. It is the
+        time of the request, so a process that was paused before it read the answer claims no later
+        time.
         """
         return self.asked_at_ns or None if self.position == self.high_watermark else None
 
@@ -58,8 +59,8 @@ class PolledBatch:
     """The records of one poll of one partition; without records it is a tick.
 
     `skipped` is the number of offsets before this batch that retention deleted unread. A worker
-    sets `is_waiting` while nothing of the batch has begun, so that closing the partition need not
-    await it.
+    sets `is_waiting` while it has not begun the batch, so that closing the partition need not await
+    it.
     """
 
     partition: TopicPartition
@@ -72,9 +73,9 @@ class PolledBatch:
 
 @dataclass(eq=False)
 class PartitionQueue:
-    """A queue that works through one partition's batches until it is closed.
+    """A queue that processes one partition's batches until it is closed.
 
-    `work` is awaited for one batch after the other. Its exception ends the queue and goes to
+    `work` is awaited for one batch after the other. Its exception ends the queue and is passed to
     `on_error`. `on_room` is called whenever the queue can take a further batch.
     """
 
@@ -83,7 +84,7 @@ class PartitionQueue:
     on_room: Callable[[], None]
     on_error: Callable[[PartitionQueue, Exception], None]
     expected: int = 0
-    """Number of batches on their way here, waiting, or being worked on."""
+    """Number of batches that are on their way to the queue, waiting, or in process."""
     ticked_at_ns: int = 0
     last_batch_ns: int = field(default_factory=time.time_ns)
     """Time of the partition's last batch, with or without records."""
@@ -104,7 +105,7 @@ class PartitionQueue:
     async def close(self, timeout_s: float) -> bool:
         """Drop the waiting batches and let the current batch end.
 
-        Returns False if it did not end in time and was cancelled.
+        Returns False if the current batch did not end in time and was cancelled.
         """
         self._is_closing = True
         if self._under_work is None or self._under_work.is_waiting:

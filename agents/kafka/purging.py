@@ -1,15 +1,15 @@
-"""Deletes records of `events.sequenced`, which only the next stages read, when none needs them.
+"""Deletes the records of `events.sequenced` that none of its readers, the next stages, needs.
 
 Each stage that reads the topic commits, next to its offset, the first offset that a restore would
 read again. That is the offset of its oldest buffered event (agents.stage.delivery). Records before
 the smallest of these offsets are deleted by DeleteRecords, as Kafka Streams does with its
-repartition topics. Nothing is deleted while one of the stages has not committed yet. The stage with
-MERGE does it, for the partitions that it owns. It takes its own offsets from memory and those of
-the other groups from their commits. (A broker that was killed has answered with the offset of an
+repartition topics. Nothing is deleted before each of the stages has committed. The stage with MERGE
+deletes the records of the partitions that it owns. It takes its own offsets from memory and those
+of the other groups from their commits. (A broker that was killed has answered with the offset of an
 aborted transaction, so the own group's is not requested.)
 
-Bounds: one look in `PURGE_EVERY_S`, which ends after `LOOK_TIMEOUT_S`, and nothing for fewer than
-`LEAST` records of a partition. If the right is missing, an error is logged, and the topic keeps all
+Bounds: one check in `PURGE_EVERY_S`, which ends after `LOOK_TIMEOUT_S`. Fewer than `LEAST` records
+of a partition are not deleted. If the right is missing, an error is logged, and the topic keeps all
 records until the next start.
 """
 
@@ -61,7 +61,7 @@ class Purging:
     async def run(self, own: Callable[[], Mapping[int, int]]) -> None:
         """Purge regularly until the brokers refuse it.
 
-        `own` returns the first offset that the owner needs of each partition that it owns.
+        For each partition of the owner, `own` returns the first offset that the owner still needs.
         """
         was_well = True
         try:
@@ -73,22 +73,26 @@ class Purging:
                     was_well = True
                 except PurgeRefused as refused:
                     log.error(
-                        "%s is not purged and grows: %s; give the right (`inorder topics acls`)",
+                        "%s is not purged and grows: %s; grant"
+                        " the right that `inorder topics acls` lists",
                         self.topic.name,
                         refused,
                     )
                     return
                 except (KafkaError, TimeoutError) as failed:
-                    if was_well:  # A failure is logged once, not every time.
-                        log.warning("%s is not purged at present: %r", self.topic.name, failed)
+                    if was_well:  # A series of failures is logged once.
+                        log.warning(
+                            "%s cannot be purged at the moment: %r", self.topic.name, failed
+                        )
                     was_well = False
         finally:
             await self.topic.close()
 
     async def look(self, own: Mapping[int, int]) -> None:
-        """Delete the records that nobody needs, once.
+        """Delete, once, the records that no group needs.
 
-        Raises PurgeRefused if the brokers refuse for good, KafkaError for other failures.
+        `own` has the first needed offset of each of the owner's partitions. Raises PurgeRefused if
+        the brokers will always refuse, KafkaError for other failures.
         """
         needed = dict(own)
         try:
@@ -113,9 +117,9 @@ class Purging:
 
 @dataclass(eq=False)
 class KafkaTopic:
-    """The topic, and the offsets of the groups that read it, from a client of its own.
+    """A client for the topic, and for the offsets of the groups that read it.
 
-    The client connects with the first request. Its methods raise KafkaError if brokers refuse.
+    The client connects with the first request. Its methods raise KafkaError if the brokers refuse.
     """
 
     brokers: Brokers

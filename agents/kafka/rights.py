@@ -2,9 +2,9 @@
 
 A stage reads its input and the clock feed, and writes its outputs and reports. It has a changelog,
 a group and transactional ids of its own. At its start it reads its outputs and the application's
-changelogs. So it sees whose records are there and how a changed topology file affects them
-(agents.stage.plan). It needs Describe for a topic whose partitions it only counts. The stage with
-MERGE may delete records of `events.sequenced` that no stage needs any more.
+changelogs. So it sees which application wrote their records, and how a changed topology file
+affects them (agents.stage.plan). It needs Describe for a topic whose partitions it only counts. The
+stage with MERGE may delete records of `events.sequenced` that no stage needs any more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 
 class Right(NamedTuple):
-    """A right to the resource `name`; if `prefixed`, to all whose names begin with `name`."""
+    """A right to the resource `name`, or with `prefixed` to all whose names begin with `name`."""
 
     kind: Kind
     name: str
@@ -40,7 +40,7 @@ class Right(NamedTuple):
 
 
 def rights(topology: Topology, stage: StageConfig) -> list[Right]:
-    """Return the rights of a stage in the order of the flow, each once; none if it has no work."""
+    """Return the rights of a stage, each once; an empty list if the stage has no work."""
     if not stage_topics.works(topology, stage):
         return []
     needed: dict[str, set[str]] = {}

@@ -5,8 +5,8 @@ process, whichever library they come from:
 
     security.protocol                     PLAINTEXT (default), SSL, SASL_PLAINTEXT, SASL_SSL
     sasl.mechanism                        PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
-    sasl.username, sasl.password          not with OAUTHBEARER, which has
-    sasl.oauthbearer.token.endpoint.url   https://… or file:///…, a file that somebody renews
+    sasl.username, sasl.password          for the other mechanisms; OAUTHBEARER has these:
+    sasl.oauthbearer.token.endpoint.url   https://… or file:///…, a file that another program renews
     sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret, sasl.oauthbearer.scope
                                           for https, whose certificate ssl.ca.location verifies too
     ssl.ca.location                       PEM; the machine's own authorities by default
@@ -51,7 +51,7 @@ FILE: Final = ".file"
 
 
 class SecurityRefused(Exception):
-    """Invalid settings; the message names them and says what to write."""
+    """The settings are invalid; the message names them and says what to write."""
 
 
 def _is_file(path: Path) -> Path:
@@ -134,11 +134,11 @@ class Security(BaseModel):
 
     @cached_property
     def ssl_context(self) -> ssl.SSLContext:
-        """TLS context for all clients, cached to read files only once; OSError if unreadable."""
+        """TLS context for all clients, cached to read its files once; OSError if unreadable."""
         context = ssl.create_default_context(cafile=self.ca_file)
         context.check_hostname = self.identification == "https"
         if self.certificate_file is not None:
-            # Without a password, OpenSSL would ask for one at the terminal if the key is locked.
+            # Without a password, OpenSSL would ask for one at the terminal if the key is encrypted.
             secret = _revealed(self.key_password)
             context.load_cert_chain(self.certificate_file, self.key_file, password=secret)
         return context
@@ -160,7 +160,7 @@ class Security(BaseModel):
                 self._need("sasl.password", self.password, "write it, or sasl.password.file")
         elif self.mechanism or self.username or self.password or any(oauth):
             raise ValueError(f"sasl.… is set, and {self.protocol} does not use it; {_BUT_SASL}")
-        # ssl.ca.location then verifies the endpoint.
+        # In this case, ssl.ca.location verifies the endpoint.
         asks_endpoint = (self.token_url or "").startswith("https:")
         files = (None if asks_endpoint else self.ca_file, self.certificate_file, self.key_file)
         if any(files) and not self.encrypts:
@@ -184,7 +184,7 @@ class Security(BaseModel):
         client = (self.client_id, self.client_secret)
         if place.scheme == "file":
             if not place.path.startswith("/") or place.netloc:
-                raise ValueError(f"{url} is no path of a file; write file:///path/of/a/token")
+                raise ValueError(f"{url} is not the path of a file; write file:///path/of/a/token")
             if any((*client, self.scope)):
                 raise ValueError(
                     "a token from a file needs no sasl.oauthbearer.client.… and scope; leave them"
@@ -200,7 +200,7 @@ class Security(BaseModel):
             self._need(name, self.client_secret, f"write it, or {name}.file")
         else:
             raise ValueError(
-                f"{url} would send a secret in the open, or is none; write https://… or"
+                f"{url} would send a secret unencrypted, or is not a URL; write https://… or"
                 " file:///path/of/a/token"
             )
 
@@ -224,7 +224,7 @@ NAMES: Final = tuple(str(field.alias) for field in Security.model_fields.values(
 SECRETS: Final = ("sasl.password", "sasl.oauthbearer.client.secret", "ssl.key.password")
 SECRET_FILES: Final = tuple(secret + FILE for secret in SECRETS)
 SPELLED: Final = {"sasl.mechanisms": "sasl.mechanism"}
-"""librdkafka's own spellings of settings, with ours."""
+"""librdkafka's spellings of settings that differ from ours, with our names for them."""
 
 
 def _revealed(value: object) -> str:
@@ -242,13 +242,13 @@ def variable(name: str) -> str:
 def read_security(text: str, environ: Mapping[str, str]) -> Security:
     """Read the settings from a file's text ("" without a file) and the environment.
 
-    Raises SecurityRefused if they are invalid.
+    Raises SecurityRefused if the settings are invalid.
     """
     values = _properties(text)
     for name in (*NAMES, *SECRET_FILES):
         if environ.get(variable(name)):
             other = name.removesuffix(FILE) if name.endswith(FILE) else name + FILE
-            # Giving a secret by value replaces giving it by file, and vice versa.
+            # A secret given by value replaces one given by file, and vice versa.
             values.pop(other, None)
             values[name] = environ[variable(name)]
     for secret in SECRETS:
@@ -280,7 +280,7 @@ def _properties(text: str) -> dict[str, str]:
         if not equals:  # The message does not repeat the line, which may contain a secret.
             raise SecurityRefused(f"line {number} is not a setting; write name=value")
         if name in values:
-            raise SecurityRefused(f"line {number} sets {name} again; leave one of them")
+            raise SecurityRefused(f"line {number} sets {name} a second time; remove one of them")
         values[name] = value.strip()
     return values
 
@@ -296,6 +296,6 @@ def _content(name: str, path: str) -> str:
 def _fault_line(fault: Any) -> str:
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
-        return f"{where}: is not a setting of these; write one of {', '.join(NAMES)}"
+        return f"{where}: is an unknown setting; write one of {', '.join(NAMES)}"
     what = fault["msg"].removeprefix("Value error, ")
     return f"{where} ({variable(where)}): {what}" if where else what

@@ -16,15 +16,15 @@ ORDERED: Final = "ordered"
 
 
 def works(topology: Topology, stage: StageConfig) -> bool:
-    """Return whether the stage has anything to do.
+    """Return whether the stage has any work.
 
-    A stage that only evaluates queries has nothing to do without any.
+    A stage that only evaluates queries has none if there are no queries.
     """
     return any(topology.has_work(name) for name in stage.operators)
 
 
 def working(topology: Topology) -> list[StageConfig]:
-    """Return the stages that have anything to do."""
+    """Return the stages that have any work."""
     return [stage for stage in topology.stages if works(topology, stage)]
 
 
@@ -43,7 +43,7 @@ def inputs_of(topology: Topology, stage: StageConfig) -> list[str]:
 
 
 def events_of(topology: Topology, stage: StageConfig) -> dict[str, str]:
-    """Return, for each stream, the topic to which the stage writes its events."""
+    """Return, for each stream, the topic to which the stage writes the stream's events."""
     if MERGE in stage.operators:
         return {name: stream.output for name, stream in topology.streams.items()}
     streams = topology.streams if REORDER in stage.operators else ()
@@ -51,7 +51,7 @@ def events_of(topology: Topology, stage: StageConfig) -> dict[str, str]:
 
 
 def results_of(topology: Topology, stage: StageConfig) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the topics of the stage's results, by operator and by query with its own topic."""
+    """Return the stage's result topics by operator, and by query with a topic of its own."""
     operators, queries = stage.operators, topology.queries
     targets = {kind: at for kind, at in topology.result_topics.items() if kind in operators}
     tables = {q: at for q, at in topology.result_tables.items() if queries[q].kind in operators}
@@ -66,12 +66,12 @@ def outputs_of(topology: Topology, stage: StageConfig) -> list[str]:
 
 
 def upstream_inputs(topology: Topology) -> list[str]:
-    """Return the topics whose partitions `events.sequenced` numbers in its header `lane`."""
+    """Return the topics whose partitions the header `lane` of `events.sequenced` numbers."""
     return sorted({stream.input for stream in topology.streams.values()})
 
 
 def group_of(topology: Topology, stage: StageConfig) -> str:
-    """Return the consumer group of the stage; with a dot, it is a prefix of transactional ids."""
+    """Return the stage's consumer group, which is also the prefix of its transactional ids."""
     return f"{topology.application}.{stage.name}"
 
 
@@ -99,5 +99,5 @@ def sequenced_readers(topology: Topology) -> list[str]:
 
 
 def purges(topology: Topology, stage: StageConfig) -> bool:
-    """Return whether the stage deletes the records that no stage needs any more."""
+    """Return whether the stage deletes records of `events.sequenced` that no stage needs."""
     return MERGE in stage.operators and reads(topology, stage) == SEQUENCED

@@ -1,12 +1,12 @@
 """Creates the topics that a topology needs (`agents.kafka.declared`), and grows changelogs.
 
-`create` is idempotent: existing topics are left as they are, and differences from the declaration
-are reported. When it returns, every topic has its leaders.
+`create` is idempotent: it does not change existing topics, but reports differences from the
+declaration. When it returns, every partition has its leader.
 
 A changelog has a partition for each partition of its input. So a stage whose input has grown cannot
-read the new partitions until its changelog has grown too. No other topic is grown. A stream's name
-and the number of partitions determine its partition of a derived topic, so more partitions would
-separate it from its state.
+read the new partitions until its changelog has grown too. No other topic gets more partitions. A
+stream's name and the number of partitions determine its partition of a derived topic, so more
+partitions would separate the stream from its state.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ ANSWER_S: Final = 5.0
 
 POLL_S: Final = 0.05
 BROKERS_DEFAULT: Final = -1
-"""Value that makes the brokers use their default replication."""
+"""Replication factor that makes the brokers use their own default."""
 
 
 class Outcome(NamedTuple):
     """The result of `create` for a topic.
 
-    `differences` are reported, not repaired. `copies` is the smallest number of replicas of its
-    partitions, and `brokers` the number of brokers.
+    `differences` are reported, not repaired. `copies` is the smallest number of replicas of any of
+    its partitions, and `brokers` the number of brokers.
     """
 
     name: str
@@ -59,9 +59,10 @@ def create(
     replication: int | None,
     security: Security = PLAINTEXT,
 ) -> list[Outcome]:
-    """Create the missing topics; raise BrokersUnavailable for the first that fails.
+    """Create the missing topics, and return one outcome for each topic.
 
-    `replication` None leaves the number of replicas to the brokers' own setting.
+    With `replication` None, the brokers choose the number of replicas. Raises BrokersUnavailable
+    for the first topic that cannot be created.
     """
     admin = admin_client(bootstrap_servers, security)
     copies = BROKERS_DEFAULT if replication is None else replication
@@ -141,7 +142,7 @@ def _differences(spec: TopicSpec, partitions: int, config: Mapping[str, str]) ->
 
 
 def narrow_changelogs(topology: Topology, known: Mapping[str, int]) -> dict[str, int]:
-    """Return the changelogs with fewer partitions than their inputs, and the inputs' numbers.
+    """Return the changelogs with fewer partitions than their inputs, and the numbers they need.
 
     `known` has the number of partitions of every topic.
     """
@@ -155,9 +156,9 @@ def narrow_changelogs(topology: Topology, known: Mapping[str, int]) -> dict[str,
 def grow_changelogs(
     narrow: dict[str, int], bootstrap_servers: str, security: Security = PLAINTEXT
 ) -> dict[str, int]:
-    """Give each of these changelogs its number of partitions, and return those numbers.
+    """Grow each of these changelogs to its number of partitions, and return those numbers.
 
-    Raises BrokersUnavailable for the first that fails.
+    Raises BrokersUnavailable for the first changelog that cannot be grown.
     """
     if not narrow:
         return narrow
@@ -168,7 +169,7 @@ def grow_changelogs(
             answer.result(TIMEOUT_S)
         except KafkaException as refused:
             text = refused.args[0].str()
-            raise BrokersUnavailable(f"{name} was not grown: {text}") from refused
+            raise BrokersUnavailable(f"{name} did not get more partitions: {text}") from refused
     await_leaders(admin, narrow)
     return narrow
 
@@ -177,7 +178,7 @@ def grow_changelogs(
 
 
 class CompactedInput(Exception):
-    """An input topic is compacted; the message says how to alter it."""
+    """An input topic is compacted; the message says which setting to change."""
 
 
 def refuse_compacted(brokers: Brokers, inputs: Iterable[str]) -> None:
@@ -197,12 +198,12 @@ def refuse_compacted(brokers: Brokers, inputs: Iterable[str]) -> None:
 
 
 def compaction(name: str, config: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the fault of a topic that stages read, and the remedy; None if there is no fault."""
+    """Return the fault of an input topic and the remedy, or None if the topic is not compacted."""
     if "compact" not in config.get("cleanup.policy", ""):
         return None
     what = (
-        "is compacted: of each key only the newest record stays, and a stage that starts again"
-        " finds no more what it had held"
+        "is compacted: only the newest record of each key remains, so a restarted stage may not"
+        " find the records that it had buffered"
     )
     where = f"--entity-type topics --entity-name {name}"
     return what, f"kafka-configs.sh --alter {where} --add-config cleanup.policy=delete"
@@ -220,7 +221,7 @@ def asked_configs(
 
 
 def config_of(answer: Future[Any] | None) -> dict[str, str]:
-    """Wait for an answer, and return its settings; an empty dict if they are refused. Blocks."""
+    """Wait for an answer, and return its settings; an empty dict if there is no answer. Blocks."""
     try:
         found = {} if answer is None else answer.result(ANSWER_S)
     except (KafkaException, TimeoutError):

@@ -1,16 +1,17 @@
 """Sends the request that ends a transaction only once.
 
-A request to end a transaction names a producer and its epoch, but no transaction. After a lost
-answer the plain client would send it again, get an answer, and begin the next transaction. The
+A request to end a transaction names a producer and its epoch, but no transaction. If the answer is
+lost, the plain client sends the request again, gets an answer, and begins the next transaction. The
 first request may still be delayed by a proxy, a NAT or a paused broker. When it arrives, it ends
 the transaction that is open then, and half of that transaction is committed.
 
 So without an answer the producer fails with `Unanswered` and sends nothing more. The next producer
 with the same transactional id raises the epoch when it starts, and from then on the broker refuses
-the old request. The log shows whether the transaction is there (agents.stage.checkpoints).
+the old request. The changelog shows whether the transaction was committed
+(agents.stage.checkpoints).
 
-Two requests are sent again, because nothing of them is in transit. One was not sent because the
-coordinator could not be reached. The other was answered by "not now" or "not here".
+In two cases the request is repeated, because no earlier one is in transit. Either it was not sent,
+because the coordinator could not be reached, or the broker answered "not now" or "not here".
 
 The answer is awaited for `transaction_timeout` and no longer: by then the coordinator has aborted a
 transaction without a commit request. The client's own time limit may be longer or shorter.
@@ -27,10 +28,10 @@ from aiokafka.producer import sender
 
 
 class Unanswered(ProducerFenced):  # type: ignore[misc] # aiokafka has no types here
-    """An error that leaves it unknown whether the transaction has ended.
+    """The answer to the end of a transaction is missing, so its outcome is unknown.
 
     It is a subclass of ProducerFenced, so that the client drops the producer without a log line.
-    The producer is then unusable in either case.
+    The producer is unusable in both cases.
     """
 
 
@@ -46,13 +47,13 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
         except NodeNotReadyError:  # The request has not been sent.
             return await self._again_after(self.handle_error())
         except TimeoutError:
-            raise Unanswered(f"nothing came within {patience_s:g} s") from None
+            raise Unanswered(f"no answer came within {patience_s:g} s") from None
         except KafkaError as lost:
             raise Unanswered(str(lost)) from lost
         return await self._again_after(self.handle_response(answer))
 
     async def _again_after(self, pause_s: float | None) -> bool:
-        """Return True if `pause_s` is None; otherwise wait, and return False to send it again."""
+        """Return True if `pause_s` is None; otherwise wait, and return False to ask again."""
         if pause_s is None:
             return True
         await asyncio.sleep(pause_s)
@@ -67,6 +68,7 @@ def ask_once() -> None:
     if sender.EndTxnHandler.__name__ not in sender.Sender._do_txn_commit.__code__.co_names:
         raise RuntimeError(
             "this version of aiokafka ends transactions in a way that inorder does not know, and a"
-            " transaction may be torn; install the version that infra/locks/run.txt names"
+            " transaction may be committed in part; install the version that"
+            " infra/locks/run.txt names"
         )
     sender.EndTxnHandler = EndTxnHandler

@@ -9,9 +9,9 @@ transport is a subclass of Faust's aiokafka driver. It provides:
   without records. It gives at most one in the `tick_ns` of the pace (agents.kafka.pace), and only
   while its queue is idle. A handler whose time comes with the records (not `wants_ticks`) gets
   none. If no batch comes for `LIFE_INTERVAL_NS`, an empty one is a sign of life. That happens
-  without ticks, and while the broker answers without a record during an open transaction.
-* **Ownership.** `on_assigned` is awaited before any record of a partition flows and returns the
-  offset to begin at. `on_reading` is called when reading begins there. `on_revoked` is awaited
+  without ticks, and during an open transaction, when the broker's answers have no records.
+* **Ownership.** `on_assigned` is awaited before any record of a partition is delivered, and returns
+  the offset to begin at. `on_reading` is called when reading begins there. `on_revoked` is awaited
   before the partition may go elsewhere.
 * **Back-pressure** for each partition separately (agents.kafka.partition_queue).
 
@@ -20,8 +20,8 @@ Guarantees for a `Handler`
 1. For each partition: `on_assigned`, `on_reading`, then `on_batch` for one batch after the other
    in log order, then `on_revoked`. These never overlap. Batches that were fetched but not begun
    when the partition is revoked are dropped.
-2. Rebalances are eager: each revokes all partitions and assigns the new set. `on_revoked` also
-   comes if this worker was paused and the group has already given the partition to another one. A
+2. Rebalances are eager: each revokes all partitions and assigns the new set. `on_revoked` is also
+   called if this worker was paused and the group has already given the partition to another one. A
    handler that commits there must expect to be fenced.
 3. `on_assigned` runs outside the rebalance, with heartbeats, and may take `MAX_POLL_INTERVAL_S`.
    If the next rebalance comes first it is cancelled, and `on_revoked` follows for the same
@@ -30,8 +30,8 @@ Guarantees for a `Handler`
    the offset that `on_assigned` returns. This happens up to `MAX_RESETS` times in a row, unless
    that offset advances. Work that was not committed is no progress.
 5. Partitions that were added since the start are not opened, because there is no space for their
-   state yet (`known` has the earlier number). Nobody reads them, and the log says so.
-6. Records are read committed. `PolledBatch.skipped` counts the offsets that retention deleted
+   state yet (`known` has the earlier number). Nobody reads them, and an error is logged.
+6. Only committed records are read. `PolledBatch.skipped` counts the offsets that retention deleted
    before they were read. `InputLost` is raised for a deleted topic. It is also raised for a topic
    whose log ends before the position, because that topic was created again.
 
@@ -39,7 +39,7 @@ Any other exception, also of a hook, ends the application. Faust restarts agents
 aiokafka swallows exceptions of its listeners. So all of this code runs under a `Failure`, which
 `agents.kafka.application.run` watches.
 
-Cost per batch: one hop to the consumer's thread and back and one pass through Faust.
+Cost per batch: one switch to the consumer's thread and back, and one pass through Faust.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ log = logging.getLogger(__name__)
 LIFE_INTERVAL_NS = 2_000_000_000
 
 REVOKE_TIMEOUT_S = 10.0
-"""Time limit for the batch under work, and again for `on_revoked`.
+"""Time limit for the batch in process, and again for `on_revoked`.
 
-Both fit into the rebalance.
+Both together are shorter than the time limit of a rebalance.
 """
 
 MAX_RESETS = 5
-"""Maximum number of resets of a partition without progress of its first offset."""
+"""Maximum number of consecutive resets of a partition that do not advance its first offset."""
 
 
 class InputLost(Exception):
@@ -79,11 +79,11 @@ class InputLost(Exception):
 
 
 RESETS_LOGGED_AFTER_S = 0.5
-"""Resets within this time are logged together, with a line for each reason."""
+"""Time for which resets are collected, to log one line for each reason."""
 
 
 class PartitionReset(Exception):
-    """A request by `on_batch` to drop this partition's state, restore it and read again."""
+    """A request by `on_batch` to drop its partition's state, restore it and read again."""
 
 
 class RevokeTimeout(Exception):
@@ -104,12 +104,12 @@ class Handler(Protocol):
     async def on_assigned(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
         """Fence the old owner, restore, and return the offset to begin at for each partition.
 
-        A partition without an offset begins with the first record that exists. The method is also
-        called with an empty set.
+        A partition without an offset begins with the first record that exists. The transport also
+        calls this method with an empty set.
         """
 
     def on_reading(self, partitions: Partitions) -> None:
-        """Note that the partitions are read from now on, from the offsets of `on_assigned`."""
+        """Note that reading begins at the offsets that `on_assigned` returned."""
 
     async def on_batch(self, batch: PolledBatch) -> None:
         """Process the batch; the partition's next one follows when this returns."""
@@ -117,7 +117,7 @@ class Handler(Protocol):
     async def on_revoked(self, partitions: Partitions) -> None:
         """Finish or abort the work on the partitions; ignore unknown ones.
 
-        Data that is retained for them is dropped at `close`, or at an `on_assigned` without them.
+        The handler may retain their data until `close`, or until an `on_assigned` without them.
         """
 
     async def close(self) -> None:
@@ -136,7 +136,7 @@ class Failure:
             self.exception = exc
             self.happened.set()
         elif exc is not self.exception:  # `close` raises the failure of a checkpoint a second time.
-            log.error("after a failure, another one: %r", exc)
+            log.error("another failure after the first: %r", exc)
 
 
 class BatchConsumer(driver.Consumer):
@@ -154,11 +154,11 @@ class BatchConsumer(driver.Consumer):
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._owned: Partitions = frozenset()
         self._openings: set[asyncio.Task[None]] = set()
-        # Largest first offset of each partition so far.
+        # Largest offset at which each partition has begun so far.
         self._began_at: dict[TopicPartition, int] = {}
         self._resets: dict[TopicPartition, int] = {}
         self._resets_to_log: dict[str, set[str]] = {}
-        self._polling = asyncio.Lock()  # The lock prevents a seek during a poll.
+        self._polling = asyncio.Lock()  # No seek may happen during a poll.
         # A stop may begin during a rebalance, or a rebalance during a stop.
         self._giving_up = asyncio.Lock()
         self._is_finishing = False
@@ -170,7 +170,7 @@ class BatchConsumer(driver.Consumer):
         return frozenset(self._queues)
 
     async def finish(self) -> None:
-        """Give up all partitions for good, and open none that a later rebalance assigns."""
+        """Give up all partitions, and open none that a later rebalance assigns."""
         self._is_finishing = True
         try:
             await self._give_up()
@@ -178,7 +178,7 @@ class BatchConsumer(driver.Consumer):
             await self.handler.close()
 
     async def _give_up(self) -> None:
-        """End the work on all partitions, in order, and let the handler finish them."""
+        """End the work on all partitions in the right order, and let the handler finish them."""
         async with self._giving_up:
             self.stop_flow()
             for task in list(self._openings):
@@ -189,7 +189,7 @@ class BatchConsumer(driver.Consumer):
             self._room.set()
             closing = (queue.close(REVOKE_TIMEOUT_S) for queue in queues.values())
             if not all(await asyncio.gather(*closing)):
-                log.error("a batch took over %.0f s to end and was cancelled", REVOKE_TIMEOUT_S)
+                log.error("a batch did not end within %.0f s and was cancelled", REVOKE_TIMEOUT_S)
             owned, self._owned = self._owned, frozenset()
             try:
                 async with asyncio.timeout(REVOKE_TIMEOUT_S):
@@ -210,15 +210,16 @@ class BatchConsumer(driver.Consumer):
         await super().on_partitions_assigned(assigned, generation_id)
         deleted = [t for t in self._topics if not self._thread.has_topic(t)]
         if deleted:
-            self.failure.set(InputLost(f"the topic {', '.join(deleted)} is gone"))
+            self.failure.set(InputLost(f"the topic {', '.join(deleted)} was deleted"))
         elif not (self.should_stop or self._is_finishing):
             given = frozenset(TopicPartition(*tp) for tp in assigned)
-            self._owned = frozenset(  # A partition that was added since the start has no state.
+            # A partition that was added since the start has no changelog partition.
+            self._owned = frozenset(
                 p for p in given if p.partition < self._known.get(p.topic, math.inf)
             )
             if given - self._owned:
                 log.error(
-                    "%s: added since this stage started, and not read by it; restart all workers",
+                    "%s: added after this stage started, so not read by it; restart all workers",
                     ", ".join(f"{p.topic}/{p.partition}" for p in sorted(given - self._owned)),
                 )
             self._start_opening(self._begin(self._owned))
@@ -263,7 +264,7 @@ class BatchConsumer(driver.Consumer):
             self._start_opening(self._reset(partition))
 
     def _note_reset(self, partition: TopicPartition, why: str) -> None:
-        """Collect resets, because many come at once when another process takes this one's place."""
+        """Collect resets before logging; many come at once when another process takes over."""
         if not self._resets_to_log:
             asyncio.get_running_loop().call_later(RESETS_LOGGED_AFTER_S, self._log_resets)
         self._resets_to_log.setdefault(why, set()).add(f"{partition.topic}/{partition.partition}")
@@ -291,8 +292,8 @@ class BatchConsumer(driver.Consumer):
                     async for _, message in self.getmany(BRISK.poll_s):
                         await self.callback(message)
             except (ConsumerStoppedError, asyncio.CancelledError):
-                # After a rebalance has cancelled it, Faust's fetcher asks for a supervisor that it
-                # lacks.
+                # If a rebalance cancels Faust's fetcher, the fetcher asks for a supervisor that it
+                # does not have.
                 if not self.app.should_stop:
                     raise
 
@@ -314,7 +315,7 @@ class BatchConsumer(driver.Consumer):
             skips = await self._skip_lost(poll.out_of_range)
         for batch in [*skips, *self._batches(queues, poll)]:
             queue = queues[batch.partition]
-            # Otherwise the partition has been revoked or reset meanwhile.
+            # The partition may have been revoked or reset in the meantime.
             if self._queues.get(batch.partition) is queue:
                 queue.expected += 1
                 batch.queue = queue
@@ -349,7 +350,7 @@ class BatchConsumer(driver.Consumer):
             if first <= position:
                 raise InputLost(
                     f"{partition.topic}[{partition.partition}]: the state is at offset"
-                    f" {position}, and the log ends before that, so the topic was made anew;"
+                    f" {position}, but the log ends before that, so the topic was recreated;"
                     " give the application a new name, or restore the topic"
                 )
             await self._thread.seek_all({partition: first})

@@ -1,14 +1,14 @@
 """Returns fetched records one batch at a time, as decoded by the codec.
 
 The client returns records one by one, each copied into a `ConsumerRecord`. That costs more than
-decoding them and adds nothing that is read here. `PartitionRecords` of the client still handles
+decoding them and adds nothing that is read here. The client's `PartitionRecords` still handles
 checksums, aborted transactions, control batches, and the position. It gets batches that consist of
 *stretches*, lists of their records, so it takes one step for each stretch. Most batches have one.
 Unreadable parts of a batch are among its records (`codec.face.Unreadable`).
 
-Objects that belong to a fetch refer to it weakly, including the client's own generator. A fetch in
-a reference cycle would keep its bytes, a megabyte or more, if it was half read when its partition
-was revoked. They would stay until the garbage collector runs, which is seldom
+Objects that belong to a fetch refer to it weakly, including the client's own generator. Suppose a
+fetch were in a reference cycle and half read when its partition is revoked. Then its bytes, a
+megabyte or more, would stay until the garbage collector runs, which is seldom
 (agents.process.garbage).
 """
 
@@ -32,7 +32,7 @@ from codec.compression import MAX_UNPACKED_BYTES
 from codec.face import Record
 
 TURN_S: Final = 0.1
-"""Duration of one turn, shared by all partitions of a fetcher."""
+"""Maximum time of one turn, shared by all partitions of a fetcher."""
 
 
 def read_by_codec() -> None:
@@ -61,7 +61,7 @@ class Turn:
 
 
 class WholeBatches:
-    """A change to a fetcher, after which its fetches return whole batches.
+    """A change to a fetcher that makes its fetches return whole batches.
 
     `most_bytes` limits the unpacked size of a batch.
     """
@@ -78,8 +78,9 @@ class WholeBatches:
         try:
             has_records = bool(await self._fetch(assignment, node_id, request))
         except asyncio.CancelledError:
-            # The client itself returns False too, except in its pause after a failed fetch. Then
-            # its close would raise CancelledError, although the caller was not cancelled.
+            # The client itself returns False when it is cancelled, except in its pause after a
+            # failed fetch. There its close would raise CancelledError, although the caller was not
+            # cancelled.
             return False
         for result in self._fetched.values():  # None of the new results has been unpacked yet.
             if isinstance(result, FetchResult) and isinstance(
@@ -95,8 +96,8 @@ class WholeBatches:
 class Fetched:
     """A replacement for a fetch's `PartitionRecords`.
 
-    `next_fetch_offset` is the position after the taken records, and `is_over` says that there are
-    no more. All fetches of a fetcher share one `turn`.
+    `next_fetch_offset` is the position after the records taken so far, and `is_over` says that
+    there are no more. All fetches of a fetcher share one `turn`.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Fetched:
     def take(self, most: int) -> list[Record]:
         """Return at most `most` records, in the log's order; fewer if the turn is over.
 
-        Raises the error of a batch that the broker wrote wrongly, when it reaches that batch.
+        Raises an error when it reaches a batch that the broker wrote incorrectly.
         """
         found, self._left = self._left, []
         while len(found) < most and (self._turn is None or not self._turn.is_over()):
@@ -136,7 +137,7 @@ class Fetched:
 
 
 def take_all(result: FetchResult, max_records: int | None = None) -> list[Record]:
-    """Return the fetched records, up to `max_records`, like `FetchResult.getall`."""
+    """Return at most `max_records` fetched records, as a replacement for `FetchResult.getall`."""
     if not result.check_assignment(result._topic_partition) or not result.has_more():
         return []
     fetched = result._partition_records

@@ -3,9 +3,9 @@
 It begins at the first record or with the newest ones. It ends at the topic's current end, or
 follows new records.
 
-The codec decodes the records, as for a stage, so a malformed record of a stranger ends no reader.
-(The other client creates headers with NULLs for names that are not UTF-8, and these end the
-process.)
+The codec decodes the records, as for a stage, so a malformed record does not end the reader. (The
+other client, librdkafka's, creates headers with NULLs for names that are not UTF-8, and these end
+the process.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NoTopic(Exception):
 
 
 async def partition_numbers(reader: Any, topic: str) -> set[int]:
-    """Return the partitions of the topic, or raise NoTopic."""
+    """Return the numbers of the topic's partitions, or raise NoTopic."""
     cluster = await reader._client.fetch_all_metadata()  # A request for one topic would create it.
     numbers: set[int] | None = cluster.partitions_for_topic(topic)
     if not numbers:
@@ -44,9 +44,11 @@ async def records_of(
     newest: int | None = None,
     stalled_s: float = STALLED_S,
 ) -> AsyncGenerator[Any, None]:
-    """Yield the topic's records, all of them or the `newest` of all partitions together.
+    """Yield all records of the topic, or only the `newest` ones.
 
-    Raises NoTopic, or TimeoutError if a partition returns nothing before its end for `stalled_s`.
+    `newest` is the total for all partitions. With `follow`, the generator then waits for new
+    records. Raises NoTopic, or TimeoutError if a partition returns nothing before its end for
+    `stalled_s`.
     """
     async with brokers.reader(WAIT_MS) as reader:
         unread = {
@@ -71,4 +73,4 @@ async def records_of(
                 moved_s = time.monotonic()
             unread -= over
             if unread and time.monotonic() - moved_s > stalled_s:
-                raise TimeoutError(f"{topic} gives nothing more before its end for {stalled_s:g} s")
+                raise TimeoutError(f"{topic} returned no record before its end for {stalled_s:g} s")

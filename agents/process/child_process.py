@@ -1,10 +1,10 @@
-"""Starts the processes of stages in the worker, and implements the stage's side of it.
+"""Starts the stages' processes in the worker, and has the functions that a stage needs for it.
 
 A process is started in one of two ways, and behaves the same from then on:
 
 * *Forked* from a worker that has imported the stages' modules. That import takes a second of CPU,
-  most of a stage's start, and the worker needs nearly all of it too. So it is done once, and its
-  memory pages are shared: half the memory and CPU (docs/decisions/0016).
+  most of a stage's start, and the worker needs nearly all of these modules too. So they are
+  imported once, and their memory pages are shared: half the memory and CPU (docs/decisions/0016).
 * *Spawned* as a separate interpreter, if a fork is not safe: it copies only the thread that forks.
   So a worker with more threads (of a user's function, for example) spawns its stages. Each restart
   is spawned too, because the worker has a loop by then (`may_fork`).
@@ -18,8 +18,8 @@ belong to another process.
 A stage announces its address by one line, on a separate descriptor (`ANNOUNCE`). Its standard
 output goes to its standard error. So the output of a user's function appears next to the log, fills
 no unread pipe, and is never taken for an address. A stage ends with its worker, even while it
-imports or waits for brokers. Linux then sends it SIGTERM. On other systems a running stage
-regularly checks for its parent (`agents.process.stage_process`).
+imports or waits for brokers. On Linux, the kernel then sends it SIGTERM. On other systems a running
+stage regularly checks for its parent (`agents.process.stage_process`).
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from typing import Any, Final, NoReturn
 from agents.watch.last_lines import LastLines
 
 ANNOUNCE: Final = "--announce-fd"
-"""The option of a stage's command that gives it the number of the descriptor."""
+"""Option of a stage's command; its value is the number of the descriptor for the address."""
 
 SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 STDOUT: Final = 1
 STDERR: Final = 2
 KILLED_WITHIN_S: Final = 5.0
-"""Time after SIGKILL in which a process ends, unless it waits for a disk, for example."""
+"""Time within which a process ends after SIGKILL, unless it waits for a disk, for example."""
 LOOK_EVERY_S: Final = 0.01
 PR_SET_PDEATHSIG: Final = 1
 
@@ -68,7 +68,7 @@ REINSTALLED: Final = "was the installation moved or removed? install it anew, re
 """The remedy for any other error, because the interpreter existed when the worker began."""
 
 Body = Callable[[Sequence[str]], None]
-"""The code that a forked child runs with its command; SystemExit ends it like an interpreter."""
+"""The code that a forked child runs, given its command; SystemExit sets the child's exit code."""
 
 
 class NotBegun(Exception):
@@ -78,8 +78,8 @@ class NotBegun(Exception):
 class Process:
     """A child process of the worker.
 
-    It announces its address on `pipe`. `returncode` is None until the worker has seen its end, and
-    negative for the signal that ended it. `was_killed` says whether this worker killed it.
+    It announces its address on `pipe`. `returncode` is None until `look` has seen the process end,
+    and negative for the signal that ended it. `was_killed` says whether this worker killed it.
     """
 
     def __init__(self, pid: int, pipe: FileIO) -> None:
@@ -121,7 +121,7 @@ class Process:
 
 @dataclass(slots=True)
 class Child:
-    """The current process of one stage, with the last answers of the stage."""
+    """The current process of one stage, with the stage's last answers."""
 
     stage: str
     command: Sequence[str]
@@ -135,7 +135,7 @@ class Child:
     """The value of `ready_s` at each of the stage's starts."""
     silent_s: float = 0.0
     hung: str = ""
-    """The reason why the process was killed, until the next one announces its port."""
+    """The reason why the process was killed; "" again when the next one announces its address."""
     resident_bytes: int = 0
     """Resident memory of the process at the last check; 0 if unknown."""
     lines: LastLines = field(default_factory=LastLines)
@@ -153,7 +153,7 @@ class Child:
         return self.process is not None and self.process.returncode is None
 
     def reasons(self, path: str) -> Sequence[str]:
-        """Return why this stage is not live or not ready, as `path` asks; empty if it is."""
+        """Return why this stage is not live or not ready (`path` says which); empty if it is."""
         if self.hung:
             return [self.hung]
         if "fault" in self.health:
@@ -164,7 +164,7 @@ class Child:
 
 
 def attend(processes: Callable[[], Iterable[Process]]) -> None:
-    """Make the running loop, in the main thread, notice when one of the processes ends."""
+    """Make the running loop, in the main thread, call `look` whenever a child process ends."""
 
     def look() -> None:
         for process in processes():
@@ -203,7 +203,7 @@ def _piped(begin: Callable[[FileIO, int], int]) -> Process:
 
 
 def may_fork() -> bool:
-    """Return whether this process certainly has only one thread."""
+    """Return whether this process is known to have only one thread."""
     try:
         return sum(1 for _ in Path("/proc/self/task").iterdir()) == 1
     except OSError:

@@ -2,20 +2,20 @@
 
 The objects of a batch are freed by reference count. Only reference cycles need Python's collector,
 which counts objects and not their sizes: a cycle with a megabyte counts like a small one. So
-collections run by number, which is seldom, and by time, in two kinds:
+collections run by the number of objects, which is seldom, and by time, in two kinds:
 
 * *Young*, every `COLLECT_S`, for objects created since the last one. It frees the cycles that are
-  unreachable by then. A cycle that was still in use is old from then on, and this kind does not see
-  it again.
+  unreachable by then. A cycle that is still in use counts as old afterwards, and this kind does not
+  examine it again.
 * *Full*, every `FULL_S`, and when the last partition of a process is released, as in every
   rebalance. It frees all unreachable cycles, such as the state of a partition with patterns. It
-  never runs twice within `FULL_APART_S`: cycles released meanwhile wait that long.
+  never runs twice within `FULL_APART_S`: cycles released in between wait that long.
 
 Cost: the young kind walks the new objects, which takes some ten milliseconds at most. The full kind
 walks all live objects, including buffered events and tables, while everything else in the process
-waits. It takes 0.6 us for each buffered event, 65 ms for 100,000 (docs/decisions/0016). By time it
-takes the share `FULL_SHARE` at most: after a longer collection the next one comes later. When the
-last partition is released, there are few objects to walk.
+waits. It takes 0.6 us for each buffered event, 65 ms for 100,000 (docs/decisions/0016). Scheduled
+full collections take at most the share `FULL_SHARE` of the time: after a longer collection the next
+one comes later. When the last partition is released, there are few objects to walk.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ GC_THRESHOLDS: Final = (200_000, 20, 100)
 """Thresholds of Python's collector.
 
 The first is above the number of live objects in the batches of a busy partition, some tens of
-thousands. A collection that walks them finds nothing. It takes a third of the worker's time with
-the default thresholds, 7 % at 50,000.
+thousands. A collection that walks them frees nothing. Such collections take a third of the worker's
+time with the default thresholds, 7 % at 50,000.
 """
 
 COLLECT_S: Final = 60.0
@@ -46,7 +46,7 @@ FULL_APART_S: Final = 60.0
 """Minimum time between two full collections, however often partitions are released."""
 
 YOUNG: Final = 1
-"""The oldest of the young generations, which contain objects since the last collection."""
+"""The oldest young generation; collecting it covers the objects since the last collection."""
 
 
 def begin() -> None:

@@ -2,10 +2,10 @@
 
 A stage whose loop is busy may not answer in time. Then its last values are exposed, with their age
 in `AGE`. A series that is missing in one scrape would restart the waiting time of every alert. The
-values are dropped when their process ends.
+values of a process are dropped when it ends.
 
 Each process has the metrics `process_*`, named as in Prometheus clients, with its `stage`
-(`SUPERVISOR` for the worker itself). They are there even while the stage does not answer. `BUILD`
+(`SUPERVISOR` for the worker itself). They are exposed even while the stage does not answer. `BUILD`
 names the running version.
 """
 
@@ -52,17 +52,20 @@ CGROUP: Final = (
 
 
 def memory_limit() -> int:
-    """Return the memory limit of all the worker's processes: the container's, or the machine's."""
+    """Return the memory limit of all the worker's processes, in bytes.
+
+    It is the limit of the container, or the memory of the machine if that is smaller.
+    """
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in CGROUP:
-        # The system lacks this version of cgroups, or sets no limit.
+        # This version of cgroups may be missing, or may set no limit.
         with suppress(OSError, ValueError):
             found.append(int(Path(path).read_text()))
     return min(found)
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process; 0 if it has ended, or outside Linux."""
+    """Return the resident memory of a process in bytes; 0 if it has ended, or outside Linux."""
     with suppress(OSError, ValueError, IndexError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -126,7 +129,7 @@ def _joined(families: Iterable[Metric]) -> Iterable[Metric]:
 
 
 def _of_process(stage: str, pid: int) -> Iterable[Metric]:
-    """Return memory, CPU and files of a process; nothing if it has ended, or outside Linux."""
+    """Yield the memory, CPU and file metrics of a process; nothing if it has ended."""
     for family in ProcessCollector(pid=lambda: pid, registry=None).collect():
         family.samples = [
             Sample(each.name, {"stage": stage}, each.value) for each in family.samples

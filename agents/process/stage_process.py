@@ -6,8 +6,8 @@
     run        until SIGTERM or SIGINT, or until something fails
 
 Failures are never hidden. A failure that cannot be retried within its bound ends the process with
-an exception. The supervisor (or Kubernetes) then starts a new process, which restores. A worker
-that makes no progress while there is lag reports that it is not ready, and then stops.
+an exception. The supervisor (or Kubernetes) then starts a new process, which restores the state. A
+worker that has lag but makes no progress reports that it is not ready, and then stops.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ from topology.flow.unmet import KINDS, unmet_by
 log = logging.getLogger(__name__)
 
 FIELDS_SOUGHT: Final = 50
-"""Number of events per batch that are searched for fields of queries that no event has had yet."""
+"""Number of events per batch that are searched for query fields not found in any event so far."""
 
 OBSERVE_S: Final = 1.0
-"""Time between two updates of the gauges, to within a pulse."""
+"""Minimum time between two updates of the gauges, which follow a pulse."""
 
 
 class Stuck(Exception):
@@ -83,8 +83,8 @@ class ProcessSettings:
 
     Attributes:
         brokers_wait_s: Time to wait for absent brokers.
-        parent: Id of a process; this one ends when that one has ended.
-        announce: Receives the address of the HTTP server.
+        parent: Id of the supervisor's process; the stage ends when that process has ended.
+        announce: Function that receives the address of the HTTP server.
         instance: The worker's name, under which a stage gets its place back within `session_s`.
         session_s: Length of the group's session.
         masters: Master keys of signed streams.
@@ -133,7 +133,7 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
 
 @dataclass(eq=False)
 class StageProcess:
-    """The objects of one stage in its process, and their life from start to stop."""
+    """The objects of one stage in its process, which it creates, runs and stops."""
 
     arrangement: Arrangement
     brokers: Brokers
@@ -226,7 +226,7 @@ class StageProcess:
         except Exception as failed:
             if self._stuck is None:
                 raise
-            log.warning("at the stop: %s: %s", type(failed).__name__, failed)
+            log.warning("while stopping: %s: %s", type(failed).__name__, failed)
         finally:
             for task in beside:
                 task.cancel()
@@ -280,7 +280,7 @@ class StageProcess:
         self._log.minute(self._handler.last_checkpoint_s)
         self._garbage.look()
         parent = self.settings.parent
-        # It is logged once, because a stop lasts for many checks.
+        # The error is logged once, because the check is repeated during the stop.
         is_stopping = self._stop.is_set()
         if parent is not None and os.getppid() != parent and not is_stopping:
             log.error("the supervisor has ended")
@@ -347,7 +347,7 @@ def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log the error of a future that nobody awaits, at level debug.
 
     The Kafka client leaves such futures, for example when a producer is fenced. The code that
-    awaits the commit gets the error anyway.
+    awaits the commit gets the same error.
     """
     exception = context.get("exception")
     why = "" if exception is None else f": {type(exception).__name__}: {exception}"

@@ -1,11 +1,11 @@
 """Runs `inorder worker`: one process per stage, restarted if necessary, behind one port.
 
-A rebalance or a crash of one stage does not stop the others, and each has a CPU core of its own.
-The supervisor restarts a stage process that ends with an error, because a new start is the best
-answer to failed retries. It does so at most `MAX_RESTARTS` times within `RESTART_WINDOW_S` of
+A rebalance or a crash of one stage does not stop the others, and each can use a CPU core of its
+own. The supervisor restarts a stage process that ends with an error, because a new start is the
+best answer to failed retries. It does so at most `MAX_RESTARTS` times within `RESTART_WINDOW_S` of
 readiness, so it also gives up on a process that hangs at each start. A process that refuses its
 settings (exit 2) ends the worker. A start for which the system gives no process counts as failed.
-If the supervisor is killed, its children are signalled; if it fails, it ends them.
+If the supervisor is killed, its children get a signal; if it fails, it ends them.
 
 A stage process that hangs cannot end itself, so the supervisor kills it by its id and starts a new
 one. It does so when the process has not answered on its port for `stuck_after_ns`. It also does so
@@ -13,13 +13,13 @@ when the port is not announced within `START_TIMEOUT_S` and the time that the pr
 brokers. Only time in which the supervisor was awake counts.
 
 A stage process announces the address of its HTTP server (`child_process`). The supervisor's own
-server answers for all of them:
+server answers for all stages:
 
 * `/live` and `/ready` are positive if all stages are.
 * `/metrics` has the families of all stages (`scrapes`), and whether each is ready.
 * `/explain` says for all stages which events are buffered, and why.
 * `/event` joins the facts about one event.
-* `/` is a page with all of it.
+* `/` is a page with all of this.
 
 It asks each stage for its health every `ASK_PAUSE_S` while one of them is not ready or after a
 recent request, else every `CALM_PAUSE_S`. It asks for the rest only on request. It notices at once
@@ -62,22 +62,22 @@ RESTART_PAUSE_S: Final = 0.5
 STOP_FOLLOWS_WITHIN_S: Final = 1.0
 """Time within which a signal to the whole process group also reaches the supervisor."""
 STOP_TIMEOUT_S: Final = 40.0
-"""Time for a stage to finish its batch, checkpoint and leave the group; then it is killed."""
+"""Time for a stage to finish its batch, commit a checkpoint and leave the group, before a kill."""
 
 ASK_TIMEOUT_S: Final = 2.0
 ASK_PAUSE_S: Final = 0.5
 CALM_PAUSE_S: Final = 2.0
 LATELY_S: Final = 10.0
 JUDGED: Final = ("live", "ready", LOG)
-"""Verdicts and log in a stage's `/health`; its other fields describe how it runs."""
+"""The verdicts and the log in a stage's `/health`; all other fields describe how the stage runs."""
 LONGEST_SILENCE_S: Final = 5.0
-"""Longest silence that counts between two requests.
+"""Maximum time between two requests that counts as silence of a stage.
 
-So no stage is blamed for a machine that was suspended.
+So no stage is blamed when the machine was suspended.
 """
 
 WITHOUT_MEMORY: Final = (-signal.SIGKILL, -signal.SIGABRT)
-"""Exit codes of a process that got no memory."""
+"""Exit codes of a process that ran out of memory."""
 
 START_TIMEOUT_S: Final = 120.0
 """Time for a stage to announce its port, beyond the time it may wait for brokers."""
@@ -91,10 +91,10 @@ class Supervisor:
         commands: The command of each stage.
         brokers_wait_s: Time for which a stage may wait for brokers.
         token: Token that the supervisor's server requires, and that it sends to its stages.
-        forked: Stage processes that run already.
+        forked: Stage processes that are already running.
         sockets: Bound sockets of the supervisor's server, if any.
         topology_stages: All stages of the topology file, some of which other workers may run.
-        settings: Returns the topology file with all keys, for the page.
+        settings: Function that returns the topology file with all keys, for the page.
     """
 
     commands: Mapping[str, Sequence[str]]
@@ -117,7 +117,8 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._code = Exit.DONE
         self._scrapes = Scrapes(self._children, self.topology_stages or tuple(self.commands))
-        self._asked_s = time.monotonic()  # Time of the last request.
+        # Time of the last request for `/live`, `/ready` or the page.
+        self._asked_s = time.monotonic()
         self._lines = LastLines()
         registry = CollectorRegistry()
         registry.register(self._scrapes)
@@ -146,7 +147,7 @@ class Supervisor:
                 lambda: [child.process for child in self._children if child.process is not None]
             )
             host, port = await self._http.start()
-            log.info("http://%s:%d/ready /live /metrics /explain, and / to look at", host, port)
+            log.info("http://%s:%d/ready /live /metrics /explain, and / for the page", host, port)
             asking = asyncio.create_task(self._or_end(self._ask_all()))
             keepers = [
                 asyncio.create_task(self._or_end(self._keep(child))) for child in self._children
@@ -164,16 +165,16 @@ class Supervisor:
         try:
             await work
         except Exception:
-            log.exception("the worker's own work failed; it stops its stages and ends")
+            log.exception("a task of the supervisor failed; it stops its stages and ends")
             self._fail(Exit.FAILED)
 
     async def _ended(self, keepers: Iterable[asyncio.Task[None]]) -> None:
-        """Wait until each child has ended; first signal it, and if necessary kill it."""
+        """Wait until the tasks that keep the children have ended; log an error otherwise."""
         try:
             await asyncio.wait_for(asyncio.gather(*keepers), child_process.KILLED_WITHIN_S)
         except TimeoutError:
             log.error(
-                "a stage that was killed still runs after %.0f s; it is left behind",
+                "a stage that was killed still runs after %.0f s; it is abandoned",
                 child_process.KILLED_WITHIN_S,
             )
             self._fail(Exit.FAILED)
@@ -181,7 +182,7 @@ class Supervisor:
     # -- processes -------------------------------------------------------------------------
 
     async def _keep(self, child: Child) -> None:
-        """Run the child again and again until the supervisor stops or the child fails too often."""
+        """Run the child repeatedly until the supervisor stops or the child fails too often."""
         code: int | None
         while not self._stopping.is_set():
             try:
@@ -192,7 +193,7 @@ class Supervisor:
             if self._stopping.is_set():
                 # The kill of a hung child has been logged.
                 if code not in {None, Exit.DONE} and not child.hung:
-                    log.error("stage %s: exit %d at the stop%s", child.stage, code, _why(child))
+                    log.error("stage %s: exit %d while stopping%s", child.stage, code, _why(child))
                     self._fail(_exit_of(code))
                 return
             if code == Exit.DONE and await self._stops_too():
@@ -205,7 +206,7 @@ class Supervisor:
             await asyncio.sleep(RESTART_PAUSE_S)
 
     async def _stops_too(self) -> bool:
-        """Return whether the supervisor is stopped, too, soon after a child ended regularly."""
+        """Return whether a child's regular end is soon followed by a stop of the supervisor."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), STOP_FOLLOWS_WITHIN_S)
         return self._stopping.is_set()
@@ -220,11 +221,12 @@ class Supervisor:
             process.terminate()  # The stop was requested before there was a process to signal.
         with process.pipe:
             reading = asyncio.create_task(self._read_address(child, process))
-            code = await process.wait()  # The pipe may fail while the process still runs.
+            # Wait for the process, not for the pipe, which may fail while the process runs.
+            code = await process.wait()
             reading.cancel()
             await asyncio.wait([reading])
         if code == -signal.SIGTERM and child.address is None:
-            # The process was stopped before it had begun, so it owned nothing yet.
+            # The process was stopped before its start was complete, so it owned nothing.
             code = Exit.DONE
         child.address = None
         child.metrics = None
@@ -271,12 +273,12 @@ class Supervisor:
     # -- answering for all -------------------------------------------------------------------
 
     def _session(self) -> aiohttp.ClientSession:
-        """Open a session for requests to stages, whose ports require the token too."""
+        """Return a session for requests to stages, whose ports require the token too."""
         timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
         return aiohttp.ClientSession(timeout=timeout, headers=bearing(self.token))
 
     async def _ask_all(self) -> None:
-        """Request the health of all stages regularly, so that answers do not wait for it."""
+        """Request the health of all stages regularly, so `/live` and `/ready` answer at once."""
         asked_s = time.monotonic()
         async with self._session() as session:
             while True:
@@ -357,7 +359,7 @@ class Supervisor:
         patience_s = self.stuck_after_s if is_announced else self._start_timeout_s
         if child.silent_s >= patience_s:
             what = "does not answer" if is_announced else "has not announced its port"
-            child.hung = f"{what} for {child.silent_s:.0f} s and is started anew"
+            child.hung = f"{what} for {child.silent_s:.0f} s and is restarted"
             log.error("stage %s: %s", child.stage, child.hung)
             assert child.process is not None
             child.process.kill()
@@ -392,17 +394,17 @@ class Supervisor:
 
 
 def _why(child: Child) -> str:
-    """Return an addition to the exit code of a process that probably had no memory left.
+    """Return an addition to the log line of a process that probably ran out of memory, or "".
 
-    The system kills such a process, or it aborts itself.
+    The system kills such a process, or the process aborts itself.
     """
     process = child.process
     if process is None or process.was_killed or process.returncode not in WITHOUT_MEMORY:
         return ""
-    had = f"it had {child.resident_bytes >> 20:,} MiB, " if child.resident_bytes else ""
+    had = f"it used {child.resident_bytes >> 20:,} MiB, " if child.resident_bytes else ""
     return (
-        f", probably for want of memory: {had}and all processes of the worker may take"
-        f" {memory_limit() >> 20:,} MiB; raise the limit of memory, or lower max_held_bytes"
+        f", probably because memory ran out: {had}and all processes of the worker may use"
+        f" {memory_limit() >> 20:,} MiB; raise the memory limit, or lower max_held_bytes"
         " (docs/operate/size.md, Memory)"
     )
 

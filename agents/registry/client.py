@@ -1,13 +1,13 @@
 """Reads from a schema registry by its REST interface, as Confluent documents it.
 
-    GET /schemas/ids/{id}?format=serialized     the schema; a Protobuf one as base64
+    GET /schemas/ids/{id}?format=serialized     a schema; for Protobuf, in base64
     GET /schemas/ids/{id}/versions              the subjects that have it
-    GET /subjects/{s}/versions/{v}?format=…     one that another refers to
+    GET /subjects/{s}/versions/{v}?format=…     a schema to which another refers
 
 Name and password come from INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD. Bounds: an answer
-comes within `ANSWER_S` and has at most `MAX_BYTES`. A schema refers to at most `MAX_REFERRED`
-others, and all answers come within `ANSWERS_S`. Redirects are not followed, because their target
-would receive the password.
+must be complete within `ANSWER_S` and has at most `MAX_BYTES`. A schema refers to at most
+`MAX_REFERRED` others, and all answers together may take `ANSWERS_S`. Redirects are not followed,
+because their target would receive the password.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ MAX_REFERRED: Final = 100
 UNKNOWN: Final = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
 )
-"""Answers for an unknown id; registries also refuse an id that is no possible number."""
+"""Statuses of answers for an unknown id; registries also refuse an id that is not a valid number.
+"""
 
 
 class RegistryAway(Exception):
@@ -40,7 +41,7 @@ class RegistryAway(Exception):
 
 
 class RegistryRefuses(Exception):
-    """The registry denies access, which waiting does not change."""
+    """The registry denies access, so retrying does not help."""
 
 
 class NoSuchSchema(Exception):
@@ -48,14 +49,15 @@ class NoSuchSchema(Exception):
 
 
 class ExcessiveSchema(Exception):
-    """The schema exceeds a limit, and would do so again."""
+    """The schema exceeds a limit, so retrying does not help."""
 
 
 class FoundSchema(NamedTuple):
     """A schema of the registry.
 
     `kind` is AVRO, PROTOBUF or JSON. `referred` has the schemas to which it refers, directly or
-    not, each after those that it needs itself. `subjects` are the subjects that have the schema.
+    indirectly, each after those to which it refers itself. `subjects` are the subjects that have
+    the schema.
     """
 
     kind: str
@@ -65,7 +67,7 @@ class FoundSchema(NamedTuple):
 
 
 async def schema_of(registry: str, number: int) -> FoundSchema:
-    """Return the schema with this id, over a connection of its own because look-ups are rare.
+    """Return the schema with this id; each call opens a connection, because look-ups are rare.
 
     Raises NoSuchSchema, ExcessiveSchema, RegistryAway, RegistryRefuses.
     """
@@ -81,7 +83,7 @@ async def schema_of(registry: str, number: int) -> FoundSchema:
         ):
             return await _Asking(registry, session).schema(number)
     except TimeoutError:
-        raise RegistryAway(f"{registry} takes over {ANSWERS_S:.0f} s to answer") from None
+        raise RegistryAway(f"{registry} did not answer within {ANSWERS_S:.0f} s") from None
 
 
 class _Asking:
@@ -99,7 +101,9 @@ class _Asking:
             kind = found.get("schemaType") or "AVRO"
             return FoundSchema(str(kind), str(found["schema"]), [*referred.values()], subjects)
         except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-            raise RegistryAway(f"{self.url} answers otherwise than a registry ({wrong})") from None
+            raise RegistryAway(
+                f"{self.url} did not answer like a schema registry ({wrong})"
+            ) from None
 
     async def _refer(self, found: Any, referred: dict[tuple[str, int], str], depth: int) -> None:
         for each in found.get("references") or ():
@@ -107,7 +111,9 @@ class _Asking:
             if (subject, version) in referred:
                 continue
             if len(referred) + depth >= MAX_REFERRED:
-                raise ExcessiveSchema(f"refers to over {MAX_REFERRED} others; it is not read")
+                raise ExcessiveSchema(
+                    f"refers to over {MAX_REFERRED} other schemas; it is not read"
+                )
             place = f"/subjects/{quote(subject, safe='')}/versions/{version}?format=serialized"
             other = await self._get(place)
             await self._refer(other, referred, depth + 1)
@@ -119,11 +125,12 @@ class _Asking:
                 content, status = await read_at_most(answer.content, MAX_BYTES), answer.status
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise RegistryAway(
-                f"{self.url} gives no answer ({str(error) or type(error).__name__})"
+                f"{self.url} did not answer ({str(error) or type(error).__name__})"
             ) from None
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise RegistryRefuses(
-                f"{self.url} answers {status}; set {USER} and {PASSWORD}, with a right to read"
+                f"{self.url} answers {status}; set {USER} and {PASSWORD}, of a user who may"
+                f" read schemas"
             )
         if status in UNKNOWN:
             raise NoSuchSchema(place)
@@ -134,4 +141,6 @@ class _Asking:
         try:
             return orjson.loads(content)
         except orjson.JSONDecodeError:
-            raise RegistryAway(f"{self.url} answers no JSON; is it a schema registry?") from None
+            raise RegistryAway(
+                f"{self.url} did not answer with JSON; is it a schema registry?"
+            ) from None

@@ -1,14 +1,15 @@
-"""Looks up a process's schemas before a batch is read, so that operators and loop never wait.
+"""Looks up the schemas that a batch needs before it is read, so the operators need not wait.
 
-* A registry without an answer is asked again until it gives one. The partition waits meanwhile and
-  is not ready, and no record is lost; `faults` says so.
+* If a registry does not answer, it is asked again until it does. The partition waits meanwhile and
+  is not ready, and no record is lost; `faults` has the reason.
 * A registry that denies access ends the process (`RegistryRefuses`).
 * An unknown id is requested again while `PATIENCE_S` lasts, because the nodes of a registry learn
   of a schema one after the other. Then its values are dead letters for `UNKNOWN_S`, with the reason
   `schema_unknown`. The patience is refilled slowly, so ids that strangers invent cost at most a
   tenth of the time.
-* Values of a schema of other subjects than those named are dead letters as well. After `UNKNOWN_S`
-  the schema is requested again, because it may have been registered under one of them.
+* Values are dead letters, too, if none of their schema's subjects is named in the topology file.
+  After `UNKNOWN_S` the schema is requested again, because it may have been registered under one of
+  them.
 * An invalid schema, or one beyond a bound, is `schema_refused`.
 
 One look-up is in flight at a time, and others take their turn before it is repeated. Bound:
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 30.0
 PATIENCE_BACK: Final = 0.1
-"""Seconds of patience that are regained in a second."""
+"""Seconds of patience that are regained per second."""
 UNKNOWN_S: Final = 60.0
 MAX_KEPT: Final = 2_000
 SHORTEST_PAUSE_S: Final = 0.2
@@ -48,8 +49,8 @@ LOG_AFTER_S: Final = 10.0
 class _Answer:
     """The answer for an id: the decoder for its values, or the reason why there is none.
 
-    `subjects` are those of the schema; None for an id without a schema. `at_s` is the time of the
-    request.
+    `subjects` are the subjects that have the schema; None for an id without a schema. `at_s` is the
+    monotonic time of the answer.
     """
 
     decoder: Decode | ValueFault
@@ -57,7 +58,7 @@ class _Answer:
     at_s: float = field(default_factory=time.monotonic)
 
     def holds(self, table: RegisteredSchemas) -> bool:
-        """Return whether the answer still holds for this table, so that no request is needed."""
+        """Return whether the answer is still valid for this table, so that no request is needed."""
         if self.subjects is not None and table.takes(self.subjects):
             return True
         return time.monotonic() < self.at_s + UNKNOWN_S
@@ -83,12 +84,14 @@ class SchemaFeed:
         return tuple(self._away.values())
 
     async def reach(self, table: RegisteredSchemas, values: Iterable[bytes | None]) -> None:
-        """Add to `table` all available schemas that these values need."""
+        """Look up the schemas that these values need, and add the answers to `table`."""
         for number in table.unresolved(values):
             answer = await self._look_up((table.registry, number), table)
             if answer.subjects is not None and not table.takes(answer.subjects):
                 others = ", ".join(sorted(answer.subjects)[:3]) or "no subject"
-                detail = f"schema {number} is of {others}; name it in `subjects` to read by it"
+                detail = (
+                    f"schema {number} is registered under {others}; name it in `subjects` to use it"
+                )
                 table.refuse(number, ValueFault(SCHEMA_UNKNOWN, detail))
             elif isinstance(answer.decoder, ValueFault):
                 table.refuse(number, answer.decoder)
@@ -125,7 +128,7 @@ class SchemaFeed:
                         self._away[registry] = f"waits for the schema registry: {away}"
                         if time.monotonic() - logged_s > LOG_AFTER_S or not logged_s:
                             logged_s = time.monotonic()
-                            log.warning("schema %d is waited for: %s", number, away)
+                            log.warning("waiting for schema %d: %s", number, away)
                     except client.NoSuchSchema:
                         self._away.pop(registry, None)
                         if not self._is_patient(pause_s):
@@ -139,11 +142,11 @@ class SchemaFeed:
                 self._away.pop(registry, None)
 
     def _refused(self, place: tuple[str, int], fault: ValueFault) -> _Answer:
-        log.warning("%s: %s; values of it are dead", place[0], fault.detail)
+        log.warning("%s: %s; its values become dead letters", place[0], fault.detail)
         return self._store(place, _Answer(fault, None))
 
     def _store(self, place: tuple[str, int], answer: _Answer) -> _Answer:
-        """Store the answer and return it; at the bound the oldest one is dropped."""
+        """Store the answer and return it; drop the oldest one if there are `MAX_KEPT`."""
         self._away.pop(place[0], None)
         if len(self._answers) >= MAX_KEPT:
             del self._answers[next(iter(self._answers))]
@@ -151,7 +154,7 @@ class SchemaFeed:
         return answer
 
     def _is_patient(self, pause_s: float) -> bool:
-        """Return whether there is enough patience for this pause, and subtract it."""
+        """Return whether the remaining patience covers this pause; if so, subtract the pause."""
         now_s = time.monotonic()
         back_s = PATIENCE_BACK * (now_s - self._patience_at_s)
         self._patience_s = min(self._most_patience_s, self._patience_s + back_s)

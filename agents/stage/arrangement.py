@@ -1,8 +1,8 @@
-"""Wire one stage of the topology to real topics, for one process.
+"""Connects one stage of the topology to real topics, for one process.
 
 An arrangement is fixed once at the start, from the topology and from the topics' numbers of
-partitions. All partitions of the process share it. Its contract describes what a saved state
-depends on (`topology.config.change`).
+partitions. All partitions of the process share it. Its contract lists the facts on which a saved
+state depends (`topology.config.change`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from topology.wire.signed import SignatureCheck
 
 
 class ArrangementError(Exception):
-    """A topology that does not fit the topics; the message states the remedy."""
+    """The topology does not fit the topics; the message states the remedy."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ class Arrangement:
 
     @property
     def operator_names(self) -> list[str]:
-        """The operators of the stage that have work; windows, patterns and joins need queries."""
+        """The operators of the stage that have work; queries are the work of some of them."""
         return [name for name in self.stage.operators if self.topology.has_work(name)]
 
     @property
     def is_first(self) -> bool:
-        """Whether the stage reads the input topics, so that arrival times are its clock."""
+        """Whether the stage reads the input topics, so that it takes time from arrival times."""
         return self.reads == RAW
 
     @property
@@ -102,7 +102,7 @@ class Arrangement:
     def in_one_partition(self) -> frozenset[str]:
         """The streams that this stage puts in order by REORDER and MERGE together.
 
-        The topology file states that each of them is in one partition of its input (`keyed_by:
+        The topology file declares that each of them is in one partition of its input (`keyed_by:
         stream`).
         """
         if not {REORDER, MERGE} <= {*self.operator_names}:
@@ -111,7 +111,7 @@ class Arrangement:
         return frozenset(name for name, stream in streams if stream.keyed_by == "stream")
 
     def held_limit_bytes(self, topic: str) -> int:
-        """Return the maximum payload size that a partition of this input topic may buffer.
+        """Return the maximum payload in bytes that a partition of this input topic may buffer.
 
         It is the sum of the limits of REORDER and MERGE for the topic's streams. A MERGE that first
         puts upstream partitions in order needs the largest of these limits once more.
@@ -139,7 +139,7 @@ class Arrangement:
 
     @property
     def needs_whole(self) -> set[str]:
-        """The topics of which the stage needs all partitions: inputs, upstream and clock topics."""
+        """The topics whose partitions must all be read: inputs, upstream and clock topics."""
         topics = self.topology.topics
         upstream = stage_topics.upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
         return {*self.inputs, *upstream, *({topics.clock} & self.partitions.keys())}
@@ -180,7 +180,7 @@ class Arrangement:
         )
 
     def progress(self, source: TopicPartition, topic_id: str = "") -> Progress:
-        """Return the progress that is recorded in the first state of a new partition."""
+        """Return the progress for the first state of a partition that has none yet."""
         contract = Raw(encode(self.contract(source)))
         return Progress(0, [], contract, topic_id, STATE_FORMAT, entries=0, digest=0)
 
@@ -291,8 +291,8 @@ def input_reader(
 
     Streams that share an input topic share its header contract or mapping. Streams that are ordered
     by time need no sequence number. Readers that write nothing set `checks` to False, which turns
-    the signature check off. Raises ArrangementError if signatures must be checked without a master
-    key.
+    the signature check off. Raises ArrangementError if signatures must be checked but there is no
+    master key.
     """
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     signed = [name for name, s in streams.items() if s.signed and checks]
@@ -324,7 +324,7 @@ NO_MASTERS: Final = (
 
 
 def topics_of(topology: Topology, stage: StageConfig) -> list[str]:
-    """Return the topics to which the stage has a right: those whose partitions it must count."""
+    """Return the topics to which the stage has rights, whose partitions it must count."""
     return sorted(
         right.name
         for right in rights(topology, stage)
@@ -341,9 +341,9 @@ def arrange(
 ) -> Arrangement:
     """Return the arrangement of a stage on these topics.
 
-    `lanes` are the upstream partitions that the state knows (`topology.config.change`); new ones
-    are added after them. Raises ArrangementError in three cases:
-
+    `lanes` are the upstream partitions that the existing state has numbered
+    (`topology.config.change`); new ones are numbered after them. Raises ArrangementError in three
+    cases:
     - a changelog has fewer partitions than its input;
     - an input has more partitions than the division into stages allows;
     - master keys are missing.

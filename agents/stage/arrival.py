@@ -1,4 +1,4 @@
-"""Keep the arrival clock of one input partition, the only clock that the operators read.
+"""Keeps the arrival clock of one input partition, the only clock that the operators read.
 
 The arrival time of a record is the append time (LogAppendTime) that the broker gave it.
 `topology.model.append_clock` takes its running maximum, because the clock of a new leader may step
@@ -6,15 +6,15 @@ back. It also handles a broker's clock that is wrong. The arrival clock is part 
 So catching up after a stop gives the same results as live work, and so does a replay of the log.
 
 If no record arrives, time advances only while the partition is caught up. It advances to the start
-of the fetch that showed this, less `tick_lag`. It never advances to the wall clock, because a
-worker that wakes from a pause would pass records that it has not read. A record that arrives before
-such a tick counts as arriving at the tick, and is counted. If the broker's clock is in doubt, this
-machine's clock may be nearer to it than to the arrival clock. Then the doubted amount is subtracted
-from the tick.
+of the fetch that showed this, less `tick_lag`. It never advances to the wall clock. Otherwise time
+would overtake unread records when a worker wakes from a pause. A record that arrived before such a
+tick gets the tick's time as its arrival time, and is counted. If the broker's clock is in doubt,
+this machine's clock may be nearer to it than to the arrival clock. Then the doubted amount is
+subtracted from the tick.
 
 A topic with `CreateTime` has no such clock. The arrival time is then the time of reading, and two
 runs over one log may differ. With `arrival: timestamp` it is the largest of the records' own
-timestamps so far, so a replay gives the same answer. A timestamp that is ahead of the reading by
+timestamps so far, so a replay gives the same result. A timestamp that is ahead of the reading by
 more than `max_ahead` does not move the clock. Topics with foreign records must choose one of the
 two (`no_arrival`).
 
@@ -46,12 +46,13 @@ class ArrivalClock:
     """The clock of one input partition; `now_ns` never goes back.
 
     Attributes:
+        tick_lag_ns: Time by which a tick stays behind the fetch that showed the partition's end.
         embedded: Whether the log is the embedded broker's.
-        judges: Whether the broker's clock is checked; otherwise each of its timestamps is believed.
-        arrival: The topology's setting for the topic.
-        max_ahead_ns: The topology's setting for the topic.
+        judges: Whether the broker's clock is checked; otherwise each of its timestamps is accepted.
+        arrival: The topology's `arrival` setting for the topic.
+        max_ahead_ns: The topology's `max_ahead` setting for the topic.
         log: The clock of the arrival times alone, without ticks.
-        `overtaken`: Number of records that arrived after a tick had passed them.
+        `overtaken`: Number of records whose arrival time was not after the last tick.
     """
 
     tick_lag_ns: int
@@ -71,10 +72,10 @@ class ArrivalClock:
     def arrive(
         self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, records: int = 1
     ) -> int:
-        """Return the arrival time of the next record of the log.
+        """Return the arrival time of the next record of the log, and advance the clock to it.
 
-        `records` is the number of consecutive records with this timestamp. The timestamps must
-        increase as usual (`goes_on`); otherwise use `judge`. `read_at_ns` is the wall clock.
+        `records` is the number of consecutive records with this timestamp. The records must have
+        passed `goes_on`; otherwise use `judge`. `read_at_ns` is the wall-clock time of reading.
         """
         if self.arrival == "timestamp":
             arrival_ns = timestamp_ms * NS_PER_MS
@@ -97,7 +98,7 @@ class ArrivalClock:
         return self.arrival == "read" or self.without_append_time
 
     def _come(self, arrival_ns: int, records: int = 1) -> int:
-        # A tick fires everything that is due at the time of the tick itself.
+        # A tick has already fired everything that is due at its time, inclusive.
         if arrival_ns <= self._ticked_ns:
             self.overtaken += records
         if arrival_ns > self.now_ns:
@@ -107,7 +108,10 @@ class ArrivalClock:
     # -- a broker's clock that may be wrong --------------------------------------------------------
 
     def goes_on(self, records: Sequence[Any]) -> bool:
-        """Return whether `arrive` suffices for these records; if not, use `judge` for each."""
+        """Return whether the arrival times show no fault of the clock, so that `arrive` suffices.
+
+        If they show one, call `judge` for each record.
+        """
         if not self._is_judged(records):
             return True
         return self.log.goes_on([record.timestamp * NS_PER_MS for record in records])
@@ -133,9 +137,10 @@ class ArrivalClock:
     def judge(
         self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, stamp_ns: int | None
     ) -> int:
-        """Return the arrival time of any next record, after a check of the broker's clock.
+        """Return the arrival time of the next record, after a check of the broker's clock.
 
-        `stamp_ns` is the time of sending by the source's own clock, None if it reported none.
+        `stamp_ns` is the time of sending by the source's own clock; None if the source reported
+        none.
         """
         if timestamp_type != LOG_APPEND_TIME or not self.judges:
             return self.arrive(timestamp_ms, timestamp_type, read_at_ns)
@@ -177,7 +182,7 @@ class ArrivalClock:
     def tick(self, caught_up_at_ns: int) -> bool:
         """Advance the time of a partition that has caught up, and return whether it moved.
 
-        `caught_up_at_ns` is the time at which the partition had no more records.
+        `caught_up_at_ns` is a time at which the partition had no more records.
         """
         tick_ns = caught_up_at_ns - self.tick_lag_ns
         doubted_ns = self.log.doubted_ns
@@ -192,7 +197,7 @@ class ArrivalClock:
         return [self.now_ns, self._ticked_ns, self.overtaken, *self.log.snapshot()]
 
     def restore(self, state: Sequence[int]) -> None:
-        """Restore the clock from a saved state; that of a backfill does not cover the log."""
+        """Restore the clock from a saved state; a backfill's state has no values for `log`."""
         self.now_ns, self._ticked_ns, self.overtaken, *log = state
         self.log.restore(log)
 
@@ -210,15 +215,15 @@ def arrival_clock(
 
 
 def no_arrival(topology: Topology, topic: str) -> str | None:
-    """Return why a topic without append times (CreateTime) cannot be read, None if it can.
+    """Return why a topic without append times (CreateTime) cannot be read; None if it can.
 
-    Foreign records do not show when they arrived, unless the topology has a setting for it.
+    Foreign records do not contain an arrival time, so the topology needs a setting for it.
     """
     names = [name for name, each in topology.streams.items() if each.input == topic and each.fields]
     if not names:
         return None
     return (
-        f"{topic} bears no append time (message.timestamp.type=LogAppendTime), so nothing says when"
+        f"{topic} has no append time (message.timestamp.type=LogAppendTime), so nothing says when"
         f" its records arrived; write streams: {{{names[0]}: {{arrival: timestamp}}}} for the"
         " largest of their own timestamps so far, by which a replay gives the same answer, or"
         " arrival: read for the time of reading"

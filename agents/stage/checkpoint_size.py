@@ -1,6 +1,6 @@
-"""Limit the work that waits for a checkpoint, by the time that cuts and commits take.
+"""Limits the work that waits for a checkpoint, by the time that cuts and commits take.
 
-A cut takes all changes from all operators at one instant. Its cost is that of the changes: very
+A cut collects all changes from all operators at one instant. Its cost is that of the changes: very
 little for many records of few sources, and 20 us for each source that has changed. With `MAX_BATCH`
 as the only bound, 100,000 sources that send at once would block the event loop for half a second. A
 commit sends outputs and changes. Over a slow link 64 MiB take longer than `transaction_timeout`,
@@ -8,11 +8,11 @@ and the brokers abort the transaction.
 
 So both are timed. The limits are `CUT_S` for a cut, and a quarter of `transaction_timeout` for a
 commit. After one that took longer, the next checkpoint takes only as much work as fits into the
-limit. While they are quick and the bound was used, it doubles each time, up to `MAX_BATCH` and
-`MOST_BYTES`. A partition begins with a small bound, because the speed of its commits is not known
-yet. The time of the quickest commit so far counts as the fixed cost of every commit, up to the same
-quarter. Only the time beyond it is measured. A failed commit halves the bounds. The results are the
-same for every size of checkpoint.
+limit. After a quick one that used at least half of the bound, the bound doubles, up to `MAX_BATCH`
+and `MOST_BYTES`. A partition begins with a small bound, because the speed of its commits is not
+known yet. The time of the quickest commit so far counts as the fixed cost of every commit, up to
+the same quarter. Only the time beyond it counts against the limit. A failed commit halves the
+bounds. The results are the same for every size of checkpoint.
 
 The garbage collector is off during a cut. A cut makes hundreds of thousands of lists, encodes them
 and drops them, and none of them is in a cycle. A collector that traverses them repeatedly takes a
@@ -40,26 +40,27 @@ COMMIT: Final = 0.25
 """Fraction of `transaction_timeout`, or of `COMMIT_TIMEOUT_S` if that is shorter, for a commit."""
 
 MAX_BATCH: Final = 20_000
-"""Most records of one transaction."""
+"""Maximum number of records in one transaction."""
 
 PIECE: Final = 500
-"""Most records that are processed before other work gets a turn."""
+"""Maximum number of records that are processed before other tasks get a turn."""
 
 FEWEST: Final = 1_000
-"""Smallest limit on records that slow cuts can lead to; each transaction has a fixed cost."""
+"""Lower bound of the limit on records after slow cuts, because each transaction has a fixed cost.
+"""
 
 FEWEST_SENT: Final = 100
 LEAST_BYTES: Final = 1 << 16
-"""Smallest limit on payload bytes that slow commits can lead to; see `FEWEST_SENT` for records."""
+"""Lower bound of the limit on payload bytes after slow commits, as `FEWEST_SENT` for records."""
 
 FIRST_BYTES: Final = 1 << 20
 MOST_BYTES: Final = 64 << 20
-"""Most payload bytes of all outputs of one transaction."""
+"""Maximum number of payload bytes in all outputs of one transaction."""
 
 
 @dataclass
 class Fit:
-    """A bound between `least` and `most`, adapted so that the work takes about `limit_s`."""
+    """A bound between `least` and `most`, adapted so that the work takes up to about `limit_s`."""
 
     limit_s: float
     least: int
@@ -80,9 +81,9 @@ class Fit:
 
 
 class CheckpointSize:
-    """The bounds on the work that waits for a partition's next checkpoint.
+    """The bounds on the work that may wait for a partition's next checkpoint.
 
-    It outlives the partition, because a failed commit also shortens the next owner's checkpoints.
+    They outlive the partition's object, so a failed commit also makes the next checkpoints smaller.
     """
 
     def __init__(self, transaction_timeout_ns: int) -> None:
@@ -104,7 +105,7 @@ class CheckpointSize:
         """Yield the records in pieces that fit the bounds.
 
         A piece has at most `PIECE` records, and no more records or payload than may wait for a
-        checkpoint. A larger record is a piece of its own.
+        checkpoint. A record that is larger than that is a piece of its own.
         """
         sizes = list(accumulate([len(record.value or b"") for record in records], initial=0))
         first = 0

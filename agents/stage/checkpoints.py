@@ -1,6 +1,6 @@
 """Decides when one partition cuts a checkpoint, commits it, and handles its failure.
 
-The path: `Partition._begin_checkpoint`, then here `begin`, `_cut` and `_commit`, then
+The calls, in order: `Partition._begin_checkpoint`, then here `begin`, `_cut` and `_commit`, then
 `Delivery.commit` and `CopyWriter.note`.
 
 * A checkpoint is due `checkpoint` after the last cut, when the waiting work is at its limit
@@ -9,18 +9,18 @@ The path: `Partition._begin_checkpoint`, then here `begin`, `_cut` and `_commit`
   (`agents.stage.partition_state`) and the next offset belong together.
 * The next batches are processed during the commit. Only one checkpoint is in flight at a time.
 * It reaches Kafka in one transaction (`agents.stage.delivery`); with `at_least_once` the outputs
-  are sent before it. A separate thread writes the local
-  copy after the commit, so the copy can only lag.
-* A checkpoint that fails leaves memory ahead of the log, so nothing is retried from memory.
+  are sent before that transaction. A separate thread writes the local copy after the commit, so the
+  copy is never ahead of the changelog.
+* If a checkpoint fails, memory is ahead of the log, so nothing is retried from memory.
   `CommitFailed` becomes a `PartitionReset` (`agents.stage.handler`) at the next call of
   `Partition.take`, which comes within two seconds. The transport revokes the partition and opens it
   again, usually in this process. After `MAX_RESETS` without progress the next failure ends the
   process; `StateRefused` ends it at once.
 
 There is one exception. Everything was sent and the end of the transaction was requested once, but
-the connection broke or no answer came. Then another producer replaces the one that asked. Its start
-decides the transaction, and the broker refuses anything of it that is still in flight. The
-changelog is in the transaction, so it shows the decision:
+the connection broke or no answer came. Then a new producer replaces the old one. Its start settles
+the transaction, and the broker refuses anything of the old one that is still in flight. The
+changelog is in the transaction, so it shows the outcome:
 
 | the changelog since the last checkpoint has | so | then |
 | --- | --- | --- |
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
 MARKER: Final = 1
-"""Number of offsets that the end marker of a transaction takes."""
+"""Number of offsets that the commit marker of a transaction takes."""
 
 
 @dataclass(eq=False)
@@ -64,10 +64,10 @@ class PartitionCheckpoints:
         log_end: End offset of the changelog after the last commit.
         taken: Number of records processed since the last cut.
         commits: Number of commits since the partition was opened.
-        next_offset: Input offset of the last commit, or of the state that was found.
-        needed_from: First offset that a restore from the last commit reads again, if others ask
-            for it.
-        at_s: Time of the last commit (monotonic); None before the first.
+        next_offset: Next input offset at the last commit, or in the restored state.
+        needed_from: First offset that a restore from the last commit would read again; None if
+          purging does not need it.
+        at_s: Monotonic time of the last commit, in seconds; None before the first.
     """
 
     state: PartitionState
@@ -98,17 +98,17 @@ class PartitionCheckpoints:
         """Return whether a checkpoint is due, and none is in flight or has failed."""
         if self._in_flight is not None and self._in_flight.done():
             if self._in_flight.exception() is not None:
-                # `take` raises the failure, and the transport then resets the partition.
+                # `take` raises the exception, and the transport then resets the partition.
                 return False
             self._in_flight = None
         return self._in_flight is None and time.monotonic() - self._cut_s >= self.every_s
 
     @property
     def is_owed(self) -> bool:
-        """Whether finished work still waits for a checkpoint, or a checkpoint is in flight."""
+        """Whether processed records wait for a checkpoint, or a checkpoint is in flight."""
         return self._in_flight is not None or bool(self.taken or self.outbox.records)
 
-    # -- cut and sent ------------------------------------------------------------------------------
+    # -- cut and commit ----------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Cut a checkpoint, if there is anything to commit, and start its commit."""
@@ -131,7 +131,7 @@ class PartitionCheckpoints:
         await self._commit(checkpoint._replace(changes=changes), 0, 0)
 
     def _cut(self) -> Checkpoint:
-        """Take the changes, the outputs and the offset at one moment, without an await."""
+        """Collect the changes, the outputs and the offset at one moment, without an await."""
         state = self.state
         assert state.next_offset is not None, "nothing was read"
         changes = state.changes(self.log_end)
@@ -172,8 +172,8 @@ class PartitionCheckpoints:
     async def _found(self, checkpoint: Checkpoint, unanswered: EndUnanswered) -> int:
         """Read from the changelog whether an unanswered commit succeeded.
 
-        Returns the changelog offset after the changes, and raises CommitFailed if it did not
-        succeed.
+        Returns the changelog offset after the changes; raises CommitFailed if the commit failed or
+        the outcome cannot be read.
         """
         try:
             await self.delivery.renew()
@@ -189,27 +189,27 @@ class PartitionCheckpoints:
             ) from unanswered
         log.warning(
             "%s/%d: the brokers did not answer whether a transaction was committed (%s); it was,"
-            " and work goes on with a new producer",
+            " and work continues with a new producer",
             *(*checkpoint.source, unanswered),
         )
         return found.end
 
-    # -- its end -----------------------------------------------------------------------------------
+    # -- completion and close ----------------------------------------------------------------------
 
     async def arrived(self) -> None:
-        """Wait for the checkpoint in flight, and raise the exception with which it failed."""
+        """Wait for the checkpoint in flight, if any, and raise its exception if it failed."""
         if self._in_flight is not None:
             await asyncio.wait([self._in_flight])
             self.raise_failure_of_last()
 
     def raise_failure_of_last(self) -> None:
-        """Raise the exception with which the last checkpoint failed, if it did."""
+        """Raise the exception of the last checkpoint if it failed."""
         if self._in_flight is not None and self._in_flight.done():
             self._in_flight.result()
             self._in_flight = None
 
     async def is_current(self) -> bool:
-        """Return whether nobody else has committed to the changelog."""
+        """Return whether no other owner has committed to the changelog since the last commit."""
         return await self.restoring.changelog_end() - self.log_end <= MARKER
 
     async def close(self) -> None:

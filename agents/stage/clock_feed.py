@@ -1,4 +1,4 @@
-"""Fill the drift table of a process from `clock.offsets`.
+"""Fills the drift table of a process from `clock.offsets`.
 
 Every process that corrects timestamps reads the whole topic, without a group. It reads it into one
 `topology.clock.drift_table`, which its partitions share. Each sample must be in the table before
@@ -14,13 +14,13 @@ returned. That requires one of two things from each partition of the topic:
 A declared offset applies from `activation` after its arrival, so the same is true for it.
 
 In a backlog the topic is read at most `LOOKAHEAD_NS` beyond the input that is furthest ahead.
-Samples that arrived before the input that is furthest behind, less the memory of the model, are
-forgotten. So the table stays small however far behind a worker is. If a partition arrives that is
-further behind, the topic is read again from there, while the others wait.
+Samples are dropped if they arrived longer before the input that is furthest behind than the model
+remembers. So the table stays small however far behind a worker is. If this process is assigned a
+partition that is further behind, the topic is read again from there, while the others wait.
 
 The table has a local copy (`agents.state.local_copy`), one for each partition of the topic, so a
-restart need not read the topic from its beginning. A record that is no reading of a clock is
-counted and logged, and has no other effect.
+restart need not read the topic from its beginning. A record that is not a clock reading is counted
+and logged, and has no other effect.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LOOKAHEAD_NS: Final = 60_000_000_000
 LOOKS: Final = 3
 """Number of times within `activation` that the end of the topic is checked.
 
-In between, the broker delays an answer without records, within the shortest and the longest wait.
+It sets how long the broker waits before it answers without records, between the two bounds below.
 """
 
 SHORTEST_WAIT_MS: Final = 100
@@ -63,23 +63,22 @@ MAX_READ: Final = 5_000
 
 COPY_EVERY_S: Final = 5.0
 MAX_UNCOPIED: Final = 50_000
-"""Maximum number of changes that wait for the local copy; at this number they are written at once.
-"""
+"""Number of changes waiting for the local copy at which they are written at once."""
 
 STEP_BACK_NS: Final = 10_000_000_000
 """Additional time for which samples are remembered.
 
-On the embedded broker arrival is the time of sending, so input may be a little older than was
-reported as read.
+On the embedded broker the arrival time is the time of sending. So new input may be a little older
+than the time that `reach` was given.
 """
 
 LOG_AFTER_S: Final = 10.0
 FORGOTTEN: Final = b"\nforgotten"
-"""Key in the copies for the time before which samples are missing; no source has this name."""
+"""Key in the local copies of the time before which samples are missing; no source has this name."""
 NOTHING_FORGOTTEN_NS: Final = -(1 << 63)
 
 LOGGED_REFUSALS: Final = 10
-"""Number of refused records that are logged one by one; the rest are only counted."""
+"""Number of refused records that are logged one by one; later ones are only counted."""
 
 Word = Sample | Declared
 
@@ -89,9 +88,11 @@ class Share:
     """A partition of the topic: its reading position and its local copy.
 
     Attributes:
-        ended_at_ns: The wall clock when the partition was last seen to have no more records.
+        ended_at_ns: Wall-clock time at which the partition last had no more records.
         position: The largest reading position so far, to which the copy is moved. It never goes
-            back, although the reading may.
+          back, although the reading may.
+        copied_to: The position of the copy after the changes handed to it.
+        changes: The changes that wait to be written to the copy.
     """
 
     partition: TopicPartition
@@ -109,8 +110,9 @@ class ClockFeed:
 
     Attributes:
         activation_ns: The shortest activation of the streams.
-        window_ns: The longest memory of the streams.
-        refused: Number of records without a reading of a clock.
+        window_ns: The longest time for which a stream's model uses a sample.
+        words: Number of samples and declared offsets read.
+        refused: Number of records that are not clock readings.
     """
 
     brokers: Brokers
@@ -124,7 +126,7 @@ class ClockFeed:
     refused: int = 0
     _shares: list[Share] = field(default_factory=list, init=False)
     _needed: dict[Any, tuple[int, int]] = field(default_factory=dict, init=False)
-    """The range of arrival times that each asker needs."""
+    """The range of arrival times for which each asker needs samples."""
     _homes: dict[str, Share] = field(default_factory=dict, init=False)
     _moved: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _forgotten_ns: int = field(default=NOTHING_FORGOTTEN_NS, init=False)
@@ -160,7 +162,7 @@ class ClockFeed:
                 await asyncio.wait_for(self._moved.wait(), LOG_AFTER_S)
 
     def wants(self, asker: Any, arrival_ns: int) -> None:
-        """Allow reading the topic up to this time, which the asker has reached without input."""
+        """Allow reading the topic up to this time, which an asker without input has reached."""
         self._needed[asker] = (arrival_ns, arrival_ns)
 
     def left(self, asker: Any) -> None:
@@ -180,7 +182,7 @@ class ClockFeed:
     # -- reading -----------------------------------------------------------------------------------
 
     async def start(self, partitions: int) -> None:
-        """Load the local copies of the topic's partitions, and start to read where they end."""
+        """Load the local copies of the topic's partitions, and start to read at their positions."""
         for number in range(partitions):
             partition = TopicPartition(self.topic, number)
             copy = self.new_copy(partition, self.topic)
@@ -202,7 +204,7 @@ class ClockFeed:
             async with self.brokers.reader(fetch_max_wait_ms=self._wait_ms) as consumer:
                 times = FetchTimes(consumer._fetcher)
                 WholeBatches(consumer._fetcher)
-                # Check for work whenever the broker answers.
+                # The client then checks for work whenever the broker answers.
                 consumer._fetcher._fetcher_timeout = self._wait_ms / 1e3
                 await self._begin(consumer)
                 begun.set_result(None)
@@ -258,7 +260,7 @@ class ClockFeed:
                 await self._copy()
 
     async def _go_back(self, consumer: AIOKafkaConsumer) -> None:
-        """Reread the topic from an earlier time, if an asker needs samples that were forgotten."""
+        """Read the topic again from an earlier time, if an asker needs dropped samples."""
         since_ns = self._oldest_needed()
         if since_ns >= self._forgotten_ns:
             return
@@ -266,7 +268,9 @@ class ClockFeed:
         found = await consumer.offsets_for_times(
             dict.fromkeys([share.partition for share in self._shares], since_ms)
         )
-        log.info("%s: a partition is far behind; read again from %d ms", self.topic, since_ms)
+        log.info(
+            "%s: a partition is far behind; reading again from time %d ms", self.topic, since_ms
+        )
         self.table.forget_all()
         self._forgotten_ns = since_ns
         for share in self._shares:
@@ -284,7 +288,7 @@ class ClockFeed:
         return oldest_ns - self.activation_ns - self.window_ns
 
     def _hold_back(self, consumer: AIOKafkaConsumer) -> None:
-        """Pause each partition that is read further ahead than the askers need."""
+        """Pause the partitions whose reading is far ahead of all askers, and resume the others."""
         furthest_ns = max((until_ns for _, until_ns in self._needed.values()), default=0)
         limit_ns = furthest_ns + LOOKAHEAD_NS
         for share in self._shares:
@@ -306,7 +310,7 @@ class ClockFeed:
             if self.refused <= LOGGED_REFUSALS:
                 topic, partition = share.partition
                 place = f"{topic}/{partition} at offset {record.offset}"
-                log.warning("%s: no reading of a clock: %s", place, word)
+                log.warning("%s: not a clock reading: %s", place, word)
             return
         if isinstance(word, Declared):
             word.arrival_ns += self.activation_ns
@@ -344,14 +348,13 @@ class ClockFeed:
 
 
 class FeedEnded(Exception):
-    """The drift table is no longer updated, so the process has to restart."""
+    """The drift table is no longer updated, so the process must restart."""
 
 
 def word_of(record: Any, clock: ArrivalClock) -> Word | str:
     """Return the sample or declared offset of a record, or why it has none, and move the clock.
 
-    A record of a round of time sync has the time by its source, which helps to check the broker's
-    clock.
+    A sample has the source's own sending time, which helps to check the broker's clock.
     """
     word = _read(record)
     stamp_ns = word.t4_ns if isinstance(word, Sample) else None
@@ -366,11 +369,11 @@ def _read(record: Any) -> Word | str:
         source = (record.key or b"").decode()
         values = orjson.loads(record.value or b"null")
     except ValueError as fault:  # Invalid UTF-8 and invalid JSON both raise a ValueError.
-        return f"the key is no UTF-8 or the value no JSON ({fault})"
+        return f"the key is not UTF-8, or the value is not JSON ({fault})"
     if not source:
         return "it has no key; the key is the source"
     if not isinstance(values, dict):
-        return "the value is no JSON object"
+        return "the value is not a JSON object"
     return read_word(source, values, 0, record.offset)
 
 

@@ -1,26 +1,26 @@
-"""Commit checkpoints to Kafka, exactly once or at least once.
+"""Commits checkpoints to Kafka, exactly once or at least once.
 
 Exactly once: each input partition has one transactional producer. Its `transactional_id` names
 application, stage, topic and partition, so a new owner fences the old one merely by starting. One
-transaction has the outputs, the state changes and the input offset.
+transaction contains the outputs, the state changes and the input offset.
 
 At least once: the outputs are sent first, without a transaction, so readers see them at once. When
 they are acknowledged, the state changes and the input offset follow in a transaction of their own.
 A crash in between sends some outputs again, and the next stage drops those that it has seen. The
-transaction is needed for fencing. Without it, the changes of a former owner that wakes from a
-pause would mix with the new owner's, and both would lose buffered events.
+transaction is needed for fencing. Without it, the changes of a former owner that wakes from a pause
+would mix with the new owner's, and both would lose buffered events.
 
-In both modes the state itself has the offset at which reading goes on. The group's offset is for
-people, and distinguishes a lost changelog from a first start (`agents.stage.restoring`). The order
-inside a partition is that of the batches, and `commit` returns only when the brokers have it. Every
-commit is bounded by `COMMIT_TIMEOUT_S`, because the client itself retries without a bound. A commit
-that fails leaves the producer unusable and the state of the partition in doubt. So the owner drops
-both and restores.
+In both modes the state itself contains the offset at which reading continues. The group's offset is
+for people, and distinguishes a lost changelog from a first start (`agents.stage.restoring`). Within
+a partition the batches stay in order, and `commit` returns only when the brokers have stored
+everything. Every commit is bounded by `COMMIT_TIMEOUT_S`, because the client itself retries without
+a bound. A commit that fails leaves the producer unusable and the state of the partition in doubt.
+So the owner drops both and restores.
 
 There is one exception, `EndUnanswered`. Everything was sent, and the end of the transaction was
-requested once (`agents.kafka.transaction_end`) and not answered. Then `renew` replaces the producer
-by another, which decides the transaction, and the changelog shows the decision. If it was
-committed, the state in memory is right (`agents.stage.checkpoints`).
+requested once (`agents.kafka.transaction_end`) and not answered. Then `renew` starts a new
+producer, which settles the transaction, and the changelog shows the outcome. If it was committed,
+the state in memory is right (`agents.stage.checkpoints`).
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from agents.kafka.transaction_end import Unanswered, ask_once
 from agents.stage.outbox import Outbox
 
 MAX_BATCH_BYTES: Final = 1 << 20
-"""Size limit of a batch for one output partition; a larger record is sent alone."""
+"""Maximum size of a batch for one output partition; a larger record is sent alone."""
 
 COMPRESSION: Final = "snappy"
 """Compression of all batches.
 
-Its output is as small as that of lz4 at its quick level. It is ten times as fast as lz4 at the
+Its output is as small as that of lz4 at its fastest level. It is ten times as fast as lz4 at the
 level that aiokafka has fixed, which took a sixth of the worker's time.
 """
 
@@ -62,15 +62,15 @@ STOP_TIMEOUT_S: Final = 5.0
 Target = tuple[str, int]
 Batches = Mapping[Target, list[Any]]
 Sent = list[tuple[str, asyncio.Future[Any]]]
-"""Batches in flight: the topic of each, and its future answer."""
+"""Batches in flight: the topic of each, and a future with the broker's answer."""
 
 
 class CommitFailed(Exception):
-    """A commit that may or may not have succeeded; the state in memory must be dropped."""
+    """The commit may or may not have succeeded, so the state in memory must be dropped."""
 
 
 class EndUnanswered(CommitFailed):
-    """A commit that was sent whole, but whose outcome is unknown before `renew`."""
+    """The commit was sent completely, but its outcome is unknown until `renew`."""
 
 
 class Checkpoint(NamedTuple):
@@ -78,7 +78,8 @@ class Checkpoint(NamedTuple):
 
     `outputs` go to their topics and `changes` to the changelog partition. `next_offset` goes to the
     consumer group. It is in `changes` as well, from which a restart takes it. `needed_from` is the
-    first input offset that a restore reads again, if others ask for it (`agents.kafka.purging`).
+    first input offset that a restore would read again; None if purging does not need it
+    (`agents.kafka.purging`).
     """
 
     outputs: Batches
@@ -93,8 +94,8 @@ class Delivery:
     """The sender of one partition's checkpoints; see the module's docstring.
 
     `client` has the connection settings of the brokers (`Brokers.client`), and `group` is the
-    consumer group of the offsets. The producer of the changelog has the `transactional_id`. With
-    exactly once it sends the outputs, too.
+    consumer group whose offsets are committed. The producer of the changelog has the
+    `transactional_id`. With `exactly_once` it sends the outputs, too.
     """
 
     client: Mapping[str, Any]
@@ -135,7 +136,7 @@ class Delivery:
             raise TimeoutError(
                 f"the producer of the transactional id {self.transactional_id} is not ready after"
                 f" {START_TIMEOUT_S:.0f} s, so a former owner is not fenced: its coordinator is"
-                " away, or does not answer; see that the brokers run, and that each partition of"
+                " unavailable; check that the brokers run, and that each partition of"
                 " __transaction_state has a leader"
             ) from None
 
@@ -177,8 +178,8 @@ class Delivery:
         if self._outputs is None:
             sent = await _send(self._changes, checkpoint.outputs)
         position = await self._send_changes(checkpoint.changes)
-        # Wait for all answers before the offsets join. A partition and the offsets that enter one
-        # transaction at the same time make the broker refuse the batch for 100 ms.
+        # Wait for all answers before adding the offsets. If a partition and the offsets enter one
+        # transaction at the same time, the broker refuses the batch for 100 ms.
         await _all(sent)
         await self._end(checkpoint)
         return position
@@ -195,7 +196,7 @@ class Delivery:
         return int(answers[-1].offset) + in_last
 
     async def _end(self, checkpoint: Checkpoint) -> None:
-        """Add the input offset to the transaction, and end it."""
+        """Add the input offset to the transaction, and commit it."""
         needed_from = checkpoint.needed_from
         said = "" if needed_from is None else str(needed_from)
         offset = OffsetAndMetadata(checkpoint.next_offset, said)
@@ -211,10 +212,10 @@ def _new_batch(*, is_transactional: bool) -> Any:
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:
-    """Stop a producer in good order if possible, and otherwise close its connections.
+    """Stop a producer regularly if possible; otherwise close its connections.
 
-    An open transaction is ended by its successor's start. If a commit was given up, a client that
-    is fenced fails an answer that nobody awaits, with InvalidStateError.
+    The next producer's start ends an open transaction. If a commit was cancelled, the client of a
+    fenced producer raises InvalidStateError for an answer that nobody awaits.
     """
     try:
         async with asyncio.timeout(STOP_TIMEOUT_S):
@@ -251,7 +252,7 @@ async def _all(sent: Sent) -> list[Any]:
     for (topic, _), answer in zip(sent, answers, strict=True):
         if isinstance(answer, MessageSizeTooLargeError | RecordListTooLargeError):
             raise CommitFailed(
-                f"{topic} does not take a batch of {MAX_BATCH_BYTES} bytes or one record that is"
+                f"{topic} does not accept a batch of {MAX_BATCH_BYTES} bytes or one record that is"
                 " larger: its max.message.bytes or segment.bytes is too small; `inorder doctor` has"
                 " the command"
             ) from answer

@@ -29,12 +29,12 @@ from agents.watch.watchdog import Verdict, Watchdog
 log = logging.getLogger(__name__)
 
 PULSE_S: Final = 0.02
-"""Time between two checks for due checkpoints; each batch checks, too."""
+"""Time between two checks for due checkpoints; they are also checked with each batch."""
 
 OPENED_AT_ONCE: Final = 16
-"""Number of partitions that are opened at once; the others wait for their turn.
+"""Maximum number of partitions that are opened at the same time; the others wait for their turn.
 
-It bounds the number of fetches and connecting producers.
+It limits the number of fetches and of producers that connect.
 """
 
 REST_S: Final = 2.0
@@ -55,29 +55,29 @@ class StageHandler:
     emptied: Callable[[], None] = lambda: None
     _partitions: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
     _revoked: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
-    """Revoked partitions that this process may get back."""
+    """Revoked partitions that may be assigned to this process again."""
     _in_doubt: set[TopicPartition] = field(default_factory=set, init=False)
     """Partitions whose last checkpoint failed."""
 
     def __post_init__(self) -> None:
         self._apart = StreamsApart(self.arrangement.in_one_partition)
         self._turns = asyncio.Semaphore(OPENED_AT_ONCE)
-        self._stirred = asyncio.Event()  # The event is set when records or partitions arrive.
+        self._stirred = asyncio.Event()  # Set when records or partitions arrive.
         self.watchdog.leaving(time.monotonic_ns())
 
     # -- what the transport calls ---------------------------------------------------------
 
     @property
     def wants_ticks(self) -> bool:
-        """Whether ticks advance time, as in input topics; in a derived topic the records do."""
+        """Whether ticks advance time, as in input topics; in derived topics the records do."""
         return self.arrangement.is_first
 
     @property
     def rests(self) -> bool:
-        """Whether nothing waits here.
+        """Whether no partition has buffered events or work that waits for time.
 
-        If the next stage waits for progress of every input partition, other workers may be busy. So
-        all partitions must be here.
+        If the next stage waits for progress of every input partition, other workers may be busy.
+        Then the answer is True only if all partitions are in this process.
         """
         if self.arrangement.writes_progress:
             partitions = self.arrangement.partitions
@@ -125,14 +125,14 @@ class StageHandler:
             partition.is_queued = False
             if partition.is_open:
                 if await partition.checkpoints.is_current():
-                    log.info("%s/%d: came back, and goes on", *source)
+                    log.info("%s/%d: assigned again, and continues", *source)
                     return partition.state.next_offset
                 await partition.abandon()
                 partition = self._partitions[source] = self._new(source)
             return await partition.open()
 
     def on_reading(self, partitions: Partitions) -> None:
-        """Report to the watchdog at once.
+        """Report the partitions' positions to the watchdog at once.
 
         Without records and ticks, the first batch comes only after two seconds.
         """
@@ -154,8 +154,8 @@ class StageHandler:
     async def on_revoked(self, partitions: Partitions) -> None:
         """Release partitions but keep their state, because most are soon assigned here again.
 
-        If one is not, its next owner fences it. A reset revokes a single partition that is in
-        doubt. The watchdog keeps that partition, so its stall still counts.
+        If one is assigned elsewhere, its next owner fences it. A reset revokes a single partition
+        whose last checkpoint failed. The watchdog keeps that partition, so its stall still counts.
         """
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
         is_reset = len(partitions) == 1 and partitions <= self._in_doubt
@@ -170,9 +170,9 @@ class StageHandler:
         self._count_partitions()
 
     async def _settle(self, partition: Partition) -> tuple[str, str] | None:
-        """Commit and keep a partition, or return its name and why its last checkpoint failed.
+        """Commit and keep a partition; return None if this succeeds.
 
-        Returns None if the commit succeeded.
+        Otherwise return the partition's name and why its last checkpoint failed.
         """
         source = partition.source
         try:
@@ -230,10 +230,12 @@ class StageHandler:
             if partition.checkpoints.commits:
                 self._in_doubt.discard(source)
             if not partition.is_read:
-                if others_open:  # Otherwise the transport has yet to begin, and its delay counts.
+                # If no other is being opened, the transport is late to begin, and that delay
+                # counts.
+                if others_open:
                     self.watchdog.waits(now_ns, source)
             elif partition.got_batch or partition.checkpoints.is_owed or source in self._in_doubt:
-                # No batch or tick comes from a silent broker, so nothing is reported then.
+                # A silent broker delivers no batch or tick, so nothing is reported then.
                 partition.got_batch = False
                 self._report_to_watchdog(now_ns, source)
 
@@ -258,8 +260,8 @@ class StageHandler:
     def needed_from(self) -> dict[int, int]:
         """Return, for each partition number, the first offset that a restore would read.
 
-        It is that of the last checkpoint since the partition was opened. The stage must read one
-        topic.
+        The offset is that of the last checkpoint; partitions without a checkpoint since they were
+        opened are absent. The stage must read one topic.
         """
         found = {s.partition: each.checkpoints.needed_from for s, each in self._partitions.items()}
         return {number: offset for number, offset in found.items() if offset is not None}
@@ -277,7 +279,7 @@ class StageHandler:
         return (*self.services.schemas.faults, *of_input)
 
     def behind(self) -> tuple[str, ...]:
-        """Describe the partitions that lag by over `FAR_BEHIND_NS`, the largest lag first."""
+        """Return a line for each partition that lags by over `FAR_BEHIND_NS`, worst first."""
         lags = sorted((-(each.lag_ns or 0), each.source, each.lag) for each in self._opened)
         return tuple(
             f"{source.topic}/{source.partition}: {records:,} records, {-ns / 1e9:.0f} s behind"
@@ -286,7 +288,7 @@ class StageHandler:
         )
 
     def last_checkpoint_s(self) -> float | None:
-        """Return the time of the newest commit (monotonic); None before the first."""
+        """Return the monotonic time of the newest commit in seconds; None before the first."""
         times = (partition.checkpoints.at_s for partition in self._partitions.values())
         return max((at_s for at_s in times if at_s is not None), default=None)
 
@@ -296,7 +298,7 @@ class StageHandler:
         return [partition for partition in found if partition.is_open]
 
     def explain(self) -> list[dict[str, Any]]:
-        """Return, for each open partition, the events that it buffers and why it waits."""
+        """Return, for each open partition, its buffered events and what it waits for."""
         about = {
             "stage": self.arrangement.stage.name,
             "cut": self.arrangement.topology.cut.why,
@@ -306,7 +308,7 @@ class StageHandler:
         return [{**about, **partition.explain(most)} for partition in self._opened]
 
     def locate(self, asked: Question) -> list[dict[str, Any]]:
-        """Return the facts about the event from each open partition that has seen it."""
+        """Return what each open partition that has seen the event knows about it."""
         stage, names = self.arrangement.stage.name, self.arrangement.operator_names
         about = {"stage": stage, "operators": names}
         found = [{**about, **partition.locate(asked)} for partition in self._opened]
@@ -314,16 +316,15 @@ class StageHandler:
 
 
 def _log_failed(failed: Iterable[tuple[str, str] | None]) -> None:
-    """Log one line for each partition whose last checkpoint failed.
+    """Log one line for each reason why last checkpoints failed, with the partitions.
 
-    Usually the partition is fenced: its new owner begins at the last checkpoint that was committed.
+    Usually a partition is fenced: its new owner begins at the last checkpoint that was committed.
     """
     places: dict[str, list[str]] = {}
     for place, why in filter(None, failed):
         places.setdefault(why, []).append(place)
     for why, where in places.items():
         log.warning(
-            "%s: the last checkpoint did not come through, the next owner begins at the one before:"
-            " %s",
+            "%s: the last checkpoint failed, so the next owner begins at the one before: %s",
             *(", ".join(sorted(where)), why),
         )

@@ -1,15 +1,15 @@
-"""End the process when a user's function never returns.
+"""Ends the process when a user's function never returns.
 
 Such a function blocks the event loop of its worker, and with it everything that would notice: the
 watchdog, the port and the clients. So a thread of the interpreter's `faulthandler` watches. If one
-stretch of work takes longer than `stuck_after_ns`, it ends the process at once. The exit code is 1,
-and a traceback in the log names the line.
+uninterrupted piece of work takes longer than `stuck_after_ns`, it ends the process at once. The
+exit code is 1, and a traceback in the log names the line.
 
-Nothing of the stretch was committed. The next owner meets the same event and ends in the same way,
-until the function is corrected. Skipping the event after some time would make the answer depend on
+Nothing of that piece was committed. The next owner reads the same event and ends in the same way,
+until the function is corrected. Skipping the event after some time would make the results depend on
 the speed of a machine.
 
-It is armed only if the topology has user functions. Cost: 70 us for each stretch.
+It is active only if the topology has user functions. Cost: 70 us for each piece of work.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 
 
 class HangGuard:
-    """A context manager that guards one stretch of work."""
+    """A context manager that ends the process if its body takes longer than `stuck_after_ns`."""
 
     def __init__(self, stuck_after_ns: int, *, is_armed: bool) -> None:
         self._stuck_after_s = stuck_after_ns / 1e9

@@ -1,25 +1,25 @@
-"""Begin a partition where a backfill ended, instead of empty.
+"""Begins a partition where a backfill ended, instead of empty.
 
 A backfill leaves the operators' snapshots, their buffered events, and the lines of its last
 instant. For the streams of one partition, these together make a state like the one in a changelog.
 So the partition restores it like any other, and writes it in its first checkpoint. Outputs of the
 last instant, state and offset become visible in one transaction, or not at all. A worker that is
-killed before it begins with the history again. One that is killed after it finds a state that names
-its history.
+killed before this transaction begins with the history again. One that is killed after it finds a
+state that names its history.
 
 If the chain is divided into stages, the partitions of every stage begin in this way. Each has its
 share of the backfill operators' state (`topology.flow.share`). The last instant belongs to the
 first stage. A topic between stages begins with the events that the first stage then emits. Its
-upstream partitions have emitted everything before that instant. The history has seen anything
-older, so a topic that has older events is refused.
+upstream partitions have emitted everything before that instant. The history contains all older
+events, so a topic that has older events is refused.
 
 The events of a history have no offset in the log. They are numbered from -1 downwards, in their
-order. So all of them precede the log, and none is ever looked up there. The state has buffered
-events whole, as records that are made from the fields of a line. Their headers are those of the
-contract, as in the topic that the partition reads, and the payload is JSON. A history does not have
-further headers. It has a payload that is not JSON as `{"base64": …}`, which becomes the bytes
-again. A producer's own payload of this form is also decoded if its bytes are not JSON, because the
-line is the same.
+order. So all of them precede the log, and none is ever looked up there. The state contains buffered
+events completely, as records that are made from the fields of a line. Their headers are those of
+the contract, as in the topic that the partition reads, and the payload is JSON. A history does not
+have further headers. It has a payload that is not JSON as `{"base64": …}`, which is decoded to the
+bytes again. A producer's own payload of this form is also decoded if its bytes are not JSON,
+because both look the same in a line.
 
 Cost: one transaction of the whole state, within the bound of every commit
 (`agents.stage.delivery`).
@@ -59,22 +59,22 @@ from topology.wire.header_writer import HeaderWriter as StampWriter
 from topology.wire.header_writer import Written
 
 NO_TIME: Final = b"held"
-"""Header that replaces the time of a dead letter, which still has a place in the sequence."""
+"""Value of the time header of a dead letter, which has no time but a place in the sequence."""
 
 BASE64: Final = "base64"
-"""The only key of a payload that was not JSON, as `inorder dump` writes it."""
+"""The only key of a payload that is not JSON, as `inorder dump` writes it."""
 
 WHERE: Final = {SEQUENCED: "`topics: {sequenced: …}`", ORDERED: "`output:` of its streams"}
 """The keys of the topology file that name the topics between stages."""
 
 
 class History(NamedTuple):
-    """The part of a backfill for one partition.
+    """The part of a backfill that belongs to one partition.
 
     Attributes:
         saved: The partition's share of each group of streams (`topology.flow.share`).
-        waiting: The partition's share of the last instant.
-        next_offset: Offset at which reading the log goes on.
+        waiting: The partition's share of the events of the last instant.
+        next_offset: Offset at which reading the log continues.
         now_ns: Arrival time of the last event of the whole backfill.
     """
 
@@ -99,7 +99,7 @@ class Origin(NamedTuple):
     Attributes:
         entries: The state's entries, without its progress.
         records: The records in `entries`, by offset.
-        last: The inputs of the last instant.
+        last: The events and dead letters of the last instant.
         progress: The state's progress.
     """
 
@@ -109,7 +109,7 @@ class Origin(NamedTuple):
     progress: Progress
 
     def read(self, inlet: Inlet) -> Read:
-        """Return the inputs of the last instant, as the inlet would have read them."""
+        """Return the events of the last instant as the inlet reads them, and the dead letters."""
         read = Read()
         for last in self.last:
             if isinstance(last, Malformed):
@@ -128,7 +128,7 @@ async def begun(
     source: TopicPartition,
     logs: LogReader,
 ) -> Origin:
-    """Return the partition's `origin`.
+    """Return the partition's first state, after a check that the history fits its topic.
 
     Raises StateRefused if a topic between stages has older events.
     """
@@ -141,9 +141,10 @@ async def begun(
         now_ns = found.progress.arrival[0]
         if event is not None and event.at_ns < now_ns:
             raise StateRefused(
-                f"{source.topic}/{source.partition} holds events from before the end of the"
-                " backfill (--from-backfill), which would be taken twice; name a new topic for them"
-                f" ({WHERE[arrangement.reads]}), or delete this one and create it anew"
+                f"{source.topic}/{source.partition} contains events from before the end of the"
+                " backfill (--from-backfill), which would be counted twice; name a new"
+                " topic for them"
+                f" ({WHERE[arrangement.reads]}), or delete this one and create it again"
             )
     return found
 
@@ -189,7 +190,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
 
 
 class RecordWriter:
-    """The writer of records from events, in the form of the topic that the partition reads."""
+    """The writer of events as records in the form of the topic that the partition reads."""
 
     def __init__(self, arrangement: Arrangement, source: TopicPartition) -> None:
         streams = arrangement.streams_of(source.topic)
@@ -218,7 +219,7 @@ class RecordWriter:
         return self._stamped.stamp(event, self._as_sent(event), event.lane)
 
     def _as_sent(self, event: Event) -> Written:
-        """Return the key, value and headers that a producer would have written for the event."""
+        """Return the headers that a producer would have written for the event."""
         written = self._sent.write(
             event.source,
             event.seq if event.seq >= 0 else ~event.seq,
@@ -251,7 +252,7 @@ def _value(event: Event) -> bytes | None:
 def _bytes_of(text: Any) -> bytes | None:
     """Return the bytes that `inorder dump` writes as this text.
 
-    None means that `inorder dump` does not write it, so a producer sent the text.
+    None means that `inorder dump` would not write it, so it is part of a producer's own payload.
     """
     try:
         content = base64.b64decode(text, validate=True)
@@ -272,6 +273,6 @@ def refuse_other(
         return
     raise StateRefused(
         f"there is a state of {source.topic}/{source.partition} already, and it did not begin with"
-        " this backfill (--from-backfill): leave the option out to go on with that state, or,"
+        " this backfill (--from-backfill): leave the option out to continue with that state, or,"
         f" before the backfill, {begin_anew(topology)}"
     )

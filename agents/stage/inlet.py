@@ -1,14 +1,14 @@
-"""Read Kafka records into events, and into dead letters with the reason.
+"""Reads Kafka records into events, and into dead letters with the reason.
 
 A dead letter whose source and sequence number could be read also yields an event that takes its
 place in the sequence. So it leaves no gap.
 
-The active codec (`codec`) reads whole batches. It hands records that are not plain to the inlet,
-whose `one` is the general path.
+The active codec (`codec`) reads whole batches. It passes irregular records to the method `one` of
+the inlet, which can read any record.
 
 A record that exceeds `topics.max_record_bytes` or has more than `MAX_HEADERS` headers becomes a
-dead letter. Otherwise records might not fit into output topics of known bounds. Key, value and
-headers count together, with the largest size of their framing.
+dead letter. Otherwise it might not fit into output topics, whose record size is limited. Key, value
+and headers count together, with the largest size of their framing.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from topology.wire.reasons import HUGE, fault_of
 from topology.wire.signed import SignatureCheck
 
 Record = Any
-"""A record of `agents.kafka.partition_queue`, or a spilled one that is read back."""
+"""A record of `agents.kafka.partition_queue`, or one that was stored in the state and restored."""
 
 NO_CLOCK: Final = 0
 HEADER_FRAMING_BYTES: Final = 16
-"""Most bytes per header, in a Kafka record and in a changelog's msgpack."""
+"""Maximum overhead of a header in bytes, in a Kafka record and in a changelog's msgpack."""
 
 MAX_CHARACTER_BYTES: Final = 4
-"""Most UTF-8 bytes per character of a header's name."""
+"""Maximum number of UTF-8 bytes per character of a header's name."""
 
 
 @dataclass(slots=True)
@@ -80,16 +80,17 @@ class Inlet:
     payloads: Mapping[str, ReadEncoded] | None = None
 
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
-        """Read consecutive records of the log, and move the clock."""
+        """Return the events and dead letters of consecutive records, and move the clock."""
         read = Read()
         self._read(records, clock, read)
         self._put_readers(read.events)
         return read
 
     def read_again(self, records: Sequence[Record]) -> list[Event]:
-        """Reread the records of buffered events, in log order; omit those that yield no event.
+        """Return the events of buffered records that are read again, in log order.
 
-        The events have no arrival times, which are recorded elsewhere.
+        Records that yield no event are omitted. The events have no arrival times, because these are
+        stored elsewhere.
         """
         read = Read()
         self._read_again(records, read)
@@ -114,7 +115,7 @@ class Inlet:
 class RawInlet(Inlet):
     """The reader of input topics: the producers' header contract, arrival times and signatures.
 
-    With `check`, records pass the codec's short path first, and then the check, in log order.
+    With `check`, records are first decoded by the codec's fast path, and then checked in log order.
     """
 
     def __init__(
@@ -155,8 +156,8 @@ class RawInlet(Inlet):
     ) -> list[Event | Malformed]:
         """Return one item for each record.
 
-        With `has_past`, records with an offset below 0 are from a history. The stage made them
-        itself, without signatures (`agents.stage.history`).
+        With `has_past`, records with an offset below 0 come from a history. They have no
+        signatures, because the stage itself made them (`agents.stage.history`).
         """
         items: list[Any] = []
         self._events.read(records, clock, time.time_ns(), items, items.append)
@@ -169,7 +170,7 @@ class RawInlet(Inlet):
         return items
 
     def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
-        """Read one record on the general path."""
+        """Read one record without the codec's fast path."""
         stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
         item = self._reader.read(
             record.headers, stamp_ns, arrival_ns, record.offset, record, record.value
@@ -195,10 +196,10 @@ class RawInlet(Inlet):
 class MappedInlet(RawInlet):
     """The reader of input topics with foreign records.
 
-    The mapping (`topology.wire.field_reader`) gives each event headers of the contract, which all
-    later steps read and write. Records of the type `spilled` were mapped and checked before. The
-    type is a parameter, because the compiled modules do not know msgspec. `short` is the codec's
-    short path, if the mapping has one.
+    The mapping (`topology.wire.field_reader`) gives each event the headers of the contract, which
+    all later steps read and write. Records of the type `spilled` were mapped and checked before.
+    The type is a parameter, because the compiled modules do not import msgspec. `short` is the
+    codec's fast path, if the mapping has one.
     """
 
     def __init__(
@@ -221,8 +222,7 @@ class MappedInlet(RawInlet):
         form = Form(RAW, reader.names, unit_ns, reader.by_time, max_record_bytes, mapped=short)
         self._events = (plain.EventReader if short is None else EventReader)(form, self.one)
         if fields.fields.ts.place == "timestamp":
-            # The broker may have written the timestamp, so it is no evidence about a broker's
-            # clock.
+            # The timestamp may be the broker's, so it is no evidence about a broker's clock.
             self._ts_name = ""
 
     def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
@@ -242,7 +242,7 @@ class MappedInlet(RawInlet):
 
 
 def largest_size(record: Record) -> int:
-    """Return the most bytes that the record takes wherever it is written again."""
+    """Return the maximum size in bytes of the record wherever it is written again."""
     key, value = record.key, record.value
     size = (len(key) if key else 0) + (len(value) if value else 0)
     for name, content in record.headers:
@@ -255,8 +255,8 @@ def largest_size(record: Record) -> int:
 class SequencedInlet(Inlet):
     """The reader of a derived topic, whose headers have corrected timestamps.
 
-    A number in the header `lane` that is not below `upstream_partitions` means that an upstream
-    topic has grown since the start.
+    It raises UnknownPartition if a number in the header `lane` is not below `upstream_partitions`:
+    then an upstream topic has grown since the start.
     """
 
     def __init__(self, reader: HeaderReader, upstream_partitions: int) -> None:
@@ -299,4 +299,4 @@ class OrderedInlet(Inlet):
 
 
 class UnknownPartition(Exception):
-    """The upstream topic has grown since the start."""
+    """An upstream topic has grown since the start."""

@@ -1,16 +1,16 @@
-"""Measure the lag in time of one input partition: how long its next record has waited.
+"""Measures the lag in time of one input partition: how long its next record has waited.
 
-Two lower bounds on the arrival of that record are known, and the later one counts:
+Two lower bounds on the arrival of that record are known, and the later one is used:
 
 * the arrival time of the last record read, because a log is in the order of arrival;
-* the time of the broker's last answer that showed the log ending at or before that record.
+* the request time of the last broker's answer in which the log ended at or before that record.
 
-So the lag is at most the reported one. It is smaller by at most the distance of two records or
-answers. The second bound also serves topics without arrival times. A backlog from before the start
-has only the first bound, and none until some of it is read.
+So the true lag is at most the reported one. The difference is at most the interval between two
+records or answers. The second bound also works for topics without arrival times. A backlog from
+before the start has only the first bound, and none until some of it is read.
 
-At most `MAX_ANSWERS` answers are kept. They are `ANSWERS_APART_NS` apart at first, and twice as far
-each time that there are more.
+At most `MAX_ANSWERS` answers are kept. They are `ANSWERS_APART_NS` apart at first. Each time there
+are more, every second one is dropped and the distance doubles.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ reports the partition as silent after 6 s without an answer.
 
 
 class InputLag:
-    """The lag of a partition since it was opened, by the wall clock; O(1), amortized.
+    """The lag of a partition since it was opened, by the wall clock.
 
-    `arrived_ns` is the arrival time of the last record read, 0 if it is unknown.
+    `arrived_ns` is the arrival time of the last record read, 0 if it is unknown. Each call takes
+    amortized constant time.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class InputLag:
             self._apart_ns *= 2
 
     def ns(self, next_offset: int, now_ns: int) -> int | None:
-        """Return the lag; None if nothing is known yet."""
+        """Return how long the record at `next_offset` has waited, in ns; None if unknown."""
         answers = self._answers
         while len(answers) > 1 and answers[1][1] <= next_offset:
             answers.popleft()

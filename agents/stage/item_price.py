@@ -1,10 +1,10 @@
-"""Measure the cost of a detector's item, for speculative detectors with a price limit.
+"""Measures the cost of a detector's item, for speculative detectors with a price limit.
 
 The cost (`topology.answer.budget`) is the stage's processor time divided by the number of items
 that its detectors read. That time includes the merge and everything else in the stage. It is
-measured over stretches of `STRETCH_NS`, and each new stretch has a weight of one quarter. The cost
-affects when early results are emitted, and never which results are final. So it is not part of the
-state.
+measured over intervals of `STRETCH_NS` of processor time, and each new interval has a weight of one
+quarter. The cost affects when early results are emitted, and never which results are final. So it
+is not part of the state.
 
 Other stages and partitions of the process, and the clients' threads, use the same processor,
 because Python runs one thread at a time. Their work is measured, too, as a share of the elapsed
@@ -29,10 +29,9 @@ WEIGHT: Final = 4
 
 @dataclass(eq=False)
 class ItemPrice:
-    """The measured cost of an item of the detectors `ahead`.
+    """The measured cost of an item, for the speculative detectors `ahead`.
 
-    `busy_ns` returns the processor time of the process, and `now_ns` the time of a monotonic
-    clock.
+    `busy_ns` returns the processor time of the process, and `now_ns` the time of a monotonic clock.
     """
 
     ahead: Sequence[DetectorQueries]
@@ -40,7 +39,7 @@ class ItemPrice:
     now_ns: Callable[[], int] = time.monotonic_ns
     others_ppm: int = 0
     price_ns: int = 0
-    """The measured cost; 0 until it is known."""
+    """The measured cost in nanoseconds per item; 0 until it is known."""
     _spent_ns: int = 0
     _items: int = 0
 
@@ -52,7 +51,7 @@ class ItemPrice:
         return bool(self.ahead)
 
     def spent(self, cpu_ns: int) -> None:
-        """Add processor time of the stage, and update the cost at the end of a stretch."""
+        """Add processor time of the stage, and update the cost at the end of an interval."""
         self._spent_ns += cpu_ns
         if self._spent_ns < STRETCH_NS:
             return

@@ -1,4 +1,4 @@
-"""Open a partition: fence the former owner, find the state, and restore or write one.
+"""Opens a partition: fences the former owner, finds the state, and restores or writes one.
 
 1. The delivery starts, which fences the former owner. Then the changelog is read from the local
    copy's position to its end (`agents.stage.restoring`).
@@ -30,7 +30,7 @@ from topology.flow.stage import QUERIES, SOURCES
 
 @dataclass(eq=False)
 class Opening:
-    """The opening of one partition."""
+    """The opening of one partition; call `open` once."""
 
     arrangement: Arrangement
     services: Services
@@ -46,7 +46,7 @@ class Opening:
             refuse_other(found.progress, histories, source, self.arrangement.topology)
             await self._restore(found.state, found.progress, found.before)
             if found.before is not None:
-                # A worker that still runs the old file sees this, and does not take over the state.
+                # A worker with the old file sees this checkpoint, and does not take over the state.
                 await self.checkpoints.write()
         elif histories is not None:
             await self._begin_with(histories)
@@ -54,7 +54,7 @@ class Opening:
             await self._begin_empty()
 
     async def _find(self) -> FoundState:
-        """Read the state from the local copy, and the rest of it from the changelog."""
+        """Read the state from the local copy and from the changelog after it."""
         to = self.checkpoints
         fence = to.delivery.start()
         found = await to.restoring.find(to.copying.copy, fence, self.state.note_restored)
@@ -89,8 +89,9 @@ class Opening:
     async def _begin_empty(self) -> None:
         """Begin with the first record in the log.
 
-        With at-least-once delivery, outputs are visible before the state that claims them. So a
-        state is written first, and a start after a crash knows whose outputs they are.
+        With at-least-once delivery, outputs are visible before the state that belongs to them. So a
+        state is written first, and a start after a crash can tell which application wrote the
+        outputs.
         """
         state, logs = self.state, self.services.logs
         claims = self.arrangement.topology.delivery == "at_least_once"

@@ -1,8 +1,8 @@
 """Encodes output records as they are added, and keeps them until a checkpoint takes them.
 
-Encoding does not wait for a commit, so the work goes on while the last transaction is in flight.
-Memory: the encoded bytes. The partition waits for the commit once `bytes` (of payload) or `records`
-exceed its bound.
+Encoding does not wait for a commit, so records are processed while the last transaction is in
+flight. Memory: the encoded bytes. The partition waits for the commit once `bytes` (of payload) or
+`records` exceeds its bound.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Outbox:
-    """The encoded batches by (topic, partition), each in the order of `add`."""
+    """The encoded batches of each target (topic and partition), in the order of `add`.
+
+    `records` and `bytes` are the number of records and the payload bytes since the last `take`.
+    """
 
     def __init__(self, new_batch: Callable[[], Batch]) -> None:
         self._new_batch = new_batch
@@ -40,12 +43,12 @@ class Outbox:
             raise ValueError(f"a record for {target[0]} does not fit into an empty batch")
 
     def batch(self, target: Target) -> Batch:
-        """Return the open batch of a target, or begin one."""
+        """Return the open batch of a target, or a new one if there is none."""
         batches = self._batches.get(target)
         return batches[-1] if batches else self._begun(target)
 
     def next_batch(self, target: Target) -> Batch:
-        """Close the batch that is full, and begin another."""
+        """Close the open batch of a target, which is full, and return a new one."""
         self._batches[target][-1].close()
         return self._begun(target)
 

@@ -1,9 +1,11 @@
-"""Write a stage's emitted events, results and reports as records of output topics.
+"""Writes a stage's emitted events, results and reports as records of output topics.
 
 The partition of a stream is murmur2(streamId) mod partitions. It is set explicitly, so the record's
-key remains the event's. Streams that are joined share a partition, under the name of one of them.
-The side topics `gaps` and `dead` have JSON (docs/reference/record_formats.md). The side topic
-`late` has the record itself with a header `reason`. A late event that the policy drops is only
+key remains the event's. Streams that are joined share a partition, chosen by the name of one of
+them.
+
+The side topics `gaps` and `dead` contain JSON (docs/reference/record_formats.md). The side topic
+`late` contains the record itself with a header `reason`. A late event that the policy drops is only
 counted. One that may be a duplicate goes to `late` under every policy.
 """
 
@@ -41,9 +43,9 @@ def partition_of(stream: str, partitions: int) -> int:
 class Outlet:
     """The writer of a stage's events into topics.
 
-    This one writes nothing, for a stage that only finds results. Its events are in its input
-    already, and no stage waits for its progress. `put_all` uses the active codec; `put` is the
-    general path.
+    This class writes nothing; it serves a stage that only computes results. The events of such a
+    stage are already in its input, and no stage waits for its progress. `put_all` writes many
+    events with the active codec; `put` can write any single event.
     """
 
     def put_all(self, events: Sequence[Event], outbox: Outbox) -> None: ...
@@ -54,7 +56,7 @@ class Outlet:
 
 
 class RecordOutlet(Outlet):
-    """The writer of each stream's events to its target, from input partition `partition`."""
+    """The writer of each stream's events to its target; `partition` is the input partition."""
 
     topic: Topic
 
@@ -86,7 +88,7 @@ class SequencedOutlet(RecordOutlet):
         outbox.add(target, record.key, record.value, max(record.timestamp, 0), headers)
 
     def progress(self, at_ns: int, outbox: Outbox) -> None:
-        """Write to all derived partitions that this one has emitted everything before `at_ns`."""
+        """Report to all target partitions that everything before `at_ns` has been emitted."""
         for target in sorted(set(self._targets.values())):
             event = Event("", "", 0, 0, 0, at_ns, kind=PROGRESS)
             headers = self._writer.control(event, self._partition)
@@ -96,7 +98,7 @@ class SequencedOutlet(RecordOutlet):
 class OrderedOutlet(RecordOutlet):
     """The writer of `events.ordered`, an ordered stream for any Kafka reader.
 
-    Watermarks announce time here, so no progress is written.
+    Watermarks report the time here, so no progress is written.
     """
 
     topic = ORDERED
@@ -116,15 +118,15 @@ class OrderedOutlet(RecordOutlet):
 
 @dataclass(frozen=True, slots=True)
 class ResultOutlet:
-    """The writer of the results of windows, patterns and joins, as JSON under their id.
+    """The writer of the results of windows, patterns and joins, as JSON with their id as the key.
 
-    A compacted topic, or a reader that upserts, has the latest result. An overflow is a control
-    record (`kind: overflow`) under the query's name.
+    So a compacted topic, or a reader that upserts, has the latest version of each result. An
+    overflow is a control record (`kind: overflow`) with the query's name as its key.
 
     Attributes:
         topics: The topic of each operator, with its number of partitions.
-        tables: The topic of each query that has its own. Such a topic has only results: a retracted
-            one has no value there, and an overflow goes to the operator's topic.
+        tables: The topic of each query that has its own, with its number of partitions. It contains
+          results only: a retracted result has no value, and overflows go to the operator's topic.
     """
 
     topics: Mapping[str, tuple[str, int]]
@@ -149,7 +151,7 @@ class ResultOutlet:
 
 @dataclass(frozen=True, slots=True)
 class SideOutlet:
-    """The writer of late events, gaps and dead letters of one stage and partition (`source`)."""
+    """The writer of late events, gaps and dead letters; `source` is the stage's input partition."""
 
     source: Target
     topics: TopicsConfig
@@ -166,7 +168,7 @@ class SideOutlet:
         elif isinstance(report, Late):
             self._put_late(report, outbox)
         else:
-            # A duplicate is only counted; it is in the log already.
+            # A duplicate is only counted; its original is in the log already.
             assert isinstance(report, Duplicate)
 
     def _put_late(self, late: Late, outbox: Outbox) -> None:
@@ -186,7 +188,7 @@ class SideOutlet:
 
 
 def dead_letter(dead: Malformed, source: Target) -> JsonObject:
-    """Return the coordinates and the reason of a dead letter, never the payload."""
+    """Return the report of a dead letter with its place in the input, but without the payload."""
     letter = report_line(dead, replayed=False)
     del letter["line"]
     letter["topic"], letter["partition"] = source

@@ -1,12 +1,12 @@
-"""Run one input partition of a stage, from its opening to its end.
+"""Runs one input partition of a stage, from its opening to its end.
 
-- `opening` fences the former owner and restores (`agents.stage.opening`).
+- `opening` fences the former owner and restores the state (`agents.stage.opening`).
 - `working` passes records through the operators to encoded outputs (`agents.stage.working`).
 - `checkpoints` cuts, commits and handles failures (`agents.stage.checkpoints`).
 - `partition_state` has the state in memory, and the part of it that a checkpoint writes.
 
-`Partition` drives these. Before a batch is processed, the drift table has all that applies to it
-(`agents.stage.clock_feed`). The schemas that its records name are known, too
+`Partition` calls these. Before a batch is processed, the drift table has all samples that apply to
+it (`agents.stage.clock_feed`). The schemas that its records name have been looked up, too
 (`agents.registry.feed`).
 
 Bounds: at most `checkpoint_size.MAX_BATCH` records or `MOST_BYTES` of payload wait for a
@@ -45,10 +45,10 @@ from agents.watch.unhealthy import explained
 log = logging.getLogger(__name__)
 
 LONG_S: Final = 0.5
-"""Time after which other tasks of the process get a turn."""
+"""Time of uninterrupted work after which other tasks of the process get a turn."""
 
 FAR_BEHIND_NS: Final = 10_000_000_000
-"""Wait of the next record above which a partition has a backlog."""
+"""Lag in time above which a partition has a backlog."""
 
 RESTS_AFTER_S: Final = 5.0
 """Time without an event after which a partition counts as idle."""
@@ -61,7 +61,7 @@ class Partition:
     Attributes:
         is_queued: Whether the partition waits for its turn to be opened.
         is_read: Whether the transport has begun to read the partition.
-        got_batch: Whether a batch or a tick has arrived since the handler reset this.
+        got_batch: Whether a batch or a tick has arrived since the handler last reset this flag.
         waits_for_schemas: Whether a batch waits for a schema registry.
     """
 
@@ -104,7 +104,7 @@ class Partition:
         self.got_batch = False
         self.waits_for_schemas = False
 
-    # -- its life ----------------------------------------------------------------------------------
+    # -- opening, batches, closing -----------------------------------------------------------------
 
     async def open(self) -> int | None:
         """Fence the former owner of the partition and restore its state.
@@ -119,11 +119,11 @@ class Partition:
         begins = self.state.next_offset
         where = "the first record" if begins is None else f"offset {begins}"
         held = len(self.state.held)
-        log.info("%s/%d: begins at %s with %d events held", *self.source, where, held)
+        log.info("%s/%d: begins at %s with %d buffered events", *self.source, where, held)
         return begins
 
     async def take(self, batch: PolledBatch) -> None:
-        """Process a batch of the log or a tick, and raise the failure of the last checkpoint."""
+        """Process a batch or a tick; first raise the exception of a failed checkpoint, if any."""
         self.checkpoints.raise_failure_of_last()
         self.got_batch = True
         end = batch.end
@@ -155,9 +155,10 @@ class Partition:
             self.pulse()
 
     async def _know_schemas(self, batch: PolledBatch, records: Sequence[Any]) -> None:
-        """Wait until the registered schemas that the records need are known.
+        """Wait until the registered schemas that the records need have been looked up.
 
-        If the partition is revoked meanwhile, it is cancelled here, before any work has begun.
+        If the partition is revoked meanwhile, the batch is cancelled here, before any work has
+        begun.
         """
         if self.work.inlet.registered:
             self.waits_for_schemas = batch.is_waiting = True
@@ -177,8 +178,7 @@ class Partition:
     async def _work_through(self, records: Sequence[Any]) -> None:
         """Process the records piece by piece.
 
-        If a batch takes long, the process answers in between, and checkpoints save the finished
-        work.
+        During a long batch, other tasks get a turn and checkpoints are begun between the pieces.
         """
         since_s = time.monotonic()
         for piece in self.checkpoints.size.pieces(records):
@@ -200,7 +200,7 @@ class Partition:
             self._begin_checkpoint()
 
     def _begin_checkpoint(self) -> None:
-        """Begin a checkpoint, which includes the heartbeat of an idle partition."""
+        """Begin a checkpoint; also report progress if a heartbeat is due."""
         if self.is_open:
             with self._whole_or_nothing():
                 self.work.beat()
@@ -211,7 +211,7 @@ class Partition:
         """Close the partition if the body fails.
 
         Memory is then ahead of the log. None of the work since the last commit may be committed,
-        not even by the graceful close that follows.
+        not even by the regular close that follows.
         """
         try:
             yield
@@ -220,14 +220,14 @@ class Partition:
             raise
 
     async def settle(self) -> None:
-        """Commit the finished work; raise CommitFailed if the commit fails."""
+        """Commit the processed records; raise CommitFailed if the commit fails."""
         if self.is_open:
             await self.checkpoints.arrived()
             self._begin_checkpoint()
             await self.checkpoints.arrived()
 
     async def abandon(self) -> None:
-        """Release the partition without a checkpoint; the next owner begins at the last one."""
+        """Release the partition without a checkpoint; its next owner begins at the last one."""
         self.is_open = False
         if self.services.clock_feed is not None:
             self.services.clock_feed.left(self.source)
@@ -235,7 +235,7 @@ class Partition:
         await self.checkpoints.close()
         self.metrics.forget()
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- status and explanations -------------------------------------------------------------------
 
     @property
     def rests(self) -> bool:
@@ -254,11 +254,11 @@ class Partition:
 
     @property
     def lag_ns(self) -> int | None:
-        """The time that the next record has waited (`agents.stage.input_lag`)."""
+        """How long the next record has waited, in ns; None if unknown (`stage.input_lag`)."""
         return self.work.lag.ns(self.state.next_offset or 0, time.time_ns())
 
     def explain(self, most_unhealthy: int) -> dict[str, Any]:
-        """Return what the partition buffers, since when, and why it waits.
+        """Return which events the partition buffers, since when, and what they wait for.
 
         `agents.watch.unhealthy` explains the waits.
         """
@@ -280,7 +280,7 @@ class Partition:
         }
 
     def locate(self, asked: Question) -> dict[str, Any]:
-        """Return the facts about one event that this partition has (`agents.watch.location`)."""
+        """Return what this partition knows about one event (`agents.watch.location`)."""
         stream, source, epoch, seq = asked.stream, asked.source, asked.epoch, asked.seq
         return {
             "topic": self.source.topic,
@@ -302,7 +302,7 @@ class Partition:
         self.services.metrics.lags(self.source, lag, lag_ns)
 
     def fault(self) -> str | None:
-        """Return the fault of the broker's clock or of overdue work; None if there is none."""
+        """Return the fault of the broker's clock or of overdue work as text, or None."""
         return self.state.clock.fault() or self.overdue.fault()
 
     def _current(self) -> tuple[dict[str, StreamFigures], ShellTotals]:

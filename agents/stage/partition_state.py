@@ -1,7 +1,7 @@
-"""Keep the state of one partition in memory, and collect its changes for a checkpoint.
+"""Keeps the state of one partition in memory, and collects its changes for a checkpoint.
 
 A start fills the state (`agents.stage.opening`), and batches change it (`agents.stage.working`).
-`changes` has everything that changed since the last checkpoint: operators' entries, pages of
+`changes` returns everything that changed since the last checkpoint: operators' entries, pages of
 buffered events, and the position of the state (`Progress`). The changelog's layout is in
 `agents.state.changelog`.
 """
@@ -29,8 +29,8 @@ class PartitionState:
     """The operators of a partition, its arrival clock, its buffered events, and the input offset.
 
     Attributes:
-        restored: Number of finished steps of a restore, and of all that are known so far.
-        next_offset: Offset at which reading goes on; None before the first record of a first start.
+        restored: Number of finished steps of a restore, and number of all steps known so far.
+        next_offset: Offset at which reading continues; None before the first record.
         progress: Progress of the state at the last checkpoint.
         tally: Number and digest of the changelog's entries after the last checkpoint.
     """
@@ -55,14 +55,15 @@ class PartitionState:
         self._tried_at = 0
 
     def note_restored(self, done: int, known: int) -> None:
-        """Record the number of finished steps of a restore, and of all known ones."""
+        """Record the number of finished steps of a restore, and of all steps known so far."""
         self.restored = done, known
 
     def resume(self, progress: Progress, before: Contract | None) -> None:
         """Adopt the progress of a restored state.
 
-        `before` is the contract under which the state was written, or None if that is today's. With
-        a changed file, earlier events may have matched queries of which this state knows nothing.
+        `before` is the contract under which the state was written, or None if it equals today's. If
+        the file has changed, earlier events may have matched queries that this state does not
+        contain.
         """
         mine, self.progress = self.progress, progress
         progress.contract = mine.contract
@@ -72,7 +73,7 @@ class PartitionState:
             now = self.arrangement.contract(self.source).streams
             was = {name: stream.reading for name, stream in before.streams.items()}
             if was != {name: stream.reading for name, stream in now.items()}:
-                # If no record came since an earlier change, the reading from before that change
+                # If no record arrived since an earlier change, the reading from before that change
                 # applies.
                 progress.readings.setdefault(progress.next_offset, before.streams)
         self.next_offset = progress.next_offset
@@ -82,7 +83,7 @@ class PartitionState:
     def read_until(self, offset: int) -> int | None:
         """Return the key in `Progress.readings` that applies to a buffered record at this offset.
 
-        None means that it is read as records are read now.
+        None means that the record is read by the present topology file.
         """
         return min((until for until in self.progress.readings if until > offset), default=None)
 
@@ -106,7 +107,8 @@ class PartitionState:
     def _whole(self, log_end: int) -> dict[bytes, bytes | None]:
         """Return the whole state if the changelog is long and the state small, else an empty dict.
 
-        After a state that was too large, the next attempt comes no sooner than after a success.
+        After a state that was too large, the next attempt comes only when the changelog is long
+        again.
         """
         entries = self.tally.entries
         is_long = log_end - self._tried_at > max(changelog.LONG, changelog.TIMES_WHOLE * entries)
@@ -120,7 +122,7 @@ class PartitionState:
         return whole
 
     def needed_from(self) -> int | None:
-        """Return the first offset that a restore reads again, if others ask for it."""
+        """Return the first offset that a restore would read; None if purging does not need it."""
         if self.arrangement.reads != SEQUENCED or self.next_offset is None:
             return None
         return self.held.needed_from(self.next_offset)

@@ -1,13 +1,14 @@
-"""Finds, in advance, the effects of a new topology file on the running application of its name.
+"""Finds out, in advance, the effects of a new topology file on the running application of its name.
 
-The changelogs have the contracts under which the states were written. Each is compared with the
+The changelogs contain the contracts under which the states were written. Each is compared with the
 contract of the new file (`topology.config.change`). The verdict also depends on facts that are
 looked up: buffered events, unread records, and the owner of the records in the outputs. `inorder
-check FILE --brokers B` prints the lines. A stage prints its own lines at its start, and does not
-begin if one of them is a refusal.
+check FILE --brokers B` prints the differences. A stage logs its own differences at its start, and
+does not begin if one of them is refused.
 
 Cost: the ends of the changelogs are read, some milliseconds a partition, `AT_ONCE` at a time. More
-is read only if a stream or an input is gone, or topics between stages would be read differently.
+is read only if a stream or an input was removed, or topics between stages would be read
+differently.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from topology.config.change import (
 from topology.flow.registry import waiting_places
 
 AT_ONCE: Final = 16
-"""Number of partitions that are asked at once."""
+"""Maximum number of partitions whose changelogs are read at the same time."""
 
 SUFFIX: Final = ".changelog"
 ANY_MASTER: Final = (b"\0" * 32,)
-"""A substitute for the master keys, for readers that only look."""
+"""A substitute for the master keys, for readers that write nothing."""
 
 
 @dataclass(slots=True)
@@ -53,8 +54,8 @@ class ChangePlan:
 
     Attributes:
         differences: The differences, without repetition.
-        seen: The contracts that were found, by stage.
-        `lanes`: The upstream partitions that the states know.
+        seen: The contracts that were found, by stage and input partition.
+        `lanes`: The upstream partitions that the states have numbered.
         `amid`: The inputs whose streams came from another input before, by stage.
     """
 
@@ -65,7 +66,7 @@ class ChangePlan:
 
 
 async def plan(brokers: Brokers, topology: Topology, only: StageConfig | None = None) -> ChangePlan:
-    """Return the changes for the stages of the topology, or for `only` one of them."""
+    """Return the changes for all stages of the topology, or for the stage `only`."""
     if brokers.is_embedded:
         return ChangePlan()
     topics = await asyncio.to_thread(brokers.topics)
@@ -78,7 +79,7 @@ async def plan(brokers: Brokers, topology: Topology, only: StageConfig | None = 
 
 
 class _Looking:
-    """One look at all changelogs of an application."""
+    """A comparison with all changelogs of an application."""
 
     def __init__(self, brokers: Brokers, topology: Topology, topics: Mapping[str, int]) -> None:
         self._topology = topology
@@ -95,7 +96,7 @@ class _Looking:
         self._claims: dict[str, dict[int, Claim]] = {}
 
     def _looked_at(self) -> set[str]:
-        """Return the existing topics in which records may be looked up."""
+        """Return the existing topics whose records may have to be read."""
         topology = self._topology
         names = {
             topic for stage in self._stages for topic in stage_topics.inputs_of(topology, stage)
@@ -119,7 +120,7 @@ class _Looking:
         found: list[Difference] = []
         for stage in self._stages:
             each = await self._of_stage(stage, made) if self._sees(stage, only) else []
-            # Differences of other stages matter to this one only if they are refusals.
+            # Another stage's differences matter to this one only if they are refused.
             found += [d for d in each if only in (None, stage) or d.verdict == REFUSED]
         found += [
             each
@@ -130,7 +131,7 @@ class _Looking:
         return made
 
     def _sees(self, stage: StageConfig, only: StageConfig | None) -> bool:
-        """Return whether a worker that runs `only` one stage can see all topics of this stage."""
+        """Return whether a worker that runs the stage `only` can see all topics of `stage`."""
         return only in (None, stage) or {*topics_of(self._topology, stage)} <= self._topics.keys()
 
     async def _of_stage(self, stage: StageConfig, made: ChangePlan) -> list[Difference]:
@@ -161,7 +162,8 @@ class _Looking:
             strange = [t for t in outputs if t in self._topics and t not in owned]
             held = [topic for topic in strange if await self._holds(topic)]
             for log in arrangement.changelogs:
-                self._claims.pop(log, None)  # Another worker may have begun to write since.
+                # Another worker may have written its first state in the meantime.
+                self._claims.pop(log, None)
             if held and not any([await self._contracts(log) for log in arrangement.changelogs]):
                 return [change.taken(stage.name, held, topology)]
         found: list[Difference] = []
@@ -172,7 +174,7 @@ class _Looking:
         return found
 
     async def _outputs_of_all(self, made: ChangePlan) -> set[str]:
-        """Return the topics to which the stages of all contracts write."""
+        """Return the topics to which the application's stages write, according to all contracts."""
         known = [contract for by in made.seen.values() for contract in by.values()]
         for changelog in self._others:
             known += (await self._contracts(changelog)).values()
@@ -180,7 +182,7 @@ class _Looking:
         return events.union(*(each.results.values() for each in known))
 
     async def _contracts(self, changelog: str) -> dict[int, Contract]:
-        """Return the contracts by partition, for states that this version can read."""
+        """Return the contracts by partition; states that this version cannot read are left out."""
         if changelog not in self._claims:
             numbers = range(self._topics.get(changelog, 0))
             found = await asyncio.gather(*(self._claim(changelog, n) for n in numbers))
@@ -213,7 +215,7 @@ class _Looking:
     ) -> set[str]:
         """Return the streams with buffered events in this partition.
 
-        If a buffered event cannot be read, returns all streams.
+        If a buffered event cannot be read, all streams are returned.
         """
         parts, waiting = await self._held(old, TopicPartition(*arrangement.changelog(source)))
         topology = change.read_as(arrangement.topology, old.streams)
@@ -227,7 +229,7 @@ class _Looking:
         return {event.stream for event in events} if len(events) == len(waiting) else {*old.streams}
 
     async def _held(self, old: Contract, changelog: TopicPartition) -> tuple[StateParts, set[int]]:
-        """Return the decoded state, and the offsets of the events that it buffers."""
+        """Return the decoded state, and the offsets of the events that wait in it."""
         read = await state.read_changelog(self.logs, changelog, None)
         parts = StateParts()
         for key, value in read.changes.items():
@@ -239,7 +241,7 @@ class _Looking:
     async def _is_unread(self, new: Contract, made: ChangePlan) -> bool:
         """Return whether a topic between stages has unread records that need the old reading.
 
-        If the first stage already uses the new reading, its readers had read everything when it
+        If the first stage already uses the new reading, its readers had read everything before it
         changed.
         """
         topology = self._topology
@@ -266,13 +268,13 @@ class _Looking:
         return any([await self._has_records(place, 0) for place in places])
 
     async def _has_records(self, place: TopicPartition, begin: int) -> bool:
-        """Return whether the partition has committed records from this offset on."""
+        """Return whether the partition has committed records at or after this offset."""
         return await self.logs.first_of(place, begin) is not None
 
     # -- what no stage reads any more --------------------------------------------------------------
 
     async def _of_others(self, made: ChangePlan) -> list[tuple[str, Difference]]:
-        """Return the differences of inputs that no stage reads any more, with their stages."""
+        """Return, with their stages, the differences for inputs that no stage reads any more."""
         found = []
         for changelog in self._others:
             for number, contract in (await self._contracts(changelog)).items():
@@ -293,9 +295,9 @@ class _Looking:
         return found
 
     async def _left(self, contract: Contract, source: TopicPartition, claim: Claim) -> str:
-        """Return the kind of work that a continuing stage still has on an input that it dropped.
+        """Return the kind of unfinished work that a remaining stage has on an input it dropped.
 
-        This is `change.BUFFERED`, `change.UNREAD`, or "" if none is left.
+        The kind is `change.BUFFERED`, `change.UNREAD`, or "" if there is none.
         """
         if all(stage.name != contract.stage for stage in self._stages):
             return ""
@@ -308,7 +310,7 @@ class _Looking:
         return change.UNREAD if is_unread else ""
 
     def _moved(self, contract: Contract, topic: str) -> set[str]:
-        """Return the inputs that the streams of this former input have now."""
+        """Return the inputs from which the streams of this former input come now."""
         streams = self._topology.streams
         return {
             streams[name].input

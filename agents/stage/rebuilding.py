@@ -1,15 +1,15 @@
-"""Rebuild a partition's operators and their buffered events from a state.
+"""Rebuilds a partition's operators and their buffered events from a state.
 
-Buffered events are read from the input again (`agents.state.held`), and given to the operators.
-There may be millions of them, so the work goes step by step. After each `TURN_S` the event loop
-gets a turn, so the process still answers. The state has the progress of the restore, which
+Buffered events are read from the input again (`agents.state.held`), and passed to the operators.
+There may be millions of them, so the work is divided into steps. After each `TURN_S` the event loop
+gets a turn, so the process still answers. `PartitionState.restored` has the progress, which
 `agents.watch.stage_log` logs.
 
 Records from before a change of the topology file are read as they were then (`Progress.readings`).
-Waiting records that can no longer be read become dead letters.
+Buffered records that can no longer be read become dead letters.
 
-Cost: some 6 us of CPU per buffered event besides its reading, 9 us if the state has it whole. The
-event loop is not blocked for longer than a step.
+Cost: some 6 us of CPU per buffered event besides its reading, 9 us if the state has its whole
+record. The event loop is not blocked for longer than a step.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from topology.model.outcome import Malformed
 log = logging.getLogger(__name__)
 
 TURN_S: Final = 0.01
-"""Time after which other tasks get a turn."""
+"""Time of uninterrupted work after which other tasks get a turn."""
 
 MADE_AT_ONCE: Final = 500
-"""Number of records that become events in one step."""
+"""Number of records that are read into events in one step."""
 
 
 @dataclass(slots=True)
 class StateParts:
-    """A decoded state, in its three parts.
+    """A decoded state, divided into three parts.
 
     Attributes:
         operators: The entries of the operators.
         notes: The notes on buffered events, by offset.
-        spilled: The records that the state has whole, by offset.
+        spilled: The whole records in the state, by offset.
     """
 
     operators: dict[str, Any] = field(default_factory=dict)
@@ -72,9 +72,9 @@ class StateParts:
 
 @dataclass(eq=False)
 class Rebuilding:
-    """The restore of a changelog's state into the state in memory, `into`.
+    """The restore of a changelog's state into `into`, the state in memory.
 
-    `into` also shows its progress. Afterwards `dead` has the records that cannot be read.
+    `into.restored` shows the progress. Afterwards `dead` has the records that could not be read.
     """
 
     services: Services
@@ -91,9 +91,9 @@ class Rebuilding:
             self._inlets[until] = self._inlet_of(before)
 
     async def rebuild(self, state: Mapping[bytes, bytes]) -> None:
-        """Fill the operators and the pages of buffered events.
+        """Restore the operators and the pages of buffered events.
 
-        Raises StateRefused if the state cannot be read.
+        Raises StateRefused if the state cannot be read, or has events of an unknown stream.
         """
         parts = StateParts()
         self._end += len(state)
@@ -115,7 +115,7 @@ class Rebuilding:
         self.into.held.restore(events, parts.notes, parts.spilled)
 
     async def _events(self, parts: StateParts) -> list[Event]:
-        """Return all buffered events, in log order."""
+        """Return all buffered events, in log order; add unreadable records to `dead`."""
         source, stage = self.into.source, self.into.stage
         found: dict[int, Event] = {}
         spilled = [parts.spilled[offset] for offset in sorted(parts.spilled)]
@@ -140,23 +140,24 @@ class Rebuilding:
         if missing:
             self.services.metrics.store_error("held_record_gone", len(missing))
             log.error(
-                "%s: %d held records, from offset %d to %d, are no longer in the input; raise its"
+                "%s: %d buffered records, from offset %d to %d, are no longer in the"
+                " input; raise its"
                 " retention above spill_after",
                 *(source, len(missing), missing[0], missing[-1]),
             )
         strange = {e.stream for e in found.values() if e.held_by & waiting} - {*stage.streams}
         if strange:
             raise StateRefused(
-                f"events of the stream {', '.join(sorted(strange))} wait in the state of"
-                f" {source.topic}/{source.partition}, and the topology file has it no"
-                " more; put it back"
+                f"events of the stream {', '.join(sorted(strange))} are buffered in the state of"
+                f" {source.topic}/{source.partition}, but the topology file no longer has"
+                " this stream; put it back"
             )
         return [found[offset] for offset in sorted(found)]
 
     async def _make(
         self, records: Sequence[Any], parts: StateParts, found: dict[int, Event]
     ) -> None:
-        """Make events of the records that have notes, each with the reading of its time."""
+        """Read the records that have notes into events, as the topology file said at their time."""
         notes = parts.notes
         recorded = [record for record in records if record.offset in notes]
         for until, group in groupby(recorded, lambda record: self.into.read_until(record.offset)):
@@ -193,8 +194,8 @@ class Rebuilding:
 
 def _unreadable(record: Any, note: Note) -> Malformed:
     detail = (
-        "the record waited when the topology file was changed, and cannot be read any more as it"
-        " was before; put back what read it, as its schema, and send it again"
+        "the record was buffered when the topology file was changed, and can no longer be read as"
+        "before; put back the settings that read it, such as its schema, and send it again"
     )
     epoch, seq = (note.epoch, note.seq) if is_stamped(note) else (None, None)
     return Malformed(

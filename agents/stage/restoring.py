@@ -1,4 +1,4 @@
-"""Find the state of a partition again, and refuse one that is unsound.
+"""Finds the state of a partition after a restart, and refuses an invalid one.
 
 The state consists of the local copy, and of the changelog from the copy's position to its end.
 Without a copy, the changelog is read from the offset at which its progress says that the state was
@@ -10,13 +10,14 @@ it is used:
   restored from a backup, or copied to another cluster, is as good as the original.
 * No later state may be known. The group's offset was committed in the transaction of the changes,
   and the local copy was written after it. So a changelog that is less advanced than either was
-  lost, was recreated or has lost its end. A new beginning would write all outputs a second time, so
-  it is refused. If neither has any work, it is a first start. A group that was forgotten changes
-  nothing, because the state has the offset at which reading goes on. There is one exception: a
-  broker may answer with the offset of an aborted transaction (Kafka 4.1.0 did, after a kill). Then
-  the changelog has the aborted checkpoint itself, which it would not have if it had lost its end.
-  The outputs were aborted with it, so the state is right and work goes on from there.
-* Its format and input must be today's, and today's contract must follow from its contract
+  lost, was recreated or has lost its end. Starting without a state would write all outputs a second
+  time, so it is refused. If neither the group nor the copy has an offset, it is a first start. A
+  group that was deleted changes nothing, because the state has the offset at which reading
+  continues. There is one exception: a broker may answer with the offset of an aborted transaction
+  (Kafka 4.1.0 did, after a kill). Then the changelog contains the aborted checkpoint itself, which
+  it would not if it had lost its end. The outputs were aborted with it, so the state is right and
+  work continues from there.
+* Its format and input must be today's, and a change from its contract to today's must be allowed
   (`topology.config.change`). A contract that did not exist when this process started is from a
   worker with another topology file. The worker with the old file gives way.
 """
@@ -43,13 +44,16 @@ log = logging.getLogger(__name__)
 
 
 class FoundState(NamedTuple):
-    """The state by its keys, empty at the first start, and its position in its changelog.
+    """The restored state, empty at the first start, and its position in its changelog.
 
     Attributes:
+        state: The entries of the state, by key.
+        progress: The progress of the state; None at the first start.
         tally: The tally of all entries except the progress.
         changes: The changes from the position of the local copy to `position`.
+        position: The changelog offset at which the state ends.
         passed_over: Whether the group's offset was that of an aborted transaction.
-        before: The contract that the state was made under, if it is not today's.
+        before: The contract under which the state was written, if it is not today's.
     """
 
     state: Mapping[bytes, bytes]
@@ -63,7 +67,7 @@ class FoundState(NamedTuple):
 
 @dataclass(eq=False)
 class Restoring:
-    """The finder of the state of the partition `source`.
+    """A reader that finds and checks the state of the partition `source`.
 
     Attributes:
         topic_ids: The ids of the input and the changelog, if the brokers give them.
@@ -88,9 +92,9 @@ class Restoring:
     ) -> FoundState:
         """Return the state from the local copy and the changelog.
 
-        The end of the changelog is read only when `fence` has ended, because the former owner
-        writes no more then. The group's offset and the local copy may be read earlier, because they
-        are never ahead of the changelog. Raises StateRefused if the state is unsound.
+        The end of the changelog is read only when `fence` has ended, because the former owner can
+        write until then. The group's offset and the local copy may be read earlier, because they
+        are never ahead of the changelog. Raises StateRefused if the state is invalid.
         """
         copied, committed, _ = await together(
             asyncio.to_thread(copy.load), self._committed(), fence
@@ -112,7 +116,7 @@ class Restoring:
         progress = self._accepted(state, tally)
         passed_over = await self._is_of_an_aborted_one(progress, committed)
         self._look_for_later(progress, None if passed_over else committed, known)
-        if unfit is not None:  # This is raised only after every other check has passed.
+        if unfit is not None:  # The copy is discarded only after every other check has passed.
             await asyncio.to_thread(copy.discard, unfit)
         before = None if progress is None else self._contract_before(progress)
         return FoundState(state, progress, tally, read.changes, read.end, passed_over, before)
@@ -120,7 +124,7 @@ class Restoring:
     def _contract_before(self, progress: Progress) -> Contract | None:
         """Return the contract of the state if it is not today's, else None.
 
-        Raises StateRefused if today's contract does not follow from it.
+        Raises StateRefused if a change from that contract to today's is not allowed.
         """
         topology, mine = self.arrangement.topology, self.arrangement.contract(self.source)
         found = changelog.contract_of(progress)
@@ -128,35 +132,37 @@ class Restoring:
             return None
         if self.seen is not None and found != self.seen.get(self.source):
             raise StateRefused(
-                f"the state of {self._whose} was gone on with under another topology file since"
-                " this worker started: start it anew with that file"
+                f"the state of {self._whose} was continued with another topology file since"
+                " this worker started: restart it with that file"
             )
         if refused := refusals(differences(found, mine, topology)):
-            raise StateRefused(f"the state of {self._whose} cannot be gone on with: {refused}")
+            raise StateRefused(
+                f"this worker cannot continue with the state of {self._whose}: {refused}"
+            )
         return found
 
     async def changes_since(self, position: int) -> LogRead:
-        """Return the changelog's changes since a position; no transaction of it may be open."""
+        """Return the changelog's changes since a position; no transaction on it may be open."""
         return await changelog.read_changelog(self.logs, self._where, position)
 
     async def changelog_end(self) -> int:
         return (await self.logs.bounds(self._where))[1]
 
     async def _committed(self) -> int | None:
-        """Return the group's offset; None with the embedded broker, which may forget offsets."""
+        """Return the group's offset; None with the embedded broker, which may lose offsets."""
         return None if self.logs.is_embedded else await self.logs.committed(self.source)
 
     def _known_to(self, copied: Mapping[bytes, bytes]) -> Claim | None:
-        """Return the local copy's progress, if the copy is of this very input.
+        """Return the local copy's progress; None if the copy was made from another input.
 
-        Returns None with the embedded broker, because a copy may outlive its topics.
+        With the embedded broker it is always None, because a copy may outlive its topics.
         """
         claim = claim_of(copied)
         if claim is None or self.logs.is_embedded:
             return None
         return claim if same_log(claim.topic_id, self._input_id) else None
 
-    # -- is it sound? --------------------------------------------------------------------------
+    # -- checks of the state --------------------------------------------------------------------
 
     def _accepted(self, state: Mapping[bytes, bytes], tally: StateTally) -> Progress | None:
         """Return the state's progress; None if there is no state.
@@ -169,7 +175,7 @@ class Restoring:
         if changelog.PROGRESS not in state:
             raise StateRefused(
                 f"{self._changelog} holds {tally.entries} entries of the state of {self._whose},"
-                f" and not how far it is: a part of it was lost; {self._ways_out}"
+                f" but not its position: a part of it was lost; {self._ways_out}"
             )
         anew = begin_anew(self.arrangement.topology)
         progress = changelog.read_progress(state[changelog.PROGRESS], self._whose, anew)
@@ -177,28 +183,28 @@ class Restoring:
             raise StateRefused(
                 f"{self.source.topic} is not the topic that the state of its partition"
                 f" {self.source.partition} was made from (id {progress.topic_id}, now"
-                f" {self._input_id}): it was made anew, or this is another cluster, and the"
-                f" offsets of the state mean nothing in it; {anew}"
+                f" {self._input_id}): it was recreated, or this is another cluster, so the"
+                f" offsets of the state do not apply to it; {anew}"
             )
         if not _is_whole(state, tally):
             raise StateRefused(
                 f"{self._changelog} holds {tally.entries} entries of the state of {self._whose},"
                 f" and {progress.entries} were written"
                 + (", with other content" if tally.entries == progress.entries else "")
-                + ": a part of it was lost, as when it is made anew while a worker runs, or is"
-                f" trimmed (cleanup.policy has to be compact alone); {self._ways_out}"
+                + ": a part of it was lost, as when it is recreated while a worker runs, or is"
+                f" trimmed (cleanup.policy must be compact alone); {self._ways_out}"
             )
         return progress
 
     async def _is_of_an_aborted_one(self, found: Progress | None, committed: int | None) -> bool:
-        """Return whether the group's offset is that of an aborted transaction after the state."""
+        """Return whether the group's offset comes from an aborted transaction after the state."""
         if found is None or committed is None or committed <= found.next_offset:
             return False
         if not await changelog.was_aborted(self.logs, self._where, found.since, committed):
             return False
         log.warning(
-            "%s: the brokers gave offset %d as that of the group %s, of a transaction that was"
-            " aborted; the state is at %d, and work goes on from there",
+            "%s: the brokers returned offset %d of the group %s, from a transaction that was"
+            " aborted; the state is at %d, and work continues from there",
             self._whose,
             committed,
             self.arrangement.group,
@@ -213,20 +219,20 @@ class Restoring:
         instant = (-1,) if found is None else changelog.instant_of(found)
         if committed is not None and instant[0] < committed:
             group = self.arrangement.group
-            who = f"the group {group} has worked up to offset {committed} of it"
+            who = f"the group {group} has processed it up to offset {committed}"
             moved = f" (if somebody moved the group's offset, move it back to {instant[0]})"
         elif known is not None and instant < changelog.instant_of(known):
-            who = f"the local copy of it has come to offset {known.next_offset}"
+            who = f"its local copy is at offset {known.next_offset}"
             moved = ""
         else:
             return
         if found is None:
             raise StateRefused(
-                f"there is no state of {self._whose} in {self._changelog}, and {who}: the"
-                f" changelog was lost or made anew; {self._ways_out}"
+                f"there is no state of {self._whose} in {self._changelog}, but {who}: the"
+                f" changelog was lost or recreated; {self._ways_out}"
             )
         raise StateRefused(
-            f"the state of {self._whose} in {self._changelog} is at offset {instant[0]}, and"
+            f"the state of {self._whose} in {self._changelog} is at offset {instant[0]}, but"
             f" {who}: the changelog has lost its end; {self._ways_out}{moved}"
         )
 
@@ -234,15 +240,18 @@ class Restoring:
         """Raise StateRefused if the changelog's end went back while this stage wrote to it."""
         if now < before:
             raise StateRefused(
-                f"{self._changelog} went back from offset {before} to {now} while this stage was at"
-                f" work: it was made anew, or has lost its end; {self._ways_out}"
+                f"{self._changelog} went back from offset {before} to {now} while this stage was"
+                f" running: it was recreated, or has lost its end; {self._ways_out}"
             )
 
 
 def _joined(
     copied: Mapping[bytes, bytes], changes: Mapping[bytes, bytes | None]
 ) -> tuple[dict[bytes, bytes], StateTally]:
-    """Return the state, and the tally of all its entries except the progress."""
+    """Return the copied state with the changes, and the tally of its entries.
+
+    The tally excludes the progress.
+    """
     merged = {**copied, **changes}
     state = {key: value for key, value in merged.items() if value is not None}
     tally = StateTally()
@@ -260,10 +269,10 @@ def _is_whole(state: Mapping[bytes, bytes], tally: StateTally) -> bool:
 async def together(*parts: Awaitable[Any]) -> list[Any]:
     """Return the results of all parts, or cancel all others when one fails.
 
-    `asyncio.gather` would let the others run. A producer that still starts for a partition that was
-    given up would fence the next owner. The first error or a cancellation is raised after all
-    others have been cancelled and have ended. Work that a part began in a thread goes on, and a
-    second cancellation does not wait for the parts.
+    `asyncio.gather` would let the others run. Then a producer that is still starting for a
+    partition that was given up would fence the next owner. The first error or a cancellation is
+    raised after all others have been cancelled and have ended. Work that a part began in a thread
+    continues, and a second cancellation does not wait for the parts.
     """
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:

@@ -23,8 +23,8 @@ class Services:
     """The services that all partitions of a process share.
 
     Attributes:
-        new_copy: Opens the local copy of a partition, given the partition and the topic to copy.
-        histories: The first states of partitions without a state; if None, they begin empty.
+        new_copy: Function that opens the local copy of a topic for a partition.
+        histories: The first states of partitions without a state; if None, these begin empty.
         seen: The contracts of the states that existed when the process started.
         `amid`: The inputs whose streams came from another input before.
         cut_sizes: The limits on checkpoints, for each partition that was open in this process.

@@ -1,10 +1,11 @@
-"""Begin an application in topics that another one has written, from a stated instant on.
+"""Begins an application in topics that another application has written, from a given instant on.
 
 Each partition of each stage gets a first state that says where it begins. Input topics begin with
 the first record that arrived at the instant or later, and topics between stages after their last
 record. The state also says that it begins inside a stream, so no window, join or pattern emits
-results that began before. From then on the workers find a state and go on with it. The states of a
-stage are written in one transaction, before a stage runs. An application that has a state keeps it.
+results that began before. From then on the workers find a state and continue with it. The states of
+a stage are written in one transaction, before a stage runs. An application that has a state keeps
+it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None
         await producer.start()  # The start fences every other process that takes over.
         try:
             if (await plan(brokers, topology)).seen.get(stage.name):
-                log.info("stage %s has a state, and goes on with it", stage.name)
+                log.info("stage %s has a state, and continues with it", stage.name)
                 continue
             begins = await _begins(brokers, arrangement, since_ms)
             async with producer.transaction():

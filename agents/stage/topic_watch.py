@@ -1,13 +1,13 @@
-"""Watch whether the topics of a stage are still the same as at its start.
+"""Watches whether the topics of a stage are still the same as at its start.
 
 Every `LOOK_S` the brokers are asked, in one request, about topics that the stage reads or writes.
-The request names all topics in the `FIRST_LOOKS`, and whenever a topic or the stage has a fault.
-Otherwise it names some in turn, because each described topic costs the client memory that it never
-returns (120 bytes of confluent-kafka 2.16).
+The request names all topics in the first `FIRST_LOOKS` checks, and whenever a topic or the stage
+has a fault. Otherwise it names some in turn, because each described topic costs the client memory
+that it never returns (120 bytes in confluent-kafka 2.16).
 
-Inputs and changelogs share `TURN` looks, so each has its turn within those, however many there are.
-One of the others has its turn in every `OTHERS_EVERY`th look. So a recreated input is found in at
-most `TURN` looks and confirmed in the next, within a quarter of a minute. With six other topics,
+Each input and changelog is checked at least once in `TURN` checks, however many there are. One of
+the other topics is checked in every `OTHERS_EVERY`th check. So a recreated input is found in at
+most `TURN` checks and confirmed in the next, within a quarter of a minute. With six other topics,
 each is described every 30 s. An input and its changelog cost the client 4 MB a day, and ten of each
 cost 21 MB.
 
@@ -16,8 +16,8 @@ The findings differ in weight:
 * **deleted, or a partition without a leader**: no checkpoint can be committed, so the worker is not
   ready;
 * **fewer partitions than at the start**: the same, because the topic has been recreated;
-* **an input has more partitions**: no worker reads the new ones, so it is not ready. The old
-  partitions go on. After `inorder topics create --grow` a restart reads all of them;
+* **an input has more partitions**: no worker reads the new ones, so the worker is not ready. The
+  old partitions continue. After `inorder topics create --grow` a restart reads all of them;
 * **no broker answers**: not ready;
 * **an output has more partitions, or was recreated**: until a restart nothing changes, so this is
   only logged;
@@ -25,10 +25,10 @@ The findings differ in weight:
   mean nothing in the input. No further work could be used at the next start, so the worker ends
   with StateRefused.
 
-A fault counts when two consecutive looks have seen it, because a broker that has just come back may
-not know its topics yet. Each fault is logged once, and so is its end. A changelog may grow: it is
-then ready for a restart. The embedded broker creates any topic that it is asked about, so it is not
-asked.
+A fault counts when two consecutive checks have seen it, because a broker that has just restarted
+may not know its topics yet. Each fault is logged once, and so is its end. A changelog may have more
+partitions: it is then ready for a restart. The embedded broker creates any topic that it is asked
+about, so it is not asked.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ log = logging.getLogger(__name__)
 
 LOOK_S: Final = 2.5
 FIRST_LOOKS: Final = 24
-"""Number of looks at all topics, one minute, so that an initial fault is reported at once."""
+"""Number of checks of all topics, for one minute, so that an initial fault is reported at once."""
 
 TURN: Final = 4
 OTHERS_EVERY: Final = 2
 ASK_TIMEOUT_S: Final = 3.0
 BROKERS: Final = ""
-"""Stands for a topic in the fault that no broker answers."""
+"""The key, instead of a topic, of the fault that no broker answers."""
 
 UNANSWERED: Final = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
@@ -81,7 +81,7 @@ class NoAnswer(Exception):
 
 
 Look = Callable[[Collection[str]], Mapping[str, TopicState]]
-"""Asks the brokers about these topics, and blocks for about `ASK_TIMEOUT_S`; may raise NoAnswer."""
+"""A function that asks the brokers about topics; it blocks briefly, and may raise NoAnswer."""
 
 
 @dataclass(eq=False)
@@ -90,7 +90,7 @@ class TopicWatch:
 
     Attributes:
         ids: The topics' ids at the start, if the brokers give them.
-        is_well: Returns whether the stage sees no fault in its own work.
+        is_well: Function that returns whether the stage sees no fault in its own work.
     """
 
     arrangement: Arrangement
@@ -113,7 +113,7 @@ class TopicWatch:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The faults of topics for which the stage is not ready."""
+        """The faults of topics that make the stage not ready."""
         return tuple(self._faults.values())
 
     async def run(self) -> None:
@@ -122,7 +122,7 @@ class TopicWatch:
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Ask about some topics; raise StateRefused if a changelog or an input was recreated."""
+        """Check some topics; raise StateRefused if a changelog or an input was recreated."""
         topics = self._turn()
         try:
             seen = await asyncio.to_thread(self.ask, topics)
@@ -140,12 +140,12 @@ class TopicWatch:
             if self._faults.get(topic) != fault:
                 log.error("%s", fault)
         for topic in self._faults.keys() - faults.keys():
-            over = f"{topic} is again as it should be" if topic else "brokers answer again"
+            over = f"{topic} is in order again" if topic else "brokers answer again"
             log.warning("%s", over)
         self._faults = faults
 
     def _turn(self) -> Sequence[str]:
-        """Return the topics to ask about now."""
+        """Return the topics to check now."""
         self._looks += 1
         amiss = self._suspected or self._faults or self._anew or not self.is_well()
         if amiss or self._looks <= FIRST_LOOKS:
@@ -156,14 +156,15 @@ class TopicWatch:
         return sorted(asked)
 
     def _fault(self, topic: str, seen: TopicState) -> str:
-        """Describe the fault that keeps the stage from its work; "" if there is none."""
+        """Return a description of the fault that stops the stage; "" if there is none."""
         known = self.arrangement.partitions[topic]
         if seen.refused:
             return f"{topic}: {seen.refused}"
         if not seen.partitions:
             return (
-                f"the topic {topic} is gone, and no checkpoint comes through without it; make it"
-                " again with `inorder topics create`"
+                f"the topic {topic} was deleted, and no checkpoint can be committed"
+                f" without it; create"
+                " it again with `inorder topics create`"
             )
         if seen.leaderless:
             numbers = ", ".join(map(str, seen.leaderless))
@@ -171,7 +172,7 @@ class TopicWatch:
         if seen.partitions < known:
             return (
                 f"{topic} has {seen.partitions} partitions, {known} when this stage started: it was"
-                f" made anew; give it {known} again"
+                f" recreated; give it {known} again"
             )
         if seen.partitions > known and topic in self._read:
             return (
@@ -187,8 +188,8 @@ class TopicWatch:
         if seen.partitions > known and topic not in needed:
             self._grown.add(topic)
             log.warning(
-                "%s has %d partitions, %d when this stage started; it is written as before, and a"
-                " restart may refuse, as streams would move to other partitions",
+                "%s has %d partitions, %d when this stage started; it is written as before, but a"
+                " restart may be refused, because streams would move to other partitions",
                 *(topic, seen.partitions, known),
             )
 
@@ -197,10 +198,10 @@ class TopicWatch:
             self._anew.pop(topic, None)
             return
         if self._anew.get(topic) != topic_id:
-            self._anew[topic] = topic_id  # The next look will confirm it.
+            self._anew[topic] = topic_id  # The next check will confirm it.
             return
         self._ids[topic] = topic_id
-        what = f"{topic} was deleted and made anew while this stage was at work"
+        what = f"{topic} was deleted and recreated while this stage was running"
         topology = self.arrangement.topology
         if topic in self._changelogs:
             raise StateRefused(
@@ -208,14 +209,14 @@ class TopicWatch:
             )
         if topic in self.arrangement.inputs:
             raise StateRefused(
-                f"{what}: the offsets of the stage's state mean nothing in it;"
+                f"{what}: the offsets of the stage's state do not apply to it;"
                 f" {begin_anew(topology)}"
             )
-        log.error("%s: its records are gone", what)
+        log.error("%s: its records were deleted", what)
 
 
 def _next(topics: deque[str], most: int) -> list[str]:
-    """Return the topics whose turn it is, and move them to the end of the queue."""
+    """Return the first `most` topics, and move them to the end of the queue."""
     chosen = list(islice(topics, most))
     topics.rotate(-most)
     return chosen

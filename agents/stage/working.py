@@ -1,7 +1,7 @@
 """Processes the records of one partition: to events, through the operators, to encoded outputs.
 
-A failure here leaves memory ahead of the log. So the partition is closed, and its next owner
-restores (`agents.stage.partition`).
+After a failure here, memory is ahead of the log. So the partition is closed, and its next owner
+restores the state (`agents.stage.partition`).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Work:
     """The processing of a partition's records, through its operators into the outbox.
 
     Attributes:
-        inlet: Reads the records into events.
-        lag: The time that the next record has waited.
-        event_came_s: Time of the last event (monotonic).
+        inlet: The reader of the records into events.
+        lag: How long the next record has waited.
+        event_came_s: Monotonic time at which the last event arrived.
     """
 
     arrangement: Arrangement
@@ -71,7 +71,7 @@ class Work:
             self.lag.arrived_ns = events[-1].at_ns if events else 0
 
     def events(self, read: Read) -> None:
-        """Give events to the operators, and write all that they emit and report."""
+        """Pass events to the operators, and write everything that these emit and report."""
         events, state = read.events, self.state
         if any(event.kind == DATA for event in events):
             self.event_came_s = time.monotonic()
@@ -92,7 +92,7 @@ class Work:
             self._warn_of_arrival()
 
     def dead_letters(self, dead: Sequence[Malformed], events: Sequence[Any] = ()) -> None:
-        """Count the received records, and write the dead letters among them."""
+        """Count received events and dead letters, and write the dead letters."""
         self.metrics.received(events, dead)
         for letter in dead:
             self._side.put(letter, self.outbox)
@@ -100,13 +100,13 @@ class Work:
     def _warn_of_arrival(self) -> None:
         """Log that the topic has no arrival times.
 
-        Raises ArrangementError if the topology file must choose a substitute.
+        Raises ArrangementError if the topology file must choose another source of arrival times.
         """
         without = no_arrival(self.arrangement.topology, self.state.source.topic)
         if without is not None and not self.state.clock.embedded:
             raise ArrangementError(without)
         log.warning(
-            "%s bears no append time (message.timestamp.type=LogAppendTime): arrival is the"
+            "%s has no append time (message.timestamp.type=LogAppendTime): arrival is the"
             " time of %s, and two runs over one log may differ",
             self.state.source.topic,
             "sending" if self.state.clock.embedded else "reading",
@@ -132,7 +132,7 @@ class Work:
         self.metrics.emitted(step)
 
     def beat(self) -> None:
-        """Report the current time to the next stage, once in each heartbeat interval."""
+        """Report progress to the next stage, once in each heartbeat interval."""
         now_ns, beat_ns = self.state.clock.now_ns, self.arrangement.topology.heartbeat_ns
         if now_ns // beat_ns > self._progress_ns // beat_ns:
             self._progress_ns = now_ns
@@ -144,6 +144,6 @@ def _refuse_strange(step: Step) -> None:
     for report in step.reports:
         if isinstance(report, Malformed) and report.reason == "unknown_stream":
             raise StateRefused(
-                f"{report.detail}; the stage before runs another topology file: start this one anew"
+                f"{report.detail}; the previous stage runs another topology file: restart this one"
                 " with that file"
             )

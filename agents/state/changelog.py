@@ -1,4 +1,4 @@
-"""Read and encode the changelog, the authoritative state of a partition in a compacted Kafka topic.
+"""Reads and encodes the changelog, a partition's authoritative state in a compacted Kafka topic.
 
 Each stage has one changelog topic per input topic, with as many partitions as the input. Its
 records are written in the transaction of a checkpoint, together with the outputs and the input
@@ -14,11 +14,11 @@ removed key has a tombstone:
 (`agents.state.stores.seal`). So any loss is noticed: a topic recreated while a worker runs, a
 missing beginning or end, or an older copy of the topic.
 
-Brokers compact when they like, and never the segment that is being written. So a small state is
-written whole once a restore would read many records (`LONG`). It is small if it has at most
-`MOST_WHOLE` entries and `MOST_WHOLE_BYTES`, and no whole records. `progress` then has the changelog
-offset of its beginning, in `since`, and a restore reads only from there. If the result is not a
-whole state, everything is read.
+Brokers compact at unpredictable times, and never the segment that is being written. So a small
+state is written whole once a restore would read many records (`LONG`). It is small if it has at
+most `MOST_WHOLE` entries and `MOST_WHOLE_BYTES`, and no whole records. `progress` then has the
+changelog offset at which the whole state begins, in `since`, and a restore reads only from there.
+If the result is not a whole state, everything is read.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
 STATE_FORMAT: Final = 3
-"""The format of `Progress`, pages and records, around the operators' states.
+"""The format of `Progress`, pages and records, without the operators' states.
 
 After the first release, raise it when one of them changes. A state with another number is refused,
-never guessed at. `topology.model.kept` has a table of the version to raise.
+and never read by guesswork. `topology.model.kept` has a table of the version to raise.
 """
 
 LONG: Final = 100_000
-"""Number of records in a long changelog; they are read in a quarter of a second."""
+"""Number of records from which a changelog is long; they are read in a quarter of a second."""
 
 TIMES_WHOLE: Final = 4
 """Minimum number of changes per entry between two states that are written whole."""
 
 MOST_WHOLE: Final = 20_000
-"""Maximum number of entries of a state that is written whole, which takes a tenth of a second."""
+"""Maximum number of entries of a state that is written whole; writing takes a tenth of a second."""
 
 MOST_WHOLE_BYTES: Final = 4 << 20
 
 TAIL: Final = 1_000
-"""Number of offsets at the end of a changelog that are first searched for the last progress."""
+"""Number of offsets before the end of a changelog in which the last progress is searched first."""
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
@@ -70,20 +70,20 @@ OnProgress = Callable[[int, int], object]
 
 
 class StateRefused(Exception):
-    """A state with which this worker cannot continue; the message states the remedy."""
+    """The worker cannot continue with this state; the message states the remedy."""
 
 
 class Claim(msgspec.Struct):
-    """The progress of a state, in the fields that every format has.
+    """The progress of a state, with the fields that every format has.
 
-    A value that cannot be read gives the defaults.
+    A value that cannot be decoded gives the defaults.
 
     Attributes:
         next_offset: The next input offset.
         arrival: Snapshot of the arrival clock.
-        contract: The contract that the state was made under (`contract_of`).
-        topic_id: The input topic's id, which a recreated topic does not have; "" if the brokers
-            give none.
+        contract: The contract under which the state was written (`contract_of`).
+        topic_id: The input topic's id, which differs for a recreated topic; "" if the brokers
+          give none.
         format: Format of the whole state.
         entries: Number of all other entries of the state.
         digest: Digest of all other entries of the state.
@@ -106,9 +106,9 @@ class Progress(Claim):
     Attributes:
         history: Name of the history with which it began (`agents.stage.history`); "" if none.
         `amid`: Parts that begin inside their stream, for streams without a state
-            (`topology.flow.stage`).
-        readings: The ways to read records from before a change of the topology file. Each applies
-            to the buffered records below its key, an offset.
+          (`topology.flow.stage`).
+        readings: The settings for reading records from before changes of the topology file. Each
+          applies to the buffered records below its key, an offset.
     """
 
     history: str = ""
@@ -117,7 +117,7 @@ class Progress(Claim):
 
 
 def instant_of(state: Claim) -> tuple[int, ...]:
-    """Return a key that sorts the states of one partition, the latest last.
+    """Return a key that sorts the states of one partition by age, the latest last.
 
     From one checkpoint to the next, the input offset or the time has advanced.
     """
@@ -125,7 +125,7 @@ def instant_of(state: Claim) -> tuple[int, ...]:
 
 
 def claim_of(state: Mapping[bytes, bytes]) -> Claim | None:
-    """Return the progress of a state; None if the state is missing or incomplete."""
+    """Return the progress of a state; None if the state has none."""
     value = state.get(PROGRESS)
     return None if value is None else _claim(value)
 
@@ -140,10 +140,10 @@ def _claim(value: bytes) -> Claim:
 async def was_aborted(
     logs: LogReader, partition: TopicPartition, since: int, next_offset: int
 ) -> bool:
-    """Return whether the changelog has an aborted checkpoint up to this input offset.
+    """Return whether the changelog has an aborted checkpoint with this input offset.
 
     It looks for any such checkpoint from `since` on, committed or aborted, because the caller knows
-    that none so late was committed. Cost: reading all records from `since` on.
+    that none with this offset was committed. Cost: reading all records from `since` on.
     """
     first, end = await logs.bounds(partition)
     pieces = logs.stretch(partition, max(first, since), end, with_aborted=True)
@@ -157,7 +157,7 @@ async def was_aborted(
 
 
 def contract_of(state: Claim) -> Contract:
-    """Decode the contract under which the state was written.
+    """Return the contract under which the state was written.
 
     Raises StateRefused if it has another layout, which is possible before the first release.
     """
@@ -166,14 +166,15 @@ def contract_of(state: Claim) -> Contract:
     except msgspec.MsgspecError as wrong:
         raise StateRefused(
             f"a state names a contract of another layout ({wrong}); go on with the version that"
-            " wrote it, or begin anew with other names (docs/operate/change.md)"
+            " wrote it, or start again with other names (docs/operate/change.md)"
         ) from wrong
 
 
 def read_progress(value: bytes, whose: str, anew: str) -> Progress:
-    """Decode the progress of the state of the partition that `whose` names.
+    """Return the decoded progress of a partition's state; `whose` names the partition in errors.
 
-    Raises StateRefused if it has another format; `anew` describes how to start without the state.
+    Raises StateRefused if it has another format; `anew` says in the error how to start without the
+    state.
     """
     found = _claim(value).format
     if found != STATE_FORMAT:
@@ -220,7 +221,7 @@ async def read_changelog(
 
     `on_progress` is called repeatedly with the position reached and the end. Only committed records
     are read. The caller has fenced the former owner, so no transaction is open and the end does not
-    move.
+    move. Raises StateRefused if a record is unreadable.
     """
     first, end = await logs.bounds(partition)
     begin = first if position is None else max(position, first)

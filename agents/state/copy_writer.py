@@ -1,4 +1,4 @@
-"""Write a local copy in a thread of its own, without delaying other work.
+"""Writes a local copy in a thread of its own, without delaying other work.
 
 `note` takes committed changes and returns at once. The thread writes the collected changes every
 `WRITE_EVERY_S`, or earlier if there are many. A value that changed ten times meanwhile is written
@@ -6,8 +6,8 @@ once. So a copy lags by a moment, and by more if the disk or the server is slow.
 delays nobody.
 
 During a write at most `MAX_WAITING_BYTES` wait for the next one. Beyond that the copy is no longer
-updated until the partition is opened again. An older copy is as sound as any, and the changelog has
-the rest.
+updated until the partition is opened again. An old copy is as valid as a new one, because the
+changelog has the later changes.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ log = logging.getLogger(__name__)
 
 WRITE_EVERY_S: Final = 1.0
 WRITE_AT_BYTES: Final = 4 << 20
-"""Number of waiting bytes above which they are written without further delay."""
+"""Number of waiting bytes at which they are written without further delay."""
 
 MAX_WAITING_BYTES: Final = 64 << 20
-"""Maximum size of waiting keys and values, in which each change of a key counts."""
+"""Maximum total size of waiting keys and values; every change counts, even of the same key."""
 
 CLOSE_WAIT_S: Final = 3.0
 """Time allowed for the last write; a store that hangs for longer is abandoned."""
 
 BEHIND: Final = "behind"
-"""The reason under which failures are counted."""
+"""The reason under which the writer's failures are counted."""
 
 
 class CopyWriter:
-    """The writer of `copy`, which nothing else uses after the first `note`.
+    """The writer of `copy`, which nothing else may use after the first `note`.
 
     Always call `close`, which also closes the copy.
     """
@@ -81,7 +81,8 @@ class CopyWriter:
             if thread is not None:
                 thread.join()
             self.copy.close()
-            with contextlib.suppress(RuntimeError):  # The loop may have been closed meanwhile.
+            # The loop may have been closed in the meantime.
+            with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(ended.set)
 
         with self._changed:
@@ -92,12 +93,12 @@ class CopyWriter:
         try:
             await asyncio.wait_for(ended.wait(), CLOSE_WAIT_S)
         except TimeoutError:
-            log.warning("%s: the local copy hangs; it is left behind", self.copy.name)
+            log.warning("%s: the local copy hangs; it is abandoned", self.copy.name)
             self.copy.failed(BEHIND)
 
     def _leave_behind(self) -> None:
         log.warning(
-            "%s: the local copy cannot keep up (%d bytes wait) and is left where it is; the"
+            "%s: the local copy cannot keep up (%d bytes wait) and is no longer updated; the"
             " next start reads the rest from the changelog",
             self.copy.name,
             self._waiting_bytes,

@@ -1,16 +1,17 @@
-"""Record which input records a stage still buffers, so that a checkpoint stays small.
+"""Records which input records a stage still buffers, so that a checkpoint stays small.
 
 Buffered events are in the input log already, so a checkpoint does not write them. It records their
 offsets, in pages of 2^`PAGE_BITS` offsets, and rewrites only the pages that changed. So its cost
 grows with the changes since the last checkpoint, not with the number of buffered events. Changes
-are recorded once for each batch: an event that comes and passes within one batch is never looked
-at. A restore reads the input again from the oldest recorded offset and takes only the recorded
-events. No deadline fires, and nothing is sampled or counted.
+are recorded once for each batch: an event that arrives and is emitted within one batch costs
+nothing. A restore reads the input again from the oldest recorded offset and takes only the recorded
+events. It fires no deadline, and samples and counts nothing.
 
 An event that waits after REORDER and CLOCK (in the merge of a fused stage) is recorded with their
-results. So they never process it twice. Every record says whether its event is late. MERGE buffers
-late events together with those in order, and duplicates of these may be among them. An event that
-is buffered for longer than `spill_after` is written whole, once, so that the input may forget it.
+results. So they never process it twice. Every note says whether its event is late. MERGE buffers
+late events together with those in order, and duplicates of these may be among them. The whole
+record of an event that is buffered for longer than `spill_after` is written once, so the input may
+delete it.
 """
 
 from __future__ import annotations
@@ -34,17 +35,18 @@ STAMPED_FROM: Final = FIRST_PLACE << 1
 offset_of = attrgetter("offset")
 
 ANYWHERE: Final = -1
-"""Mask that selects all places."""
+"""Mask that selects all places at which events are buffered."""
 
 ANY_OFFSET: Final = 1 << 63
 """An offset above all others."""
 
 
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
-    """The place of a buffered event (`Event.held_by`), and all that its record does not show.
+    """The place of a buffered event (`Event.held_by`), and all facts that its record does not show.
 
-    Times are 0 if they follow from the record. `late` is the reason why the event is late, "" if it
-    is not late, whatever its record says. The fields from `epoch` on are set if it `is_stamped`.
+    Times are 0 if they follow from the record. `late` is the reason why the event is late, or "" if
+    it is not late; it overrides what the record says. The fields from `epoch` on are set if it
+    `is_stamped`.
     """
 
     offset: int
@@ -60,7 +62,7 @@ class Note(msgspec.Struct, array_like=True, omit_defaults=True):
 
 
 class Spilled(msgspec.Struct, array_like=True):
-    """A whole input record."""
+    """A whole input record that is stored in the state."""
 
     offset: int
     timestamp: int
@@ -88,7 +90,7 @@ def is_stamped(event: Event | Note) -> bool:
 
 
 def notes_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    """Return the fields of a `Note` for each event, as msgspec writes them.
+    """Return the fields of a `Note` for each event, in the form that msgspec encodes.
 
     This costs a tenth of making `Note` objects.
     """
@@ -99,7 +101,7 @@ def notes_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
 
 
 def apply_note(event: Event, note: Note) -> None:
-    """Give an event that was read again its place and its earlier results."""
+    """Restore the place and the earlier results of an event that was read again."""
     for name in NOTED if is_stamped(note) else NOTED_PLAINLY:
         setattr(event, name, getattr(note, name))
 
@@ -108,20 +110,21 @@ class HeldPages:
     """The buffered events of one partition by page, and the pages that changed.
 
     Events wait at the places `waiting`. The other places keep past events that later ones may need,
-    such as windows of hours. So those are read from the log again, and never written whole.
+    as in windows of hours. So these events are read from the log again, and never written whole.
     """
 
     def __init__(self, spill_after_ns: int, waiting: int) -> None:
         self._spill_after_ns = spill_after_ns
         self._waiting = waiting
-        self._looked_at: set[int] = set()  # Pages that have no more events to write whole.
+        self._looked_at: set[int] = set()  # Pages that have no more records to write whole.
         self._pages: dict[int, list[Event]] = {}
         self._written: set[int] = set()
-        self._spilled: dict[int, int] = {}  # The page of each offset whose record is written whole.
+        # The page of each offset whose whole record was written.
+        self._spilled: dict[int, int] = {}
         self.touched: set[int] = set()
 
     def took(self, events: Sequence[Event]) -> None:
-        """Record which events of a batch, in log order, are still buffered."""
+        """Record which events of a batch are still buffered; the events are in log order."""
         held = [event for event in events if event.held_by]
         begin = 0
         while begin < len(held):
@@ -146,7 +149,7 @@ class HeldPages:
                 self.touched.add(report.event.offset >> PAGE_BITS)
 
     def by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
-        """Return, for each stream, how many events wait, and how long the first has waited.
+        """Return, for each stream, the number of waiting events and the longest wait in ns.
 
         Dead letters that have a place in the sequence do not count.
         """
@@ -161,7 +164,7 @@ class HeldPages:
         return {stream: (held, now_ns - since_ns[stream]) for stream, held in counts.items()}
 
     def oldest(self) -> Event | None:
-        """Return the waiting event that is first in the log.
+        """Return the waiting event that is first in the log; None if there is none.
 
         A dead letter that has a place in the sequence counts, too.
         """
@@ -178,7 +181,7 @@ class HeldPages:
         return sum(1 for _ in self._held())
 
     def needed_from(self, next_offset: int) -> int:
-        """Return the first offset that a restore from the last recorded changes reads again."""
+        """Return the first offset that a restore would read again, else `next_offset`."""
         for page in sorted(self._pages):
             held = [e.offset for e in self._pages[page] if e.held_by]
             if waiting := [offset for offset in held if offset not in self._spilled]:
@@ -186,7 +189,7 @@ class HeldPages:
         return next_offset
 
     def first_offset(self) -> int | None:
-        """Return the first buffered offset, even if the state has its record whole, or None."""
+        """Return the first buffered offset, even if its whole record is stored; None if none."""
         return min(map(offset_of, self._held()), default=None)
 
     def touch_all(self) -> bool:
@@ -230,8 +233,8 @@ class HeldPages:
             self._looked_at.add(page)
             for event in events:
                 if event.kind == DEAD:
-                    # Only its place in the sequence waits; the record may be too large to be
-                    # written.
+                    # The record may be too large to be written, and only its place in the sequence
+                    # is needed.
                     continue
                 if event.held_by & self._waiting and event.offset not in self._spilled:
                     self._spilled[event.offset] = page
@@ -252,8 +255,9 @@ class HeldPages:
     ) -> None:
         """Restore the pages of a state.
 
-        `events` are those that the operators accepted again. `notes` are their notes by offset, and
-        those of events that could not be read, which are removed.
+        `events` are the events that the operators accepted again. `notes` has their notes by
+        offset, and the notes of events that could not be read, which are removed. `spilled` are the
+        offsets of whole records.
         """
         found = {event.offset: event for event in events}
         for offset in sorted(notes):
@@ -261,6 +265,6 @@ class HeldPages:
             self._pages.setdefault(page, []).extend([] if event is None else [event])
             self._written.add(page)
             if event is None or event.held_by != notes[offset].held_by:
-                # The note was wrong, because no operator accepted the event.
+                # The note is obsolete, because no operator accepted the event at its place.
                 self.touched.add(page)
         self._spilled = {offset: offset >> PAGE_BITS for offset in spilled}

@@ -1,14 +1,14 @@
-"""Manage a partition's local copy of its state, which may fail without harm.
+"""Manages a partition's local copy of its state, which may fail without harm.
 
 The changelog is authoritative. So any failure of a copy (`agents.state.stores.store`) is logged and
-counted, and the partition goes on without one. No exception of a store leaves this module.
+counted, and the partition continues without one. No exception of a store leaves this module.
 
 Everything that is read is checked against its seal (`agents.state.stores.seal`). If there is any
 doubt, the copy counts as damaged. It is put aside, logged with its place, counted, and rebuilt from
 the changelog.
 
 A copy that lags by more than the changelog's retention of tombstones would bring deleted keys back.
-One ahead of the changelog's end belongs to another log (`why_unfit`).
+One ahead of the changelog's end belongs to another log. `why_unfit` finds both.
 
 All calls block, so make them from a thread (`agents.state.copy_writer` has one for writing). Each
 call waits for the one before.
@@ -71,8 +71,8 @@ class LocalCopy:
     """The local copy of one partition's state.
 
     Attributes:
-        new_store: Opens the store, or returns None if the topology has no copy.
-        failed: Called with the kind of each failure.
+        new_store: Function that opens the store, or returns None if the topology has no copy.
+        failed: Function that is called with the kind of each failure.
         log_id: The id of the copied changelog topic, "" if none is known.
     """
 
@@ -86,7 +86,7 @@ class LocalCopy:
         self._tally = StateTally()
         self._found: Seal | None = None
         self._position: int | None = None
-        # The lock is needed because a cancelled await leaves its thread running.
+        # A cancelled await leaves its thread running, so calls may overlap.
         self._lock = threading.RLock()
 
     @property
@@ -112,7 +112,7 @@ class LocalCopy:
             self.failed(type(damage).__name__)
             self._tally = StateTally()
             log.error(
-                "%s: the local copy is damaged and is made anew from the changelog; %s: %s",
+                "%s: the local copy is damaged and is rebuilt from the changelog; %s: %s",
                 self.name,
                 store.set_aside(),
                 damage,
@@ -127,7 +127,7 @@ class LocalCopy:
         try:
             seal = msgspec.msgpack.decode(state.pop(SEAL, b""), type=Seal)
         except msgspec.MsgspecError:
-            raise StoreDamaged("it has no seal that can be read") from None
+            raise StoreDamaged("it has no readable seal") from None
         self._tally.change(state)
         entries, digest = self._tally.entries, self._tally.digest
         if (position, entries, digest) != (seal.position, seal.entries, seal.digest):
@@ -142,8 +142,8 @@ class LocalCopy:
     def why_unfit(self, end: int) -> str | None:
         """Return why the loaded copy cannot be used; None if it can, or if there is none.
 
-        `end` is the committed end of the log. A copy with a time in the future is refused like an
-        old one.
+        `end` is the committed end of the changelog. A copy whose time is far in the future is
+        refused like an old one.
         """
         with self._lock:
             found = self._found
@@ -166,14 +166,14 @@ class LocalCopy:
         with self._lock:
             if self._store is None:
                 return
-            log.warning("%s: the local copy %s; it is made anew", self.name, why)
+            log.warning("%s: the local copy %s; it is rebuilt", self.name, why)
             self._position = None
             self._tally = StateTally()
             with self._giving_up():
                 self._store.clear()
 
     def move(self, changes: Changes, position: int) -> None:
-        """Advance the copy to `position` of the changelog."""
+        """Apply the changes to the copy, and advance it to `position` of the changelog."""
         with self._lock:
             if self._store is None or (self._position == position and not changes):
                 return
@@ -202,7 +202,7 @@ class LocalCopy:
             yield
         except Exception as unusable:  # noqa: BLE001 - whatever a store raises
             self._tally = StateTally()
-            self._warn("is given up", unusable)
+            self._warn("is no longer used", unusable)
             self.close()
 
     def _warn(self, what: str, why: Exception) -> None:

@@ -26,8 +26,8 @@ OTHER: Final = "other"
 class DeadReason:
     """The number of dead letters for one reason, and the first of them.
 
-    `offset` is the first one's place in its input (a line or an offset), and `detail` its fault.
-    `log` is its partition, if there are several.
+    `at_ns` is the first one's time, `offset` its place in its input (a line or an offset), and
+    `detail` its fault. `log` is its partition, if there are several.
     """
 
     at_ns: int
@@ -60,7 +60,7 @@ class Deaths:
                 ours.log = dead.log
 
     def since(self, before: Deaths) -> Deaths:
-        """Return the counts since `before`; the example of each reason is still the first ever."""
+        """Return the counts since `before`; each reason keeps its first dead letter as example."""
         found = Deaths(self.log, self.read - before.read)
         for reason, dead in self._reasons.items():
             known = before._reasons.get(reason)

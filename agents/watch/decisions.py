@@ -1,7 +1,7 @@
 """Stores the last irregular events of a partition, for questions about one of them.
 
 An event in order leaves no trace here. A late event, a duplicate, a dead letter or a gap leaves a
-note with the reason. The last `KEPT` notes of a partition are stored. Older ones are only in the
+note with the reason. The last `KEPT` notes of a partition are stored. Older events are only in the
 topics `events.late`, `events.gaps` and `events.dead`. No payload is stored.
 
 Cost: O(reports), nothing for events in order. Memory: `KEPT` notes, below 2 MB a partition.
@@ -19,7 +19,7 @@ from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 
 KEPT: Final = 4_096
 SHOWN: Final = 20
-"""Maximum number of notes in one answer, which has the newest."""
+"""Maximum number of notes in one answer; the newest are chosen."""
 
 SENT_ON: Final = "late"
 TURNED_AWAY: Final = "late_apart"
@@ -30,7 +30,7 @@ GIVEN_UP: Final = "gap"
 
 
 class Decision(NamedTuple):
-    """A note about the numbers `first` to `last` of a source.
+    """A note about the sequence numbers `first` to `last` of a source.
 
     `what` is one of the words above. `by_ns` is how late the event was; 0 means unknown.
     """
@@ -59,7 +59,7 @@ class Decisions:
             self._notes.extend(map(_decision, reports[-(self._notes.maxlen or 0) :]))
 
     def passed(self, late: Iterable[Event]) -> None:
-        """Add notes on late events that were emitted with a mark."""
+        """Add notes on late events that were emitted with the mark of late events."""
         self._notes.extend(_of_event(SENT_ON, e, e.late, e.at_ns) for e in late)
 
     def about(self, stream: str | None, source: str, epoch: int, seq: int) -> list[dict[str, Any]]:

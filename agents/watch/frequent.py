@@ -2,11 +2,11 @@
 
 The method is "Space-Saving" by Metwally, Agrawal and El Abbadi (Efficient computation of frequent
 and top-k elements, 2005). A table has at most `most` sources. In a full table, a new source takes
-the place of the one with the least count. That count becomes its `error`, because up to that much
-may have been noted of it before. For every source:
+the place of the one with the least count. That count becomes the new source's `error`, because up
+to that much of it may have been noted before. For every source:
 
-* In the table: `amount` <= all that was noted of it <= `amount` + `error`.
-* Not in it: at most the least count in the table was noted of it.
+* In the table: `amount` <= the sum of its noted amounts <= `amount` + `error`.
+* Not in the table: the sum of its noted amounts is at most the least count in the table.
 * The least count is at most the total divided by `most`. So a source with a larger amount is
   certainly in the table, and its `error` is at most that.
 * Everything is exact until the full table gets a new source.
@@ -28,9 +28,9 @@ Source = tuple[str, str]
 class Weighed:
     """The counts of one source since it entered the table.
 
-    `amount` is the sum of its noted amounts, and `times` the number of notes. At most `error` was
-    noted before. `mark` is for the user of the table, who stores a value there when the source
-    enters; 0 at first.
+    `amount` is the sum of its noted amounts, and `times` the number of notes. Amounts noted earlier
+    add up to at most `error`. `mark` is for the user of the table, who may store a value there when
+    the source enters; it is 0 at first.
     """
 
     amount: int = 0
@@ -40,7 +40,7 @@ class Weighed:
 
     @property
     def count(self) -> int:
-        """Upper bound of the sum of all amounts noted of the source."""
+        """Upper bound of the sum of all amounts noted for the source."""
         return self.amount + self.error
 
 
@@ -53,7 +53,7 @@ class Frequent:
     def __init__(self, most: int) -> None:
         self._most = most
         self._table: dict[Source, Weighed] = {}
-        # Each entry has a lower bound of the count, the number of its look, and the source.
+        # Heap of entries: a lower bound of the count, a serial number, and the source.
         self._least: list[tuple[int, int, Source]] = []
         self._looks = 0
         self._is_exact = True
@@ -86,7 +86,7 @@ class Frequent:
     def _least_count(self) -> int:
         """Return the least count, and move its source to the top of the heap.
 
-        If several sources have it, the one whose entry was updated longest ago comes first.
+        If several sources have it, the one whose heap entry was updated longest ago comes first.
         """
         while True:
             count, _, source = self._least[0]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 LOG: Final = "log"
-"""Key of the last lines in a stage's answer to `/health`."""
+"""Key of the last log lines in a stage's answer to `/health`."""
 
 KEPT: Final = 20
 LONGEST: Final = 1_000
@@ -17,7 +17,7 @@ LONGEST: Final = 1_000
 
 
 class LastLines(logging.Handler):
-    """A log handler that stores the last `KEPT` warnings and errors; O(1) a line."""
+    """A log handler that stores the last `KEPT` warnings and errors, in constant time per line."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

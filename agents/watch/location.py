@@ -2,18 +2,18 @@
 
 Each partition answers with its facts (`topology.model.location`) and its last decisions about
 irregular events (`agents.watch.decisions`). Here the answers of all stages become one word and
-sentences for people. Pure. The words in the answer's field `where`:
+sentences for people. The functions are pure. The words in the answer's field `where`:
 
 | word         | meaning                                                                      |
 |--------------|------------------------------------------------------------------------------|
 | `held`       | it is buffered; the sentences name the place, the cause and the longest wait |
 | `between`    | REORDER has emitted it and MERGE has not read it yet                         |
 | `emitted`    | it was emitted in its place                                                  |
-| `late`       | its place had been passed when it came; the sentence names the cause         |
+| `late`       | it arrived after its place had been passed; the sentence names the cause     |
 | `dead`       | it is a dead letter                                                          |
-| `awaited`    | it has not come, and others wait for it                                      |
-| `lost`       | it did not come in time, and has been given up                               |
-| `not_come`   | its number is above all numbers that came                                    |
+| `awaited`    | it has not arrived, and others wait for it                                   |
+| `lost`       | it did not arrive in time, and the stage no longer waits for it              |
+| `not_come`   | its number is above all numbers that have arrived                            |
 | `let_go`     | REORDER has emitted it, and this worker does not merge its stream            |
 | `not_known`  | it is too old to be known                                                    |
 | `unknown`    | no partition that answered has seen its source                               |
@@ -44,7 +44,9 @@ SURENESS: Final = (
     *(location.HELD, location.AWAITED, location.LOST, location.PASSED),
     *(location.BEFORE_START, location.FORGOTTEN, location.OLD_EPOCH, location.NOT_COME),
 )
-"""Answers by reliability: of the partitions that know a source, the one with the first is believed.
+"""Answers in the order of reliability.
+
+If several partitions know a source, the answer that comes first here is used.
 """
 
 WHY_GIVEN_UP: Final[Mapping[str, str]] = {
@@ -65,8 +67,8 @@ def knows(fact: Fact) -> bool:
 def verdict(asked: Question, facts: Iterable[Fact], silent: Sequence[str] = ()) -> dict[str, Any]:
     """Return the explanation of an event from the partitions' facts.
 
-    `silent` has the stages that did not answer, with the reason. `where` is the word for the stream
-    about which most is known. `said` has the sentences about all streams.
+    `silent` has the stages that did not answer, with the reason. In the result, `where` is the word
+    for the stream about which most is known, and `said` has the sentences about all streams.
     """
     facts = sorted(facts, key=_rank)
     streams = sorted({stream for fact in facts for stream in _streams_of(fact)})
@@ -99,7 +101,7 @@ def _streams_of(fact: Fact) -> set[str]:
 
 
 class _Seen:
-    """The facts about the event in one stream, by operator."""
+    """The known facts about the event in one stream, by operator."""
 
     def __init__(self, stream: str, facts: Sequence[Fact]) -> None:
         self.answers: dict[str, tuple[Fact, Mapping[str, Any]]] = {}
@@ -124,8 +126,8 @@ class _Seen:
     def last(self, *what: str, orders: bool = False) -> tuple[Fact, Mapping[str, Any]] | None:
         """Return the last note of one of these kinds in the order of the flow, or None.
 
-        With `orders` only stages with REORDER or MERGE count, because a later stage sees only the
-        mark.
+        With `orders` only stages with REORDER or MERGE count, because later stages only see the
+        mark of a late event.
         """
         found = [
             (fact, note)
@@ -204,7 +206,7 @@ def _held_by_reorder(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
     return [f"{waits}: {sentences.why_held(answer)}{awaited}{left}"]
 
 
-# -- events that are decided or absent -------------------------------------------------------------
+# -- events that are not buffered ------------------------------------------------------------------
 
 
 def _decided(seen: _Seen) -> tuple[str, list[str]] | None:

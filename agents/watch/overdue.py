@@ -1,10 +1,10 @@
 """Detects events that wait much longer than the topology file allows, whatever the cause.
 
-An event may wait for numbers before it, for other sources, and for upstream partitions. The first
-two waits have bounds in the file. The third has none, because an upstream partition may never
-advance. So each second a partition looks at its oldest buffered event. If that stays the same for
-longer than all waits of the file together, and `OVERDUE_MARGIN_S`, the stage is not ready. This
-uses the local monotonic clock, because the arrival clock itself may be stuck.
+An event may wait for earlier numbers of its source, for other sources, and for upstream partitions.
+The first two waits have bounds in the file. The third has none, because an upstream partition may
+never advance. So a partition checks its oldest buffered event every second. The stage is not ready
+if that event stays the same for longer than all waits of the file together plus `OVERDUE_MARGIN_S`.
+This uses the local monotonic clock, because the arrival clock itself may be stuck.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from topology.model.event import Event
 from topology.model.location import HELD
 
 OVERDUE_MARGIN_S: Final = 60.0
-"""Extra time for workers to restart, restore and hand over partitions."""
+"""Extra time that is allowed for workers to restart, restore and hand over partitions."""
 
 REORDER_WAITS: Final = 3
 """Number of waits in REORDER: for the start of the source, for an earlier epoch, and for a gap."""
@@ -34,7 +34,7 @@ NS_PER_S: Final = 1_000_000_000
 
 
 def longest_wait_s(topology: Topology, streams: Iterable[StreamConfig]) -> float:
-    """Return the longest time for which the file lets an event wait in all operators together."""
+    """Return the longest time, in s, that an event may wait in all operators together."""
     waits = (
         REORDER_WAITS * stream.reorder.max_wait_ns
         + stream.clock.activation_ns
@@ -52,8 +52,8 @@ def longest_wait_s(topology: Topology, streams: Iterable[StreamConfig]) -> float
 class Overdue:
     """A watch over the oldest buffered event in a partition of a stage.
 
-    `seconds` is how long the event is overdue; 0 means not overdue. `waits_for` describes the cause
-    of the wait, if the event is overdue.
+    `seconds` is by how long the event is overdue; 0 means not overdue. `waits_for` describes the
+    cause of the wait, if the event is overdue.
     """
 
     def __init__(self, stage: Stage, topology: Topology) -> None:
@@ -63,25 +63,26 @@ class Overdue:
         self._streams = topology.streams
         self._oldest: tuple[int, ...] | None = None
         self._looked_s = 0.0
-        self._looked_ns = self._since_ns = 0  # Both times are of the arrival clock.
+        self._looked_ns = self._since_ns = 0  # Both times are times of the arrival clock.
         self.waited_s = 0.0
-        """Time for which the event has been the oldest, without time that does not count."""
+        """Time for which the event has been the oldest, without the time that does not count."""
         self.seconds = 0.0
         self.waits_for = ""
 
     def look(self, oldest: Event | None, now_ns: int, *, has_backlog: bool) -> None:
-        """Observe the oldest buffered event, or None; another alarm reports a backlog.
+        """Record which buffered event is the oldest, or None, and whether it is overdue.
 
-        Cost: O(1), and O(buffered events) once for an event that becomes overdue.
+        With a backlog nothing is overdue here, because another alarm reports it. Cost: O(1), and
+        O(buffered events) once for an event that becomes overdue.
         """
         now_s = time.monotonic()
         step_s = min(now_s - self._looked_s, LONGEST_STEP_S)
         if self._stage.alignment is None and now_ns == self._looked_ns:
-            step_s = 0.0  # Time in which the broker does not answer does not count.
+            step_s = 0.0  # The time during which the broker does not answer does not count.
         self._looked_s, self._looked_ns = now_s, now_ns
         key: tuple[int, ...] | None = None
         if oldest is not None and not has_backlog:
-            # An event behind an alignment that advances waits until time reaches the event's own.
+            # If only the alignment buffers the event, any advance of time counts as progress.
             aligned_ns = now_ns if oldest.held_by == ALIGN_PLACE else 0
             key = (oldest.offset, oldest.held_by, aligned_ns)
         if key is None or oldest is None or key != self._oldest:
@@ -89,7 +90,7 @@ class Overdue:
             self.waited_s, self.seconds, self.waits_for = 0.0, 0.0, ""
             return
         self.waited_s += step_s
-        # An event also waits for its own timestamp, if that is after its arrival.
+        # An event whose corrected timestamp is after its arrival also waits for that time.
         most_ahead_ns = self._streams[oldest.stream].clock.max_ahead_ns
         ahead_ns = min(max(0, oldest.ref_time_ns - oldest.at_ns), most_ahead_ns)
         self.seconds = max(0.0, self.waited_s - self.allowed_s - ahead_ns / NS_PER_S)
@@ -100,7 +101,7 @@ class Overdue:
     def _lacking(self, now_ns: int) -> Sequence[str]:
         """Return the upstream partitions that keep the time of this stage from advancing.
 
-        Returns none if the time advances.
+        Returns an empty sequence if the time advances.
         """
         alignment = self._stage.alignment
         if alignment is None or (now_ns - self._since_ns) / NS_PER_S >= self.allowed_s:
@@ -119,7 +120,7 @@ class Overdue:
 
 
 def waits_for(located: Mapping[str, Any], source: str, upstream: Sequence[str]) -> str:
-    """Return the cause for which an event of the source waits, from an answer of `Stage.locate_in`.
+    """Return what an event of the source waits for; `located` is the result of `Stage.locate_in`.
 
     `upstream` are the upstream partitions that keep the time of this stage from advancing.
     """

@@ -24,24 +24,24 @@ WHY_HELD: Final = {
     "jump": "because its number jumped and no other event has confirmed it",
     "epoch": "until epoch {epoch_in_force} of its source has ended",
 }
-"""Completes "buffered ..." for each reason. The reason `hole` has the numbers of its gap."""
+"""Completes "buffered ..." for each reason; `why_held` handles the reason `hole`."""
 
 
 def numbers(missing: Sequence[int]) -> str:
-    """Describe a gap by its first and last number."""
+    """Return a gap in words, by its first and last number."""
     first, last = missing
     return f"number {first}" if first == last else f"numbers {first} to {last}"
 
 
 def why_held(waits: Mapping[str, Any]) -> str:
-    """Return why REORDER buffers an event, or the first event of a source."""
+    """Return in words why REORDER buffers an event, or a source's first event."""
     if waits["reason"] in WHY_HELD:
         return WHY_HELD[waits["reason"]].format_map(waits)
     return f"after a gap at {numbers(waits['missing'])}"
 
 
 def why_awaited(source: Mapping[str, Any]) -> str:
-    """Return why MERGE waits for a source."""
+    """Return in words why MERGE waits for a source."""
     if source["behind_hole"]:
         return "its events are buffered after a gap"
     if source["after_pause"]:
@@ -51,19 +51,19 @@ def why_awaited(source: Mapping[str, Any]) -> str:
 
 
 def why_late(reason: str) -> str:
-    """Complete the sentence "the event is late because ..."."""
+    """Return the words that complete "the event is late because ..."."""
     cause = CAUSES.get(reason)
     return reason if cause is None else f"{cause.because} ({reason})".replace("`", "")
 
 
 def what_helps(reason: str) -> list[str]:
-    """Return the remedies for late events of this cause; an unknown cause has none."""
+    """Return the remedy for late events of this cause; an empty list for an unknown cause."""
     cause = CAUSES.get(reason)
     return [] if cause is None else [f"what helps: {cause.remedy}".replace("`", "")]
 
 
 def scattered(stream: str, sources: Sequence[str]) -> list[str]:
-    """Return the sentences that name the sources with several input partitions, and the remedy."""
+    """Return a sentence about sources in several input partitions; an empty list without any."""
     if not sources:
         return []
     named = ", ".join(sources[:NAMED]) + (", and others" if len(sources) > NAMED else "")
@@ -75,7 +75,7 @@ def scattered(stream: str, sources: Sequence[str]) -> list[str]:
 def open_ends(topology: TopologyFile) -> dict[str, str]:
     """Return, for each query, the log line about its first result that is not final.
 
-    Only queries that emit results early, and not again when they are final, have one.
+    Queries have such a line if they emit results early but not again when they are final.
     """
     return {
         name: f"results of query {name} were emitted before they were final, and no record says"
@@ -87,12 +87,12 @@ def open_ends(topology: TopologyFile) -> dict[str, str]:
 
 
 def reference_time(clock: Mapping[str, Any]) -> str:
-    """Return the formula of a source's corrected timestamp."""
+    """Return the formula that corrects a source's timestamps."""
     offset_ms, error_ms = (clock[key] / NS_PER_MS for key in ("offset_ns", "error_ns"))
     return f"ref_time = ts {offset_ms:+.3f} ms, give or take {error_ms:.3f} ms"
 
 
 def duration(duration_ns: int) -> str:
-    """Format a duration, a negative one as 0."""
+    """Return a duration in words; a negative one counts as 0."""
     ms = max(duration_ns, 0) / NS_PER_MS
     return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1_000:.0f} s"

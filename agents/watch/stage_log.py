@@ -6,9 +6,9 @@
     dead        that most records are dead letters, why, and the remedy; repeated every `REPEAT_S`
     minute      rate, lag, late by cause, dead, held, the last checkpoint
 
-The figures are those of `/metrics`, as differences over the minute. A state that lasts for less
-than two looks, which are a second apart, is not logged, because each rebalance passes through "not
-ready". Each line also has its values as `fields`, for a log in JSON.
+The figures are those of `/metrics`, as differences over the minute. Readiness is checked once a
+second. A change is logged only if two checks in a row show it, because each rebalance passes
+through "not ready". Each line also has its values as `fields`, for a log in JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ENOUGH: Final = 20
 """Minimum number of records for a statement about the share of dead letters."""
 
 STARTS_S: Final = 10.0
-"""Time after the start in which "not ready" is not logged."""
+"""Time after the start during which "not ready" is not logged."""
 
 
 class StageLog:
@@ -80,7 +80,7 @@ class StageLog:
         self._restore_logged_s.pop(source, None)
 
     def note_readiness(self, reasons: Collection[str]) -> None:
-        """Log a change of readiness, once a second; no reasons means ready."""
+        """Log a change of readiness; call it once a second. No reasons means ready."""
         now_s = self._clock()
         is_ready = not reasons
         lasts = is_ready == self._seen
@@ -100,16 +100,17 @@ class StageLog:
         self._logged_s = now_s
 
     def dead(self) -> None:
-        """Warn if most recent records are dead letters.
+        """Warn if most recent records are dead letters; call it once a second.
 
-        It is called once a second. It waits until there are at least `ENOUGH` records, but
-        considers the first ones however few they are.
+        It waits until there are at least `ENOUGH` records. But if the very first records include
+        dead letters, it judges them at once.
         """
         before, now_s = self._deaths_seen, self._clock()
         deaths = Deaths()
         for each in self._metrics.deaths.values():
             deaths.join(each)
-        if deaths.read < before.read:  # The worker now has other partitions.
+        # The worker now has other partitions, whose counts begin anew.
+        if deaths.read < before.read:
             before = self._deaths_seen = Deaths()
         read, dead = deaths.read - before.read, deaths.dead - before.dead
         if read < ENOUGH and (before.read or not dead):

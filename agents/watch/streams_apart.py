@@ -1,11 +1,11 @@
 """Warns of a stream with `keyed_by: stream` whose events are in several partitions.
 
 With `keyed_by: stream`, REORDER and MERGE are one stage, and each partition is put in order
-separately. If a producer keys its records otherwise, the parts of a stream come out as several
-orders, and nothing else would show it. A process sees only the partitions that it owns, so parts in
-two processes are not noticed. Each stream is reported once.
+separately. If a producer keys its records otherwise, the parts of a stream are emitted in separate
+orders, and no other check would show it. A process sees only the partitions that it owns, so parts
+in two processes are not noticed. Each stream is reported once.
 
-Cost: O(partitions x streams) for each look; memory the same.
+Cost: O(partitions x streams) for each check; memory the same.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class StreamsApart:
             if len(places) > 1:
                 self._unreported.remove(stream)
                 log.warning(
-                    "stream %s comes in several partitions (%s), and the topology file says"
-                    " `keyed_by: stream`: each part is put in order by itself, so the stream's"
-                    " output is in no one order; key its records by stream; else begin a new"
+                    "stream %s is in several partitions (%s), but the topology file says"
+                    " `keyed_by: stream`: each part is put in order separately, so the stream's"
+                    " output as a whole is not in order; key its records by stream, or start a new"
                     " application with `keyed_by: source`, a new input topic and new output topics",
                     *(stream, ", ".join(places)),
                 )

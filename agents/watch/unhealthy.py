@@ -1,9 +1,9 @@
 """Finds a partition's unhealthy sources: late ones, lossy ones, and names with two producers.
 
 There is one table for each partition, from the time it was opened here. Up to `COUNTED` late
-sources, and as many with lost numbers, are counted exactly. With more of them, a source is
-certainly counted if it makes more than one in `COUNTED` of all late events or lost numbers there.
-The error bounds how much more it may have (`agents.watch.frequent`). There are three uses:
+sources, and as many with lost numbers, are counted exactly. If there are more, a source is
+certainly counted if it has more than one in `COUNTED` of all late events or lost numbers there. The
+error bounds how much greater the true count may be (`agents.watch.frequent`). There are three uses:
 
 * `/explain`, and so the page, lists the sources with the most late events and those with the most
   lost numbers. All partitions of a stage together list `EXPLAINED` of each. One partition lists at
@@ -12,29 +12,29 @@ The error bounds how much more it may have (`agents.watch.frequent`). There are 
 
   | key          | meaning                                                          |
   |--------------|------------------------------------------------------------------|
-  | `late`       | events that came late, at least                                  |
-  | `late_error` | at most so many more did                                         |
-  | `gaps`       | gaps that were given up, at least                                |
-  | `lost`       | numbers in gaps, at least; some may still have come, late        |
-  | `lost_error` | at most so many more were lost                                   |
+  | `late`       | number of late events, at least                                  |
+  | `late_error` | maximum number of further late events                            |
+  | `gaps`       | number of declared gaps, at least                                |
+  | `lost`       | numbers in gaps, at least; some may still have arrived, late     |
+  | `lost_error` | maximum number of further lost numbers                           |
 
 * Metrics exist for the `LABELLED` sources of a process with the most late events. A label for each
-  source would create as many series as sources. Both count from the source's first late event, so
-  the quotient of their rates is its late share. Both restart if the source leaves the table and
-  returns. The set of sources changes, so a series may end and begin again.
+  source would create as many series as sources. Both counters count from the source's first late
+  event, so the quotient of their rates is its late share. Both restart if the source leaves the
+  table and returns. The set of sources changes, so a series may end and begin again.
 
-      inorder_source_late_total{stage, stream, source}    late events of the source
-      inorder_source_read_total{stage, stream, source}    all its events
+    inorder_source_late_total{stage, stream, source}    late events of the source
+    inorder_source_read_total{stage, stream, source}    all its events
 
 * The log warns if two producers seem to send under one source's name. The higher of two epochs
   counts, so the other producer's events are late, with the reason `old_epoch`. Two producers in one
   epoch use the same numbers, so their events are duplicates with other content. A warning comes at
   once, then at most every `WARN_EVERY_S`, with the number of such events and the first of them. A
-  few of them after a restart come from the former epoch; if they go on, there are two producers.
+  few of them after a restart come from the former epoch; if they continue, there are two producers.
 
-Cost: O(late events and reports), and nothing for events in order. While somebody looks, also
-O(waiting sources) and twice `MAX_ASKED` questions a stream. Memory: at most twice `COUNTED` entries
-a partition, which is 4 MB.
+Cost: O(late events and reports), and nothing for events in order. While somebody views the page,
+also O(waiting sources) and twice `MAX_ASKED` look-ups a stream. Memory: at most twice `COUNTED`
+entries a partition, which is 4 MB.
 """
 
 from __future__ import annotations
@@ -77,15 +77,15 @@ Read = Callable[[str, str], int]
 
 
 def no_reading(_: str, __: str) -> int:
-    """Return 0, for a stage that counts no sources."""
+    """Return 0, for a stage that does not count the events of its sources."""
     return 0
 
 
 @dataclass(eq=False)
 class UnhealthySources:
-    """The unhealthy sources of one partition, whose name in the log is `place`.
+    """The unhealthy sources of one partition; `place` is its name in the log.
 
-    `now_s` never decreases.
+    `read` returns the number of events read from a source, and `now_s` a monotonic time.
     """
 
     place: str
@@ -95,7 +95,8 @@ class UnhealthySources:
     def __post_init__(self) -> None:
         self.late, self._lost = Frequent(COUNTED), Frequent(COUNTED)
         self._warned_s = float("-inf")
-        self._doubles = 0  # Number of signs of a second producer since the last warning.
+        # Number of events since the last warning that indicate a second producer.
+        self._doubles = 0
         self._first_double = ""
 
     def came_late(self, sources: Iterable[Source]) -> None:
@@ -129,8 +130,8 @@ class UnhealthySources:
 
     def _warn(self) -> None:
         log.warning(
-            "%s: %d event(s) of an old epoch, or under a used number (the first: %s); a few are"
-            " stragglers of a restart, if they go on two producers send under one source's name:"
+            "%s: %d event(s) of an old epoch, or under a used number (the first: %s); a few may"
+            " follow a restart; if they continue, two producers use one source's name:"
             " give each source one producer and one journal",
             *(self.place, self._doubles, self._first_double),
         )
@@ -146,7 +147,7 @@ class UnhealthySources:
             read = self.read(*source)
             if read:
                 named = self.late.of(source)
-                # The source's count was forgotten since then, and has begun again.
+                # The number of read events was reset since the mark was set.
                 if read < named.mark:
                     named.mark = 0
                 found.append((late, source, read - named.mark))
@@ -155,7 +156,7 @@ class UnhealthySources:
     def explain(self, most: int, asked: Iterable[Source] = ()) -> list[dict[str, Any]]:
         """Return the `most` sources with most late events and with most lost numbers, by name.
 
-        Sources in `asked` are added if they are in a table.
+        The sources of `asked` are added if they are in a table.
         """
         tables = (self.late, self._lost)
         worst = {source for table in tables for _, source in table.worst(most)}
@@ -176,7 +177,7 @@ class UnhealthySources:
 
 
 def share(partitions: int) -> int:
-    """Return the number of sources of each kind that one of `partitions` partitions lists."""
+    """Return how many sources of each kind a partition lists if this process has `partitions`."""
     return max(NAMED, EXPLAINED // max(partitions, 1))
 
 
@@ -184,8 +185,8 @@ def explained(stage: Stage, sources: UnhealthySources, most: int) -> dict[str, A
     """Return the stage's explanation, with its unhealthy sources and their clocks.
 
     The unhealthy sources are the `most` worst, and the `MAX_ASKED` of each stream that wait the
-    longest. CLOCK lists the sources with the largest time error, because it does not know which
-    wait. So this adds the clocks of the waiting sources, and of as many that are late most often.
+    longest. CLOCK lists only the sources with the largest time error. So this function adds the
+    clocks of the waiting sources, and of as many sources that are late most often.
     """
     found = stage.explain()
     waiting = {
@@ -206,7 +207,8 @@ def explained(stage: Stage, sources: UnhealthySources, most: int) -> dict[str, A
             if each["source"] not in known:
                 known.add(each["source"])
                 its = clock.locate(each["source"], NO_EPOCH, 0)
-                if its is not None:  # There is no clock while the source's first events still wait.
+                # There is no clock while the source's first events are still buffered.
+                if its is not None:
                     clocks.append(its)
     return {"unhealthy": unhealthy, **found}
 

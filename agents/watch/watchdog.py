@@ -1,18 +1,18 @@
-"""Decides whether the worker makes progress. Pure: observations come in, a verdict goes out.
+"""Decides from observations, without I/O, whether the worker makes progress.
 
-Only *committed* work counts. While a partition owes something to the log, its reported position is
-that of the last checkpoint. So a partition that has read everything and commits nothing makes no
-progress. A partition *makes progress* while its position rises above its highest so far. It also
-does while there is nothing to read (the position is at the end) and nothing owed. So a loop of
-aborts that seeks back again and again is no progress. When neither is the case, time counts against
-the partition:
+Only *committed* work counts. While processed records of a partition wait for a checkpoint, its
+reported position is that of the last checkpoint. So a partition that has read everything and
+commits nothing makes no progress. A partition *makes progress* while its position rises above its
+highest so far. It also does while there is nothing to read (the position is at the end) and nothing
+to commit. So a loop of aborts that seeks back again and again is no progress. When neither is the
+case, time counts against the partition:
 
 * After `unready_after_ns` the worker is not ready, and names the stalled partition.
 * After `stuck_after_ns` it should stop: a new owner takes over, or the fault becomes visible.
 
 Two faults are reported sooner, after `silent_after_ns`, because no healthy worker shows them:
 
-* Something is owed and no checkpoint is committed, because checkpoints hang or fail.
+* There is something to commit and no checkpoint is committed, because checkpoints hang or fail.
 * No report of a partition comes, although its broker answers many times a second. Then nothing
   works on the partition.
 
@@ -23,8 +23,8 @@ its turn has not come, or it cannot be read before all partitions of its assignm
 holds for one that waits for a schema registry.
 
 Between `leaving` and `joined` the worker has no place in its group. It is not ready and reports so,
-and this counts as a stall too. A broker that stops answering leads there, when the group's session
-expires.
+and this counts as a stall too. It also happens if a broker stops answering, when the group's
+session expires.
 
 Only time in which the worker could have worked counts: at most `longest_step_ns` between two calls.
 So a worker that was paused, or a machine that was suspended, is not blamed when it resumes
@@ -49,7 +49,7 @@ Place = tuple[str, int]
 
 
 class Patience(NamedTuple):
-    """The times for which a standstill is tolerated; see the module's docstring."""
+    """The times after which a stalled worker or partition is reported; see the module."""
 
     unready_after_ns: int = 15 * S_NS
     stuck_after_ns: int = 60 * S_NS
@@ -60,7 +60,7 @@ class Patience(NamedTuple):
 class Verdict(NamedTuple):
     """The state of a worker: it is ready if there are no reasons, and should stop if it is stuck.
 
-    `reasons` name each partition that is not in order, the longest stalled first.
+    `reasons` name each partition that is not ready, the longest stalled first.
     """
 
     reasons: tuple[str, ...] = ()
@@ -72,8 +72,8 @@ class _Watched:
     """The observations of one partition.
 
     Attributes:
-        paid_ns: When the partition last needed no checkpoint, or committed one.
-        highest: The highest position seen, separately for a restore and for normal work.
+        paid_ns: Time at which the partition last had nothing to commit, or committed a checkpoint.
+        highest: The highest position seen, separately for a restore (True) and for normal work.
     """
 
     moved_ns: int
@@ -92,7 +92,7 @@ class _Watched:
 
 
 class Watchdog:
-    """The watch over the partitions of one worker; all its times are those of `_elapsed_ns`."""
+    """The watch over the partitions of one worker; stored times are those of `_elapsed_ns`."""
 
     def __init__(self, patience: Patience | None = None) -> None:
         self._patience = patience or Patience()
@@ -102,13 +102,13 @@ class Watchdog:
         self._left_ns: int | None = None
 
     def leaving(self, now_ns: int) -> None:
-        """Note that the group is about to assign partitions, for the first time or again."""
+        """Record that the group is about to assign partitions, for the first time or again."""
         self._pass_time(now_ns)
         if self._left_ns is None:
             self._left_ns = self._elapsed_ns
 
     def joined(self, now_ns: int) -> None:
-        """Note that the group has assigned this worker its partitions, or none."""
+        """Record that the group has assigned this worker its partitions, or none."""
         self._pass_time(now_ns)
         self._left_ns = None
 
@@ -134,9 +134,9 @@ class Watchdog:
         owes: bool = False,
         commits: int = 0,
     ) -> None:
-        """Record the offsets after the last finished and the last existing record.
+        """Record the offsets after the last processed and the last existing record of a partition.
 
-        They are those of the changelog while restoring. `owes` says that something waits for a
+        They are offsets of the changelog while restoring. `owes` says that something waits for a
         checkpoint; `position` is then that of the last checkpoint. `commits` is the number of
         checkpoints committed since the partition was opened. A partition that is not (or no longer)
         assigned is ignored.
@@ -162,7 +162,7 @@ class Watchdog:
         watched.reported_ns = self._elapsed_ns
 
     def waits(self, now_ns: int, place: Place, why: str = OTHERS_RESTORED) -> None:
-        """Note that the partition waits for others, so that it is not ready.
+        """Record that the partition waits for others or for `why`, so that it is not ready.
 
         The time since its last report does not count. A partition that is not assigned is ignored.
         """
@@ -198,7 +198,7 @@ class Watchdog:
         return Verdict(reasons, longest_ns >= self._patience.stuck_after_ns)
 
     def _stall(self, watched: _Watched) -> tuple[int, str]:
-        """Return for how long the partition has stalled, and the reason ("" if it has not)."""
+        """Return how long the partition has stalled, in ns, and the reason ("" if it has not)."""
         silent_ns = self._elapsed_ns - watched.reported_ns
         owing_ns = self._elapsed_ns - watched.paid_ns if watched.owes else 0
         stalled_ns = self._elapsed_ns - watched.moved_ns if watched.lag() else silent_ns

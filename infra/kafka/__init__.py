@@ -1,7 +1,7 @@
 """Starts a real Kafka for tests, benchmarks and chaos, with the programs of this machine.
 
 `KafkaBroker` runs from Maven jars and needs Java 17 (`cli.local.kafka`). `ContainerBroker` is the
-equivalent for a machine with a Docker engine and no Java. `new_broker` takes the available one, and
+equivalent for a machine with a Docker engine and no Java. `new_broker` uses the available one, and
 `missing` names the missing programs.
 """
 

@@ -1,7 +1,7 @@
 """Runs a one-node Kafka in a container, for machines with a Docker engine and no Java.
 
 It has the interface of `KafkaBroker`: the same settings, and `kill`, `pause`, `resume` and
-`restart` through the engine. The container's file system keeps the data.
+`restart` through the engine. The data is in the container's file system.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ContainerBroker(Server):
     def __init__(self, *, overrides: Mapping[str, str] | None = None) -> None:
         self._port, controller_port = free_ports(2)
         own = settings.of_node(0, {settings.PLAIN: [self._port]}, [controller_port])
-        # Inside its own network the broker listens everywhere; clients use the loopback address.
+        # In its own network the broker listens on all addresses; clients use the loopback address.
         own["listeners"] = f"PLAINTEXT://:{self._port},CONTROLLER://:{controller_port}"
         self._settings = settings.shared(1) | own | dict(overrides or {})
         self._container: Any = None

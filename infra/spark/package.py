@@ -5,11 +5,11 @@ The default DIR is `dist/spark`.
 | file               | content                                                                 |
 |--------------------|-------------------------------------------------------------------------|
 | `inorder_spark.py` | the application; its arguments are those of `inorder spark`             |
-| `inorder.zip`      | the packages it imports, for `--py-files`                               |
+| `inorder.zip`      | the packages that it imports, for `--py-files`                          |
 | `jars/*.jar`       | Kafka's connector, PostgreSQL's driver, Iceberg and Delta, for `--jars` |
 
-All other imports are in `infra/locks/spark.txt`. The driver needs them; for a backfill and `live`
-the executors need them too.
+All other imported packages are in `infra/locks/spark.txt`. The driver needs them; for a backfill
+and `live` the executors need them too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ APPLICATION: Final = "inorder_spark.py"
 
 
 def build(folder: Path) -> list[Path]:
-    """Write the files, and return their paths."""
+    """Write the files into `folder`, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     application = folder / APPLICATION
     shutil.copyfile(ROOT / "cli" / "spark" / "application.py", application)

@@ -1,12 +1,12 @@
 """Synchronize the time of a source with sync servers: the source's side.
 
-    client         the threads and sockets around it
+    client         the threads and sockets for the conversations
     conversation   the protocol with one server, without a socket
-    jumps          detects jumps of the source's own clock
-    keys           the key file, which says who may speak for which source, and the signatures
-    known          the offset that rounds show, by plain intersection of intervals
+    jumps          detection of jumps of the source's own clock
+    keys           the key file with the keys of each source, and the signatures
+    known          the offset that follows from rounds, by intersection of intervals
     packet         bytes <-> a packet; docs/reference/sync_protocol.md has the layout
-    reason         why a packet or a round fails, one word each
+    reason         the reasons why a packet or a round fails, one word each
     settings       the settings of a source
     stamps         the time at which the kernel received a datagram
 

@@ -12,12 +12,13 @@ needs no result, and `status` is for people.
 
 Each server has a daemon thread, which no fault ends, and no fault reaches the publisher. An absent
 server, a name that cannot be resolved and a network that is down are counted. The thread tries
-again later, and looks the name up anew. If a name has several addresses (for example IPv6 and
+again later, and resolves the name anew. If a name has several addresses (for example IPv6 and
 IPv4), the next one is tried after one that is unreachable or silent. `close` waits for the threads
 at most `timeout_s`.
 
-The arrival of an answer is the kernel's timestamp if there is one, converted to the source's clock.
-It is as long before now as the wall clock shows, if that is at most `MAX_DELAY_NS`.
+The arrival time of an answer is the kernel's timestamp if there is one, converted to the source's
+clock. The wall clock shows how long ago the kernel received the answer. This age is subtracted from
+the source's current time, unless it exceeds `MAX_DELAY_NS`.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ from inorder.sync.settings import SyncSettings
 
 CLOSE_TIMEOUT_S: Final = 1.0
 TICK_S: Final = 0.2
-"""The interval at which a thread that waits for an answer checks whether to end."""
+"""The interval at which a thread that waits for an answer checks whether it should end."""
 WATCH_S: Final = 1.0
-"""The longest time between two checks of the clock for a jump."""
+"""The maximum time between two checks of the clock for a jump."""
 MAX_DELAY_NS: Final = 50_000_000
 
 log = logging.getLogger("inorder.sync")
@@ -52,13 +53,13 @@ log = logging.getLogger("inorder.sync")
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """The measurement of one server.
+    """The measurement with one server.
 
     Attributes:
         server: HOST:PORT.
-        offset_ns: The offset server - source, or None if it is not known.
-        error_ns: The bound of the offset's error, or None if it is not known.
-        rounds: The number of rounds that the server has taken.
+        offset_ns: The server's time minus the source's time, or None if it is unknown.
+        error_ns: The maximum error of the offset, or None if it is unknown.
+        rounds: The number of rounds that the server has accepted.
         failures: The number of failures by reason (`inorder.sync.reason`).
     """
 
@@ -71,17 +72,17 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class SyncStatus:
-    """The common measurement of all servers that have one: the intersection of their intervals.
+    """The combined measurement with all servers: the intersection of their intervals.
 
     Attributes:
-        offset_ns: The offset server - source. A timestamp plus the offset is the servers' time.
-            None: it is not known (yet, or since a jump), or the servers disagree.
-        error_ns: The bound of the offset's error, on both sides, or None.
-        disagree: Whether the intervals of the servers have nothing in common.
+        offset_ns: The servers' time minus the source's time. A timestamp plus the offset is the
+            servers' time. None: it is unknown (yet, or since a jump), or the servers disagree.
+        error_ns: The maximum error of the offset in both directions, or None.
+        disagree: Whether the intersection of the servers' intervals is empty.
         segment: The number of jumps of the source's clock so far.
-        rounds: The number of rounds that servers have taken.
+        rounds: The number of rounds that servers have accepted.
         failures: The number of failures by reason (`inorder.sync.reason`).
-        servers: The measurement of each server.
+        servers: The measurement with each server.
     """
 
     offset_ns: int | None
@@ -118,7 +119,7 @@ class SyncClient:
         """Prepare the client; call `start` to begin measuring.
 
         Raises:
-            ValueError: The name is empty or too long, or it has no key.
+            ValueError: The name is empty or too long, or the source has no key.
         """
         if fault := source_fault(source):
             raise ValueError(fault)
@@ -147,7 +148,7 @@ class SyncClient:
             self._talks.append(talk)
             try:
                 talk.thread.start()
-            # Without a thread there is no sync, but the source continues.
+            # Without a thread, this server is not measured, but the source continues.
             except RuntimeError as error:
                 self._not_started += 1
                 log.error("time sync with %s: %s", talk.server, error)
@@ -156,7 +157,7 @@ class SyncClient:
         """Stop measuring; a thread that hangs while it resolves a name is abandoned.
 
         Args:
-            timeout_s: The longest wait for the threads.
+            timeout_s: The maximum wait for the threads, in seconds.
         """
         self._closing.set()
         deadline_s = time.monotonic() + timeout_s
@@ -213,10 +214,10 @@ class _Talk:
         self._conversation = conversation
         self._clock = clock
         self._closing = closing
-        # The lock guards the conversation, and is never held during a wait.
+        # This lock guards the conversation, and is never locked during a wait.
         self._guard = threading.Lock()
         self._begins_with = 0
-        """The index of the first of the name's addresses to try, one that has not just failed."""
+        """The index, modulo their number, of the name's address to try first."""
         self.thread = threading.Thread(
             target=self._run, name=f"inorder-sync {self.server}", daemon=True
         )
@@ -247,7 +248,7 @@ class _Talk:
                 with self._guard:
                     self._conversation.on_failure(Reason.UNREACHABLE, time.monotonic())
             except Exception:
-                log.exception("time sync with %s failed; it is tried again", self.server)
+                log.exception("time sync with %s failed; it will be tried again", self.server)
                 with self._guard:
                     self._conversation.on_failure(Reason.FAILED, time.monotonic())
             self._rest()
@@ -256,7 +257,7 @@ class _Talk:
         """Return a socket connected to the first address that works.
 
         Raises:
-            OSError: No address works. It is the error of the last one.
+            OSError: No address works. The error is that of the last address.
         """
         found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)
         failure = OSError(f"{self._host} has no address")
@@ -270,7 +271,7 @@ class _Talk:
         raise failure
 
     def _talk(self, endpoint: socket.socket) -> None:
-        """Exchange packets with the server until `close`, or until the address answered no try."""
+        """Exchange packets with the server until `close`, or until an address does not answer."""
         silences = self._conversation.silences
         while not self._closing.is_set() and self._conversation.silences <= silences:
             silences = self._conversation.silences
@@ -298,7 +299,7 @@ class _Talk:
     def _arrival_ns(self, ancillary: stamps.Ancillary) -> int:
         received_ns = stamps.received_ns(ancillary)
         wall_ns = time.time_ns()
-        # The clock is read second, so that the arrival is too late rather than too early.
+        # The clock is read after the wall clock, so the arrival can be too late but not too early.
         now_ns = self._clock()
         if received_ns is None or not 0 <= wall_ns - received_ns <= MAX_DELAY_NS:
             return now_ns

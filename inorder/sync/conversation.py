@@ -1,7 +1,7 @@
 """Run the source's side of the protocol with one server.
 
-It has no socket, thread or clock of its own. The caller asks when it is due, passes in what
-arrived, and sends what is returned.
+It has no socket, thread or clock of its own. The caller calls `on_time` when it is due, passes in
+each packet that arrives, and sends the packets that are returned.
 
 A *round* is REQ, RSP, REPORT, ACK. A *burst* is some rounds in a row.
 
@@ -10,21 +10,21 @@ A *round* is REQ, RSP, REPORT, ACK. A *burst* is some rounds in a row.
 | no RSP within `timeout_s`                    | a new REQ (new nonce), `tries` in all         |
 | no ACK within `timeout_s`                    | the same REPORT again, `tries` in all         |
 | none of the tries is answered                | silence: wait 1, 2, 4 ... `resync_s` seconds, |
-|                                              | each cut by up to half at random              |
-| a round is done, or absurd                   | the next one, `gap_s` +-25 % after its begin  |
-| a burst is done                              | a wait of 5, 10, 20 ... `resync_s` seconds    |
+|                                              | each reduced by up to half at random          |
+| a round is complete, or absurd               | the next one, `gap_s` +-25 % after its begin  |
+| a burst is complete                          | a wait of 5, 10, 20 ... `resync_s` seconds    |
 | the source's clock jumped                    | earlier rounds are dropped; a first burst, now|
-| the source's clock is beyond all reason      | counted; the next burst, after the usual wait |
+| the source's clock cannot be used            | counted; the next burst, after the usual wait |
 | the rounds contradict the earlier ones       | the waits begin anew                          |
-| an answer that is not awaited, or a bad one  | counted and dropped                           |
+| an unexpected or invalid answer              | counted and dropped                           |
 
 The waits double for a reason. Two bursts that are `span` apart bound the rate of the clock to about
-2 * error / span. While the span doubles, the error grows by about as much again, and a wait as
-long as the span costs about twice the error. A longer wait makes the result too old, and a shorter
-one is not worth its packets. `wanted_error_ns` uses the same estimate: each second the error grows
-by the smaller of that rate and `max_skew`.
+2 * error / span. While the span doubles, the error grows by about as much again, and a wait as long
+as the span costs about twice the error. A longer wait makes the result too old, and a shorter one
+is not worth its packets. `wanted_error_ns` uses the same estimate: each second the error grows by
+the smaller of that rate and `max_skew`.
 
-Bounds: one open packet; `known.MAX_ROUNDS`; failures by reason.
+Bounds: one unanswered packet; `known.MAX_ROUNDS`; failures by reason.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ class _Open(NamedTuple):
 class Conversation:
     """The conversation of a source with one server.
 
-    All `now_s` are read from one clock that does not go back.
+    All `now_s` must come from the same monotonic clock.
 
     Attributes:
-        due_s: When to call `on_time`.
-        silences: How often in a row no try was answered.
-        rounds: The number of rounds that the server has taken.
+        due_s: The time at which to call `on_time`.
+        silences: The number of times in a row that all tries remained without an answer.
+        rounds: The number of rounds that the server has accepted.
         failures: The number of failures by reason.
     """
 
@@ -106,8 +106,8 @@ class Conversation:
             settings: The settings.
             clock: The clock that is measured, in ns since 1970.
             watch: The check for jumps of that clock.
-            dice: The source of random waits.
-            nonce: Returns a new random number for each REQ.
+            dice: The random generator for the waits.
+            nonce: A function that returns a new random number for each REQ.
         """
         self._source = source
         self._epoch = epoch
@@ -135,13 +135,17 @@ class Conversation:
         return self._open is not None
 
     def interval(self) -> Interval | None:
-        """Return the current interval of the offset, or None if it is not known in this segment."""
+        """Return the current interval of the offset; None if it is unknown since the last jump."""
         if self._watch.segment != self._segment:
             return None
         return self._known.interval(self._clock())
 
     def on_time(self, now_s: float) -> bytes | None:
-        """Return the packet to send now, or None."""
+        """Return the packet to send now, or None if nothing is due.
+
+        Args:
+            now_s: The current time.
+        """
         if self._watch.check() != self._segment:
             self._begin_segment(now_s)
         if now_s < self.due_s:
@@ -155,7 +159,7 @@ class Conversation:
 
         Args:
             raw: The packet.
-            t4_ns: The time at which it arrived, by the source's clock.
+            t4_ns: The time at which the packet arrived, by the source's clock.
             now_s: The current time.
         """
         packet = parse(raw)
@@ -182,7 +186,7 @@ class Conversation:
             self._round = (self._round + 1) & MAX_UINT32
         nonce = self._nonce()
         mono_ns = self._watch.mono_ns
-        # t1 is read before the packet is sent, so a delay after it only looks like a longer way.
+        # A delay between reading t1 and sending only makes the round trip appear longer.
         t1_ns = self._clock()
         if not is_stamp(t1_ns) or abs(mono_ns) > MAX_INT64:
             self._end_burst(now_s)
@@ -270,7 +274,7 @@ class Conversation:
             self.due_s = now_s + self._wait_s() * self._dice.uniform(1 - PAUSE_JITTER, 1)
 
     def _end_burst(self, now_s: float) -> None:
-        """Count that the source's clock is unusable, and end the burst, which would not help."""
+        """Count the source's clock as unusable, and end the burst."""
         self.failures[Reason.SOURCE_CLOCK] += 1
         self._left = 1
         self._next(now_s)
@@ -305,7 +309,7 @@ class Conversation:
 
 
 def _answers(packet: Packet, sent: _Open) -> bool:
-    """Return whether a packet is the expected answer and keeps all fields that it must keep."""
+    """Return whether a packet is the expected answer, with all copied fields unchanged."""
     if packet.kind != sent.awaited:
         return False
     if packet.kind == ACK:

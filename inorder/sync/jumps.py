@@ -1,14 +1,14 @@
 """Detect jumps of the source's own clock, by a clock that never steps.
 
-The difference between the clock that stamps and the other one moves slowly: by the rates of both,
-at most `max_skew`. If it moves by more than `JUMP_NS` beyond that, the timestamps have jumped. A
-new *segment* begins, and earlier measurements no longer apply.
+The difference between the clock that stamps events and the other clock changes slowly: by the rates
+of both, at most `max_skew`. If it changes by more than `JUMP_NS` beyond that, the timestamps have
+jumped. A new *segment* begins, and earlier measurements no longer apply.
 
 The other clock is CLOCK_BOOTTIME where the system has it. The monotonic clock stops while a machine
 sleeps. A clock anchored to it (`inorder.anchored_clock`) has then lost that time, which is a jump.
 A step of the wall clock is not a jump of an anchored clock, whose timestamps do not follow it.
 
-Packets and samples contain `mono_ns`, the difference as it was when the segment began. A reader may
+Packets and samples contain `mono_ns`, the difference at the beginning of the segment. A reader may
 take any change of it for a jump.
 """
 
@@ -29,7 +29,7 @@ TRIES: Final = 5
 def running_ns() -> int:
     """Return the time in ns of a clock that never steps.
 
-    It counts the machine's sleep if the system has such a clock.
+    The time includes the machine's sleep if the system has such a clock.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -41,7 +41,7 @@ class JumpWatch:
 
     Args:
         clock: The clock that stamps the events, in ns.
-        max_skew_ppb: The largest rate error of that clock, in parts per billion.
+        max_skew_ppb: The maximum rate error of that clock, in parts per billion.
         running: A clock in ns that never steps.
 
     Attributes:
@@ -60,7 +60,7 @@ class JumpWatch:
         self.segment = 0
 
     def check(self) -> int:
-        """Compare the clocks, begin a new segment if the clock jumped, and return its number."""
+        """Compare the clocks, begin a new segment after a jump, and return the segment's number."""
         with self._guard:
             mono_ns, at_ns, hurried_ns = self._read()
             drift_ns = (at_ns - self._read_at_ns) * self._max_skew_ppb // PPB

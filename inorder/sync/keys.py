@@ -1,4 +1,4 @@
-"""Read the key file of time sync, which says who may speak for which source, and sign packets.
+"""Read the key file of time sync, which assigns keys to sources, and sign packets.
 
 The file is TOML, the same on the server's side and the source's, with a table for each key:
 
@@ -7,18 +7,18 @@ The file is TOML, the same on the server's side and the source's, with a table f
     secret = "HEX"
     sources = ["press-7", "press 8"]
 
-`id` is 1 to 4294967295. The secret is random, 16 to 64 bytes, as 32 to 128 hex digits
-(`openssl rand -hex 32`). A key without `sources` is a *group key*, for every source that no other
+`id` is 1 to 4294967295. The secret is random, 16 to 64 bytes, as 32 to 128 hex digits. `openssl
+rand -hex 32` makes one. A key without `sources` is a *group key*, for every source that no other
 key names.
 
-A source may have several keys, and it signs with the last one in the file. So keys are exchanged
-without a gap: add, distribute, remove. The holder of a group key can speak for any source of the
-group.
+A source may have several keys, and it signs with the last one in the file. So keys can be replaced
+without interruption: add, distribute, remove. The owner of a group key can sign for any source of
+the group.
 
 A signature is the first 16 bytes of the HMAC-SHA-256 of the packet's first 160 bytes.
 
-Without keys (`KeyRing.open_to_all`) everybody may speak for everybody. This is for loopback, and
-for networks in which that is so anyway.
+Without keys (`KeyRing.open_to_all`) everybody can send packets in the name of any source. This is
+for loopback, and for networks in which that does not matter.
 """
 
 from __future__ import annotations
@@ -38,47 +38,47 @@ MAX_SECRET_BYTES: Final = 64
 MAX_FILE_BYTES: Final = 64 << 20
 
 FORM: Final = '[[key]], id = 7, secret = "HEX", sources = ["press-7"]'
-"""A table of the key file, as error messages show it."""
+"""An example of a table in the key file, for error messages."""
 
 
 class BadKeys(ValueError):
-    """The error of an unusable key file; the message says where, why, and what to write."""
+    """The key file cannot be used; the message says where, why, and what to write."""
 
 
 class Key:
-    """A secret key that seals rounds and signs packets."""
+    """A secret key that signs packets and the server's cookies."""
 
     __slots__ = ("id", "seal")
 
     def __init__(self, key_id: int, secret: bytes) -> None:
-        """Prepare the secret."""
+        """Prepare the hashes of the secret."""
         self.id = key_id
         self.seal = Mac(secret).tag
 
     def signed(self, body: bytes) -> bytes:
-        """Return the whole packet: `body` followed by its signature."""
+        """Return the complete packet: `body` followed by its signature."""
         return body + self.seal(body)
 
     def has_signed(self, raw: bytes) -> bool:
-        """Return whether a whole packet has the signature of this key."""
+        """Return whether the signature of a complete packet is by this key."""
         return hmac.compare_digest(self.seal(raw[:BODY_SIZE]), raw[BODY_SIZE:])
 
 
 class NoKey(Key):
-    """A stand-in used without a key file: it signs packets with zeros."""
+    """The key that is used without a key file: it signs packets with zeros."""
 
     __slots__ = ()
 
     def __init__(self) -> None:
-        """Use the key id that means `no key`."""
+        """Use the key id that means "no key"."""
         super().__init__(NO_KEY, bytes(MIN_SECRET_BYTES))
 
     def signed(self, body: bytes) -> bytes:
-        """Return the whole packet: `body` followed by zeros as signature."""
+        """Return the complete packet: `body` followed by zeros as its signature."""
         return body + NO_SEAL
 
     def has_signed(self, raw: bytes) -> bool:
-        """Return whether the signature of a whole packet is zeros."""
+        """Return whether the signature of a complete packet consists of zeros."""
         return raw[BODY_SIZE:] == NO_SEAL
 
 
@@ -94,7 +94,7 @@ def _tables(content: str) -> list[dict[str, Any]]:
     """Return the checked tables of the file.
 
     Raises:
-        BadKeys: The file has other content than keys.
+        BadKeys: The file has content other than keys.
         TOMLDecodeError: The file is not TOML.
     """
     document = tomllib.loads(content)
@@ -123,7 +123,7 @@ def _check(table: Mapping[str, Any], where: str) -> None:
 
 def _refuse_others(table: Mapping[str, object], known: set[str], where: str) -> None:
     if unknown := sorted(set(table) - known):
-        raise BadKeys(f"{where}: {unknown[0]!r} is not known here")
+        raise BadKeys(f"{where}: {unknown[0]!r} is not allowed here")
 
 
 class KeyRing:
@@ -150,8 +150,11 @@ class KeyRing:
     def read(cls, path: Path | str) -> Self:
         """Return the keys of a file.
 
+        Args:
+            path: The file.
+
         Raises:
-            BadKeys: The file cannot be used. The message names the key and what to write.
+            BadKeys: The file cannot be used. The message names the key and says what to write.
         """
         return cls.parse(content_of(path, MAX_FILE_BYTES, BadKeys), str(path))
 
@@ -171,7 +174,7 @@ class KeyRing:
         except (tomllib.TOMLDecodeError, BadKeys) as error:
             raise BadKeys(f"{name}: {error}; write each key as: {FORM}") from None
         if not tables:
-            raise BadKeys(f"{name}: no key in it; write each as: {FORM}")
+            raise BadKeys(f"{name}: contains no key; write each as: {FORM}")
         try:
             return cls.holding(_given(table) for table in tables)
         except BadKeys as error:
@@ -179,16 +182,19 @@ class KeyRing:
 
     @classmethod
     def holding(cls, given: Iterable[GivenKey]) -> Self:
-        """Return a ring of given keys, in the order that they would have in a file.
+        """Return a ring of the given keys, in the order that they would have in a file.
+
+        Args:
+            given: The keys.
 
         Raises:
-            BadKeys: An id is used twice, or a name of a source is wrong.
+            BadKeys: An id is used twice, or a source's name is invalid.
         """
         keys: dict[int, Key] = {}
         of_source: dict[str, tuple[int, ...]] = {}
         for key_id, secret, sources in given:
             if key_id in keys:
-                raise BadKeys(f"key {key_id} is there twice; give each an id of its own")
+                raise BadKeys(f"key {key_id} occurs twice; give each key an id of its own")
             keys[key_id] = Key(key_id, secret)
             for source in dict.fromkeys(sources):
                 if fault := source_fault(source):
@@ -201,16 +207,19 @@ class KeyRing:
         return len(self._keys)
 
     def key(self, key_id: int) -> Key | None:
-        """Return the key with this id, or None."""
+        """Return the key with this id, or None if there is none."""
         return self._keys.get(key_id)
 
     def admits(self, key_id: int, source: str) -> bool:
-        """Return whether a key may speak for a source."""
+        """Return whether the key with this id may sign for a source."""
         own = self._of_source.get(source)
         return key_id in (self._of_groups if own is None else own)
 
     def of(self, source: str) -> Key:
-        """Return the key that a source signs with.
+        """Return the key with which a source signs.
+
+        Args:
+            source: The name of the source.
 
         Raises:
             BadKeys: The source has no key.

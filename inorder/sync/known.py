@@ -1,16 +1,16 @@
-"""Find the offset that rounds show, by plain intersection of intervals (spec 2.2, 2.3).
+"""Find the offset that follows from rounds, by intersection of intervals (spec 2.2, 2.3).
 
-D = server - source. A round bounds D from above when it was asked, D(t1) <= t2 - t1, and from below
-when it was answered, D(t4) >= t3 - t4. At another time of the source's clock, each bound is looser
-by `max_skew` times the distance.
+D = server - source. A round gives two bounds: D(t1) <= t2 - t1 at the time of the request, and
+D(t4) >= t3 - t4 at the time of the answer. At another time of the source's clock, each bound is
+looser by `max_skew` times the distance.
 
 The intersection of all rounds is an interval that contains D, while the source's clock drifts no
 more than that. Readers of the samples get a narrower interval from the same rounds, because they
-also learn the rate. This one needs only that single assumption.
+also estimate the rate. This module needs only that single assumption.
 
-If rounds have no intersection, a clock jumped unnoticed or was set, or a server lies. The newest
-round is then kept and the earlier ones are dropped. Bounds: `MAX_ROUNDS`, and no round older than
-`WINDOW_NS`.
+If the intersection of the rounds is empty, a clock jumped unnoticed or was set, or a server sends
+wrong times. The newest round is then kept and the earlier ones are dropped. Bounds: `MAX_ROUNDS`,
+and no round older than `WINDOW_NS`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ PPB: Final = 1_000_000_000
 
 
 class Interval(NamedTuple):
-    """The interval of an offset, both ends included."""
+    """The interval of an offset; both ends are included."""
 
     lower_ns: int
     upper_ns: int
 
     @property
     def offset_ns(self) -> int:
-        """The middle of the interval."""
+        """The middle of the interval, in ns."""
         return (self.lower_ns + self.upper_ns) // 2
 
     @property
     def error_ns(self) -> int:
-        """Half the width, rounded up, so that offset +- error contains the interval."""
+        """Half the width in ns, rounded up, so that offset +- error contains the interval."""
         return (self.upper_ns - self.lower_ns + 1) // 2
 
     def cut(self, other: Interval) -> Interval | None:
@@ -47,9 +47,9 @@ class Interval(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """The bounds of one round: D is at most `upper_ns` at `asked_ns`.
+    """The bounds of one round: D is at most `upper_ns` at the time `asked_ns`.
 
-    At `answered_ns` it is at least `lower_ns`.
+    At the time `answered_ns` it is at least `lower_ns`.
     """
 
     asked_ns: int
@@ -59,17 +59,17 @@ class _Round(NamedTuple):
 
 
 class Known:
-    """The rounds of one server with one source, in one segment of its clock.
+    """The rounds of one server with one source, in one segment of the source's clock.
 
     Attributes:
-        contradictions: How often a round left no intersection with the earlier ones.
+        contradictions: The number of rounds whose intersection with the earlier ones was empty.
     """
 
     def __init__(self, max_skew_ppb: int) -> None:
         """Prepare an empty set of rounds.
 
         Args:
-            max_skew_ppb: The largest rate error of the source's clock, in parts per billion.
+            max_skew_ppb: The maximum rate error of the source's clock, in parts per billion.
         """
         self._max_skew_ppb = max_skew_ppb
         self._rounds: deque[_Round] = deque(maxlen=MAX_ROUNDS)
@@ -80,13 +80,13 @@ class Known:
         return len(self._rounds)
 
     def add(self, t1_ns: int, t2_ns: int, t3_ns: int, t4_ns: int) -> None:
-        """Add a sound round, whose own interval is not empty.
+        """Add a round, whose own interval must not be empty.
 
         Args:
-            t1_ns: When the request was sent, by the source's clock.
-            t2_ns: When the request was received, by the server's clock.
-            t3_ns: When the answer was sent, by the server's clock.
-            t4_ns: When the answer was received, by the source's clock.
+            t1_ns: The time at which the request was sent, by the source's clock.
+            t2_ns: The time at which the request was received, by the server's clock.
+            t3_ns: The time at which the answer was sent, by the server's clock.
+            t4_ns: The time at which the answer was received, by the source's clock.
         """
         taken = _Round(t1_ns, t2_ns - t1_ns, t4_ns, t3_ns - t4_ns)
         self._rounds.append(taken)
@@ -111,7 +111,7 @@ class Known:
 
     @property
     def span_ns(self) -> int:
-        """The time from the first round to the last, by the source's clock."""
+        """The time from the first round to the last, by the source's clock, in ns."""
         return self._rounds[-1].answered_ns - self._rounds[0].answered_ns if self._rounds else 0
 
     def _loose_ns(self, distance_ns: int) -> int:

@@ -1,4 +1,4 @@
-"""Read and write the packet of time sync: `SIZE` bytes from either side, integers big-endian.
+"""Read and write the packet of time sync: `SIZE` bytes in both directions, integers big-endian.
 
     at   bytes  field       REQ   RSP   REPORT  ACK
     0    4      magic       "IOTS", in all
@@ -24,8 +24,8 @@
 t1 and t4 are less than `MAX_STAMP_NS` from 1970. A field with "..." is copied to the packets on its
 right. An answer is never longer than its request.
 
-`parse` takes any bytes and never raises. A packet has exactly one encoding: `parse` and `body` are
-inverse to each other. The module `keys` has the signatures.
+`parse` accepts any bytes and never raises. A packet has exactly one encoding: `parse` and `body`
+are inverse to each other. The module `keys` computes the signatures.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ MAX_SOURCE_BYTES: Final = 64
 MAX_UINT32: Final = 2**32 - 1
 MAX_INT64: Final = 2**63 - 1
 MAX_STAMP_NS: Final = 2**62
-"""The bound of a timestamp's distance from 1970 in ns, 146 years.
+"""The maximum distance in ns of a timestamp from 1970, exclusive; it is 146 years.
 
 Readers may reject rounds with timestamps at this distance or more.
 """
 NO_KEY: Final = 0
 UNKNOWN_MONO: Final = -(1 << 63)
 NO_SEAL: Final = bytes(16)
-"""The value of a cookie or a signature that is not given."""
+"""The value of an absent cookie or signature."""
 
 LAYOUT: Final = struct.Struct(">4sBBBBIIQIIQqqqqq64s16s16s")
 KIND_AT: Final = 5
@@ -95,7 +95,7 @@ class Packet(NamedTuple):
 
 
 def parse(raw: bytes) -> Packet | Reason:
-    """Return the packet in the bytes, or the reason why they are not a packet."""
+    """Return the packet in the bytes, or the reason why the bytes are not a packet."""
     if len(raw) != SIZE:
         return Reason.TRUNCATED if len(raw) < SIZE else Reason.OVERSIZED
     (
@@ -138,21 +138,21 @@ def body(packet: Packet) -> bytes:
 
 
 def is_stamp(time_ns: int) -> bool:
-    """Return whether the time is near enough to 1970 that all readers can calculate with it."""
+    """Return whether the time is near enough to 1970 for all readers to calculate with it."""
     return abs(time_ns) < MAX_STAMP_NS
 
 
 def source_fault(source: str) -> str | None:
-    """Return the reason why a source of this name cannot sync, or None if it can."""
+    """Return the reason why a source of this name cannot use time sync, or None if it can."""
     try:
         size = len(source.encode())
     except UnicodeEncodeError:
-        return f"source {source!r}: its name is no text that UTF-8 can write; give it another"
+        return f"source {source!r}: its name cannot be encoded as UTF-8; give it another name"
     if 1 <= size <= MAX_SOURCE_BYTES:
         return None
     return (
-        f"source {source!r}: its name takes {size} bytes and a sync packet holds 1 to"
-        f" {MAX_SOURCE_BYTES}; give it a shorter name, or leave sync out"
+        f"source {source!r}: its name has {size} bytes, but a sync packet has room for 1 to"
+        f" {MAX_SOURCE_BYTES}; give it a shorter name, or do not use sync"
     )
 
 

@@ -1,4 +1,4 @@
-"""Define the reasons why a packet or a round fails: one word each, the label of its count."""
+"""Define the reasons why a packet or a round fails; each is one word and labels a count."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from enum import StrEnum
 class Reason(StrEnum):
     """A reason why a packet or a round fails.
 
-    The first group is about bytes, the second about trust, and the rest about rounds.
+    The first group is about the packet's bytes, the second about authentication, and the rest about
+    rounds.
     """
 
     TRUNCATED = "truncated"
@@ -24,43 +25,45 @@ class Reason(StrEnum):
     """The name is empty, too long or not UTF-8, or bytes follow it."""
 
     RATE = "rate"
-    """More packets from this address than are accepted."""
+    """More packets came from this address than are accepted."""
     KEY_UNKNOWN = "key_unknown"
     KEY_OF_OTHERS = "key_of_others"
     """The key is valid, but not for this source."""
     FORGED = "forged"
-    """The signature does not fit the bytes."""
+    """The signature does not match the bytes."""
     COOKIE = "cookie"
-    """A report of a round that this run of the server has not answered."""
+    """The report is of a round that this run of the server has not answered."""
     OLD = "old"
-    """A report more than 5 s after its answer."""
+    """The report came more than 5 s after its answer."""
     REPEATED = "repeated"
-    """A report that was taken before."""
+    """The report had been accepted before."""
 
     ABSURD = "absurd"
-    """Timestamps that no round can have, such as an answer before its request."""
+    """The timestamps are impossible, such as an answer before its request."""
     SERVER_CLOCK = "server_clock"
     """The server's clock stepped, or the packet was in its queue for over a second."""
     FULL = "full"
-    """No room for the sample on its way to the broker, or for the record of the report."""
+    """The server had no room for the sample in its queue to the broker, or to remember the report.
+    """
     UNSENT = "unsent"
-    """The system did not take a packet that was to be sent."""
+    """The operating system did not accept a packet for sending."""
 
     TIMEOUT = "timeout"
-    """No answer within the time-out; each try counts."""
+    """No answer came within the time-out; each try counts."""
     UNACKNOWLEDGED = "unacknowledged"
-    """Answered, but the report was not confirmed."""
+    """The request was answered, but the report was not acknowledged."""
     UNEXPECTED = "unexpected"
-    """An answer that is not awaited, or no longer."""
+    """The answer was not expected, or no longer."""
     JUMP = "jump"
     """The source's clock jumped during the round."""
     SOURCE_CLOCK = "source_clock"
     """The source's own clock cannot be used.
 
-    It may be so early or late that readers may reject the round. Or it is so far from the clock
-    that never steps that mono does not fit.
+    Its time may be so far from 1970 that readers may reject the round. Or its difference from the
+    clock that never steps is too large for the packet.
     """
     UNREACHABLE = "unreachable"
-    """The name does not exist, or the network or the host reports that nobody is there."""
+    """The name does not exist, or the network or the host reports that the server is unreachable.
+    """
     FAILED = "failed"
-    """Any other failure; the log has it."""
+    """Any other failure; its error is logged."""

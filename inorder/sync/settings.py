@@ -10,7 +10,7 @@ from inorder.sync.keys import KeyRing
 MAX_SERVERS: Final = 8
 MAX_PORT: Final = 65_535
 MIN_PAUSE_S: Final = 1.0
-"""The shortest wait between two bursts, even if `wanted_error_ns` would need a shorter one."""
+"""The minimum wait between two bursts, even if `wanted_error_ns` would need a shorter one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,23 +19,23 @@ class SyncSettings:
 
     A burst has `first_rounds` rounds, `gap_s` apart, at the start and after a jump of the clock,
     and `rounds` later. The wait for the next burst begins at `first_resync_s` and doubles up to
-    `resync_s`. If `wanted_error_ns` is set, the wait is shorter where needed. The error then grows
-    to that at most by the next burst, as far as `MIN_PAUSE_S` allows.
+    `resync_s`. If `wanted_error_ns` is set, the wait is shorter where needed. The error then does
+    not exceed that value before the next burst, as far as `MIN_PAUSE_S` allows.
 
     Attributes:
         servers: HOST:PORT; several are separated by commas. All are asked, and readers follow
             the majority.
         keys: The keys of the key file (`KeyRing.read`). None: packets are not signed.
-        first_rounds: The rounds of a first burst.
-        rounds: The rounds of a later burst.
-        gap_s: The time between the rounds of a burst.
-        first_resync_s: The first wait between bursts.
-        resync_s: The longest wait between bursts.
-        timeout_s: How long a try waits for its answer.
-        tries: How often a packet is sent without an answer.
-        wanted_error_ns: The error that the offset should keep to. None: no limit.
-        max_skew_ppb: How wrong the rate of the source's clock may be, in parts per billion.
-        granularity_ns: The step in which the source's clock counts.
+        first_rounds: The number of rounds in a first burst.
+        rounds: The number of rounds in a later burst.
+        gap_s: The time between the rounds of a burst, in seconds.
+        first_resync_s: The first wait between bursts, in seconds.
+        resync_s: The maximum wait between bursts, in seconds.
+        timeout_s: The time for which a try waits for its answer, in seconds.
+        tries: The maximum number of times that a packet is sent if there is no answer.
+        wanted_error_ns: The maximum error that the offset should have. None: no limit.
+        max_skew_ppb: The maximum rate error of the source's clock, in parts per billion.
+        granularity_ns: The step of the source's clock.
     """
 
     servers: str
@@ -55,13 +55,13 @@ class SyncSettings:
         """Check the addresses and the bounds.
 
         Raises:
-            ValueError: A value is wrong. The message says what to write.
+            ValueError: A value is invalid. The message says what to write.
         """
         found = self.addresses()
         if len(found) > MAX_SERVERS:
-            raise ValueError(f"{len(found)} sync servers are too many; name {MAX_SERVERS} at most")
+            raise ValueError(f"{len(found)} sync servers are too many; name at most {MAX_SERVERS}")
         if len(set(found)) < len(found):
-            raise ValueError(f"a sync server is twice in {self.servers!r}; name each once")
+            raise ValueError(f"a sync server occurs twice in {self.servers!r}; name each once")
         least = {
             "first_rounds": 1,
             "rounds": 1,
@@ -83,7 +83,7 @@ class SyncSettings:
         """Return the host and port of each server.
 
         Raises:
-            ValueError: An address is wrong.
+            ValueError: An address is invalid.
         """
         return [_address(text.strip()) for text in self.servers.split(",")]
 
@@ -96,4 +96,6 @@ def _address(text: str) -> tuple[str, int]:
         host = ""
     if host and digits.isascii() and digits.isdigit() and 1 <= int(digits[:6]) <= MAX_PORT:
         return host, int(digits)
-    raise ValueError(f"{text!r} is no address of a sync server; write HOST:PORT, as sync-1:4123")
+    raise ValueError(
+        f"{text!r} is not the address of a sync server; write HOST:PORT, such as sync-1:4123"
+    )

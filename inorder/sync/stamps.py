@@ -1,7 +1,7 @@
 """Read when the kernel received a datagram, by the wall clock (SO_TIMESTAMPNS, Linux).
 
-A program's own timestamp is late by the time that the program waited for the processor. The
-kernel's timestamp is not. If the system has none, the caller reads its own clock.
+A timestamp that a program takes itself is late by the time that the program waited for the
+processor. The kernel's timestamp is not. If the system has none, the caller reads its own clock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 _SAME_NUMBER_ON: Final = frozenset({"x86_64", "aarch64", "riscv64", "ppc64le", "s390x"})
 SO_TIMESTAMPNS: Final = 35
-"""The value in `asm-generic/socket.h` where a timespec is two 64-bit numbers."""
+"""The value in `asm-generic/socket.h` for systems where a timespec is two 64-bit numbers."""
 
 _TIMESPEC: Final = struct.Struct("@qq")
 ANCILLARY_SIZE: Final = 64
@@ -24,7 +24,7 @@ Ancillary = list[tuple[int, int, bytes]]
 
 
 def enable(endpoint: socket.socket) -> bool:
-    """Ask for the kernel's timestamps on a socket, and return whether there may be any."""
+    """Request the kernel's timestamps for a socket; return False if there will be none."""
     if sys.platform != "linux" or platform.machine() not in _SAME_NUMBER_ON:
         return False
     try:

@@ -41,7 +41,7 @@ def test_a_signing_key_from_the_environment_and_from_a_file(tmp_path: Path) -> N
         ({MASTERS: ""}, "INORDER_MASTER_KEYS: there is no master key"),
         ({MASTERS: ONE[:8]}, "INORDER_MASTER_KEYS: the master key of line 1 has 4 bytes"),
         ({MASTERS + "_FILE": "/absent/file"}, "INORDER_MASTER_KEYS_FILE: /absent/file: No such"),
-        ({KEY: ONE}, "INORDER_SIGNING_KEY: this is no signing key"),
+        ({KEY: ONE}, "INORDER_SIGNING_KEY: this is not a signing key"),
     ],
 )
 def test_what_is_no_key_is_refused(environment: dict[str, str], says: str) -> None:
@@ -61,5 +61,8 @@ def test_a_file_that_everybody_can_read_is_warned_of(
     assert not caplog.text
     path.chmod(0o644)
     masters_in({MASTERS + "_FILE": str(path)})
-    assert f"INORDER_MASTER_KEYS_FILE: everybody here can read {path}; chmod 600 it" in caplog.text
+    assert (
+        f"INORDER_MASTER_KEYS_FILE: every user of this machine can read {path}; run chmod 600 on it"
+        in caplog.text
+    )
     assert ONE not in caplog.text

@@ -69,7 +69,7 @@ def test_they_are_called_by_their_names(tmp_path: Path) -> None:
     [
         (None, "there is no Python file"),
         ("1 / 0", "fails with ZeroDivisionError: division by zero"),
-        ("functions = []", "`functions` is no mapping"),
+        ("functions = []", "`functions` is not a mapping"),
         ("", "defines neither `aggregates` nor `functions`"),
         ("functions = {'abs': abs}", "'abs' is built in"),
         ("functions = {'a b': abs}", "'a b' is no name"),

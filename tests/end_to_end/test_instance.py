@@ -139,7 +139,7 @@ def test_two_that_live_under_one_name(kafka: SharedKafka, tmp_path: Path) -> Non
         third.start()
         watch(SESSION_S)
         assert first.exit_code() == REFUSED
-        assert "two workers live under one name" in first.log
+        assert "two workers have the same name" in first.log
         assert "Traceback" not in first.log
         third.wait_ready()
 

@@ -125,7 +125,7 @@ def test_a_changelog_made_anew_is_refused(
     worker.start()
     assert worker.exit_code() == 2, worker.log[-3000:]
     told = worker.log[-3000:]
-    assert "the changelog was lost or made anew" in told, told
+    assert "the changelog was lost or recreated" in told, told
     assert "begin anew with `application: " in told
     verdict = check(setting)
     assert not verdict.faults, verdict
@@ -138,11 +138,11 @@ def test_a_changelog_made_anew_is_refused(
         pytest.param(
             "changelog",
             0,
-            "was deleted and made anew while this stage was at work",
+            "was deleted and recreated while this stage was running",
             id="a changelog",
             marks=pytest.mark.chaos,
         ),
-        pytest.param("input", 60, "made anew", id="an input", marks=pytest.mark.chaos),
+        pytest.param("input", 60, "recreated", id="an input", marks=pytest.mark.chaos),
     ],
 )
 def test_a_topic_of_the_state_made_anew_at_work_ends_the_worker(
@@ -168,7 +168,7 @@ def test_a_topic_of_the_state_made_anew_at_work_ends_the_worker(
     send_all(setting, sources, 2)
     assert worker.exit_code() == 2, worker.log[-3000:]
     assert says in worker.log[-3000:], worker.log[-3000:]
-    assert "a copy never goes back" not in worker.log
+    assert "a copy cannot go back" not in worker.log
     assert "after a failure, another one" not in worker.log
     worker.start()
     assert worker.exit_code() == 2, worker.log[-3000:]
@@ -195,7 +195,7 @@ def test_a_copy_knows_what_a_forgotten_group_does_not(
     worker.start()
     assert worker.exit_code() == 2, worker.log[-3000:]
     told = worker.log[-3000:]
-    assert "the changelog was lost or made anew" in told, told
+    assert "the changelog was lost or recreated" in told, told
     assert not check(setting).faults
     shutil.rmtree(tmp_path / "state")
     worker.start()

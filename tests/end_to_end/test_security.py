@@ -213,6 +213,6 @@ def test_tokens_are_renewed_while_it_works_and_one_that_has_expired_is_told(
         "topics", "create", "--topology", setting.path, "--brokers", there, "--kafka", kafka
     )
     assert done.code == 2
-    assert "the token of" in done.err
+    assert "the token in" in done.err
     assert "has expired" in done.err
     assert secured.token.read_text() not in worker.log + done.err

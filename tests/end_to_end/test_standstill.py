@@ -112,7 +112,7 @@ def test_a_deleted_output_is_told(kafka: SharedKafka, tmp_path: Path) -> None:
             worker, rf"starts; reads {setting.raw} \(1\)", f"owns {setting.raw}/0", "INFO ready"
         )
         delete(setting, setting.ordered)
-        wait_until_it_stands(worker, f"the topic {setting.ordered} is gone")
+        wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")
         wait_until(lambda: STANDS in str(worker.ask("ready")[1]), UNREADY_S, STANDS)
 
 
@@ -128,7 +128,7 @@ def test_a_deleted_output_that_comes_back(kafka: SharedKafka, tmp_path: Path) ->
             wait_until_some_are_out(setting)
             before = sending.sent
             delete(setting, setting.ordered)
-            wait_until_it_stands(worker, f"the topic {setting.ordered} is gone")
+            wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")
             create(declared(setting.topology), setting.bootstrap, 1)
             worker.wait_ready()
         emitted = Emitted(setting)
@@ -147,7 +147,7 @@ def test_a_deleted_changelog_ends_the_worker_with_the_remedy(
         worker.wait_ready()
         wait_until_some_are_out(setting)
         delete(setting, changelog_of(setting))
-        wait_until_it_stands(worker, f"the topic {changelog_of(setting)} is gone")
+        wait_until_it_stands(worker, f"the topic {changelog_of(setting)} was deleted")
         wait_until(lambda: not worker.alive, 2 * STUCK_S, "the end of the worker")
         assert worker.exit_code() == REFUSED
         assert "Stuck: " in worker.log

@@ -82,7 +82,7 @@ def damage_is_found(setting: Setting, folder: Path, workers: list[Worker], sourc
     )
     assert found >= 1
     assert worker.stop() == 0, worker.log
-    assert "the local copy is damaged and is made anew from the changelog" in worker.log
+    assert "the local copy is damaged and is rebuilt from the changelog" in worker.log
     assert list((folder / "state").rglob("*.damaged-0"))
     verdict = check(setting)
     assert not verdict.faults, verdict

@@ -25,15 +25,19 @@ FAULTY = {
         (
             [SKIPPED],
             False,
-            ["NOT AUDITED: x.lock: the database of known faults could not be asked"],
+            ["NOT AUDITED: x.lock: the database of known vulnerabilities could not be reached"],
         ),
-        ([], False, ["NOT AUDITED: x.lock: the database of known faults could not be asked"]),
+        (
+            [],
+            False,
+            ["NOT AUDITED: x.lock: the database of known vulnerabilities could not be reached"],
+        ),
         (
             [FAULTY, SOUND],
             True,
             [
-                "x.lock: aiohttp 3.9: CVE-1, mended in 3.9.4",
-                "x.lock: aiohttp 3.9: CVE-2, mended in no version yet",
+                "x.lock: aiohttp 3.9: CVE-1, fixed in 3.9.4",
+                "x.lock: aiohttp 3.9: CVE-2, fixed in no version yet",
             ],
         ),
     ],

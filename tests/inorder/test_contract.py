@@ -31,7 +31,7 @@ def test_code_and_file_say_the_same(preset: str) -> None:
         ("ts_unit", "h", "ts_unit 'h' is not known"),
         ("seq", "sourceId", "already used for `source`"),
         ("ts", "refTs", "already used for what the stages stamp"),
-        ("source", "søurce", "is no header name"),
+        ("source", "søurce", "is not a header name"),
     ],
 )
 def test_a_wrong_contract_is_refused(field: str, value: str, said: str) -> None:

@@ -33,8 +33,8 @@ def _spoils(state: int, event: Seen) -> Any:
 @pytest.mark.parametrize(
     ("detector", "wrong"),
     [
-        (Detector(lambda s, e: (next(CALLS), None), 0), "to one state and then"),
-        (Detector(lambda s, e: (s, {"n": next(CALLS)}), 0), "it gives"),
+        (Detector(lambda s, e: (next(CALLS), None), 0), "to two different states"),
+        (Detector(lambda s, e: (s, {"n": next(CALLS)}), 0), "it returns"),
         (Detector(_appends, []), "changes what it was given"),
         (Detector(_spoils, 0), "changes what it was given"),
         (Detector(lambda s, e: (s + 1 / (e.seq - 5), None), 0), "raises ZeroDivisionError"),

@@ -186,7 +186,7 @@ def test_a_module_that_hides_the_engines_is_named(tmp_path: Path) -> None:
     )
     assert done.stderr.splitlines()[-1] == (
         f"ImportError: `topology` is {tmp_path}/topology.py, which is not the engine's; rename it,"
-        " or take it from the path"
+        " or remove it from the path"
     )
 
 
@@ -224,7 +224,7 @@ def broken_init() -> None:
         ({"near": 5}, None, "'near' cannot be called; give a function"),
         ({"abs": abs}, None, "'abs' is built in; choose another name"),
         ({"a b": abs}, None, "'a b' is no name"),
-        ([abs], None, "`functions` is no mapping"),
+        ([abs], None, "`functions` is not a mapping"),
         (None, {"x": 5}, "the aggregate 'x' is no inorder.engine.Function; write Function("),
         (None, {"x": Function}, "the aggregate 'x' is no inorder.engine.Function"),
         (None, {"sum": spread()}, "'sum' is built in"),
@@ -248,13 +248,13 @@ def test_a_file_is_replayed_by_its_text() -> None:
 @pytest.mark.parametrize(
     ("topology", "inputs", "said"),
     [
-        (IN_CODE, None, "inputs is of type NoneType; give a list of RawEvent"),
-        (IN_CODE, {"source": "s"}, "inputs is of type dict; give a list of"),
+        (IN_CODE, None, "inputs is of type NoneType; pass a list of RawEvent"),
+        (IN_CODE, {"source": "s"}, "inputs is of type dict; pass a list of"),
         (IN_CODE, "line", "inputs is of type str"),
-        (IN_CODE, ["x"], "input 1 is of type str; give RawEvent"),
+        (IN_CODE, ["x"], "input 1 is of type str; pass RawEvent"),
         (IN_CODE, [RawEvent(source="s", seq=0), [1]], "input 2 is of type list"),
-        (3, [], "3 is no topology; give a Topology, or the text of a file"),
-        (None, [], "None is no topology"),
+        (3, [], "3 is not a topology; pass a Topology, or the text of a file"),
+        (None, [], "None is not a topology"),
     ],
 )
 def test_what_is_no_input_at_all_is_told_in_a_sentence(

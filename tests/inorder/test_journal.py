@@ -69,9 +69,9 @@ def test_one_at_a_time(path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        pytest.param("", "no readable journal", id="empty"),
-        pytest.param("hello", "no readable journal", id="not JSON"),
-        pytest.param('{"epoch": 3}', "no readable journal", id="fields missing"),
+        pytest.param("", "cannot be read as a journal", id="empty"),
+        pytest.param("hello", "cannot be read as a journal", id="not JSON"),
+        pytest.param('{"epoch": 3}', "cannot be read as a journal", id="fields missing"),
         pytest.param(
             '{"format":2,"source":"s1","stream":"default","epoch":1,"next_seq":0}',
             "of this version",
@@ -84,7 +84,7 @@ def test_one_at_a_time(path: Path) -> None:
         ),
         pytest.param(
             '{"format":1,"source":"s2","stream":"default","epoch":1,"next_seq":0}',
-            "that of source 's2'",
+            "belongs to source 's2'",
             id="another source",
         ),
         pytest.param(

@@ -55,7 +55,7 @@ def test_what_is_compiled_is_run_else(package: str, tmp_path: Path, wanted: str)
 
 def test_another_word_is_refused(package: str, tmp_path: Path) -> None:
     done = run(package, tmp_path, "yes")
-    last = "ImportError: INORDER_PURE=yes means nothing; write 1, 0, or nothing"
+    last = "ImportError: INORDER_PURE=yes is not valid; write 1, 0, or nothing"
     assert done.stderr.splitlines()[-1] == last
 
 

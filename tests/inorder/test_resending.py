@@ -118,8 +118,8 @@ def test_what_is_not_kept_is_counted_and_told(
         assert status is not None
         assert (status.requests, status.resent, status.unknown) == (1, 1, 9)
         assert status.unreadable == 3
-    assert "is no request: first is above last" in caplog.text
-    assert "1 of the numbers 0 to 9 were sent again; nothing is kept of the others" in caplog.text
+    assert "is not a request: first is greater than last" in caplog.text
+    assert "1 of the numbers 0 to 9 were sent again; the others are not stored" in caplog.text
 
 
 def test_requests_of_the_time_between_two_lives_are_answered_once(

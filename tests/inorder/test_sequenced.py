@@ -203,7 +203,9 @@ def test_a_forked_child_uses_no_number_and_keeps_no_lock(
     living = int(told.pop())
     try:
         assert [line.split()[0] for line in told[:3]] == ["send", "heartbeat", "flush"]
-        assert all("which forked this one; make a producer of its own" in line for line in told[:3])
+        assert all(
+            "which forked this one; create another producer here" in line for line in told[:3]
+        )
         assert told[3] == "child ended with 0"
         # The parent was killed, so its numbers are not to be gone on with; its child lives.
         with build(journal=path) as producer:

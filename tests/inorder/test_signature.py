@@ -115,13 +115,13 @@ HEX = MASTER.hex()
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no signing key"),
-        (HEX, "no signing key"),
-        (f"gateway {HEX} a", "no signing key"),
-        (f"source {HEX}", "no signing key"),
+        ("", "not a signing key"),
+        (HEX, "not a signing key"),
+        (f"gateway {HEX} a", "not a signing key"),
+        (f"source {HEX}", "not a signing key"),
         (f"source {HEX} ", "at most 256 bytes"),
         (f"source {HEX} {'x' * 257}", "at most 256 bytes"),
-        (f"source {HEX[2:]} a", "32 bytes, this one 31"),
+        (f"source {HEX[2:]} a", "32 bytes, but this one has 31"),
         (f"source {'g' * 64} a", "is not hex"),
     ],
 )
@@ -144,7 +144,7 @@ def test_a_name_may_have_spaces_in_it(tmp_path: Path) -> None:
         (f"{HEX}\nxyz\n", "line 2 is not hex"),
         (f"{HEX[:30]}\n", "line 1 has 15 bytes"),
         (f"{'ab' * 65}\n", "line 1 has 65 bytes"),
-        (f"{HEX}\n{HEX}\n", "line 2 has a master key again"),
+        (f"{HEX}\n{HEX}\n", "line 2 has a master key a second time"),
         ("".join(f"{n:032x}\n" for n in range(5)), "5 master keys are too many"),
     ],
 )

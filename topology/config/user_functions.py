@@ -46,7 +46,7 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
     given: dict[str, Any] = brought._asdict()  # Users may pass any values.
     unfit = [kind for kind, found in given.items() if not isinstance(found, Mapping)]
     for kind in unfit:
-        yield f"`{kind}` is no mapping", f"write {kind} = {{'name': ...}}"
+        yield f"`{kind}` is not a mapping", f"write {kind} = {{'name': ...}}"
     if unfit:
         return
     for name, aggregate in given["aggregates"].items():

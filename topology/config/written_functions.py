@@ -153,7 +153,7 @@ def _written(path: object, name: str, value: ast.expr) -> dict[str, ast.expr]:
         keys = [_key(path, name, key) for key in value.keys]
         return dict(zip(keys, value.values, strict=True))
     if isinstance(value, ast.Constant | ast.List | ast.Tuple | ast.Set):
-        raise BadFunctions(f"{path}: `{name}` is no mapping", f"write {name} = {{'name': ...}}")
+        raise BadFunctions(f"{path}: `{name}` is not a mapping", f"write {name} = {{'name': ...}}")
     if isinstance(value, ast.Call) and _is_named(value.func, "dict") and not value.args:
         named = {each.arg: each.value for each in value.keywords if each.arg is not None}
         if len(named) == len(value.keywords):

@@ -1,26 +1,26 @@
-"""Keep a copy in Redis, for workers without a disk and for a new owner on another host.
+"""Keeps a copy in Redis, for workers without a disk and for a new owner on another host.
 
 One hash holds the whole copy with its position. So expiry, eviction or a fail-over to a replica
 that lags affects all of it, and the copy never mixes two commits. The field `p` is the position,
 and `e` + key is an entry.
 
 Redis is shared, so a worker that was paused and has lost its partition may still write. Every
-change is a Lua script that checks the position first. It applies only on top of `base`, and such a
-worker gets StaleStore.
+change is a Lua script that checks the position first. It is applied only to a copy at `base`, so
+such a worker gets StaleStore.
 
 A change that is too large for one script (`CHANGES_PER_CALL`, `BYTES_PER_CALL`) is written in
 pieces. Between them the position is a mark of this writer (`torn:<token>`), and the copy counts as
 unusable. If the writer is interrupted there, the copy is rebuilt from the changelog.
 
-A lost connection is retried `ATTEMPTS` times, after `BACKOFF_S`, then twice that, and so on. A
-server that has not answered at all yet is not asked again after `OPENING_S`. So a server that hangs
-delays a start by no more than the time of one answer. Another copy that is opened in it within
-`HUNG_S` is refused at once (`hung_since_s`). So many partitions, which a few threads open one after
-the other, wait no longer than one. A retry that finds its change already made counts as success,
-because a position identifies the content of a copy.
+A command is tried `ATTEMPTS` times if the connection fails, after `BACKOFF_S`, then twice that, and
+so on. A server that has not answered at all yet is not asked again after `OPENING_S`. So a server
+that hangs delays a start by no more than the time of one answer. Another copy on that server that
+is opened within `HUNG_S` is refused at once (`hung_since_s`). So many partitions, which a few
+threads open one after the other, wait no longer than one. A retry that finds its change already
+made counts as success, because a position identifies the content of a copy.
 
-`items` reads `ITEMS_PER_PAGE` fields at a time (small hashes come whole). The client blocks, so
-call it from a thread.
+`items` reads `ITEMS_PER_PAGE` fields at a time (Redis returns small hashes whole). The client
+blocks, so call it from a thread.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ATTEMPTS: Final = 3
 BACKOFF_S: Final = 0.1
 OPENING_S: Final = 3.0
 HUNG_S: Final = 10.0
-"""Time after a server hung in which it is not asked when another copy is opened."""
+"""Time after a server hung during which opening another copy on it fails at once."""
 
 ITEMS_PER_PAGE: Final = 512
 CHANGES_PER_CALL: Final = 10_000
@@ -54,7 +54,7 @@ _POSITION: Final = b"p"
 _ENTRY: Final = b"e"
 _TORN: Final = b"torn:"
 _NOWHERE: Final = b""
-"""Argument of a script for a copy that is empty or unusable."""
+"""The position in script arguments of a copy that is empty or unusable."""
 
 _APPLY: Final = """
 local current = redis.call('HGET', KEYS[1], 'p') or ''
@@ -71,7 +71,7 @@ for i = 4 + 2 * sets, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
 redis.call('HSET', KEYS[1], 'p', target)
 return false
 """
-"""Moves the copy from `base` to `target`; returns nil, or the copy's actual position."""
+"""Script that moves the copy from `base` to `target`; it returns nil, or the actual position."""
 
 _CLEAR: Final = """
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
@@ -91,14 +91,15 @@ Piece = tuple[list[bytes], list[bytes]]
 
 
 hung_since_s: Final[dict[str, float]] = {}
-"""The last time at which a server did not answer while a copy was being opened, by address."""
+"""The last time at which each server, by address, hung while a copy was being opened."""
 
 
 class RedisStore:
     """A copy in Redis; see `agents.state.stores.store`.
 
-    `client` must not retry by itself: `connect` makes one that does not. `address` is that of its
-    server. If a server hangs, only the first of the copies with its address waits for it.
+    `client` must not retry by itself; use the client that `connect` returns. `address` is the
+    address of its server. If a server hangs, only the first of the copies with its address waits
+    for it.
     """
 
     def __init__(self, client: redis.Redis, name: StoreName, address: str = "") -> None:
@@ -127,7 +128,7 @@ class RedisStore:
             if int(cursor) == 0:
                 break
         if self._read_position() != started_at:
-            raise store.StaleStore(f"state copy {self._name} moved while it was read")
+            raise store.StaleStore(f"state copy {self._name} changed while it was read")
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:
         store.check_change(changes, base, position)
@@ -148,9 +149,9 @@ class RedisStore:
         self._seen = _NOWHERE
 
     def set_aside(self) -> str:
-        """Delete the damaged copy, because Redis is shared and its memory is not for damaged data.
+        """Delete the damaged copy, because memory of the shared Redis should not hold damaged data.
 
-        Returns a description of this.
+        Returns a readable description of what was done.
         """
         self._ask("EVAL", _CLEAR, 1, self._key, self._seen or _NOWHERE)
         self._seen = _NOWHERE
@@ -164,7 +165,7 @@ class RedisStore:
     def _read_position(self) -> bytes:
         self._seen = self._ask("HGET", self._key, _POSITION) or _NOWHERE
         if not (self._seen == _NOWHERE or self._seen.isdigit() or self._seen.startswith(_TORN)):
-            raise self._damaged(f"does not have its position, but {self._seen!r}")
+            raise self._damaged(f"has an invalid position, {self._seen!r}")
         return self._seen
 
     def _apply(self, piece: Piece, base: bytes, target: bytes) -> None:
@@ -178,7 +179,7 @@ class RedisStore:
 
     def _stale(self, current: bytes, base: bytes) -> store.StaleStore:
         return store.StaleStore(
-            f"state copy {self._name} in Redis is at {_shown(current)}, the change begins at"
+            f"state copy {self._name} in Redis is at {_shown(current)}, but the change begins at"
             f" {_shown(base)}: another worker has written it"
         )
 
@@ -187,12 +188,12 @@ class RedisStore:
         return answer
 
     def _try(self, *command: Any) -> tuple[Any, int]:
-        """Run a command; return its answer, and the number of attempts that it took."""
+        """Run a command; return its answer, and the number of attempts that were needed."""
         if self._closed:
             raise StoreError(f"state copy {self._name} is closed")
         hung_s = time.monotonic() - hung_since_s.get(self._address, -HUNG_S)
         if not self._has_answered and hung_s < HUNG_S:
-            raise self._unavailable(f"it did not answer less than {HUNG_S:.0f} s ago", 0)
+            raise self._unavailable(f"it failed to answer less than {HUNG_S:.0f} s ago", 0)
         execute: Callable[..., Any] = self._client.execute_command
         attempts, began_s = 0, time.monotonic()
         while True:
@@ -212,7 +213,7 @@ class RedisStore:
                 time.sleep(BACKOFF_S * 2 ** (attempts - 1))
             except redis.RedisError as error:
                 if str(error).startswith("WRONGTYPE"):
-                    raise self._damaged("is no hash") from error
+                    raise self._damaged("is not a hash") from error
                 raise self._unavailable(error, attempts) from error
 
     def _damaged(self, what: str) -> store.StoreDamaged:
@@ -238,7 +239,7 @@ def connect(url: str) -> redis.Redis:
 
 
 def key_of(name: StoreName) -> str:
-    """Return the Redis key of the hash; its parts are percent-encoded, so no two names share it."""
+    """Return the Redis key of a copy's hash; names with different parts have different keys."""
     parts = (name.application, name.stage, name.topic, str(name.partition))
     return "inorder:state:" + ":".join(quote(part, safe="") for part in parts)
 
@@ -248,7 +249,7 @@ def _shown(current: bytes) -> str:
 
 
 def _pieces(changes: Changes) -> Sequence[Piece]:
-    """Divide changes into pieces that each fit into one script call; returns at least one piece."""
+    """Divide changes into pieces that each fit into one script call; return at least one piece."""
     pieces: list[Piece] = [([], [])]
     count = size = 0
     for key, value in changes.items():

@@ -1,16 +1,16 @@
-"""Keep a copy on the local disk, in one RocksDB folder per partition.
+"""Keeps a copy on the local disk, in one RocksDB folder per partition.
 
-The folder is `<directory>/<application>/<stage>/<topic>/<partition>`. Parts that are no plain file
+The folder is `<directory>/<application>/<stage>/<topic>/<partition>`. Parts that are not plain file
 names are percent-encoded. The changes of a commit and the resulting position are one write batch in
 the write-ahead log. So a process that is killed at any moment leaves a whole commit. The log is not
-synced. After a power cut the copy is at an earlier commit, still a whole one, and the changelog
-fills the rest.
+synced. After a power failure the copy is at an earlier commit, still a whole one, and the changelog
+has the rest.
 
 A folder that RocksDB cannot understand or cannot read (an I/O error) is damaged. Every call then
 raises StoreDamaged, until `set_aside` has renamed it to `<partition>.damaged-<n>`. The last
 `DAMAGED_KEPT` of these are kept. `clear` renames the folder, which is atomic, and removes it
 afterwards. If it is killed in between, the next open removes the rest. A folder that is locked, not
-permitted or on a full disk is an error, because the copy itself may be sound.
+permitted or on a full disk is an error but no damage. The copy itself may be valid.
 
 Memory per open partition is at most `WRITE_BUFFER_BYTES` * `WRITE_BUFFERS` + `CACHE_BYTES`, plus
 `MAX_OPEN_FILES` and one page of `items`: 8 to 12 MiB. Cost of `apply`: O(changes).
@@ -67,7 +67,7 @@ _WORLD_FAILURES: Final = (
     "Too many open files",
     "Cannot allocate memory",
 )
-"""Texts in errors of the system, which do not mean that the copy itself is damaged."""
+"""Texts of errors of the system, not of RocksDB; they do not mean that the copy is damaged."""
 
 
 class RocksdbStore:
@@ -94,7 +94,7 @@ class RocksdbStore:
             return None
         if len(packed) != _HEADER.size or packed[0] != FORMAT:
             raise store.StoreDamaged(
-                f"state copy {self._name} in {self._folder} does not have its position:"
+                f"state copy {self._name} in {self._folder} has an invalid position:"
                 f" {packed!r} is not of format {FORMAT}"
             )
         position: int = _HEADER.unpack(packed)[1]
@@ -107,7 +107,7 @@ class RocksdbStore:
             for key, value in page:
                 yield key[1:], value
             if self.position() != started_at:
-                raise store.StaleStore(f"state copy {self._name} moved while it was read")
+                raise store.StaleStore(f"state copy {self._name} changed while it was read")
             after = page[-1][0] + b"\0"
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:
@@ -115,7 +115,7 @@ class RocksdbStore:
         current = self.position()
         if current != base:
             raise store.StaleStore(
-                f"state copy {self._name} is at {current}, the change begins at {base}"
+                f"state copy {self._name} is at {current}, but the change begins at {base}"
             )
         batch = rocksdict.WriteBatch(raw_mode=True)
         if base is None:
@@ -134,29 +134,30 @@ class RocksdbStore:
         self._begin_anew(_DISCARDED)
 
     def set_aside(self) -> str:
-        return f"it lies in {self._begin_anew(_DAMAGED, DAMAGED_KEPT)}"
+        return f"it is in {self._begin_anew(_DAMAGED, DAMAGED_KEPT)}"
 
     def _begin_anew(self, kind: str, kept: int = 0) -> Path:
         """Rename the folder atomically, open an empty one, and return the renamed folder's path.
 
-        `kept` is the number of the newest folders of that kind that are not removed.
+        All but the `kept` newest folders of that kind are removed.
         """
         folder, before = self._folder, [-1, *map(_number, _aside(self._folder, kind))]
         aside = folder.with_name(f"{folder.name}{kind}{max(before) + 1}")
         with suppress(StoreError):
-            self.close()  # This writes data that is not yet in files and no longer matters.
+            # Closing writes data that is not yet in files; an error does not matter any more.
+            self.close()
         self._damage = None
         try:
             folder.rename(aside)
-            # Otherwise a power cut could undo the rename, and a copy that was refused could pass
-            # later.
+            # Without a sync, a power failure could undo the rename, and a refused copy might be
+            # accepted later.
             descriptor = os.open(folder.parent, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise store.StoreUnavailable(f"{folder} cannot be put aside: {error}") from error
+            raise store.StoreUnavailable(f"{folder} cannot be renamed: {error}") from error
         finally:
             self._db = _open(folder, self._name)
         _remove(folder, kind, kept)
@@ -171,7 +172,7 @@ class RocksdbStore:
     def _page(self, after: bytes) -> list[tuple[bytes, bytes]]:
         """Return the next page of entries; raise StoreDamaged if a block cannot be read.
 
-        RocksDB's `items` would end there without an error, as at the end of all entries.
+        RocksDB's `items` would stop at such a block without an error, as at the end of all entries.
         """
         page: list[tuple[bytes, bytes]] = []
         with _typed_errors(self._name, self._folder):
@@ -200,13 +201,13 @@ class RocksdbStore:
 
 
 def folder_of(directory: Path, name: StoreName) -> Path:
-    """Return the folder of the copy `name`, which is below the state directory."""
+    """Return the folder of the copy `name`, below the state directory."""
     parts = (name.application, name.stage, name.topic)
     return directory.joinpath(*(_file_name(part) for part in parts), str(name.partition))
 
 
 def _file_name(part: str) -> str:
-    quoted = quote(part, safe="+")  # `quote` keeps letters, digits and -._~ as they are.
+    quoted = quote(part, safe="+")  # `quote` leaves letters, digits and -._~ unchanged.
     return quoted.replace(".", "%2E") if quoted.startswith(".") else quoted
 
 

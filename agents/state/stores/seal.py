@@ -7,8 +7,9 @@ of their digests. A digest is BLAKE2b with 64 bits, and the sum is modulo 2^64. 
 read back are counted and summed again, in any order.
 
 A change subtracts the old value's digest from the sum. So the digests of all entries are in memory,
-162 bytes for each key. Reading the old value from the store takes about as long as writing the new
-one (2.6 against 3 us). A digest takes 1 to 2.5 us. The state itself takes ten times as much memory.
+162 bytes for each key; the state itself takes ten times as much. Reading the old value from the
+store instead would take about as long as writing the new one (2.6 against 3 us). A digest takes 1
+to 2.5 us.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _MODULUS: Final = 1 << (8 * _DIGEST_BYTES)
 class Seal(msgspec.Struct, array_like=True, frozen=True):
     """A copy's record of its own content, by which a reader checks the copy.
 
-    `log_id` is "" if the brokers distinguish topics by name alone. `written_at_ns` is the time, by
-    the writer's wall clock, at which the copy was last known to be right.
+    `log_id` is "" if the brokers distinguish topics by name alone. `written_at_ns` is the writer's
+    wall-clock time of the last change, when the copy was right.
     """
 
     position: int

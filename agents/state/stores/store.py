@@ -1,14 +1,15 @@
-"""Define the contract of local copies of one partition's state.
+"""Defines the contract of local copies of one partition's state.
 
 The authoritative state is a compacted Kafka changelog, written inside the transaction of each
 checkpoint. A copy only makes a restart quick. It has one offset of that changelog, and the restore
-reads the changelog from there on. So a copy may always be thrown away, and may never be wrong.
+reads the changelog from there on. So a copy may always be thrown away, but must never be wrong.
 
 * A copy is at `position`: it has exactly the content of the changelog before that offset. None
-  means that it is empty or cannot be used, which is the same.
+  means that it is empty or cannot be used, which has the same effect.
 * `apply` writes the changes of one commit, after the commit. It moves the copy from `base` to
-  `position`, whole or not at all. A copy at another position is left unchanged: StaleStore.
-* `apply` with `base` None takes an empty copy, or the rest of an unusable one.
+  `position`, whole or not at all. It leaves a copy at another position unchanged and raises
+  StaleStore.
+* `apply` with `base` None is for an empty copy, or the rest of an unusable one.
 * The owner calls `clear` if a copy must not be used (`agents.state.local_copy`).
 
 One object serves one partition and one thread at a time. Keys and values are bytes, and keys are
@@ -21,7 +22,7 @@ Failures are of four kinds, all StoreError:
 * StoreUnavailable: the disk or the server does not answer;
 * StoreDamaged: the content cannot be trusted (`set_aside`).
 
-None of them endangers the state. The owner counts the failure and goes on without a copy, or with
+None of them endangers the state. The owner counts the failure and continues without a copy, or with
 an empty one.
 """
 
@@ -36,7 +37,7 @@ Changes = Mapping[bytes, bytes | None]
 
 
 class StoreError(Exception):
-    """The copy cannot be used as requested; the changelog still can."""
+    """The copy cannot be used as requested, but the changelog still can."""
 
 
 class StaleStore(StoreError):
@@ -57,7 +58,7 @@ class StoreDamaged(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class StoreName:
-    """The name of a state: a partition of a changelog of a stage."""
+    """The name of a partition's state: its application, stage, input topic and partition number."""
 
     application: str
     stage: str
@@ -66,7 +67,9 @@ class StoreName:
 
     def __post_init__(self) -> None:
         if not (self.application and self.stage and self.topic) or self.partition < 0:
-            raise ValueError(f"{self!r} names no partition's state: a part is empty or negative")
+            raise ValueError(
+                f"{self!r} is not the name of a partition's state: a part is empty or negative"
+            )
 
     def __str__(self) -> str:
         return f"{self.application}/{self.stage}/{self.topic}/{self.partition}"
@@ -81,21 +84,22 @@ class StateStore(Protocol):
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all keys and values in any order; a key may occur twice, with the same value.
 
-        Read it to its end before the next `apply`. Raises StaleStore if the copy moved meanwhile,
+        Exhaust the iterator before the next `apply`. Raises StaleStore if the copy moved meanwhile,
         and StoreDamaged if not all of it can be read.
         """
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:
         """Move the copy from `base` to `position` by these changes.
 
-        Raises StaleStore if it is not at `base`. After StoreUnavailable it is at either position,
-        or unusable: ask `position` and go on from there.
+        Raises StaleStore if the copy is not at `base`. After StoreUnavailable it is at either
+        position, or unusable: call `position` and continue from there.
         """
 
     def clear(self) -> None:
         """Make the copy empty, with `position` None.
 
-        Raises StaleStore if another worker moved it since this object last looked.
+        Raises StaleStore if another worker has moved the copy since this object last read its
+        position.
         """
 
     def set_aside(self) -> str:
@@ -109,11 +113,11 @@ class StateStore(Protocol):
 
 
 def check_change(changes: Changes, base: int | None, position: int) -> None:
-    """Raise ValueError if the caller confused offsets or keys; damaged data is not checked."""
+    """Raise ValueError if the caller confused offsets or gave an empty key."""
     if position < 0:
-        raise ValueError(f"position {position} is no changelog offset; it starts at 0")
+        raise ValueError(f"position {position} is not a changelog offset; offsets start at 0")
     if base is not None and position < base:
-        raise ValueError(f"a copy never goes back: base {base}, position {position}")
+        raise ValueError(f"a copy cannot go back: base {base}, position {position}")
     if base == position and changes:
         raise ValueError(f"{len(changes)} changes need a position above their base {base}")
     if b"" in changes:

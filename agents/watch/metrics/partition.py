@@ -33,7 +33,7 @@ class StreamFigures(NamedTuple):
 
 
 class ShellTotals(NamedTuple):
-    """The numbers of records that arrived after their tick, and of waived waits for partitions."""
+    """The number of records that arrived after their tick, and of waits for partitions given up."""
 
     overtaken: int
     waivers: int
@@ -43,8 +43,9 @@ class ShellTotals(NamedTuple):
 class PartitionMetrics:
     """The metrics of one partition.
 
-    `source` is the input topic, of which a stage may read several, and the partition. `streams` are
-    those that can occur in that topic. `read` returns the number of events read from a source.
+    `source` is the partition with its input topic; a stage may read several topics. `streams` are
+    the streams that can occur in that topic. `read` returns the number of events read from a
+    source.
     """
 
     metrics: Metrics
@@ -63,14 +64,13 @@ class PartitionMetrics:
         metrics.unhealthy[source] = self.unhealthy
         self.streams_seen: set[str] = set()  # The streams of which events have been read.
         self.latest: dict[str, float] = {}
-        """The last values of `checkpoint_bytes` (of state in the last checkpoint) and `restore_s`.
-        """
+        """Latest `checkpoint_bytes` (size of the last checkpoint's state) and `restore_s`."""
         self._shell = ShellTotals(0, 0)
         self._overdue: tuple[str, ...] | None = None  # The labels of the gauge of overdue events.
         self._figures: dict[str, Figures] = {}  # The last figures, by stream.
 
     def _place(self, stream: str) -> PlaceMetrics:
-        """Return the metrics of a stream, whose labels are bound once."""
+        """Return the metrics of a stream; their labels are bound only once."""
         name = self.metrics.streams.of(stream)
         found = self._places.get(name)
         if found is None:
@@ -135,7 +135,7 @@ class PartitionMetrics:
         self._shell = shell
 
     def overdue(self, seconds: float, waits_for: str) -> None:
-        """Set how long the oldest event is overdue, and what it waits for; 0 means not overdue."""
+        """Set how overdue the oldest event is, in s, and what it waits for; 0 means not overdue."""
         labels = (self.metrics.stage, self.source.topic, str(self.source.partition), waits_for)
         if self._overdue is not None and (not seconds or labels != self._overdue):
             self.metrics.overdue.remove(*self._overdue)
@@ -175,7 +175,8 @@ class PartitionMetrics:
 
     def forget(self) -> None:
         self.overdue(0.0, "")
-        # A holder of the table would otherwise keep alive the state that `read` uses.
+        # Code that still refers to the table would otherwise keep the state that `read` uses in
+        # memory.
         self.unhealthy.read = no_reading
         for place in self._places.values():
             place.forget()
@@ -190,7 +191,10 @@ def stream_of(report: Report) -> str:
 
 
 def together(parts: Iterable[Figures]) -> Figures:
-    """Return the figures of several streams as one: sums of the counts, without times."""
+    """Return the sums of the figures of several streams, without their times.
+
+    The figures of a single stream are returned unchanged.
+    """
     parts = list(parts)
     if len(parts) == 1:
         return parts[0]

@@ -1,4 +1,4 @@
-"""Counts, by bucket, the times for which events were buffered.
+"""Counts how long events were buffered, in buckets of a histogram.
 
 Waits are given in nanoseconds; a batch of them is sorted and counted bucket by bucket. The first
 bucket is 0, for events that were not buffered at all.
@@ -17,7 +17,7 @@ _EDGES_NS: Final = tuple(edge * 1_000_000 for edge in EDGES_MS)
 
 
 class WaitCounts:
-    """The counts of waits, by bucket, for one set of labels."""
+    """The number of waits in each bucket, and their sum, for one set of labels."""
 
     __slots__ = ("counts", "sum_ns")
 

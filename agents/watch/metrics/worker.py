@@ -4,9 +4,9 @@ Times are seconds and sizes bytes. Names follow the operators (`inorder_reorder_
 `inorder_merge_*`, `inorder_checkpoint_*`). Labels are stage, stream, partition, reason and kind. A
 source is a label in two cases only. They are the few that are late most often
 (agents.watch.unhealthy), and the cause of an overdue event, one per partition
-(agents.watch.overdue). So sets of labels stay within the names in the topology file and the topic.
-Reasons and kinds beyond the first `MAX_REASONS` of a worker are counted as `other`, and so are
-streams beyond `MAX_STREAMS`.
+(agents.watch.overdue). So the number of label sets is bounded by the names in the topology file and
+the partitions. Reasons and kinds beyond the first `MAX_REASONS` of a worker are counted as `other`,
+and so are streams beyond `MAX_STREAMS`.
 
 The balance of each stage, stream and partition, at any time between two batches:
 
@@ -14,7 +14,7 @@ The balance of each stage, stream and partition, at any time between two batches
 
 A figure `<operator>_<name>` of a chain (topology.model.operator, `figures`) is the family
 `inorder_<operator>_<name>`: a counter if it only grows, else a gauge. A figure whose name ends in
-`_ns` is exposed in seconds, an instant as seconds since 1970.
+`_ns` is exposed in seconds, a point in time as seconds since 1970.
 
 Control records are counted separately: heartbeats, end-of-stream markers, and messages between
 stages. A late event that is passed on counts as late, not as emitted.
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 NS_PER_S: Final = 1_000_000_000
 TIME: Final = "_ns"
-"""Suffix of an operator's figure that is a time."""
+"""Suffix of the name of an operator's figure that is a time."""
 
 MAX_STREAMS: Final = 256
 MAX_QUERIES: Final = 1_000
@@ -76,18 +76,18 @@ class Metrics(Collector):
         deaths: The dead letters by reason, for each input partition of this worker.
         unhealthy: The sources of those partitions that are late, or lose numbers.
         waits: The times for which events were buffered, by stream.
-        unmet: In a stage with queries: types and fields that they name and no event has had.
-        open_ends: `agents.watch.sentences.open_ends`, until one of them has been logged.
+        unmet: In a stage with queries: the types and fields that queries name but no event has had.
+        open_ends: The log lines of `agents.watch.sentences.open_ends`, until one has been logged.
     """
 
     def __init__(
         self, registry: CollectorRegistry, stage: str, operators: Sequence[str] | None = None
     ) -> None:
-        # Without this, each counter has a second series with the time of its creation.
+        # Otherwise each counter would have a second series with the time of its creation.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.stage = stage
-        # The number of unread records, and how long the next one has waited, by partition and
-        # topic.
+        # By partition and topic: the number of unread records, and how long the next one has
+        # waited.
         self._lags: dict[int, dict[str, tuple[int, int | None]]] = defaultdict(dict)
         self.deaths: dict[TopicPartition, Deaths] = {}
         self.unhealthy: dict[TopicPartition, UnhealthySources] = {}
@@ -220,7 +220,7 @@ class Metrics(Collector):
         registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the families that are counted separately and built at a scrape."""
+        """Yield the families that are counted in this package and built at each scrape."""
         yield _wait_family(self.stage, self.waits)
         yield from late_families(self.stage, list(self.unhealthy.values()))
 
@@ -240,7 +240,7 @@ class Metrics(Collector):
     def without_results(self) -> dict[str, list[str]]:
         """Return the queries without results so far, with the types and fields that no event had.
 
-        Windows and joins are listed even with results, if a field is missing.
+        Windows and joins are also listed after their first result, if a field is missing.
         """
         if self.unmet is None:
             return {}
@@ -257,7 +257,7 @@ class Metrics(Collector):
     def lags(self, source: TopicPartition, records: int, lag_ns: int | None) -> None:
         """Set the number of unread records, and how long the next has waited (None if unknown).
 
-        Topics that a stage reads side by side count as one, by the number of the partition. Their
+        If a stage reads several topics, their partitions of the same number count as one. Their
         records are summed, and the longest time counts.
         """
         self._lags[source.partition][source.topic] = records, lag_ns
@@ -274,7 +274,7 @@ class Metrics(Collector):
             self.input_lag_seconds.labels(*place).set(max(known_ns) / NS_PER_S)
 
     def forget(self, source: TopicPartition) -> None:
-        """Drop the data and the gauges of a partition that has been given up."""
+        """Drop the data and the gauges of a partition that this worker no longer owns."""
         self.unhealthy.pop(source, None)
         self.deaths.pop(source, None)
         self._lags[source.partition].pop(source.topic, None)
@@ -318,7 +318,7 @@ class PlaceMetrics:
                 family.remove(*self._place)
 
     def observe(self, step: Step) -> list[Event]:
-        """Count the emitted events and the reports of one step; return the late events among them.
+        """Count the emitted events and the reports of one step; return the emitted late events.
 
         Cost: O(emitted events and reports).
         """
@@ -347,7 +347,7 @@ class PlaceMetrics:
                 metrics.gap_age.labels(*self._place).observe(age_s)
             case Malformed():
                 self._count(metrics.dead, report.reason)
-                if report.kind:  # An unusable control record counts as a record that was read.
+                if report.kind:  # An unusable control record also counts as received.
                     self._records_in.inc()
             case Late() | Duplicate() if report.event.kind != DATA:
                 self._count(metrics.control, report.event.kind)
@@ -365,9 +365,9 @@ class PlaceMetrics:
 def _wait_family(stage: str, waits: Mapping[str, WaitCounts]) -> HistogramMetricFamily:
     """Return the histogram of the times for which events were buffered, from counts by stream.
 
-    A histogram of the client library takes a lock and a search in Python for each observation. At a
-    hundred thousand events a second that is a large share of a CPU core. So waits are counted
-    separately, and the family is built at the scrape.
+    A histogram of the client library takes a lock and searches for the bucket in Python for each
+    observation. At a hundred thousand events a second that is a large share of a CPU core. So waits
+    are counted separately, and the family is built at the scrape.
     """
     text = "Time of an event from arrival to emission, in seconds"
     family = HistogramMetricFamily("inorder_wait_seconds", text, labels=("stage", "stream"))
@@ -382,7 +382,7 @@ def _in_unit(figure: str, value: int) -> float:
 
 
 class Bounded:
-    """A set of label values: the first `limit` keep their names, and all others are `other`."""
+    """A bounded set of label values: the first `limit` are kept, and all others become `other`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

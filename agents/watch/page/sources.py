@@ -1,9 +1,9 @@
 """Chooses the sources that the page names, out of any number of sources.
 
-The page names the worst sources of a stream by five choices. They wait the longest, or have the
+The page names the worst sources of a stream by five criteria. They wait the longest, or have the
 most buffered events, the most late events, the most numbers in gaps, or the largest time error.
-Each choice has a bound; the sum of the bounds is `MAX_SOURCES`. A source that one list names keeps
-its entries in the other lists, so that its row of the page is complete.
+Each criterion has a bound; the sum of the bounds is `MAX_SOURCES`. A source that one list names
+keeps its entries in the other lists, so that its row of the page is complete.
 
 | list        | its entries             | chosen by                                            |
 |-------------|-------------------------|------------------------------------------------------|
@@ -11,7 +11,7 @@ its entries in the other lists, so that its row of the page is complete.
 | `unhealthy` | late events and gaps    | `MAX_LATE` by late events, `MAX_LOST` by numbers     |
 | `clocks`    | the clock of its events | `MAX_UNSURE` by their error                          |
 
-An entry of `unhealthy` or `clocks` has `in_order` if its source has no buffered event.
+An entry of `unhealthy` or `clocks` has the key `in_order` if its source has no buffered event.
 
 Cost: O(entries of the lists).
 """
@@ -31,7 +31,7 @@ MAX_SOURCES: Final = MAX_WAITING + MAX_HOLDING + MAX_LATE + MAX_LOST + MAX_UNSUR
 
 COUNTS: Final = ("late", "gaps", "lost")
 ERRORS: Final = {"late": "late_error", "lost": "lost_error"}
-"""For each count, the field with its error: the true count may be greater by that much."""
+"""For each count, the key of its error: the true count may be greater by that much."""
 
 IN_ORDER: Final = "in_order"
 
@@ -49,7 +49,7 @@ def source_of(each: Entry) -> StreamSource:
 def named_sources(
     waiting: Sequence[Entry], clocks: Sequence[Entry], unhealthy: Iterable[Entry]
 ) -> dict[str, list[Entry]]:
-    """Reduce the three lists to the named sources, the worst first in each list."""
+    """Return the three lists with the named sources only, the worst first in each list."""
     summed = merged(unhealthy)
     named = {
         source_of(each)
@@ -70,7 +70,7 @@ def named_sources(
 
 
 def _of(named: set[StreamSource], entries: Iterable[Entry], rank: Rank) -> list[Entry]:
-    """Return the worst entry of each source. A source in several partitions has several entries."""
+    """Return the worst entry of each source, which has several if it is in several partitions."""
     found: dict[StreamSource, Entry] = {}
     for each in sorted((each for each in entries if source_of(each) in named), key=rank):
         found.setdefault(source_of(each), each)
@@ -80,8 +80,8 @@ def _of(named: set[StreamSource], entries: Iterable[Entry], rank: Rank) -> list[
 def merged(unhealthy: Iterable[Entry]) -> list[dict[str, Any]]:
     """Merge the entries of each source into one.
 
-    Each stage counts the events that came late to it. So the greatest count of a stage is a lower
-    bound, and the greatest count plus error is an upper bound.
+    Each stage counts the events that are late there. So the greatest count of any stage is a lower
+    bound, and the greatest sum of count and error is an upper bound.
     """
     found: dict[StreamSource, dict[str, Any]] = {}
     for each in unhealthy:

@@ -26,7 +26,7 @@ MAX_BLOCKERS: Final = 200
 MAX_PARTITIONS: Final = 500
 MAX_QUERIES: Final = 200
 MAX_NEWEST: Final = 20
-"""Maximum number of late events, and of log lines, in the view."""
+"""Maximum number of late events, and maximum number of log lines, in the view."""
 COUNTED: Final = {
     "inorder_records_in": "in",
     "inorder_records_emitted": "emitted",
@@ -62,7 +62,7 @@ def view(
 ) -> View:
     """Return the value that the page shows.
 
-    `health` has the answers of `/live` and `/ready`, and `partitions` those of `/explain`.
+    `health` has the answers of `/live` and `/ready`, and `partitions` the answers of `/explain`.
     `metrics` has one text of `/metrics` for each stage, and `log` the last lines of each process.
     """
     counts, results, reasons = _counted(metrics)
@@ -88,7 +88,7 @@ def _deaths(partitions: Explained, late: Iterable[str]) -> View:
     """Return `alarms`, `remedies` and `examples`.
 
     An alarm names a stage with mostly dead letters, or sources that use several partitions. The
-    other two are tables by reason: the cause and the remedy in words, and the place of the first
+    other two are dicts by reason: the cause and the remedy in words, and the place of the first
     dead letter.
     """
     alarms: list[str] = []
@@ -115,7 +115,7 @@ def _counted(metrics: Iterable[str]) -> tuple[Table, Table, dict[str, Table]]:
 
     `early` counts the results of a query that were emitted before they were final. Late events and
     dead letters are counted by reason and stage. Each later stage counts a late event again, so the
-    page shows the greatest count of a stage. One stage alone counts a dead letter.
+    page shows the greatest count of any stage. Only one stage counts a dead letter.
     """
     counts, results = _table(), _table()
     reasons = {"late": _table(), "dead": _table()}
@@ -144,7 +144,7 @@ def _stages(
 ) -> list[View]:
     """Return the stages in the order of the flow.
 
-    A late event counts in the stage that decided that it is late, and in no later stage.
+    A late event counts in the stage that decided that it is late, but in no later stage.
     """
     names = dict.fromkeys([part["stage"] for part in partitions] + list(counts))
     topics = {part["stage"]: part["topic"] for part in partitions}
@@ -172,7 +172,7 @@ def _decides(stage: str, reason: str) -> bool:
 
 
 def _owned(partitions: Explained) -> list[View]:
-    """Return the figures of each partition, the largest lag first."""
+    """Return the figures of each partition, sorted by descending lag."""
     found = [
         {
             "stage": part["stage"],
@@ -186,7 +186,7 @@ def _owned(partitions: Explained) -> list[View]:
 
 
 def _late(partitions: Explained) -> list[View]:
-    """Return the last late events, each from the stage that found it late."""
+    """Return the last late events, each from the stage that decided that it is late."""
     found = (
         {"stage": part["stage"], **each}
         for part in partitions
@@ -218,7 +218,7 @@ def _streams(part: Mapping[str, Any]) -> Iterable[View]:
 
 
 def _sources(partitions: Explained) -> View:
-    """Return the worst sources, and the number of all sources."""
+    """Return the worst sources, and totals over all sources."""
     waiting: list[View] = []
     clocks: list[View] = []
     unhealthy: list[View] = []
@@ -247,7 +247,7 @@ def _sources(partitions: Explained) -> View:
 
 
 def _entry(each: Mapping[str, Any], holding: Mapping[str, set[str]]) -> View:
-    """Return the entry; add `in_order` if REORDER of its partition buffers none of the source."""
+    """Return the entry; add `in_order` if its partition buffers no event of the source."""
     here = holding.get(each["stream"])
     is_in_order = here is not None and each["source"] not in here
     return {**each, IN_ORDER: True} if is_in_order else dict(each)
@@ -257,7 +257,7 @@ QUALITY: Final = ("target_ppm", "achieved_ppm", "wait_mean_ns")
 
 
 def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) -> list[View]:
-    """Return the results of each query, and its quality in the partition where that is worst."""
+    """Return the results of each query, and its quality in the partition where it is worst."""
     quality: dict[str, View] = {}
     for part in partitions:
         for operators in part["streams"].values():

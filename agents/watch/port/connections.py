@@ -1,10 +1,10 @@
 """Limits the number of a port's open connections, and the time for which they may be idle.
 
-A stranger needs no token to open one, and each takes a descriptor of the process. At most `MOST`
-are open. A further one closes the oldest that waits for its peer, or else the oldest of all. A
-connection is closed if its peer has not sent a complete request head after `HEAD_S`, or is silent
-for `KEPT_S` after an answer. So a client that asks and reads gets its answer, however many others
-wait. Closed connections are counted, and logged at most once in `LOG_S`.
+Anybody can open a connection without a token, and each takes a descriptor of the process. At most
+`MOST` are open. A further one closes the oldest that waits for its peer, or else the oldest of all.
+A connection is closed if its peer has not sent a complete request head after `HEAD_S`, or is silent
+for `KEPT_S` after an answer. So a client that sends its request gets its answer, however many
+others wait. Closed connections are counted, and logged at most once in `LOG_S`.
 
 If more than `ACCEPTED` connections arrive at the same time, the rest waits in the kernel.
 """
@@ -22,7 +22,8 @@ MOST: Final = 64
 HEAD_S: Final = 10.0
 KEPT_S: Final = 60.0
 ACCEPTED: Final = 16
-"""Maximum number of connections accepted in one turn of the loop, in which `MOST` is exceeded."""
+"""Maximum number of connections accepted in one turn of the loop; they may briefly exceed `MOST`.
+"""
 
 BACKLOG: Final = 128
 LOG_S: Final = 60.0
@@ -31,7 +32,7 @@ logger = logging.getLogger("inorder.http")
 
 
 class Connections:
-    """The connections of one server, whose application must have `middleware` as its first."""
+    """The connections of one server; `middleware` must be its application's first middleware."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Transport, asyncio.TimerHandle] = {}
@@ -41,7 +42,7 @@ class Connections:
         self._logged_s = float("-inf")
 
     def watch(self, server: web.Server) -> None:
-        """Observe each connection that the server gets and loses."""
+        """Observe each connection that the server opens and loses."""
         made, lost = server.connection_made, server.connection_lost
 
         def connection_made(handler: Any, transport: asyncio.Transport) -> None:
@@ -57,7 +58,7 @@ class Connections:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Exempt the connection from waiting until its answer is complete."""
+        """Suspend the idle limit of the connection until its answer is complete."""
         peer = request.transport
         if peer is None or peer not in self._waiting:
             return await handler(request)

@@ -1,13 +1,13 @@
-"""Admits requests with the token; others learn only whether the worker is alive and ready.
+"""Admits requests with the token; all others learn only whether the worker is live and ready.
 
 The token is sent as `Authorization: Bearer TOKEN`. A browser opens `/?token=TOKEN` once and keeps a
 cookie. Browsers show the cookies of a host to all its ports, so the cookie is not the token. It is
 derived from the token and this port, opens this port alone, and has a name of its own. `/live` and
 `/ready` stay open for orchestrators; their answers name topics and stages, but no source.
 
-Without a token, a port on loopback answers requests to an address or to `localhost`. A stranger's
-web page may let its name resolve to 127.0.0.1 once it is loaded (DNS rebinding). It then sends
-requests to that name, which the browser writes in `Host`, and these are refused.
+Without a token, a port on loopback answers requests to an address or to `localhost`. A foreign web
+page may make its host name resolve to 127.0.0.1 after it is loaded (DNS rebinding). The browser
+then sends that name in `Host`, and such requests are refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OPEN: Final = frozenset({"/live", "/ready"})
 QUERY: Final = "token"
 
 OTHER_HOSTS: Final = ("//", "/\\")
-"""Beginnings of a path that a browser takes for a host and its path."""
+"""Beginnings of a path that a browser would interpret as a host followed by a path."""
 
 LOCALHOST: Final = "localhost"
 
@@ -61,7 +61,7 @@ def guard(token: str, port: int) -> Middleware:
 
 
 def guards(host: str, port: int, token: str | None) -> list[Middleware]:
-    """Return the checks of a port: of the token, or of `Host` on loopback without a token."""
+    """Return the middleware that checks the token, or `Host` on loopback without a token."""
     if token is not None:
         return [guard(token, port)]
     address = _address(host)
@@ -71,7 +71,7 @@ def guards(host: str, port: int, token: str | None) -> list[Middleware]:
 
 @web.middleware
 async def called_by_own_name(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Admit requests that call this machine by an address or as localhost."""
+    """Admit requests that name this machine by an address or as localhost; refuse others."""
     if request.path in OPEN or _is_own(request.headers.get("Host", "")):
         return await handler(request)
     return web.Response(

@@ -3,21 +3,22 @@
 | path       | answer                                                                          |
 |------------|---------------------------------------------------------------------------------|
 | `/live`    | 200 or 503, JSON `{"ok": …, "reasons": […]}`; 503 asks for a restart            |
-| `/ready`   | the same; 503 says that there is no progress, and why; `notes`, if there are    |
-|            | any, say what lags although it progresses                                       |
+| `/ready`   | the same; 503 means that there is no progress; `notes`, if there are any, say   |
+|            | what lags although there is progress                                            |
 | `/health`  | 200 with JSON of both, `{"live": …, "ready": …}`, for frequent requests, and    |
-|            | how it runs: `core` and `codec` of a stage, `stages` of a worker                |
+|            | how the process runs: `core` and `codec` of a stage, `stages` of a worker       |
 | `/metrics` | the registry, as Prometheus or OpenMetrics text                                 |
-| `/explain` | JSON of the buffered events and the reasons                                     |
+| `/explain` | JSON of the buffered events and what they wait for                              |
 | `/event`   | JSON of one event: where it is and why (`agents.watch.port.question`); 400 says |
 |            | how to ask                                                                      |
-| `/`        | a page of all of it, if there is one (`agents.watch.page.serving`)              |
+| `/`        | a page with all of this, if there is one (`agents.watch.page.serving`)          |
 
 The server only reads. It runs in the caller's event loop, so a worker whose loop hangs does not
 answer and cannot claim to be alive. By default it listens on a free port of 127.0.0.1. Its answers
-are not for strangers, so an outer address is the user's choice. It requires a token if one is set,
-else on loopback one of its own names (`guard`). Connections are bounded (`connections`). If a
-callable fails, the answer is 500 with the error's text, and the log has it.
+are confidential, so listening on another address is the user's choice. It requires the token if one
+is set; otherwise, on loopback, it requires a name of this machine (`guard`). Connections are
+bounded (`connections`). If a callable fails, the answer is 500 with the error's text, and the stack
+trace is logged.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ FREE_PORT: Final = 0
 STOP_TIMEOUT_S: Final = 2.0
 MAX_PORT: Final = 65_535
 NOT_HERE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
-"""Errors for an address of a host name that this machine lacks, for example ::1."""
+"""Errors for an address that a host name has but this machine has not, for example ::1."""
 
 logger = logging.getLogger("inorder.http")
 
@@ -58,7 +59,7 @@ class HttpUnavailable(Exception):
 class Health:
     """An answer to `/live` or `/ready`.
 
-    If `ok` is False, `reasons` say why. `notes` are worth knowing even if it is True.
+    If `ok` is False, `reasons` say why. `notes` may be present in both cases.
     """
 
     ok: bool
@@ -77,11 +78,12 @@ Locate = Callable[[Question], Any]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class HttpServer:
-    """The HTTP port of a process. It serves from `start` to `stop`.
+    """The HTTP port of a process, which serves from `start` to `stop`.
 
     It listens on `sockets`, which are bound already, or else on `host` and `port`. The callables
-    run in the event loop and must be quick. `explain` and `event` return what orjson can write, or
-    an awaitable of that. `scrape`, if there is one, is awaited before `/metrics` is answered.
+    run in the event loop and must be quick. `explain` and `event` return a value that orjson can
+    encode, or an awaitable of one. `scrape`, if there is one, is awaited before `/metrics` is
+    answered.
     """
 
     registry: CollectorRegistry
@@ -168,7 +170,7 @@ def _health(ask: Callable[[], Health]) -> Handler:
 
 
 def _guarded(handler: Handler) -> Handler:
-    """Return the handler, changed to log the stack trace of a failure instead of sending it."""
+    """Return a handler that logs the stack trace of a failure and answers with the error's text."""
 
     async def answer(request: web.Request) -> web.Response:
         try:
@@ -218,12 +220,15 @@ def bound(host: str, port: int) -> list[socket.socket]:
 
 
 def address(text: str) -> tuple[str, int]:
-    """Parse HOST:PORT of `--http`, an IPv6 host in brackets; raise ValueError if invalid."""
+    """Return the host and the port of HOST:PORT; raise ValueError if the text is invalid.
+
+    An IPv6 host is in brackets.
+    """
     host, colon, digits = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
         host = ""
     if not (colon and host and digits.isascii() and digits.isdigit() and int(digits) <= MAX_PORT):
-        raise ValueError(f"{text!r} is no address; write HOST:PORT, as 127.0.0.1:8080")
+        raise ValueError(f"{text!r} is not an address; write HOST:PORT, such as 127.0.0.1:8080")
     return host, int(digits)

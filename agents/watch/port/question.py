@@ -1,7 +1,7 @@
 """Reads and writes the query of `/event`, which names one event.
 
-`source` and `seq` are required. `stream` and `epoch` narrow the query down if a source's name or
-number occurs in several of them.
+`source` and `seq` are required. `stream` and `epoch` narrow the query down if the source or the
+number occurs in several streams or epochs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FIELDS: Final = ("source", "seq", "stream", "epoch")
 
 
 class NoQuestion(ValueError):
-    """The query asks about no event; the message says what to write."""
+    """The query does not name an event; the message says what to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +29,19 @@ class Question:
     epoch: int = NO_EPOCH
 
     def query(self) -> dict[str, str]:
-        """Return the query that is sent to a stage."""
+        """Return the query parameters with which to ask a stage."""
         asked = asdict(self).items()
         return {name: str(value) for name, value in asked if value not in {None, NO_EPOCH}}
 
 
 def question(query: Mapping[str, str]) -> Question:
-    """Read a query, or raise NoQuestion if it names no event."""
+    """Return the question that a query asks; raise NoQuestion if the query names no event."""
     unknown = sorted(query.keys() - set(FIELDS))
     if unknown:
-        raise NoQuestion(f"{unknown[0]!r} is not known; write {', '.join(FIELDS)}")
+        raise NoQuestion(f"{unknown[0]!r} is an unknown field; write {', '.join(FIELDS)}")
     source = query.get("source", "")
     if not 0 < len(source) <= LONGEST_NAME:
-        raise NoQuestion("source: name the source of the event, as source=press-7&seq=17")
+        raise NoQuestion("source: name the source of the event, such as source=press-7&seq=17")
     stream = query.get("stream") or None
     epoch = _number(query, "epoch") if query.get("epoch") else NO_EPOCH
     return Question(source, _number(query, "seq"), stream, epoch)
@@ -50,8 +50,8 @@ def question(query: Mapping[str, str]) -> Question:
 def _number(query: Mapping[str, str], field: str) -> int:
     text = query.get(field, "").strip()
     if not (text.isascii() and text.isdigit() and len(text) < len(str(LARGEST)) + 1):
-        raise NoQuestion(f"{field}: {text!r} is no number; write it in digits, as seq=17")
+        raise NoQuestion(f"{field}: {text!r} is not a number; write it in digits, such as seq=17")
     number = int(text)
     if number > LARGEST:
-        raise NoQuestion(f"{field}: {number} is above {LARGEST}, the largest there is")
+        raise NoQuestion(f"{field}: {number} is above {LARGEST}, the maximum")
     return number

@@ -1,6 +1,6 @@
 """Reads the token that the web server requires, and checks its form.
 
-It comes from the environment variable `INORDER_HTTP_TOKEN`, or from a file that
+The token comes from the environment variable `INORDER_HTTP_TOKEN`, or from a file that
 `INORDER_HTTP_TOKEN_FILE` names, but never from the command line.
 """
 
@@ -21,14 +21,14 @@ class TokenRefused(ValueError):
 
 
 def bearing(token: str | None) -> dict[str, str]:
-    """Return the HTTP headers that send the token; none if `token` is None."""
+    """Return the HTTP headers that send the token; no headers if `token` is None."""
     return {} if token is None else {"Authorization": f"{BEARER}{token}"}
 
 
 def token_in(environment: Mapping[str, str]) -> str | None:
     """Return the token, or None if none is set.
 
-    Raises TokenRefused if two are set, or if it is short or unreadable.
+    Raises TokenRefused if both variables are set, or if the token is too short or cannot be read.
     """
     given, path = environment.get(VARIABLE), environment.get(FILE_VARIABLE)
     if given is not None and path is not None:
@@ -40,7 +40,7 @@ def token_in(environment: Mapping[str, str]) -> str | None:
             raise TokenRefused(f"{FILE_VARIABLE}: {path} cannot be read: {error}") from error
     if given is not None and not (len(given) >= SHORTEST and given.isascii() and given.isalnum()):
         raise TokenRefused(
-            f"the token of {VARIABLE} needs {SHORTEST} or more ASCII letters and digits, as"
-            " `openssl rand -hex 32` makes them"
+            f"the token of {VARIABLE} needs {SHORTEST} or more ASCII letters and digits, such"
+            " as the output of `openssl rand -hex 32`"
         )
     return given

@@ -94,11 +94,11 @@ def test_a_file_is_read_again_each_time(tmp_path: Path) -> None:
     ("content", "says"),
     [
         (None, "No such file"),
-        (b"", "holds no token"),
+        (b"", "contains no token"),
         (b"two words", "or more than one"),
-        (b"\xff", "holds no token"),
-        (b"x" * (MAX_BYTES + 1), "holds no token"),
-        (jwt(b'{"exp": 1000}').encode(), r"has expired \d+ s ago; look whether"),
+        (b"\xff", "contains no token"),
+        (b"x" * (MAX_BYTES + 1), "contains no token"),
+        (jwt(b'{"exp": 1000}').encode(), r"expired \d+ s ago; check that"),
     ],
 )
 def test_a_file_without_a_token_is_told(content: bytes | None, says: str, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_an_endpoint_that_fails_is_asked_again_and_the_old_token_serves(
         assert source.current().text == "one"
         assert source.current().text == "one"
         assert len(server.asked) == 2  # a second is not over
-        assert "answers 503; the token at hand serves" in caplog.text
+        assert "answers 503; the current token is used" in caplog.text
         clock.now_s += 10
         with pytest.raises(TokenUnavailable, match="answers 503"):
             source.current()
@@ -217,7 +217,7 @@ def test_an_endpoint_that_fails_is_asked_again_and_the_old_token_serves(
         (200, b"<html>", "answers without an `access_token`"),
         (200, b'{"access_token": 7}', "answers without an `access_token`"),
         (200, b'{"access_token": "a b"}', "answers without an `access_token`"),
-        (200, b'{"access_token": "a", "expires_in": -1}', "gives a token that has expired"),
+        (200, b'{"access_token": "a", "expires_in": -1}', "gave a token that has expired"),
         (200, b'{"access_token": "' + b"a" * MAX_BYTES + b'"}', "answers without an"),
     ],
 )
@@ -345,9 +345,9 @@ CLIENT = "sasl.oauthbearer.client.id=id\n"
             f"{URL}=https://idp/token\n{CLIENT}",
             "needs sasl.oauthbearer.client.secret; write it, or",
         ),
-        (f"{URL}=http://idp/token\n{CLIENT}", "would send a secret in the open"),
-        (f"{URL}=token\n", "or is none; write https://"),
-        (f"{URL}=file://token\n", "is no path of a file; write file:///path/of/a/token"),
+        (f"{URL}=http://idp/token\n{CLIENT}", "would send a secret unencrypted"),
+        (f"{URL}=token\n", "or is not a URL; write https://"),
+        (f"{URL}=file://token\n", "is not the path of a file; write file:///path/of/a/token"),
         (f"{URL}=file:///t\n{CLIENT}", "a token from a file needs no sasl.oauthbearer.client"),
         (f"{URL}=file:///t\nsasl.username=a\n", "OAUTHBEARER uses no sasl.username"),
     ],

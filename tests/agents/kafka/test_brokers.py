@@ -79,5 +79,5 @@ def test_who_waits_for_brokers_is_told_after_the_first_try(
     answer = inorder("doctor", "--topology", tmp_path / "t.yaml", "--brokers", nobody)
     waiting, end = answer.err.splitlines()
     assert (answer.code, answer.out) == (2, "")
-    assert waiting.startswith("waiting for brokers, 2 s more at most: no broker answers at")
+    assert waiting.startswith("waiting for brokers, at most 2 s more: no broker answers at")
     assert end.startswith(f"Error: no broker answers at {nobody}")

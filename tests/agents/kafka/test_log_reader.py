@@ -244,7 +244,7 @@ async def test_another_refusal_is_an_error_with_its_place(
 ) -> None:
     async with reader(kafka, place.topic) as logs:
         Sent(logs, 30, refusals=1)
-        told = rf"{place.topic} has committed of {place.topic}/0: GroupAuthorizationFailed"
+        told = rf"{place.topic} has committed for {place.topic}/0: GroupAuthorizationFailed"
         with pytest.raises(KafkaError, match=told):
             await logs.committed(place)
 
@@ -302,7 +302,7 @@ def short(monkeypatch: pytest.MonkeyPatch, bound: str) -> Iterator[None]:
     ("bound", "ask", "told"),
     [
         ("STALLED_S", lambda logs, place: read(logs, place, 1, 5),
-         r"/0 cannot be read beyond offset 2 of 5: nothing has come for"),
+         r"/0 cannot be read beyond offset 2 of 5: no record arrived for"),
         ("ANSWER_S", lambda logs, place: logs.bounds(place._replace(partition=PARTITIONS)),
          rf"where .*/{PARTITIONS} begins and ends: it has no leader"),
     ],

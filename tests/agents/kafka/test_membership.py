@@ -101,7 +101,7 @@ def test_one_that_is_forgotten_within_its_session_has_been_replaced(group: Group
     group.passes(5.0)
     assert not group.says(UNKNOWN_MEMBER_ID)
     (fenced,) = group.fenced
-    assert "two workers live under one name" in str(fenced)
+    assert "two workers have the same name" in str(fenced)
     assert "one-merge in the consumer group group" in str(fenced)
 
 
@@ -192,7 +192,7 @@ def test_who_leaves_and_reaches_nobody_says_so_and_stops(
     asyncio.run(leave_amid(group, JOIN))
     assert group.said == ["reset"]
     (told,) = caplog.messages
-    assert told.startswith("the group group did not hear that this worker leaves it")
+    assert told.startswith("the group group may not know that this worker has left")
 
 
 def test_a_thread_that_could_not_leave_stops_all_the_same(

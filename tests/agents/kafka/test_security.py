@@ -98,9 +98,9 @@ def test_comments_blank_lines_and_the_other_spelling() -> None:
         ("security.protocol=SSL\nssl.ca.location=/absent.pem", "there is no file /absent.pem"),
         ("security.protocol=SSL\nssl.ca.location={here}", "the PEM files cannot be used"),
         ("security.protocol=SSL\nssl.key.location={here}", "ssl.key.location go together"),
-        ("sasl.jaas.config=…", "sasl.jaas.config: is not a setting of these; write one of sec"),
+        ("sasl.jaas.config=…", "sasl.jaas.config: is an unknown setting; write one of sec"),
         (SECRET, "line 1 is not a setting; write name=value"),
-        ("# ours\nsasl.mechanism=PLAIN\nsasl.mechanisms=PLAIN", "line 3 sets sasl.mechanism again"),
+        ("sasl.mechanism=PLAIN\nsasl.mechanisms=PLAIN", "line 2 sets sasl.mechanism a second time"),
         ("sasl.password.file=/absent", "sasl.password.file: /absent: No such file"),
     ],
 )  # fmt: skip

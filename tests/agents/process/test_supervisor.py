@@ -248,7 +248,7 @@ async def test_a_child_that_never_tells_its_port_is_started_anew(
         (reason,) = await until(lambda: faults(ask, "/live"))
         assert reason.startswith("reorder: has not announced its port for ")
         await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
-    assert "want of memory" not in caplog.text  # the supervisor has killed it
+    assert "memory ran out" not in caplog.text  # the supervisor has killed it
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV])
@@ -265,8 +265,8 @@ async def test_a_child_that_the_system_kills_may_have_wanted_memory(
     if number == signal.SIGSEGV:
         assert said == f"stage reorder: exit -{number:d}"
     else:
-        assert re.search(r"want of memory: it had [1-9]\d* MiB, and .* may take [\d,]+ MiB", said)
-        assert "raise the limit of memory, or lower max_held_bytes" in said
+        assert re.search(r"memory ran out: it used [1-9]\d* MiB, and .* may use [\d,]+ MiB", said)
+        assert "raise the memory limit, or lower max_held_bytes" in said
 
 
 async def test_a_child_that_prints_is_heard_and_started_anew(
@@ -291,7 +291,7 @@ async def test_what_a_child_tells_that_is_no_address_is_refused(
 ) -> None:
     async with supervised("reorder", options=("--babbles",)):
         await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
-    assert "'here I am' is no address" in caplog.text
+    assert "'here I am' is not an address" in caplog.text
 
 
 async def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
@@ -306,7 +306,7 @@ async def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
 
     async with supervised("reorder", options=("--mute",), brokers_wait_s=2.0) as ask:
         (reason,) = await until(lambda: faults(ask, "/live"))
-        assert reason == "reorder: has not announced its port for 2 s and is started anew"
+        assert reason == "reorder: has not announced its port for 2 s and is restarted"
 
 
 async def test_a_child_that_dies_is_started_anew_and_the_worker_is_alive_meanwhile() -> None:

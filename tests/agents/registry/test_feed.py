@@ -147,7 +147,7 @@ def test_a_schema_of_another_subject_is_not_read_by(registry: Registry) -> None:
     reached(found, value(number))
     assert reason(found, value(number)) == (
         "schema_unknown",
-        "schema 1 is of somebody-s; name it in `subjects` to read by it",
+        "schema 1 is registered under somebody-s; name it in `subjects` to use it",
     )
 
 
@@ -277,7 +277,7 @@ def test_nobody_there_is_waited_for_as_well(registry: Registry) -> None:
         return faults
 
     (fault,) = asyncio.run(away())
-    assert fault.startswith("waits for the schema registry: http://127.0.0.1:9 gives no answer")
+    assert fault.startswith("waits for the schema registry: http://127.0.0.1:9 did not answer")
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -40,7 +40,7 @@ async def test_a_topic_that_takes_no_batch_is_named(error: type[Exception]) -> N
     answers[0].set_result(None)
     answers[1].set_exception(error())
     sent = [*zip(("late", "dead"), answers, strict=True)]
-    with pytest.raises(CommitFailed, match=r"dead does not take .*max\.message\.bytes"):
+    with pytest.raises(CommitFailed, match=r"dead does not accept .*max\.message\.bytes"):
         await delivery._all(sent)
 
 

@@ -158,7 +158,7 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
         found._partitions[TopicPartition("events.raw", number)] = partition
     found.observe()
     found.observe()
-    assert caplog.text.count("stream default comes in several partitions") == told
+    assert caplog.text.count("stream default is in several partitions") == told
 
 
 def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:

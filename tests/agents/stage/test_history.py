@@ -428,7 +428,7 @@ def test_a_topic_between_that_holds_what_history_has_seen_is_refused(
     asyncio.run(before.through(None, Random(1), monkeypatch))
     live = Chain(topology, before.logs)
     behind = [place for place in live.places if not place.arrangement.is_first]
-    with pytest.raises(StateRefused, match="holds events from before the end of the backfill"):
+    with pytest.raises(StateRefused, match="contains events from before the end of the backfill"):
         asyncio.run(behind[0].opened(histories, monkeypatch))
     asyncio.run(Chain(topology, logs).through(histories, Random(1), monkeypatch))
 

@@ -240,26 +240,26 @@ def test_an_empty_copy_is_as_good_as_none(found: Callable[..., int | None]) -> N
 @pytest.mark.parametrize(
     ("log", "committed", "copy", "says"),
     [
-        pytest.param(Log(None, end=0), 50, None, "no state .*lost or made anew", id="lost"),
+        pytest.param(Log(None, end=0), 50, None, "no state .*lost or recreated", id="lost"),
         pytest.param(
-            Log(None, end=0), 50, (10, BEFORE, 50), "no state .*made anew", id="made anew"
+            Log(None, end=0), 50, (10, BEFORE, 50), "no state .*recreated", id="made anew"
         ),
-        pytest.param(Log(None, end=0), 50, (10, NOW, 50), "no state .*made anew", id="emptied"),
+        pytest.param(Log(None, end=0), 50, (10, NOW, 50), "no state .*recreated", id="emptied"),
         pytest.param(
             Log(None, end=0),
             None,
             (10, BEFORE, 50),
-            "no state .*, and the local copy of it has come to offset 50: ",
+            "no state .*, but its local copy is at offset 50: ",
             id="made anew, of a forgotten group",
         ),
         pytest.param(
             Log(50),
             None,
             (99, BEFORE, 70),
-            "is at offset 50, and the local copy of it has come to offset 70",
+            "is at offset 50, but its local copy is at offset 70",
             id="a copy ahead, of a forgotten group",
         ),
-        pytest.param(Log(40, end=8), 50, (10, NOW, 50), "at offset 40, and the group", id="short"),
+        pytest.param(Log(40, end=8), 50, (10, NOW, 50), "at offset 40, but the group", id="short"),
         pytest.param(Log(40, end=8), 50, (10, "", 50), "at offset 40", id="shorter, no ids"),
         pytest.param(Log(50), 50, (99, NOW, 50, 9), "lost its end", id="behind in time"),
         pytest.param(Log(40), 50, None, "is at offset 40, .*back to 40", id="behind the group"),
@@ -269,7 +269,7 @@ def test_an_empty_copy_is_as_good_as_none(found: Callable[..., int | None]) -> N
             Log(50, aborted=[60]),
             60,
             (99, BEFORE, 70),
-            "come to offset 70",
+            "is at offset 70",
             id="a copy ahead of both",
         ),
         pytest.param(
@@ -284,7 +284,11 @@ def test_an_empty_copy_is_as_good_as_none(found: Callable[..., int | None]) -> N
         ),
         pytest.param(Log(50, more={b"state/c": b"x"}), 50, None, "holds 4", id="too many"),
         pytest.param(
-            Log(50, lost=[changelog.PROGRESS]), 50, None, "not how far", id="without its progress"
+            Log(50, lost=[changelog.PROGRESS]),
+            50,
+            None,
+            "not its position",
+            id="without its progress",
         ),
     ],
 )

@@ -44,7 +44,7 @@ SOUND: Mapping[str, TopicState] = {
     "changelog": TopicState(2),
     "ordered": TopicState(3),
 }
-GONE = "the topic ordered is gone, and no checkpoint comes through without it"
+GONE = "the topic ordered was deleted, and no checkpoint can be committed without it"
 
 
 class Brokers:
@@ -75,7 +75,7 @@ def after(looks: int, *answers: Mapping[str, TopicState] | NoAnswer) -> tuple[st
     [
         pytest.param({"ordered": TopicState(0)}, GONE, id="gone"),
         pytest.param(
-            {"changelog": TopicState(0)}, "the topic changelog is gone", id="changelog gone"
+            {"changelog": TopicState(0)}, "the topic changelog was deleted", id="changelog gone"
         ),
         pytest.param(
             {"raw": TopicState(4)},
@@ -93,7 +93,7 @@ def after(looks: int, *answers: Mapping[str, TopicState] | NoAnswer) -> tuple[st
         ),
         pytest.param(
             {"ordered": TopicState(1)},
-            "ordered has 1 partitions, 3 when this stage started: it was made anew; give it 3",
+            "ordered has 1 partitions, 3 when this stage started: it was recreated; give it 3",
             id="made anew and smaller",
         ),
         pytest.param({"changelog": TopicState(4)}, "", id="a changelog that grew"),
@@ -130,7 +130,7 @@ def test_each_is_in_the_log_once_and_so_is_its_end(caplog: pytest.LogCaptureFixt
         after(6, gone, gone, gone, gone, SOUND)
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert caplog.messages[0].startswith(GONE)
-    assert caplog.messages[1] == "ordered is again as it should be"
+    assert caplog.messages[1] == "ordered is in order again"
 
 
 def test_that_a_written_topic_grew_is_told_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
@@ -145,12 +145,12 @@ def test_that_a_topic_was_made_anew_is_told_once(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.WARNING):
         assert after(7, first, first, SOUND, second) == ()
     (told,) = caplog.messages
-    assert told.startswith("ordered was deleted and made anew")
+    assert told.startswith("ordered was deleted and recreated")
 
 
 MADE_ANEW = [
     ("changelog", "in it; restore the topic, or begin anew"),
-    ("raw", "offsets of the stage's state mean nothing in it; begin anew"),
+    ("raw", "offsets of the stage's state do not apply to it; begin anew"),
 ]
 
 
@@ -162,7 +162,7 @@ def test_the_stage_ends_where_its_state_lost_its_ground(topic: str, says: str) -
     )
     assert after(3, first, first, first) == ()
     assert after(5, first, second, first, second, first) == ()
-    with pytest.raises(StateRefused, match=f"{topic} was deleted and made anew .*{says}"):
+    with pytest.raises(StateRefused, match=f"{topic} was deleted and recreated .*{says}"):
         after(3, first, second, second)
 
 

@@ -16,8 +16,8 @@ def test_a_stream_in_two_partitions_is_told_once(caplog: pytest.LogCaptureFixtur
     apart.look({FIRST: {"orders"}, SECOND: {"trades", "orders"}})
     apart.look({FIRST: {"orders"}, SECOND: {"trades", "orders"}})
     (told,) = [record.getMessage() for record in caplog.records]
-    assert told.startswith("stream orders comes in several partitions (events.raw/0, events.raw/1)")
-    assert "begin a new application with `keyed_by: source`" in told
+    assert told.startswith("stream orders is in several partitions (events.raw/0, events.raw/1)")
+    assert "start a new application with `keyed_by: source`" in told
 
 
 def test_a_stream_that_may_lie_anywhere_is_no_news(caplog: pytest.LogCaptureFixture) -> None:

@@ -172,7 +172,7 @@ def test_names_that_only_running_would_tell_ask_for_trust(tmp_path: Path, formul
     ("formulas", "words"),
     [
         ("functions = {", "is not Python (SyntaxError"),
-        ("functions = []", "`functions` is no mapping"),
+        ("functions = []", "`functions` is not a mapping"),
         ("x = 1", "defines neither `aggregates` nor `functions`"),
         ("functions = {'abs': abs}", "'abs' is built in"),
         ("functions = {'a b': abs}", "'a b' is no name"),

@@ -66,5 +66,5 @@ def test_who_publishes_with_what_is_no_key_is_refused() -> None:
     reaching = ("--topic", "raw", "--brokers", "127.0.0.1:1")
     done = inorder("produce", *reaching, env={"INORDER_SIGNING_KEY": MASTER})
     assert done.code == 2
-    assert "INORDER_SIGNING_KEY: this is no signing key" in done.err
+    assert "INORDER_SIGNING_KEY: this is not a signing key" in done.err
     assert MASTER not in done.err

@@ -78,7 +78,7 @@ def test_a_compacted_input_is_refused_before_anything_is_made(
             "topics", "create", "--topology", path, "--brokers", kafka.bootstrap, *more
         )
         assert (refused.code, refused.out) == (Exit.REFUSED, "")
-        assert f"{raw} is compacted: of each key only the newest record stays" in refused.err
+        assert f"{raw} is compacted: only the newest record of each key remains" in refused.err
         assert f"--entity-name {raw} --add-config cleanup.policy=delete" in refused.err
     assert out not in AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics().topics
 

@@ -21,12 +21,12 @@ def request(key_id: int, source: str = "s1") -> bytes:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("", "keys: no key in it; write each as: [[key]]"),
-        ("# only this\n\n", "no key in it"),
+        ("", "keys: contains no key; write each as: [[key]]"),
+        ("# only this\n\n", "contains no key"),
         (f"1 {SECRET} s1", "keys: Expected '=' after a key in a key/value pair (at line 1, column"),
         ("[[key]]\nid = 7", "table 1: `secret` is missing; write each key as:"),
-        ("[[keys]]\nid = 7", "the file: 'keys' is not known here"),
-        (key_table(1, SECRET) + "source = 's1'", "table 1: 'source' is not known here"),
+        ("[[keys]]\nid = 7", "the file: 'keys' is not allowed here"),
+        (key_table(1, SECRET) + "source = 's1'", "table 1: 'source' is not allowed here"),
         (key_table(1, SECRET) + "sources = 's1'", "table 1: `sources` is not a list of names"),
         (key_table(1, SECRET) + "sources = []", "key 1: `sources` is empty; name one, or leave it"),
         (key_table("'x'", SECRET), "table 1: `id` is not an integer from 1 to"),
@@ -42,9 +42,9 @@ def request(key_id: int, source: str = "s1") -> bytes:
         (key_table(1, "abf"), "is not hex"),
         (key_table(1, "abfe"), "the secret of key 1 has 2 bytes, not 16 to 64"),
         (key_table(1, "ab" * 65), "has 65 bytes"),
-        (key_table(1, SECRET) + key_table(1, OTHER), "keys: key 1 is there twice"),
+        (key_table(1, SECRET) + key_table(1, OTHER), "keys: key 1 occurs twice"),
         (key_table(1, SECRET, "x" * 65), "key 1: "),
-        (key_table(1, SECRET, "x" * 65), "its name takes 65 bytes"),
+        (key_table(1, SECRET, "x" * 65), "its name has 65 bytes"),
         (f"[[key]]\nid = 1\nsecret = {SECRET}", "at line 3"),
         (f"[[key]]\nid = 1\nsecret = '{SECRET}", "(at end of document)"),
     ],
@@ -58,7 +58,7 @@ def test_a_bad_file(content: str, told: str) -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(BadKeys, match=r"absent: No such file or directory; give a readable"):
+    with pytest.raises(BadKeys, match=r"absent: No such file or directory; name a readable"):
         KeyRing.read(tmp_path / "absent")
     with pytest.raises(BadKeys, match="Is a directory"):
         KeyRing.read(tmp_path)

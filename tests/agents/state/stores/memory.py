@@ -27,7 +27,7 @@ class MemoryStore:
         # A list, so that a change while reading is told as such and not as a RuntimeError.
         for item in list(self._values.items()):
             if self._position != started_at:
-                raise StaleStore(f"state copy {self._name} moved while it was read")
+                raise StaleStore(f"state copy {self._name} changed while it was read")
             yield item
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:

@@ -184,8 +184,8 @@ def test_a_copy_that_moves_while_it_is_read_says_so(open_copy: Open) -> None:
     ("changes", "base", "position", "says"),
     [
         pytest.param({b"": b"1"}, None, 1, "key", id="an empty key"),
-        pytest.param({}, None, -1, "no changelog offset", id="a negative position"),
-        pytest.param({}, 5, 4, "never goes back", id="backwards"),
+        pytest.param({}, None, -1, "not a changelog offset", id="a negative position"),
+        pytest.param({}, 5, 4, "cannot go back", id="backwards"),
         pytest.param({b"a": b"1"}, 5, 5, "above their base", id="a change that moves nothing"),
     ],
 )

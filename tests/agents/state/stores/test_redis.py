@@ -188,7 +188,7 @@ def test_a_key_that_holds_something_else_is_damaged(
     with connect(redis_server.url) as client:
         client.set(key_of(name), "something else")
     store = opened()
-    with pytest.raises(StoreDamaged, match="is no hash"):
+    with pytest.raises(StoreDamaged, match="is not a hash"):
         store.position()
     assert key_of(name) in store.set_aside()
     assert store.position() is None
@@ -263,7 +263,7 @@ def test_many_copies_in_a_server_that_hangs_wait_as_long_as_one(
         assert calm_s(began_s) < 12 * 0.5 / 2
         kind.hung_since_s["deaf"] -= kind.HUNG_S
         assert "after 1 attempt" in open_one(24)
-    assert sum("it did not answer less than 10 s ago" in each for each in told) >= 20
+    assert sum("it failed to answer less than 10 s ago" in each for each in told) >= 20
 
 
 def test_opening_is_bounded_by_less_than_two_answers() -> None:

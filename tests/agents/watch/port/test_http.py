@@ -144,7 +144,11 @@ def test_nothing_can_be_written() -> None:
     ("query", "status", "told"),
     [
         ("?source=s&seq=17", 200, {"asked": ["s", 17]}),
-        ("?source=s", 400, {"error": "seq: '' is no number; write it in digits, as seq=17"}),
+        (
+            "?source=s",
+            400,
+            {"error": "seq: '' is not a number; write it in digits, such as seq=17"},
+        ),
     ],
 )
 def test_an_event_is_asked_for(query: str, status: int, told: Any) -> None:
