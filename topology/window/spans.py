@@ -244,7 +244,8 @@ class Spans(WindowKind):
                 due += [(start, key) for start in closing for key in self._panes.keys(start)]
         if due:
             self._emit_all(due, is_closed=True)
-        if frontier.final_ns >= self._timers.next_final_ns:
+        final_ns, timers = frontier.final_ns, self._timers
+        if final_ns >= timers.emitted.next_ns or final_ns >= timers.ending.next_ns:
             self._retire()
 
     def is_due(self, frontier: Frontier) -> bool:
@@ -338,14 +339,14 @@ class Spans(WindowKind):
     def _retire(self) -> None:
         """Forget final windows; before that, emit them as final if the query asks for finals."""
         final_ns = self._frontier.final_ns
-        for start_ns in self._timers.taken(self._timers.emitted, final_ns):
+        for start_ns in sorted(self._timers.emitted.due(final_ns + 1)):
             if self._emits_finals or self._shown.is_followed:
                 for key in sorted(self._shown.by_number[start_ns]):
                     if self._emits_finals:
                         self._emit((start_ns, key), is_closed=True)
                     self._shown.note((start_ns, key))
             del self._shown.by_number[start_ns]
-        for slice_ns in self._timers.taken(self._timers.ending, final_ns):
+        for slice_ns in sorted(self._timers.ending.due(final_ns + 1)):
             keys = self._panes.drop(slice_ns)
             if self._panes.is_followed:
                 for key in keys:
