@@ -161,14 +161,14 @@ class Windows(QueryOperator):
             max_ahead_ns=query.clock.max_ahead_ns,
             margin_ns=query.zone_ns,
         )
-        self.beginnings.append(self._beginning)
         self._target = target_of(query)
         if self._target is not None:
             self._target.keep_apart()
         self._stale: Changes = {}
         self._frontier = Frontier(query, self._target, self._beginning, ordered=ordered)
         self._progress = QueryProgress([self._frontier], self._target, ordered=ordered)
-        self._emitter = WindowEmitter(stream, query, self._frontier, self._beginning)
+        self.beginnings = self._progress.beginnings
+        self._emitter = WindowEmitter(stream, query, self._frontier)
         makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
         self._reading = WindowReading(query, makers)
         kind = KINDS[query.windows.kind]

@@ -9,7 +9,6 @@ from typing import Any, Final
 from topology.answer.frontier import Frontier
 from topology.model.kept import FLAG, INT, record
 from topology.model.result import EMIT, UNCERTAIN, ResultIds, WindowResult, framed
-from topology.query.beginning import QueryBeginning
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter, confidence_of
 from topology.window.settings import WindowSettings, fingerprint
@@ -29,15 +28,11 @@ class WindowEmitter(ResultEmitter):
     or waiver that may affect it.
     """
 
-    def __init__(
-        self, stream: str, query: WindowSettings, frontier: Frontier, beginning: QueryBeginning
-    ) -> None:
-        """Set up an emitter; windows that start before the `beginning` are not emitted."""
+    def __init__(self, stream: str, query: WindowSettings, frontier: Frontier) -> None:
         super().__init__(stream, query.name, is_keyed=query.key is not None)
         self._names = [*query.outputs]
         self._ids = ResultIds(framed(fingerprint(query)))
         self._frontier = frontier
-        self.beginning = beginning
         self.prefix = ""
         """A prefix of the numbers that identify windows."""
 

@@ -45,7 +45,7 @@ from topology.window.results import WindowEmitter
 from topology.window.session_core import Core, Cores, core_of, sessions_of, together
 from topology.window.session_key import Envelope, Envelopes, KeySessions, lower_of_envelope
 from topology.window.settings import WindowSettings
-from topology.window.unsure.measure import Measure, Measured
+from topology.window.unsure.measure import Measured
 
 NOTHING_EMITTED: Final = None, NEVER, False
 
@@ -58,7 +58,6 @@ class Sessions(WindowKind):
     ) -> None:
         super().__init__(query, makers, frontier, emitter)
         self._gap_ns = query.windows.size_ns
-        self._measure = Measure(query, makers)
         self._by_key: dict[str, KeySessions] = defaultdict(KeySessions)
         self._envelopes = Envelopes(self._by_key, makers)
         self._passed: Table[str, int] = Table("passed/", INT)
@@ -196,7 +195,7 @@ class Sessions(WindowKind):
         Return no sessions if events from before the query may belong to them.
         """
         sessions = sessions_of(envelope.cores, self._gap_ns)
-        if envelope.lower < self._emitter.beginning.since_ns + self._gap_ns:
+        if envelope.lower < self._beginning.since_ns + self._gap_ns:
             sessions = []
             for core in envelope.cores:
                 core.is_fresh = False

@@ -94,7 +94,7 @@ class Spans(WindowKind):
         windows = query.windows
         self._size_ns = windows.size_ns
         self._slices = Slices(windows.size_ns, windows.step_ns)
-        self._panes = Panes(query, makers, self._slices)
+        self._panes = Panes(makers, self._measure, self._slices)
         self._has_plain_panes = (
             makers.is_tallied and windows.kind == TUMBLING and not self._early_ns
         )
@@ -284,7 +284,7 @@ class Spans(WindowKind):
 
     def _emit_plain(self, start_ns: int, keys: Sequence[str]) -> None:
         """Emit closing windows without an earlier result; the results equal those of `_emit`."""
-        if not keys or start_ns < self._emitter.beginning.since_ns:
+        if not keys or start_ns < self._beginning.since_ns:
             return
         panes = self._panes.by_number[start_ns]
         values = [self._makers.values(panes[key]) for key in keys]
@@ -309,7 +309,7 @@ class Spans(WindowKind):
         start_ns, key = window
         end_ns = start_ns + self._size_ns
         self._emitted_ns = max(self._emitted_ns, end_ns)
-        if start_ns < self._emitter.beginning.since_ns:
+        if start_ns < self._beginning.since_ns:
             return
         measured = self._panes.measured(start_ns, key)
         if measured is None:
