@@ -78,7 +78,7 @@ class SharedTarget(QualityTarget):
 
 
 class Frontiers(QueryProgress):
-    """The frontiers of a join, one for each stream."""
+    """The frontiers of a join; `of_stream` has one for each stream."""
 
     def __init__(
         self,
@@ -90,14 +90,11 @@ class Frontiers(QueryProgress):
     ) -> None:
         super().__init__([*of_stream.values()], target, ordered=ordered)
         self._streams = streams
-        self._of_stream = of_stream
+        self.of_stream = of_stream
         others = [of_stream[stream] for stream in dict.fromkeys(streams[1:])]
         self._waits = others, [of_stream[streams[0]]]
         """The frontiers that rows of the first side wait for, and those that other rows wait for.
         """
-
-    def of(self, stream: str) -> Frontier | None:
-        return self._of_stream.get(stream)
 
     def after(self, watermarks: Sequence[Event]) -> Frontiers:
         """Return the frontiers after these watermarks, without the quality target.
@@ -106,7 +103,7 @@ class Frontiers(QueryProgress):
         """
         of_stream = {
             stream: frontier.after([event for event in watermarks if event.stream == stream])
-            for stream, frontier in self._of_stream.items()
+            for stream, frontier in self.of_stream.items()
         }
         return Frontiers(self._streams, of_stream, None, ordered=self._ordered)
 
@@ -149,8 +146,8 @@ class Frontiers(QueryProgress):
     def explain(self) -> dict[str, Any]:
         """Return the closed and the final instant of each stream; None if an instant is unknown."""
         return {
-            "closed": {name: _known(each.goal_ns) for name, each in self._of_stream.items()},
-            "final": {name: _known(each.final_ns) for name, each in self._of_stream.items()},
+            "closed": {name: _known(each.goal_ns) for name, each in self.of_stream.items()},
+            "final": {name: _known(each.final_ns) for name, each in self.of_stream.items()},
             **super().explain(),
         }
 

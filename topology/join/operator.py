@@ -132,7 +132,7 @@ class Join(KeepingQuery):
         return step
 
     def _take(self, event: Event, step: Step) -> None:
-        frontier = self._frontiers.of(event.stream)
+        frontier = self._frontiers.of_stream.get(event.stream)
         if frontier is None:
             return
         if frontier.beginning.is_unknown:
