@@ -55,7 +55,8 @@ class Frontier(Kept):
     """The frontiers of one stream for a query.
 
     `hear` and `announce` move them, and `settle` applies the moves at the end of the instant.
-    `watermark_ns` is W and `error_ns` is E, as they were announced last.
+    `watermark_ns` is W and `error_ns` is E, as they were announced last. `beginning` tells from
+    when the query counts the stream.
     """
 
     SHAPE = FRONTIER
@@ -74,7 +75,7 @@ class Frontier(Kept):
         self._new_source_allowance_ns = query.new_source_allowance_ns
         self._heeds_errors = query.heeds_errors
         self._target = target
-        self._beginning = beginning
+        self.beginning = beginning or QueryBeginning(ordered=ordered)
         self._ordered = ordered
         self.waits_for_final = query.answer == FINAL
         self._closes = not self.waits_for_final and (ordered or target is None)
@@ -166,7 +167,7 @@ class Frontier(Kept):
 
     def after(self, watermarks: Sequence[Event]) -> Frontier:
         """Return this frontier as it would be after these watermarks."""
-        other = Frontier(self._query, self._target, self._beginning, ordered=self._ordered)
+        other = Frontier(self._query, self._target, self.beginning, ordered=self._ordered)
         other.load(self.dump())
         for event in watermarks:
             other.announce(event)
@@ -197,7 +198,7 @@ class Frontier(Kept):
         window was closed before that was certain. Before the first announcement, a query that
         began in the middle of its stream cannot know.
         """
-        if self._announced_ns == NOT_YET and self._beginning and self._beginning.awaits_watermarks:
+        if self._announced_ns == NOT_YET and self.beginning.awaits_watermarks:
             return True
         if self.sure_ns < self.goal_ns and self.sure_ns < end_ns:
             return True

@@ -28,6 +28,7 @@ class QueryProgress:
         self, frontiers: Sequence[Frontier], target: QualityTarget | None, *, ordered: bool
     ) -> None:
         self._all = list(frontiers)
+        self.beginnings = [frontier.beginning for frontier in frontiers]
         self._ordered = ordered
         self.target = target
 

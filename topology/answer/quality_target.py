@@ -232,16 +232,15 @@ class QualityTarget(KeptPart):
         for table in self.policy.tables():
             table.is_apart = True
 
-    def parts(self) -> State:
-        return {
-            name: row for table in self.policy.tables() for name, row in table.snapshot().items()
-        }
+    def parts(self, *, only_changed: bool) -> Changes:
+        """Return all parts, or those that changed since the last such call.
 
-    def changed_parts(self) -> Changes:
-        """Return the parts that changed since the last call; None stands for a removed part."""
-        return {
-            name: row for table in self.policy.tables() for name, row in table.changes().items()
-        }
+        None stands for a part that was removed.
+        """
+        parts: Changes = {}
+        for table in self.policy.tables():
+            parts |= table.changes() if only_changed else table.snapshot()
+        return parts
 
     def load_parts(self, parts: Mapping[str, Plain]) -> None:
         others: State = {}

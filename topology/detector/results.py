@@ -33,17 +33,13 @@ class DetectorEmitter(ResultEmitter):
     """
 
     def __init__(self, stream: str, query: str, *, is_keyed: bool) -> None:
-        super().__init__()
+        super().__init__(stream, query, is_keyed=is_keyed)
         self.proven_ns = self.settled_ns = FOR_EVER
-        self._stream = stream
-        self._query = query
-        self._is_keyed = is_keyed
 
     def emit(self, records: Sequence[Record]) -> None:
         for record in records:
-            self.count(record.op)
             output = record.output
-            self.results.append(
+            self.add(
                 DetectorResult(
                     self.now_ns,
                     self._stream,

@@ -78,28 +78,23 @@ class SharedTarget(QualityTarget):
 
 
 class Frontiers(QueryProgress):
-    """The frontiers of a join, one for each stream; `beginnings` has each stream's beginning."""
+    """The frontiers of a join; `of_stream` has one for each stream."""
 
     def __init__(
         self,
         streams: Sequence[str],
         of_stream: Mapping[str, Frontier],
         target: SharedTarget | None,
-        beginnings: Mapping[str, QueryBeginning],
         *,
         ordered: bool,
     ) -> None:
         super().__init__([*of_stream.values()], target, ordered=ordered)
         self._streams = streams
-        self._of_stream = of_stream
-        self._beginnings = beginnings
+        self.of_stream = of_stream
         others = [of_stream[stream] for stream in dict.fromkeys(streams[1:])]
         self._waits = others, [of_stream[streams[0]]]
         """The frontiers that rows of the first side wait for, and those that other rows wait for.
         """
-
-    def of(self, stream: str) -> Frontier | None:
-        return self._of_stream.get(stream)
 
     def after(self, watermarks: Sequence[Event]) -> Frontiers:
         """Return the frontiers after these watermarks, without the quality target.
@@ -108,9 +103,9 @@ class Frontiers(QueryProgress):
         """
         of_stream = {
             stream: frontier.after([event for event in watermarks if event.stream == stream])
-            for stream, frontier in self._of_stream.items()
+            for stream, frontier in self.of_stream.items()
         }
-        return Frontiers(self._streams, of_stream, None, self._beginnings, ordered=self._ordered)
+        return Frontiers(self._streams, of_stream, None, ordered=self._ordered)
 
     def make_room(self) -> None:
         """Give up the new-source allowance of each stream."""
@@ -131,21 +126,12 @@ class Frontiers(QueryProgress):
         return min([frontier.final_ns for frontier in self._all])
 
     def since_ns(self, side: int) -> int:
-        streams = self._streams[1:] if side == 0 else self._streams[:1]
-        return max([self._beginnings[stream].since_ns for stream in streams])
+        return max([frontier.beginning.since_ns for frontier in self._waits[side > 0]])
 
     @property
     def are_whole(self) -> bool:
         """Whether the join has seen its streams from the first event on."""
-        return self._beginnings[self._streams[0]].since_ns == ALWAYS
-
-    def came_before(self, event: Event) -> bool:
-        """Return whether a late event is certainly older than the beginning of the join.
-
-        Such an event might have been final by then.
-        """
-        since_ns = self._beginnings[event.stream].since_ns
-        return event.ref_time_ns + event.error_ns < since_ns
+        return self.beginnings[0].since_ns == ALWAYS
 
     def is_sure(self, side: int, end_ns: int) -> bool:
         """Return whether the rows of a side are complete if they end at `end_ns`.
@@ -160,8 +146,8 @@ class Frontiers(QueryProgress):
     def explain(self) -> dict[str, Any]:
         """Return the closed and the final instant of each stream; None if an instant is unknown."""
         return {
-            "closed": {name: _known(each.goal_ns) for name, each in self._of_stream.items()},
-            "final": {name: _known(each.final_ns) for name, each in self._of_stream.items()},
+            "closed": {name: _known(each.goal_ns) for name, each in self.of_stream.items()},
+            "final": {name: _known(each.final_ns) for name, each in self.of_stream.items()},
             **super().explain(),
         }
 
@@ -170,16 +156,18 @@ def _known(time_ns: int) -> int | None:
     return time_ns if -NEVER < time_ns < NEVER else None
 
 
-def frontiers_of(
-    query: JoinSettings, beginnings: Mapping[str, QueryBeginning], *, ordered: bool
-) -> Frontiers:
-    """Return the frontiers of a new join."""
+def frontiers_of(query: JoinSettings, *, ordered: bool, announced: bool) -> Frontiers:
+    """Return the frontiers of a new join.
+
+    No event may be farther ahead of its arrival than the largest `max_ahead_ns` of the clocks.
+    """
     target = target_of(query)
-    of_stream = {
-        stream: Frontier(query, target, beginnings[stream], ordered=ordered)
-        for stream in query.streams
-    }
-    return Frontiers(query.streams, of_stream, target, beginnings, ordered=ordered)
+    ahead_ns = max(clock.max_ahead_ns for clock in query.clocks)
+    of_stream = {}
+    for stream in query.streams:
+        beginning = QueryBeginning(ordered=ordered, announced=announced, max_ahead_ns=ahead_ns)
+        of_stream[stream] = Frontier(query, target, beginning, ordered=ordered)
+    return Frontiers(query.streams, of_stream, target, ordered=ordered)
 
 
 def target_of(query: JoinSettings) -> SharedTarget | None:

@@ -49,7 +49,7 @@ from topology.model.kept import FLAG, INT, Shape, list_of
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
 from topology.model.tables import KeptState
-from topology.query.beginning import BEGINNINGS, QueryBeginning
+from topology.query.beginning import BEGINNINGS
 from topology.query.queries import KeepingQuery
 
 QUERY: Final = "query"
@@ -83,8 +83,7 @@ class Join(KeepingQuery):
     """A join query as an operator.
 
     `ordered`: MERGE emits the events in order, so each of them raises its stream's frontier;
-    otherwise marks between them do. `announced`: the streams have watermarks. No event may be
-    farther ahead of its arrival than the largest `max_ahead_ns` of the clocks.
+    otherwise marks between them do. `announced`: the streams have watermarks.
     """
 
     def __init__(
@@ -95,20 +94,14 @@ class Join(KeepingQuery):
         announced: bool = True,
     ) -> None:
         super().__init__(query.name, fingerprint(query))
-        self.query = query
         self._max_rows = query.max_rows
         self._relation = relation_of(query)
         self._index = JoinIndex(len(query.streams))
         self._rows = Rows(query, self._relation, self._index)
         self._retention = Retention(query, self._relation, self._index, self._rows)
         self.is_ordered = ordered
-        ahead_ns = max(clock.max_ahead_ns for clock in query.clocks)
-        self._beginnings = {
-            stream: QueryBeginning(ordered=ordered, announced=announced, max_ahead_ns=ahead_ns)
-            for stream in query.streams
-        }
-        self.beginnings.extend(self._beginnings.values())
-        self._frontiers = frontiers_of(query, self._beginnings, ordered=ordered)
+        self._frontiers = frontiers_of(query, ordered=ordered, announced=announced)
+        self.beginnings = self._frontiers.beginnings
         self._reading = JoinReading(query)
         self._emitter = RowEmitter(query, self._relation)
         self._owners = Owners(query, self._relation, self._rows, self._frontiers, self._emitter)
@@ -139,12 +132,11 @@ class Join(KeepingQuery):
         return step
 
     def _take(self, event: Event, step: Step) -> None:
-        frontier = self._frontiers.of(event.stream)
+        frontier = self._frontiers.of_stream.get(event.stream)
         if frontier is None:
             return
-        beginning = self._beginnings[event.stream]
-        if beginning.is_unknown:
-            beginning.hear(event)
+        if frontier.beginning.is_unknown:
+            frontier.beginning.hear(event)
         if event.kind == DATA:
             self._add(event, frontier)
         elif not self._frontiers.heed(event, frontier):
@@ -174,7 +166,7 @@ class Join(KeepingQuery):
         sides = self._reading.sides(event)
         entries: list[JoinEntry] = []
         is_expired = event.ref_time_ns < frontier.final_ns
-        if sides and (is_expired or (event.late and self._frontiers.came_before(event))):
+        if sides and (is_expired or (event.late and frontier.beginning.came_before(event))):
             self._expired += 1
             self.marks.leave_out(event, sides)
         elif sides:

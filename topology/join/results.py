@@ -32,11 +32,9 @@ class RowEmitter(ResultEmitter):
     """An emitter of rows; its count `overflows` only grows."""
 
     def __init__(self, query: JoinSettings, relation: Relation) -> None:
-        super().__init__()
-        self._query = query.name
-        self._stream = query.streams[0]
+        is_keyed = query.key_paths[0] is not None
+        super().__init__(query.streams[0], query.name, is_keyed=is_keyed)
         self._aliases = query.aliases
-        self._is_keyed = query.key_paths[0] is not None
         self._has_cells = query.condition.kind != INTERVAL
         self._fingerprint = fingerprint(query)
         self._relation = relation
@@ -94,12 +92,11 @@ class RowEmitter(ResultEmitter):
     def _emit(
         self, row: JoinRow, id_: str, op: str, revision: int, confidence: str, *, is_final: bool
     ) -> None:
-        self.count(op)
         members = row.members
         present = [member for member in members if member is not None]
         start_ns, end_ns = self._relation.span(row.cell, present)
         key = scalar_of(present[0].key) if self._is_keyed else None
-        self.results.append(
+        self.add(
             JoinResult(
                 self.now_ns,
                 self._stream,

@@ -82,6 +82,10 @@ class QueryBeginning:
         if self.is_unknown:
             self.begin(newest_ns + 1)
 
+    def came_before(self, event: Event) -> bool:
+        """Return whether the event is certainly before the instant."""
+        return event.ref_time_ns + event.error_ns < self.since_ns
+
     def begin(self, since_ns: int) -> None:
         """Begin at this instant."""
         self.since_ns = since_ns

@@ -129,10 +129,6 @@ class Queries(Composite, Generic[Q]):
         step.results += sorted(ends, key=at_ns)
         return self._finish(step)
 
-    def next_deadline_ns(self) -> int | None:
-        due = [each.next_deadline_ns() for each in self._runners]
-        return min((ns for ns in due if ns is not None), default=None)
-
     def figures(self) -> Figures:
         """Return the sums of the queries' figures, or the worst of them (`worst`)."""
         return worst(query.figures() for query in self._queries)

@@ -27,6 +27,7 @@ from topology.model.result import (
     UNPROVEN,
     UPDATE,
     Finding,
+    Result,
 )
 
 NO_NEWS: Final = ""
@@ -77,17 +78,21 @@ class CurrentResult(Generic[C]):
 class ResultEmitter:
     """A collector of the `results` of a query.
 
-    `now_ns` is the instant at which they are emitted. `counts` holds the number of results so far
-    by operation.
+    They name the `stream` and the `query`, and their key if the query `is_keyed`. `now_ns` is the
+    instant at which they are emitted. `counts` holds the number of results so far by operation.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stream: str, query: str, *, is_keyed: bool) -> None:
+        self._stream = stream
+        self._query = query
+        self._is_keyed = is_keyed
         self.results: list[Finding] = []
         self.now_ns = 0
         self.counts = {EMIT: 0, UPDATE: 0, RETRACT: 0}
 
-    def count(self, op: str) -> None:
-        self.counts[op] += 1
+    def add(self, result: Result) -> None:
+        self.counts[result.op] += 1
+        self.results.append(result)
 
     def finish(self, step: Step) -> None:
         """Move the collected results into the step."""

@@ -37,7 +37,6 @@ from topology.window.kind import WindowKind
 from topology.window.results import WindowEmitter
 from topology.window.settings import WindowSettings
 from topology.window.unsure.event import unsure_of
-from topology.window.unsure.measure import Measure
 
 
 class CountedKeys(Table[str, Counted]):
@@ -61,7 +60,6 @@ class Counting(WindowKind):
         super().__init__(query, makers, frontier, emitter)
         self._size = query.windows.events
         self._max_recount = query.max_recount
-        self._measure = Measure(query, makers)
         self._counted = CountedKeys(query, makers)
         self._keys = self._counted.rows
         self.tables = [self._counted]
@@ -73,7 +71,7 @@ class Counting(WindowKind):
     # -- Input -------------------------------------------------------------------------------------
 
     def add(self, event: Event, key: str, values: Values) -> None:
-        if event.ref_time_ns < self._emitter.beginning.since_ns:
+        if event.ref_time_ns < self._beginning.since_ns:
             return
         counted = self._keys.get(key)
         if counted is None:
@@ -159,10 +157,10 @@ class Counting(WindowKind):
         latest_ns = counted.latest(number)
         is_final = is_final or latest_ns < self._frontier.final_ns
         row = counted.row_of(number, self._makers)
-        beginning = self._emitter.beginning
-        if beginning.is_amid:
-            self._emitter.prefix = f"{beginning.since_ns}/"
-        is_apart = counted.is_apart(number) and not beginning.is_amid
+        is_amid = self._beginning.is_amid
+        if is_amid:
+            self._emitter.prefix = f"{self._beginning.since_ns}/"
+        is_apart = counted.is_apart(number) and not is_amid
         current = self._emitter.emit(
             key,
             number,

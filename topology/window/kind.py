@@ -12,6 +12,7 @@ from topology.model.tables import Table
 from topology.window.cells import Makers, Values
 from topology.window.results import WindowEmitter
 from topology.window.settings import WindowSettings
+from topology.window.unsure.measure import Measure
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -31,7 +32,10 @@ class WindowKind:
         self._early_ns = query.emits_every_ns
         self._emits_finals = query.emits_finals
         self._makers = makers
+        self._measure = Measure(query, makers)
         self._frontier = frontier
+        self._beginning = frontier.beginning
+        """Windows that may have earlier events are not emitted."""
         self._emitter = emitter
         self._heeds_errors = query.heeds_errors
         self.expired = 0

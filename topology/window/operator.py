@@ -161,14 +161,14 @@ class Windows(QueryOperator):
             max_ahead_ns=query.clock.max_ahead_ns,
             margin_ns=query.zone_ns,
         )
-        self.beginnings.append(self._beginning)
         self._target = target_of(query)
         if self._target is not None:
             self._target.keep_apart()
         self._stale: Changes = {}
         self._frontier = Frontier(query, self._target, self._beginning, ordered=ordered)
         self._progress = QueryProgress([self._frontier], self._target, ordered=ordered)
-        self._emitter = WindowEmitter(stream, query, self._frontier, self._beginning)
+        self.beginnings = self._progress.beginnings
+        self._emitter = WindowEmitter(stream, query, self._frontier)
         makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
         self._reading = WindowReading(query, makers)
         kind = KINDS[query.windows.kind]
@@ -315,17 +315,18 @@ class Windows(QueryOperator):
     # -- State -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        of_target: State = {} if self._target is None else self._target.parts()
-        return super().snapshot() | _of_target(of_target) | self._target_state()
+        return super().snapshot() | self._target_state(only_changed=False)
 
     def changes(self) -> Changes:
-        target = self._target
-        of_target: Changes = {} if target is None else target.changed_parts()
         stale, self._stale = self._stale, {}
-        return stale | super().changes() | _of_target(of_target) | self._target_state()
+        return stale | super().changes() | self._target_state(only_changed=True)
 
-    def _target_state(self) -> State:
-        return {} if self._target is None else {TARGET: self._target.dump()}
+    def _target_state(self, *, only_changed: bool) -> Changes:
+        target = self._target
+        if target is None:
+            return {}
+        parts = target.parts(only_changed=only_changed)
+        return {OF_TARGET + name: row for name, row in parts.items()} | {TARGET: target.dump()}
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
@@ -341,7 +342,3 @@ class Windows(QueryOperator):
             target.load_parts({name[len(OF_TARGET) :]: row for name, row in others.items()})
         else:
             self._stale = dict.fromkeys((TARGET, *others))
-
-
-def _of_target(parts: Mapping[str, Plain]) -> Changes:
-    return {OF_TARGET + name: part for name, part in parts.items()}

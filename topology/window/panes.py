@@ -20,7 +20,6 @@ from topology.model.kept import FLAG, INT, ValueKind, list_of, optional, record
 from topology.model.tables import Grid, NumberAndKey
 from topology.window.aggregates.cell import merged
 from topology.window.cells import AggregateRow, CellsKind, Makers, RowCells, Values
-from topology.window.settings import WindowSettings
 from topology.window.slices import Slices
 from topology.window.unsure.event import UNSURE_EVENT, Span, UnsureEvent, unsure_of
 from topology.window.unsure.measure import Measure, Measured
@@ -79,10 +78,10 @@ Held = list[tuple[int, Pane]]
 class Panes(Grid[Pane]):
     """The panes of a query by slice and key; other parts may read `by_number`."""
 
-    def __init__(self, query: WindowSettings, makers: Makers, slices: Slices) -> None:
+    def __init__(self, makers: Makers, measure: Measure, slices: Slices) -> None:
         super().__init__("pane/", pane_kind(makers))
         self._makers = makers
-        self._measure = Measure(query, makers)
+        self._measure = measure
         self._slices = slices
         self._sums: dict[str, Sums] = {}
         self._is_sliding = slices.size_ns != slices.every_ns

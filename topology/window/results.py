@@ -9,7 +9,6 @@ from typing import Any, Final
 from topology.answer.frontier import Frontier
 from topology.model.kept import FLAG, INT, record
 from topology.model.result import EMIT, UNCERTAIN, ResultIds, WindowResult, framed
-from topology.query.beginning import QueryBeginning
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter, confidence_of
 from topology.window.settings import WindowSettings, fingerprint
@@ -29,18 +28,11 @@ class WindowEmitter(ResultEmitter):
     or waiver that may affect it.
     """
 
-    def __init__(
-        self, stream: str, query: WindowSettings, frontier: Frontier, beginning: QueryBeginning
-    ) -> None:
-        """Set up an emitter; windows that start before the `beginning` are not emitted."""
-        super().__init__()
-        self._stream = stream
-        self._query = query.name
-        self._is_keyed = query.key is not None
+    def __init__(self, stream: str, query: WindowSettings, frontier: Frontier) -> None:
+        super().__init__(stream, query.name, is_keyed=query.key is not None)
         self._names = [*query.outputs]
         self._ids = ResultIds(framed(fingerprint(query)))
         self._frontier = frontier
-        self.beginning = beginning
         self.prefix = ""
         """A prefix of the numbers that identify windows."""
 
@@ -89,28 +81,11 @@ class WindowEmitter(ResultEmitter):
         is_sure = not self._frontier.is_incomplete(end_ns)
         is_proven = end_ns <= self._frontier.proven_ns
         confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
-        named = self._named(start_ns)
+        named, current = self._named(start_ns), CurrentResult(0, 0, live=True, final=is_final)
         for key, said in zip(keys, values_of, strict=True):
             values = {name: said[i] for i, name in enumerate(self._names)}
-            result = WindowResult(  # For speed, `_put` is not called here.
-                self.now_ns,
-                self._stream,
-                self._query,
-                self._ids.of(framed(key.encode()) + named),
-                EMIT,
-                0,
-                is_final,
-                confidence,
-                start_ns,
-                end_ns,
-                values,
-                scalar_of(key) if self._is_keyed else None,
-                values,
-                values,
-                values,
-            )
-            self.results.append(result)
-        self.counts[EMIT] += len(keys)
+            four = values, values, values, values
+            self._put(key, named, (start_ns, end_ns), EMIT, current, confidence, four)
         return is_sure
 
     def retract(
@@ -145,8 +120,7 @@ class WindowEmitter(ResultEmitter):
     ) -> None:
         """Add a result to the step; `four` has its values, low, high and expected values."""
         values, low, high, expected = four
-        self.counts[op] += 1
-        self.results.append(
+        self.add(
             WindowResult(
                 self.now_ns,
                 self._stream,

@@ -8,15 +8,13 @@ key keeps for corrections do not make an event more expensive.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from topology.answer.frontier import NOT_YET
 from topology.model.kept import FLAG, INT, ValueKind, dict_of, list_of, record, tuple_of
 from topology.model.operator import State
-from topology.model.tables import NumberAndKey, NumberedTable, Table
+from topology.model.tables import NumberAndKey, NumberedTable
 from topology.window.cells import Makers
 from topology.window.results import CURRENT, Current
 from topology.window.session_core import Core, Cores, core_kind, head_of, sessions_of
@@ -122,12 +120,10 @@ class KeySessions:
     Attributes:
         envelopes: The envelopes in order.
         fresh: The envelopes that may have something to emit, including open ones.
-        passed_ns: The end of the sessions that are final and released.
     """
 
     envelopes: list[Envelope] = field(default_factory=list)
     fresh: dict[Envelope, None] = field(default_factory=dict)
-    passed_ns: int = NOT_YET
 
     def near(self, lower_ns: int, upper_ns: int, gap_ns: int) -> slice:
         """Return the slice of the envelopes that a core with these extreme times may join."""
@@ -168,21 +164,3 @@ class Envelopes(NumberedTable[Envelope]):
 
     def put(self, key: NumberAndKey, row: Envelope) -> None:
         self._by_key[key[1]].envelopes.append(row)
-
-
-class Passed(Table[str, int]):
-    """A table of the times up to which the sessions of a key are final and released."""
-
-    def __init__(self, by_key: dict[str, KeySessions]) -> None:
-        super().__init__("passed/", INT)
-        self._by_key = by_key
-
-    def all_keys(self) -> Iterable[str]:
-        return [key for key in self._by_key if self.find(key) is not None]
-
-    def find(self, key: str) -> int | None:
-        known = self._by_key.get(key)
-        return None if known is None or known.passed_ns == NOT_YET else known.passed_ns
-
-    def put(self, key: str, row: int) -> None:
-        self._by_key[key].passed_ns = row

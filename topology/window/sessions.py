@@ -35,21 +35,17 @@ from typing import Final
 
 from topology.answer.frontier import NOT_YET, Frontier
 from topology.model.event import Event
+from topology.model.kept import INT
 from topology.model.operator import NEVER, Figures
+from topology.model.tables import Table
 from topology.model.timers import Timers
 from topology.window.cells import Makers, Values
 from topology.window.kind import WindowKind
 from topology.window.results import WindowEmitter
 from topology.window.session_core import Core, Cores, core_of, sessions_of, together
-from topology.window.session_key import (
-    Envelope,
-    Envelopes,
-    KeySessions,
-    Passed,
-    lower_of_envelope,
-)
+from topology.window.session_key import Envelope, Envelopes, KeySessions, lower_of_envelope
 from topology.window.settings import WindowSettings
-from topology.window.unsure.measure import Measure, Measured
+from topology.window.unsure.measure import Measured
 
 NOTHING_EMITTED: Final = None, NEVER, False
 
@@ -62,10 +58,10 @@ class Sessions(WindowKind):
     ) -> None:
         super().__init__(query, makers, frontier, emitter)
         self._gap_ns = query.windows.size_ns
-        self._measure = Measure(query, makers)
         self._by_key: dict[str, KeySessions] = defaultdict(KeySessions)
         self._envelopes = Envelopes(self._by_key, makers)
-        self._passed = Passed(self._by_key)
+        self._passed: Table[str, int] = Table("passed/", INT)
+        """The end of the sessions that are final and released, by key."""
         self.tables = [self._envelopes, self._passed]
         self._touched: dict[str, None] = {}
         self._fresh: dict[str, None] = {}
@@ -92,7 +88,8 @@ class Sessions(WindowKind):
         known = known or KeySessions()
         near = known.near(ref_ns - error_ns, ref_ns + error_ns, self._gap_ns)
         is_near = near.start < near.stop
-        if ref_ns <= known.passed_ns or (not is_near and ref_ns < self._frontier.final_ns):
+        passed_ns = self._passed.rows.get(key, NOT_YET)
+        if ref_ns <= passed_ns or (not is_near and ref_ns < self._frontier.final_ns):
             self.expired += 1
             return
         if not is_near:
@@ -198,7 +195,7 @@ class Sessions(WindowKind):
         Return no sessions if events from before the query may belong to them.
         """
         sessions = sessions_of(envelope.cores, self._gap_ns)
-        if envelope.lower < self._emitter.beginning.since_ns + self._gap_ns:
+        if envelope.lower < self._beginning.since_ns + self._gap_ns:
             sessions = []
             for core in envelope.cores:
                 core.is_fresh = False
@@ -302,7 +299,7 @@ class Sessions(WindowKind):
             for session in sessions:
                 if session[0].first in envelope.current and self._emits_finals:
                     self._emit(key, envelope, session, is_closed=True)
-            known.passed_ns = max(known.passed_ns, self._end_of(sessions[-1]))
+            self._passed.put(key, self._end_of(sessions[-1]))  # Later envelopes end later.
             known.fresh.pop(envelope, None)
             self.count -= len(envelope.cores)
             self._note(key, envelope)
@@ -311,6 +308,7 @@ class Sessions(WindowKind):
             self._passed.note(key)
         if not known.envelopes:
             del self._by_key[key]
+            self._passed.forget(key)
             self._fresh.pop(key, None)
 
     # -- State -------------------------------------------------------------------------------------

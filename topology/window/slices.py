@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from topology.answer.frontier import Frontier
-from topology.model.operator import NEVER
 from topology.model.timers import Timers
 
 
@@ -80,7 +79,7 @@ class SliceTimers:
     A timer that has fired does not fire again until it is armed again.
     """
 
-    __slots__ = ("_closing", "_slices", "emitted", "ending", "next_final_ns")
+    __slots__ = ("_closing", "_slices", "emitted", "ending")
 
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
@@ -89,9 +88,7 @@ class SliceTimers:
         self.ending: Timers[int] = Timers()
         """Slices, by the end of the last window that contains them."""
         self.emitted: Timers[int] = Timers()
-        """Windows, by their end."""
-        self.next_final_ns: int = NEVER
-        """Nothing becomes final before this instant."""
+        """Windows that were emitted and are not final, by their end."""
 
     def expect(self, slice_ns: int, closed_ns: int) -> None:
         """Arm the timers of a slice that now has events.
@@ -100,23 +97,22 @@ class SliceTimers:
         """
         last_end_ns = self._slices.last_end(slice_ns)
         self.ending.arm(slice_ns, last_end_ns)
-        self.next_final_ns = min(self.next_final_ns, last_end_ns)
         if last_end_ns > closed_ns:
             self._closing.arm(slice_ns, self._slices.first_end(slice_ns, closed_ns))
 
     def expect_final(self, start_ns: int) -> None:
         """Arm the timer of a window that was emitted and is not final."""
-        end_ns = start_ns + self._slices.size_ns
-        self.emitted.arm(start_ns, end_ns)
-        self.next_final_ns = min(self.next_final_ns, end_ns)
+        self.emitted.arm(start_ns, start_ns + self._slices.size_ns)
 
     def is_due(self, closed_ns: int, final_ns: int) -> bool:
         """Return whether any window closes or becomes final at these times."""
-        return closed_ns >= self._closing.next_ns or final_ns >= self.next_final_ns
+        next_final_ns = min(self.emitted.next_ns, self.ending.next_ns)
+        return closed_ns >= self._closing.next_ns or final_ns >= next_final_ns
 
     def room_ns(self, frontier: Frontier) -> int:
         """Return an instant such that nothing becomes due while W is below it."""
-        return frontier.room_ns(self._closing.next_ns, self.next_final_ns)
+        next_final_ns = min(self.emitted.next_ns, self.ending.next_ns)
+        return frontier.room_ns(self._closing.next_ns, next_final_ns)
 
     def closing(self, before_ns: int, closed_ns: int) -> set[int]:
         """Return the starts of the windows that end in (`before_ns`, `closed_ns`]."""
@@ -131,8 +127,3 @@ class SliceTimers:
             if self._slices.last_end(slice_ns) > closed_ns:
                 self._closing.arm(slice_ns, self._slices.first_end(slice_ns, closed_ns))
         return starts
-
-    def taken(self, timers: Timers[int], final_ns: int) -> list[int]:
-        taken = sorted(timers.due(final_ns + 1))
-        self.next_final_ns = min(self.emitted.next_ns, self.ending.next_ns)
-        return taken

@@ -94,7 +94,7 @@ class Spans(WindowKind):
         windows = query.windows
         self._size_ns = windows.size_ns
         self._slices = Slices(windows.size_ns, windows.step_ns)
-        self._panes = Panes(query, makers, self._slices)
+        self._panes = Panes(makers, self._measure, self._slices)
         self._has_plain_panes = (
             makers.is_tallied and windows.kind == TUMBLING and not self._early_ns
         )
@@ -244,7 +244,8 @@ class Spans(WindowKind):
                 due += [(start, key) for start in closing for key in self._panes.keys(start)]
         if due:
             self._emit_all(due, is_closed=True)
-        if frontier.final_ns >= self._timers.next_final_ns:
+        final_ns, timers = frontier.final_ns, self._timers
+        if final_ns >= timers.emitted.next_ns or final_ns >= timers.ending.next_ns:
             self._retire()
 
     def is_due(self, frontier: Frontier) -> bool:
@@ -283,7 +284,7 @@ class Spans(WindowKind):
 
     def _emit_plain(self, start_ns: int, keys: Sequence[str]) -> None:
         """Emit closing windows without an earlier result; the results equal those of `_emit`."""
-        if not keys or start_ns < self._emitter.beginning.since_ns:
+        if not keys or start_ns < self._beginning.since_ns:
             return
         panes = self._panes.by_number[start_ns]
         values = [self._makers.values(panes[key]) for key in keys]
@@ -308,7 +309,7 @@ class Spans(WindowKind):
         start_ns, key = window
         end_ns = start_ns + self._size_ns
         self._emitted_ns = max(self._emitted_ns, end_ns)
-        if start_ns < self._emitter.beginning.since_ns:
+        if start_ns < self._beginning.since_ns:
             return
         measured = self._panes.measured(start_ns, key)
         if measured is None:
@@ -338,14 +339,14 @@ class Spans(WindowKind):
     def _retire(self) -> None:
         """Forget final windows; before that, emit them as final if the query asks for finals."""
         final_ns = self._frontier.final_ns
-        for start_ns in self._timers.taken(self._timers.emitted, final_ns):
+        for start_ns in sorted(self._timers.emitted.due(final_ns + 1)):
             if self._emits_finals or self._shown.is_followed:
                 for key in sorted(self._shown.by_number[start_ns]):
                     if self._emits_finals:
                         self._emit((start_ns, key), is_closed=True)
                     self._shown.note((start_ns, key))
             del self._shown.by_number[start_ns]
-        for slice_ns in self._timers.taken(self._timers.ending, final_ns):
+        for slice_ns in sorted(self._timers.ending.due(final_ns + 1)):
             keys = self._panes.drop(slice_ns)
             if self._panes.is_followed:
                 for key in keys:

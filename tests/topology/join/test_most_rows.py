@@ -54,11 +54,10 @@ def events(rng: Random, n: int = 70) -> list[Event]:
     return made
 
 
-def rows(join: Join, event: Event) -> tuple[int, int, int]:
+def rows(join: Join, sides: int, event: Event) -> tuple[int, int, int]:
     """Rows of the event without a null; the most with a null of one owner; overflows."""
     emitted = join.on_batch([event], event.at_ns).results
     found = [result for result in emitted if isinstance(result, JoinResult)]
-    sides = len(join.query.streams)
     own = [row for row in found if row.op == EMIT and len(row.partners) == sides]
     lacking = Counter(
         (row.start_ns, row.partners[0].alias, row.partners[0].source, row.partners[0].seq, row.op)
@@ -72,13 +71,14 @@ def rows(join: Join, event: Event) -> tuple[int, int, int]:
 def test_no_event_has_more_rows_than_may_be() -> None:
     cut = 0
     for seed in SEEDS:
-        bounded = Join(config(Random(seed), MOST))
+        query = config(Random(seed), MOST)
+        bounded, sides = Join(query), len(query.streams)
         free = Join(config(Random(seed), 100_000))
         for event in events(Random(seed)):
-            own, lacking, overflows = rows(bounded, event)
+            own, lacking, overflows = rows(bounded, sides, event)
             assert own <= MOST, f"seed {seed}: {event}"
             assert lacking <= MOST, f"seed {seed}: {event}"
-            if rows(free, event)[0] > MOST:
+            if rows(free, sides, event)[0] > MOST:
                 assert own == MOST, f"seed {seed}: {event}"
                 assert overflows, f"seed {seed}: {event}"
                 cut += 1
@@ -102,7 +102,7 @@ def test_times_in_another_unit_make_no_cross_join() -> None:
     for at in range(400):
         event = Event("ab"[at % 2], "s", 0, at, at, at, at)
         event.value = {}
-        own, _, overflows = rows(join, event)
+        own, _, overflows = rows(join, 2, event)
         emitted = [emitted[0] + own, emitted[1] + overflows]
     assert emitted == [sum(min(50, (at + 1) // 2) for at in range(400)), 299]
     assert join.figures()["overflows"] == 299

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from topology.model.outcome import Step
-from topology.model.result import EMIT, RETRACT, UPDATE
+from topology.model.result import EMIT, RETRACT, UPDATE, Finding, Result
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter
 
 Content = tuple[str, bool] | None
@@ -51,10 +51,16 @@ def test_a_restored_result_goes_on_with_its_revision() -> None:
 
 
 def test_an_emitter_counts_by_operation_and_a_step_takes_what_it_gathered() -> None:
-    emitter = ResultEmitter()
+    emitter = ResultEmitter("s", "q", is_keyed=False)
+    results: list[Finding] = []
     for op in (EMIT, UPDATE, UPDATE, RETRACT):
-        emitter.count(op)
+        result = Result(
+            0, "s", "q", "id", op, 0, final=False, confidence="", start_ns=0, end_ns=0, values={}
+        )
+        results.append(result)
+        emitter.add(result)
     assert emitter.figures() == {"emitted": 1, "updated": 2, "retracted": 1}
-    step = Step(5)
+    step, next_step = Step(5), Step(6)
     emitter.finish(step)
-    assert step.results == []
+    emitter.finish(next_step)
+    assert (step.results, next_step.results) == (results, [])

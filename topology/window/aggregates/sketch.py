@@ -10,7 +10,7 @@ it is the min and the max within the same error.
 
 No library is used, because counts by bucket are plain values and so are their own state. An open
 window costs one entry per bucket in use. A library's array per sketch would cost kilobytes per key.
-There are at most `MAX_BUCKETS` buckets, enough for all doubles.
+There are at most 142,000 buckets, enough for all doubles.
 
 The lower bound adds the lowest possible values while they are at or below the quantile, because
 each of them only lowers it. The upper bound mirrors this.
@@ -32,7 +32,6 @@ SMALLEST: Final = 1e-300
 _LOG_GAMMA: Final = log(GAMMA)
 _OFFSET: Final = 1 << 20
 """An offset that keeps the indices of positive numbers above 0; larger than any exponent."""
-MAX_BUCKETS: Final = 4 * ceil(710 / _LOG_GAMMA)
 _PPM: Final = 1_000_000
 
 

@@ -104,7 +104,7 @@ class Average(AggregateFunction):
         shift = finest(cell, possibles)
         sizes = totals(possibles, shift)
         groups = [(size, one.n) for size, one in zip(sizes, possibles, strict=True) if one.n]
-        groups.sort(key=mean)
+        groups.sort(key=lambda group: Fraction(*group))
         return _farthest(cell, groups, shift, 1), _farthest(cell, groups[::-1], shift, -1)
 
 
@@ -117,10 +117,6 @@ def _farthest(cell: Tally, groups: Sequence[tuple[int, int]], shift: int, sign: 
         total += part
         n += size
     return quotient(total, n << shift) if n else None
-
-
-def mean(group: tuple[int, int]) -> Fraction:
-    return Fraction(*group)
 
 
 class Deviation(AggregateFunction):

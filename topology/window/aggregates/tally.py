@@ -91,7 +91,7 @@ class Tally(AggregateCell):
         self.total, self.shift = total, shift
         if 0 < wholes < len(values):
             # Among equal values `min` and `max` return the first one, which is now the integer.
-            values = sorted(values, key=is_float)
+            values = sorted(values, key=lambda value: isinstance(value, float))
         self._reach(min(values), max(values))
 
     def _reach(self, low: Any, high: Any) -> None:
@@ -170,7 +170,3 @@ def scale_of(shift: int) -> float:
     No product with NaN is a whole number.
     """
     return SCALES[shift] if shift < len(SCALES) else nan
-
-
-def is_float(value: Any) -> bool:
-    return isinstance(value, float)
