@@ -194,7 +194,7 @@ class Rebuilding:
 
 def _unreadable(record: Any, note: Note) -> Malformed:
     detail = (
-        "the record was buffered when the topology file was changed, and can no longer be read as"
+        "the record was buffered when the topology file was changed, and can no longer be read as "
         "before; put back the settings that read it, such as its schema, and send it again"
     )
     epoch, seq = (note.epoch, note.seq) if is_stamped(note) else (None, None)

@@ -31,7 +31,10 @@ def test_the_defaults_are_those_of_the_specification() -> None:
         ("::1:4123", "not the address"),
         ("a:1,,b:1", "'' is not the address"),
         ("a:1,b:1,a:1", "occurs twice in"),
-        (",".join(f"a:{port}" for port in range(1, MAX_SERVERS + 2)), "are too many; name at most 8"),
+        (
+            ",".join(f"a:{port}" for port in range(1, MAX_SERVERS + 2)),
+            "are too many; name at most 8",
+        ),
     ],
 )
 def test_bad_servers(servers: str, told: str) -> None:
