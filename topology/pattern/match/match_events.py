@@ -45,7 +45,7 @@ NUMBER_DIGITS: Final = 15
 
 @dataclass(slots=True)
 class MatchEvent:
-    """The latest state of a match, and the event `entry` that it is, or was before a retract."""
+    """The latest state of a match, with `entry`: the event that it is or was before its retract."""
 
     into: str
     query: str
