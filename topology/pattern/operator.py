@@ -212,8 +212,8 @@ class Pattern(InstantOperator):
         beginning.hear(event)
         if beginning.is_unknown:
             return False
-        # Events are ordered by event time, which is inexact: this event may belong to a match that
-        # also contains earlier events within its own error.
+        # This event may have happened earlier by its error, so a match that starts with it may
+        # depend on events that were missed.
         error_ns = max(event.error_ns, event.error_all_ns)
         self._engine.begin_after(beginning.since_ns - 1 + error_ns)
         return True

@@ -10,7 +10,7 @@ from topology.spelling.section import Unspelled
 
 
 class PatternSettings(AnswerSettings):
-    """The settings of a pattern query, except its pattern. `clock` is about its stream's clocks."""
+    """The settings of a pattern query, except its pattern."""
 
     clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
     """How the clocks of its stream are trusted."""

@@ -5,9 +5,9 @@ that end with it and changes no others. Without a bound, their starts would be s
 whole window.
 
 The bound is found by going back from the end to the first component. A step under NEXT takes the
-first event for its component. So the step's previous event cannot be earlier than the last event
-before it that fits the component. A STRICT step takes the very next event. Only the starts of the
-last few events then remain.
+first event for its component. So the previous member cannot be earlier than the component's entry
+before the one taken. A STRICT step takes the very next event. Only the starts of the last few
+events then remain.
 
 There is no bound if a condition between events may pass over the first event. Nor is there one for
 a group under NEXT, which may extend over the whole window. Then all starts of the window are

@@ -3,8 +3,8 @@
 `bound[j]` are the entries of component j in the order of their keys; empty if an optional component
 is absent. Two matches are the same if their alternative and bound entries are equal (`is_as`).
 
-Matches of one unit may share long runs of entries. They store them as `Stretch`es over one tuple: 1
-M matches with groups of 167 take 0.3 GB instead of 1.4 GB with copies.
+Matches of one unit may share long runs of entries, which they store as `Stretch`es over one tuple.
+A million matches with groups of 167 entries take 0.3 GB, instead of 1.4 GB with copies.
 """
 
 from __future__ import annotations

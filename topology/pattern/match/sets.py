@@ -75,7 +75,7 @@ class Ways:
     """Counts the ways that lead to each choice, position by position.
 
     Attributes:
-        sums: The running sums: the number of ways that lead to the first i choices.
+        sums: The number of ways that lead to the first i choices, for each i.
         filling: The entries of a group next to a single event, or at the end. Such a group is no
             choice, so it waits for the next one.
         minimum: The least number of entries that the group must take.

@@ -72,7 +72,7 @@ class Admission:
     """
 
     def __init__(self, max_retained: int, max_error_ns: int | None) -> None:
-        """Create it without entries. `max_error_ns` is None if no query uses time errors."""
+        """Create one without entries. `max_error_ns` is None if no query uses time errors."""
         self.max_retained = max_retained
         self._max_error_ns = max_error_ns
         self.counts = dict.fromkeys(WORDS, 0)
@@ -324,7 +324,7 @@ class PartitionGroup:
         return self._timers.next_ns
 
     def purge(self, frontier_ns: int, *, is_whole: bool) -> list[Entry]:
-        """Remove the entries that no later event can concern once the frontier is there.
+        """Remove the entries that no event at or after `frontier_ns` can need.
 
         `is_whole`: purge every partition, not only those with enough old entries.
 

@@ -1,15 +1,15 @@
 """Schedules the units of a level that must be looked at again later.
 
-A scheduled unit is only a hint: an instant of a clock, and a unit. The code that takes the unit
+An entry of the schedule is only a hint: an instant of a clock and a unit. The code that takes it
 determines again which results may be emitted, and schedules the unit's next instant.
 
 | clock | instant that it follows | units scheduled on it |
 | --- | --- | --- |
-| `events` | the newest event or watermark | those that wait for the end of an absence |
-| `frontier` | the instant before which every event has arrived | EMIT FINAL, and `emits_final` |
-| `Wiring.at_target` | the instant up to which a query may emit | those with a quality target |
-| arrival (`gathering`) | the arrival of events | those with gathered corrections (EMIT SLACK) |
-| `barriers` | the frontier | runs whose SKIP decides more, for the next checkpoint |
+| `events` | the newest event or watermark | waiting for the end of an absence |
+| `frontier` | the instant before which all events have arrived | with EMIT FINAL or `emits_final` |
+| `Wiring.at_target` | the instant up to which a query may emit | with a quality target |
+| arrival (`gathering`) | the arrival of events | with gathered corrections (EMIT SLACK) |
+| `barriers` | the frontier | runs for whose next checkpoint SKIP decides more |
 
 EMIT SLACK: if a tenth of a query's events is late, correcting at once would evaluate the same unit
 many times. So late events are gathered, and each unit is evaluated once. The wait is a share of the

@@ -18,7 +18,7 @@ values of a unit's visible matches are computed whenever the unit changes. For A
 O(rows²) if a column looks at all rows up to its own.
 
 Cost of a change: O(log n) and a move of references for each match added or removed, where n is the
-number of visible matches. To this the repeated application of SKIP is added.
+number of visible matches. Then SKIP is applied again, as described above.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Groups the queries of an engine that read the same matches (INTO) into a level.
 
-The first level reads only events. Every other level also reads matches of lower levels. A match may
-still be found or change while the frontier of its query has not passed it. So the frontier of a
-level that reads it is earlier by that lag (`Compiled.lag_ns`). This way no match is late there, and
-no final match changes.
+The first level reads only events. Every other level also reads matches of lower levels. A query
+may still find or change a match for some time after the match's end (`Compiled.lag_ns`). So the
+frontier of a level that reads the match is earlier by this lag. This way no match is late there,
+and no final match changes.
 
 An event is put into the indexes of all levels (`put`). Then the units that it can change are
 evaluated level by level (`settle`). Before a level is evaluated, the matches that it reads are
@@ -273,7 +273,8 @@ class QueryLevel(RunContext):
         now.pass_by(frontier_ns)
         for wiring in self._waiting:
             wiring.raise_target(frontier_ns)
-        self._emit(changed, at_ns)  # This emits a change that is final at once only once.
+        # The frontier has moved before, so a change that is final at once is emitted only once.
+        self._emit(changed, at_ns)
         self._purge()
         agenda.quiet_ns = self._next_due_ns()
 

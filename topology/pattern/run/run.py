@@ -124,8 +124,8 @@ class Run:
     def _complete(self, plain: PlainWay, taken: Taken) -> None:
         """Emit a match that ends with the newest event.
 
-        In the plain case of `emit.changes`, no result of the unit was ever emitted and the match is
-        not decided.
+        If no result of the unit was ever emitted, this is a shortcut for `emit.changes`, because
+        the match is not decided.
         """
         unit = plain.unit_of(taken[0])
         if unit.emitted:
@@ -140,7 +140,7 @@ class Run:
         self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, [change])
 
     def give_up(self) -> None:
-        """Switch to the general way: changed units are evaluated from now on (`Evaluator`)."""
+        """Switch to the general way, which evaluates changed units again (`Evaluator`)."""
         plain, self.plain = self.plain, None
         if plain is not None:
             plain.hand_over(self.affected, starts_wait=self._evaluator.starts_wait)

@@ -223,7 +223,7 @@ class RunSearch(Search):
         return None
 
     def _give_up(self, branch: Branch) -> None:
-        """Note that all entries of the next open component were tried; subclasses override this."""
+        """React when all entries of the next open component were tried; a hook for subclasses."""
 
     # -- runs that lead to no maximal match ---------------------------------------------------
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 def fits_beside(layout: Layout, bound: Sequence[Sequence[Entry]], entry: Entry, j: int) -> bool:
     """Return whether the event may be in one match with these members, as component `j`.
 
-    It must be another event, and order and window must be possible.
+    It must be another event, in a possible order and within a possible window.
     """
     return all(
         goes_with(layout, one, i, entry, j) for i, entries in enumerate(bound) for one in entries

@@ -10,9 +10,9 @@ need more than the event itself (`UNTIL (b.x < b[i-1].x)`). It is tested by corr
 the order of all events in question is certain; otherwise the result is MAYBE.
 
 STRICT and NEXT steps, and the walk of MATCHES ONE (`taken_otherwise`): would another event be taken
-instead? For each world, which orders the events, the walk from the start must take exactly the
-match. Each member is eligible at its turn, because the members form a match. It must fit no
-component that is preferred to its own, and no other event may fit any.
+instead? In each world the events have an order, in which the walk from the start must take exactly
+the match. Each member is eligible at its turn, because the members form a match. It must fit no
+component that is preferred to its own, and no other event may fit any component.
 
 MATCHES ALL tests this for each step, for the component that the step leads into. For a greedy group
 it also tests that the group leaves out no event that it could have taken last.
@@ -176,7 +176,7 @@ def taken_otherwise(case: Case) -> int:
 
 
 def _passes_over(case: Case, edge: Edge, worst: int) -> int:
-    """Grade whether a step with contiguity `edge` passes over an event, from `worst` up.
+    """Grade whether a step with contiguity `edge` passes over an event; at least `worst`.
 
     The event is between the step's member and the member before it. For a STRICT step any event
     counts, otherwise only one that fits the component.

@@ -146,7 +146,7 @@ def _may_walk(case: Case, layout: Layout) -> bool:
 
 
 def _is_cut(entries: set[Entry], within_ns: int) -> bool:
-    """Return whether it is certain for each two entries if they are within one window."""
+    """Return whether it is certain for every two entries if they are within one window."""
     return all(at_most(one, other, within_ns) != MAYBE for one in entries for other in entries)
 
 
