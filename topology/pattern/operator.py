@@ -1,34 +1,37 @@
-"""PATTERN: finds the matches of a stream's queries, as an operator of the chain.
+"""Finds the matches of a stream's pattern queries: PATTERN, an operator of the chain.
 
-Events and control events pass unchanged, and matches go into `Step.results`. The frontier follows
-the watermarks. Every event before C has come, except those of new sources; the allowance for new
-sources covers these (topology.answer.frontier). The engine stops waiting for events that are more
-than `correct_for_ns` behind W. After MERGE, an event that is too late for a query is already
-reported as late, so here it is only counted (`figures`).
+Events and control events pass unchanged, and matches go into `Step.results`. The engine's frontier
+is the instant before which no further event is expected. It follows the watermarks: before the
+completeness frontier only new sources can still send events. The new-source allowance covers these
+(`topology.answer.frontier`). The engine stops waiting for events that are more than
+`correct_for_ns` older than the watermark. After MERGE, an event that is too late for a query has
+already been reported as late, so it is only counted here (`figures`).
 
-A match that ends in a negated gap is emitted when all known sources have sent past the gap. It is
-retracted if a new source brings an event that the gap forbids. With EMIT EAGER it is emitted when W
-less the errors has passed it, as windows are, also while all sources are silent.
+A match that ends in a negated gap is emitted when all known sources have sent events after the gap.
+It is retracted if a new source sends an event that the gap forbids. With EMIT EAGER it is emitted
+when the watermark, less the time errors, has passed the gap, as windows are. That happens even
+while all sources are idle.
 
-If the queries read events as MERGE accepts them (`topology.flow.accepted`), the events come in any
-order and are matched at once. The frontier then follows from the marks beside them.
+If the queries read events as MERGE accepts them (`topology.flow.accepted`), events arrive in any
+order and are matched at once. The frontier then follows the control events sent with them.
 
-If the store is nearly full, a watermark ends the allowance for new sources (`given_up`), which
-leaves room for events of known sources.
+If the store is nearly full, a watermark ends the new-source allowance (`given_up`), which leaves
+room for events of known sources.
 
-A query with `answer: final` emits a match when the frontier has passed every instant that may
-change it. A query with `quality` waits until a match is unlikely enough to change, as the quality
-target asks, and still corrects it afterwards. Its target (`topology.answer.quality_target`) gives
-the instant up to which the query may emit decided matches. The engine receives it after every
-instant. Patterns have no windows that are known beforehand, so the target counts pieces of time.
+A query with `answer: final` emits a match when the frontier has passed every instant at which an
+event could change the match. A query with `quality` waits until the match is unlikely enough to
+change to meet its quality target, and still corrects the match afterwards. The quality target
+(`topology.answer.quality_target`) gives the instant up to which the query may emit decided matches.
+The operator passes it to the engine after every instant. Patterns have no windows that are known
+beforehand, so the quality target counts pieces of time instead.
 
-Queries count matches that start after they were added, by the newest event that the engine knows.
-If the operator is restored without a state of its own, earlier events have passed that it does not
-know. It then begins when all of these are certainly in the past (`topology.query.beginning`), and
-ignores events until then.
+Queries count matches that start after the query was added, judged by the newest event that the
+engine has seen. If the operator is restored without a state of its own, it has missed earlier
+events. It then ignores all events until the missed ones are certainly in the past
+(`topology.query.beginning`).
 
-The state contains the emitted results that are not yet final. The events themselves stay in the log
-and are only marked: `held_by` says that this operator still needs them after it has passed them on.
+The state contains the emitted results that are not yet final. The events themselves stay in the
+log. The operator sets its bit in an event's `held_by` while it still needs the event.
 """
 
 from __future__ import annotations
@@ -67,7 +70,7 @@ from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
 from topology.query.queries import worst
 
 TARGETS: Final = "promises"
-"""A key of the state, beside the engine's: the progress of the stream and of queries that wait."""
+"""The key, beside the engine's keys, of the state of the frontier and of the quality targets."""
 PATTERN: Final = Shape(
     "pattern",
     1,
@@ -92,14 +95,21 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "unreadable": total("Payloads that are not JSON"),
     **target_figures("first results"),
 }
-"""The meaning of PATTERN's figures, in the order of the metrics."""
+"""The figures of PATTERN and their help texts, in the order of the metrics."""
 
 
 class Pattern(InstantOperator):
-    """The operator that matches the patterns of one stream.
+    """The operator that matches the pattern queries of one stream.
 
-    `queries` have their settings by name. `position` is its bit in `Event.held_by`. `ordered`:
-    events come as MERGE emits them; otherwise as it accepts them. `announced`: watermarks come.
+    Attributes:
+        beginnings: The instant from which the queries count matches, as a list of one.
+
+    Args:
+        engine: The engine that runs the queries.
+        queries: The settings of each query, by the query's name.
+        position: The operator's bit in `Event.held_by`.
+        ordered: Whether events arrive as MERGE emits them; otherwise as MERGE accepts them.
+        announced: Whether watermarks arrive.
     """
 
     keeps_passed = True
@@ -133,12 +143,13 @@ class Pattern(InstantOperator):
         self._emitted_when_received = [
             name for name in engine.emitted_when_received if name not in waiting
         ]
-        """The queries that emit when all known sources have sent."""
+        """The queries that emit a result when all known sources have sent events after its end."""
         for name in (*waiting, *self._emitted_when_received):
             engine.raise_target(name, BEFORE_ALL_TIME, 0)
         self._position = position
         self._play = one.clock.play
-        self._asked: dict[str, bool] = {}  # By type of event; at most MAX_TYPES.
+        # The answers of `asks_for` by event type; at most MAX_TYPES.
+        self._asked: dict[str, bool] = {}
         self._unreadable = 0
         self._given_up = 0
         self._freed: list[Event] = []
@@ -155,7 +166,7 @@ class Pattern(InstantOperator):
         return step
 
     def _take_all(self, events: Sequence[Event], now_ns: int, step: Step) -> None:
-        """Take all events the plain way: no query waits, so the end of an instant needs no work."""
+        """Process the events in one pass: no query waits, so an instant's end needs no work."""
         last_ns, is_open = self._now_ns, self._instant_open
         for event in events:
             if event.at_ns > last_ns:
@@ -196,13 +207,13 @@ class Pattern(InstantOperator):
             self._hear_of(event)
 
     def _begins_with(self, event: Event) -> bool:
-        """Return whether the event determines the instant from which the queries count."""
+        """Return whether the event determines the instant from which the queries count matches."""
         beginning = self._beginning
         beginning.hear(event)
         if beginning.is_unknown:
             return False
-        # By event time, the error of this event may bring a match as near to earlier events as
-        # their own errors.
+        # This event may have happened earlier by its error, so a match that starts with it may
+        # depend on events that were missed.
         error_ns = max(event.error_ns, event.error_all_ns)
         self._engine.begin_after(beginning.since_ns - 1 + error_ns)
         return True
@@ -216,9 +227,9 @@ class Pattern(InstantOperator):
         return self._engine.is_due(decided_ns, heard_ns, after.passed_ns)
 
     def _decided_ns(self) -> int:
-        """Return the frontier; a full store first ends the allowance for new sources.
+        """Return the frontier; if the store is nearly full, without the new-source allowance.
 
-        The events of known sources are kept instead.
+        The room is then left for events of known sources.
         """
         if not self._engine.is_crowded:
             return self._frontier.decided_ns
@@ -236,14 +247,14 @@ class Pattern(InstantOperator):
             self._hear_of(event)
 
     def _word_of(self, event: Event) -> str:
-        """Give the event to the engine, and return its outcome."""
+        """Pass the event to the engine, and return its outcome, one of `admit.WORDS`."""
         engine = self._engine
         if self._is_ordered and not event.late:
             self._frontier.hear(event)
         asks = self._asked.get(event.type)
         if asks is None:
             asks = self._ask(event.type)
-        if not asks:  # This check comes before anything else, even before decoding the payload.
+        if not asks:  # This check comes first, even before the payload is decoded.
             return engine.pass_by(event)
         return engine.accept(Entry(event, self._payload_of(event), self._play), event.at_ns)
 
@@ -261,7 +272,7 @@ class Pattern(InstantOperator):
         return asks
 
     def _hear_of(self, event: Event) -> None:
-        """Record an event that no query uses, as it still shows the progress of its source."""
+        """Record an event that no query uses, because it shows its source's progress."""
         self._instant_open = True
         for target in self._targets.values():
             target.hear_of(event)
@@ -269,11 +280,15 @@ class Pattern(InstantOperator):
     # -- queries that wait -------------------------------------------------------------------------
 
     def _decide(self, step: Step) -> None:
-        """Settle the quality targets; without targets, every match has been emitted already."""
+        """Settle the quality targets, and let their queries emit up to them.
+
+        Without quality targets there is nothing to do, because every match has already been
+        emitted.
+        """
         if not self._targets:
             return
         now_ns = self._now_ns
-        # First emit the corrections that were put off until before this instant.
+        # First emit the gathered corrections that were due before this instant.
         self._engine.on_time(now_ns)
         passed_ns = self._frontier.passed_ns if self._is_ordered else NOT_YET
         for name, target in self._targets.items():
@@ -345,7 +360,10 @@ class Pattern(InstantOperator):
         yield len(held)
 
     def explain(self) -> dict[str, Any]:
-        """Return the queries, and the instant from which their results are not yet final."""
+        """Return the queries, their quality targets, their open time range and the figures.
+
+        `open_since` is the instant from which results are not yet final.
+        """
         engine = self._engine
         return {
             "queries": list(engine.compiled),

@@ -1,4 +1,4 @@
-"""Defines the settings of a pattern query, beside its pattern."""
+"""Defines the settings of a pattern query, except the pattern itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from topology.spelling.section import Unspelled
 
 
 class PatternSettings(AnswerSettings):
-    """The settings of a pattern query, beside its pattern. `clock` is the clock of its stream."""
+    """The settings of a pattern query, except its pattern."""
 
     clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
     """How the clocks of its stream are trusted."""

@@ -1,7 +1,7 @@
-"""Saves and restores the quality targets of the queries that wait.
+"""Saves and restores the quality targets of the queries that have one.
 
-A target (`topology.answer.quality_target`) gives the instant up to which its query may emit decided
-matches. The engine receives it after every instant, and it never falls.
+A quality target (`topology.answer.quality_target`) gives the instant up to which its query may emit
+decided matches. The operator passes that instant to the engine. It never decreases.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from topology.model.operator import Plain
 
 
 class SavedTargets(ValueKind):
-    """The kind of a mapping from the names of queries to their quality targets.
+    """A value kind for a mapping from query names to the queries' quality targets.
 
-    Saved targets of queries that do not wait are ignored.
+    On reading, saved targets of queries that no longer have one are ignored.
     """
 
     def dump(self, value: Mapping[str, QualityTarget]) -> Plain:

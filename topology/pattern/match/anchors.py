@@ -1,14 +1,15 @@
-"""Makes the id of a match, from content alone and never from the order of arrival.
+"""Makes the id of a match from its content, so that the order of arrival does not affect it.
 
-A late event that changes the id of a match retracts it and emits another.
+A late event that changes the id of a match causes a retract and an emit. The id depends on:
 
-* MATCHES ONE and BEST: the start event. It is one result, whatever is taken after that event.
-* MAXIMAL where all groups are free: the *skeleton*. It has the end event, all singles, the last
-  event of each group directly before another group, and a mark for each absent optional part.
+* MATCHES ONE and BEST: the start event. There is one result for each start, whatever its other
+  events are.
+* MAXIMAL where all groups are free: the *skeleton*. It has the end event, all single events, and
+  the last event of each group directly before another group. Each absent optional part adds a mark.
   So a late event that joins a group updates the match.
-* AS SETS: the end event. The set of its matches is one result, whatever joins it.
-* Otherwise, and with UNCERTAIN POSSIBLE, all events, each with its component. Another set of
-  events is another result.
+* AS SETS: the end event. The set of its matches is one result, whatever events are added to it.
+* Otherwise, and with UNCERTAIN POSSIBLE: all events, each with its component. Another set of events
+  is another result.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ EVERY: Final = 2
 
 
 class Anchors:
-    """A maker of the ids of a query's matches.
+    """Makes the ids of a query's matches.
 
-    Cost: the length of the id: O(components), or O(events) if all count.
+    Cost: the length of the id, which is O(components), or O(events) if all events count.
     """
 
     def __init__(self, form: NormalForm) -> None:
@@ -66,7 +67,7 @@ class Anchors:
 
 
 def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]] | None:
-    """Return the place of each component, and which of its events count; None: all of them do."""
+    """Return for each component its label and which of its events count; None: all events count."""
     components = alternative.components
     if not alternative.is_linear or not all(is_free(alternative, each) for each in components):
         return None
@@ -79,7 +80,7 @@ def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]] | None:
 
 
 def spelled(entry: Entry) -> bytes:
-    """Return the identity with separators, so that it cannot run into the next; it is made once."""
+    """Return the entry's identity as bytes that may be joined unambiguously; they are cached."""
     if not entry.spelled:
         event = entry.event
         number = digits(event.epoch), digits(event.seq)
@@ -88,7 +89,7 @@ def spelled(entry: Entry) -> bytes:
 
 
 def spelled_key(partition: Sequence[Any]) -> bytes:
-    """Return the key in one spelling; equal values, like 1 and 1.0, are spelled the same."""
+    """Return the partition key as bytes; equal values, like 1 and 1.0, give equal bytes."""
     return "\0".join(_spelled_value(value) for value in partition).encode()
 
 

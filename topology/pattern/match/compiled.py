@@ -1,8 +1,8 @@
-"""Compiles a query for its run: what it reads, what can affect it, and for how long.
+"""Compiles a query: the entries that it reads, the events that affect it, and for how long.
 
 A *filter* is a set of types with conditions on one entry alone. Each slot (component or negation)
-of each alternative has one. Slots with the same filter share one index, across all queries that
-partition alike.
+of each alternative has one. Slots with the same filter share one index, across all queries with the
+same partition key.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from topology.pattern.tree.syntax import EVERY_FIELD, Expr, Query
 from topology.pattern.tree.walk import expressions
 
 Slot = tuple[int, int]
-"""(alternative, component), or (alternative, number of components + negation)."""
+"""(alternative, component) or, for a negation, (alternative, number of components + negation)."""
 
 
 class EntryFilter(NamedTuple):
-    """The condition for an entry to be indexed.
+    """The condition that an entry must meet to be indexed.
 
     The entry must have one of the types, or any type if none is given. It must also satisfy the
     conditions `own`, in which it is named `alias`.
@@ -61,15 +61,19 @@ EVERYTHING = EntryFilter(frozenset())
 
 @dataclass(frozen=True, slots=True)
 class PatternShape:
-    """The properties of a query that decide which units an event affects.
+    """The properties of a query that determine which units an event affects.
 
-    `by_end`: its units are end events; otherwise they are start events. `open_tail`: a match may
-    change until its first event's time plus the window. `looks_ahead`: an event after its end may
-    forbid it. `strict`: any entry matters.
-
-    `skips`: the fate of a match depends on matches that start earlier. `looks_back`: it also
-    depends on the events of one window before the match. `looks_on`: the reported columns depend on
-    the events of one window after it.
+    Attributes:
+        by_end: Whether its units are end events; otherwise they are start events.
+        has_start_negation: Whether a match may begin with a negation.
+        has_end_negation: Whether a match may end with a negation.
+        looks_ahead: Whether an event after the end of a match may forbid it.
+        open_tail: Whether a match may change until its window ends.
+        strict: Whether any entry may matter to a step or a negation.
+        everywhere: Whether a strict step looks at the entries of all partitions.
+        skips: Whether a match depends on matches that start earlier (SKIP).
+        looks_back: Whether it depends on the events of one window before the match.
+        looks_on: Whether the columns depend on the events of one window after the match.
     """
 
     by_end: bool
@@ -87,7 +91,7 @@ class PatternShape:
     def doubles(self) -> bool:
         """Whether an event matters for two windows.
 
-        One window is until the match is final, the other is before the match.
+        One is the window until the match is final, the other the window before the match.
         """
         if self.by_end:
             return self.looks_ahead or (self.has_start_negation and self.skips)
@@ -97,20 +101,24 @@ class PatternShape:
 class Compiled:
     """A query that is ready to run.
 
-    `ids` names its matches and `known_by` names its state. `filters` are those of the slots,
-    `untils` those of components with UNTIL. `anchors` are the slots that a unit's event can fill.
-    `ends` are the slots that the last event of a match can fill.
-
-    `reach_ns` applies to exact times. `settles`: a match is final as soon as its evaluation is
-    (`hi_ns`), even before its window ends. This is not so if an error may still put it in doubt.
-    `steps` are those of its walks, if these can be followed event by event.
-
-    `shows_apart`: the result that readers get does not follow from the events of the match alone,
-    or has a row for each event (`run.decide`). `reads_beyond`: its columns look beyond the match.
-
-    `sets` finds the matches of an end event as one set; it is None if the query asks for each
-    match. `grading` grades a match where times are not exact. `possible` finds the matches that are
-    possible. Both are None if the query does not ask for them.
+    Attributes:
+        known_by: The fingerprint by which the query is recognised in a saved state.
+        tactic: The algorithm that finds the matches of a unit.
+        sets: The finder of all matches of an end event as one set; None without AS SETS.
+        reads_beyond: Whether its columns read events outside the match.
+        shows_apart: Whether its results do not follow from the events of the match alone, or have a
+            row for each event (`run.decide`).
+        steps: The steps of its walks; None if walks cannot be followed event by event.
+        grading: Grades matches by their time errors; None if the query ignores errors.
+        possible: Finds the possible matches; None without UNCERTAIN POSSIBLE.
+        settles: Whether a match is final as soon as its evaluation is (`hi_ns`), even before its
+            window ends. It is False if an error may still put the match in doubt.
+        reach_ns: The time for which an entry is needed, if times are exact.
+        filters: The filter of each slot.
+        untils: The filters of the components with UNTIL.
+        anchors: The slots that a unit's anchor can fill.
+        ends: The slots that the last event of a match can fill.
+        ids: Makes the ids of its matches.
     """
 
     def __init__(self, query: Query, environment: Environment = NO_ENVIRONMENT) -> None:
@@ -163,7 +171,7 @@ class Compiled:
         }
 
     def _anchors_of(self, layout: Layout) -> Iterable[int]:
-        # By corrected timestamps any event may be the last, or the first.
+        # With inexact times, any event may come first or last by corrected timestamps.
         if self.possible is not None:
             return range(layout.count)
         return layout.ends if self.shape.by_end else layout.starts
@@ -183,8 +191,8 @@ class Compiled:
     def decided_ns(self, match: Match) -> int:
         """Return the time after which no event can change the match, if times are exact.
 
-        With SKIP it is the end of the window that begins at its start. By then all matches that
-        start earlier are final, so it is final whether they drop this one.
+        With SKIP it is the end of the window that begins at the start of the match. By then all
+        matches that start earlier are final, so it is also final whether SKIP drops this one.
         """
         if self.shape.open_tail or self.shape.skips:
             return match.first.time_ns + self.span_ns
@@ -196,21 +204,21 @@ class Compiled:
 
     @property
     def lag_ns(self) -> int:
-        """How long after its end a match may still change, if times are exact."""
+        """The time after its end during which a match may still change, if times are exact."""
         shape = self.shape
         is_limited = any(layout.limits for layout in self._layouts)
         stays = shape.open_tail or shape.skips or shape.looks_on or is_limited
         return self.span_ns if stays else 0
 
     def end_ns(self, match: Match) -> int:
-        """Return the time of its last event, or the end of an absence for a time that ends it."""
+        """Return the time of the match's last event, or the end of a timed absence after it."""
         return max([match.last.time_ns, *self._layouts[match.alternative].over_ns(match)])
 
     def rows(self, match: Match) -> Iterator[tuple[int, Entry, dict[str, Any]]]:
-        """Yield the events of a match in order of time, with their components and columns.
+        """Yield the events of a match in order of time, each with its component and its columns.
 
-        The columns are computed from the match up to that event, or from the whole match where
-        FINAL says so. The column * has all fields.
+        The columns are computed from the match up to that event, or from the whole match where the
+        query says FINAL. The column * stands for all fields.
         """
         whole, columns = self._binding(match), (self._columns or ())[match.alternative]
         for j, entry in match.labelled():
@@ -288,7 +296,7 @@ def _filter(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> EntryFi
 
 
 def _shown(alternative: Alternative) -> list[tuple[str, list[int], bool]]:
-    """Return what RETURN * shows: each alias, its components, and whether it is a group."""
+    """Return each alias that RETURN * shows, its components, and whether it is a group."""
     found: dict[str, tuple[list[int], bool]] = {}
     for component in alternative.components:
         name = component.label or component.alias

@@ -1,16 +1,19 @@
 """Bounds how early a match that ends with the newest event may start.
 
-This serves MATCHES ALL from start events. If an event in order can end a match, it brings matches
-that end with it and changes no other. A step under NEXT takes the first event for its component. So
-the event before it is no earlier than the component's event before that. A STRICT step takes the
-very next event. Going back this way from the end to the first component leaves the starts of the
-last few events. Without the bound the whole window would have to be searched.
+This is for MATCHES ALL from start events. An event in order that can end a match adds the matches
+that end with it and changes no others. Without a bound, their starts would be searched for in the
+whole window.
+
+The bound is found by going back from the end to the first component. A step under NEXT takes the
+first event for its component. So the previous member cannot be earlier than the component's entry
+before the one taken. A STRICT step takes the very next event. Only the starts of the last few
+events then remain.
 
 There is no bound if a condition between events may pass over the first event. Nor is there one for
-a group under NEXT, which goes back as far as the window. Then all starts of the window are
-searched. The bound is by time, so it may be lower than necessary, but never higher.
+a group under NEXT, which may extend over the whole window. Then all starts of the window are
+searched. The bound is by time, so it may be earlier than necessary, but never later.
 
-Cost: a bisect for each step.
+Cost: a bisection for each step.
 """
 
 from __future__ import annotations
@@ -24,15 +27,15 @@ from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.pattern.tree.syntax import UNBOUNDED
 
 MAX_STEPS_BACK: Final = 64
-"""The largest number of events to look back; groups with a count far above would cost more."""
+"""The largest number of events to go back; for longer counted groups this would cost too much."""
 
 
 class EarliestStart:
     """A bound on the starts of matches that end with the newest event.
 
     `_steps` has, for each alternative, the components whose steps lead back to the first, starting
-    with the last. A step is paired with True if it is STRICT. None: one of the alternatives has no
-    bound.
+    with the last. A step is paired with True if it is STRICT. `_steps` is None if one of the
+    alternatives has no bound.
     """
 
     def __init__(self, layouts: list[RunRules]) -> None:
@@ -41,9 +44,9 @@ class EarliestStart:
         self._steps = known if len(known) == len(found) else None
 
     def before(self, place: Place, entry: Entry, since_ns: int) -> int:
-        """Return the earliest instant at which a match that ends with this entry may begin.
+        """Return the earliest instant at which a match that ends with this entry may start.
 
-        The entry is the newest there is. The result is never before `since_ns`.
+        The entry is the newest one. The result is never before `since_ns`.
         """
         if self._steps is None:
             return since_ns
@@ -62,7 +65,7 @@ class EarliestStart:
 
 
 def _steps_back(layout: RunRules) -> list[tuple[int, bool]] | None:
-    """Return the steps back, or None if there is no bound on how far back a match goes."""
+    """Return the steps from the last component back to the first, or None if there is no bound."""
     if not layout.alternative.is_linear:
         return None
     steps: list[tuple[int, bool]] = []

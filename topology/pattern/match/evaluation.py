@@ -1,18 +1,18 @@
-"""The interface of a tactic: it finds the matches of one unit from the indexes alone.
+"""Defines the interface of a tactic, which finds the matches of one unit from the indexes alone.
 
-A *unit* is the grain of evaluation, correction and finality. It is the end event under
-skip-till-any, otherwise the start event. Nothing is computed until an event can complete a match.
-Then the unit is evaluated again from the indexes, and the engine compares the result with what it
-has emitted. So a tactic keeps no state of its own, and all tactics find the same matches
+A *unit* is evaluated, corrected and decided as a whole. It is the end event under skip-till-any,
+otherwise the start event. Nothing is computed until an event can complete a match. Then the unit is
+evaluated again from the indexes, and the engine compares the result with the matches that it has
+emitted. So a tactic keeps no state of its own, and all tactics find the same matches
 (`tests/topology/pattern`: differential laws).
 
-    exhaustive   supports the whole language; the definition, run backwards or
-                 forwards through the indexes
+    exhaustive   supports the whole language, and so defines the matches; it searches
+                 the indexes
     walk         MATCHES ONE: one walk from a start
     best         MATCHES BEST: the first match that a search by preference finds
     slices       linear patterns whose groups are free: groups are slices, never enumerated
 
-`tactic_for` chooses.
+`tactic_for` chooses the tactic of a query.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 
 MAX_STEPS: Final = 200_000
-"""The steps of one evaluation after which the unit overflows.
+"""The number of steps of one evaluation after which the unit overflows.
 
-Each entry or cut that is looked at is a step. A query whose limit exceeds MAX_STEPS /
-STEPS_PER_MATCH matches raises the bound.
+Each entry or slice that is looked at is a step. A query whose limit exceeds MAX_STEPS /
+STEPS_PER_MATCH matches raises the number.
 """
 
 STEPS_PER_MATCH: Final = 16
@@ -40,13 +40,15 @@ STEPS_PER_MATCH: Final = 16
 class Place:
     """The indexes of one query in one partition.
 
-    `components[a][j]` has the entries for component j of alternative a: those of its types that
-    satisfy its `own`. `blockers[a][k]` has those for negation k: entries of its types that satisfy
-    the predicates that name no other alias.
-
-    `everything` has all entries that a STRICT step looks at; it is empty if no step and no negation
-    is strict. `enders[a, j]` has all entries of the types of a component with UNTIL, whether they
-    satisfy its `own` or not.
+    Attributes:
+        components: The entries for each component, by alternative and component. They have one of
+            its types and satisfy its `own` conditions.
+        blockers: The entries for each negation, by alternative and negation. They have one of its
+            types and satisfy its conditions that name no other alias.
+        everything: All entries that a STRICT step looks at; empty if no step and no negation is
+            strict.
+        enders: All entries of the types of each component with UNTIL, whether or not they satisfy
+            its `own` conditions; by (alternative, component).
     """
 
     components: Sequence[Sequence[EntryIndex]]
@@ -60,7 +62,7 @@ class Place:
         return [*found, self.everything]
 
     def next_one(self, last: Entry) -> Entry | None:
-        """Return the entry directly after that one, or None if there is none yet.
+        """Return the entry directly after `last`, or None if there is none yet.
 
         A STRICT step may take this entry only.
         """
@@ -72,18 +74,16 @@ class Place:
 class Evaluation:
     """The result of evaluating one unit.
 
-    `matches` are those of the unit, in the order of `match.in_order`, at most the query's limit.
-
-    `overflow`: there are more, or the search was cut short (MAX_STEPS). For units of an end event
-    without AND, the smallest matches in that order remain. Otherwise the matches found first
-    remain, and for MAXIMAL those that are maximal among the ones found.
-
-    `hi_ns`: only an event of this time or earlier can change the result. `waits` are the slots
-    (alternative, j) whose entries can change it, if they are newer than all present ones. From the
-    number of components on, j is a negation. None means any entry. It is set for MATCHES ONE and
-    BEST, and empty if the result is settled. For the other modes it is None.
-
-    `steps` is the work done.
+    Attributes:
+        matches: The matches of the unit in the order of `in_order`, at most the query's limit.
+        overflow: Whether there are more, or the search was cut short (MAX_STEPS). For an end event
+            without AND, `matches` then has the smallest in that order. Otherwise it has those found
+            first, and for MAXIMAL those that are maximal among the ones found.
+        hi_ns: The latest time of an event that can change the result.
+        waits: The slots (alternative, slot) whose entries can change the result, if they are newer
+            than all present ones. It is empty if the result is settled. None means that any entry
+            can. It is set only for MATCHES ONE and BEST.
+        steps: The number of steps taken.
     """
 
     matches: list[Match] = field(default_factory=list)
@@ -94,10 +94,10 @@ class Evaluation:
 
 
 class StepBudget:
-    """A counter of `steps`, the entries and cuts that were looked at, with a limit.
+    """A counter of `steps`, the entries and slices that were looked at, with a limit.
 
-    When it is spent the search stops and the unit overflows. So even a query that explodes costs a
-    bounded time for each event.
+    When the budget is spent, the search stops and the unit overflows. So even a query whose matches
+    explode costs a bounded time for each event.
     """
 
     __slots__ = ("most", "steps")
@@ -113,19 +113,19 @@ class StepBudget:
 
 class Tactic(Protocol):
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
-        """Return the matches that end with `anchor` (any), or start with it (other strategies).
+        """Return the matches that end with `anchor` (skip-till-any) or start with it (otherwise).
 
-        Negations are already applied. `anchor` is in the indexes of some component.
+        Negations are already applied. `anchor` is in the index of at least one component.
         """
         ...
 
 
 class Search:
-    """A search in one unit and one alternative, until enough matches are `found`.
+    """A search for the matches of one unit in one alternative.
 
     It stops at `wanted` matches or when the budget is spent. `RunSearch` extends runs entry by
-    entry. `Cutting` takes groups as cuts of an index. `SetSearch` combines sets whose order is not
-    certain.
+    entry. `Cutting` takes groups as slices of an index. `SetSearch` combines sets whose order is
+    not certain.
     """
 
     def __init__(self, layout: Layout, place: Place, budget: StepBudget, wanted: int) -> None:

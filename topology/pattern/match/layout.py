@@ -1,10 +1,10 @@
-"""Lays out an alternative for the search of its matches and for their grading.
+"""Prepares an alternative for finding its matches and for grading them.
 
-Every condition is compiled twice. The plain form uses corrected timestamps and holds or does not.
-The graded form has three values, for times that are known as intervals. With an error of 0 both
-forms agree. The tactics use the plain form, which costs a third.
+Every condition is compiled twice. The plain form uses corrected timestamps and has the result true
+or not. The graded form has three values, for times that are known as intervals. With an error of 0
+both forms agree. The tactics use the plain form, which costs a third.
 
-A binding has the slots of the components and then those of the negations.
+A binding has the slots of the components, followed by those of the negations.
 """
 
 from __future__ import annotations
@@ -34,22 +34,21 @@ NO_MAXIMUM: Final = 1 << 62
 GREEDY_LOOP: Final = 0
 SUCCESSOR: Final = 1
 LOOP: Final = 2
-"""The rank of a component to which an event may go. An event that fits several goes to the lowest.
-"""
+"""The ranks of the components that an event may be added to; it goes to the lowest rank."""
 
 Graded = Callable[[Binding], int]
 
 
 class Clause:
-    """A predicate of an alternative, compiled.
+    """A compiled predicate of an alternative.
 
-    `settled_at` is the one component whose every step tests it, or -1 if that depends on the run.
-
-    `looks_back`: it asks for events before another event. `in_doubt`: its result by corrected
-    timestamps may be wrong. This is so if it looks back, at times, or at the order in a group.
-
-    `for_each`: it makes a statement about each element. If a match fails it, every larger match
-    fails it too.
+    Attributes:
+        settled_at: The only component whose steps test it; -1 if that depends on the run.
+        looks_back: Whether it reads events before another event.
+        in_doubt: Whether its result by corrected timestamps may be wrong. That is so if it looks
+            back, at times, or at the order in a group.
+        for_each: Whether it makes a statement about each element of a group. If a match fails it,
+            every larger match fails it too.
     """
 
     def __init__(self, predicate: Predicate, alternative: Alternative, scope: Scope) -> None:
@@ -70,9 +69,9 @@ class Clause:
 
 
 class GroupEnd:
-    """The UNTIL of a group.
+    """The UNTIL condition of a group.
 
-    `alone` decides from an event by itself whether it ends the group. It is None if the decision
+    `alone` grades whether an event ends the group, from that event alone. It is None if that
     depends on earlier events.
     """
 
@@ -86,9 +85,11 @@ class GroupEnd:
 class Tie:
     """A condition on a negated event.
 
-    It applies only if all components in `needed` are present; there are none if it asks for NULL.
-    `is_own`: it names no other alias. The index has then tested it already, by corrected
-    timestamps.
+    Attributes:
+        needed: The components that must be present for the condition to apply; empty if it asks for
+            NULL.
+        is_own: Whether it names no other alias. The index has then tested it already, by corrected
+            timestamps.
     """
 
     def __init__(self, expr: Expr, blocker: Blocker, scope: Scope) -> None:
@@ -103,16 +104,19 @@ class Tie:
 class NegationGap:
     """A negation, and the gap in which its event must not occur.
 
-    `left` and `right` are all components on either side, not only the nearest. If all of a side may
-    be absent, the gap may be `at_start` or `at_end` of a match.
-
-    `after` has an entry for each FOR before this negation: all components before that FOR, and how
-    long after the last of them it ends. `over` has the same entries for this negation's own FOR,
-    which end when that is over. It is empty if nothing precedes the FOR.
-
-    `ties` are the conditions that tie the negated event to the match; `own` are those on the event
-    alone. A condition is ignored if it names an alias that the alternative lacks, unless it asks
-    for NULL. `looks_at_time`: the condition that filters its index looks at the event's own time.
+    Attributes:
+        left: All components before the gap, not only the nearest.
+        right: All components after the gap.
+        at_start: Whether a match may start with the gap, because all of `left` may be absent.
+        at_end: Whether a match may end with the gap, because all of `right` may be absent.
+        after: One entry for each FOR before this negation: all components before that FOR, and how
+            long after the last of them it ends.
+        over: The same for this negation's own FOR, which gives the end of its gap. It is empty if
+            nothing precedes the FOR.
+        ties: The conditions that relate the negated event to the match. A condition is ignored if
+            it names an alias that the alternative lacks, unless it asks for NULL.
+        own: The conditions on the negated event alone.
+        looks_at_time: Whether the filter of its index reads the event's own time.
     """
 
     def __init__(self, number: int, blocker: Blocker, layout: Layout, scope: Scope) -> None:
@@ -147,17 +151,18 @@ class NegationGap:
 
 
 class Layout:
-    """An alternative with everything that the tactics and the grading ask of it.
+    """An alternative with the data that the tactics and the grading need.
 
-    `before[j]` and `after[j]` are the components before and after component j. `starts` and `ends`
-    are the components that can be first and last, because all others before or after them may be
-    absent.
-
-    `is_strict`: any event at all may matter to a step or a negation. `goes_on`: a match may end
-    with a greedy group. A later event may then forbid the match, as it may with a negation at the
-    end (`looks_ahead`).
-
-    `lasting` says when the absences for a time are over. `limits` are those of `Blocker.limit`.
+    Attributes:
+        before: The components before each component.
+        after: The components after each component.
+        starts: The components that can be first, because all before them may be absent.
+        ends: The components that can be last, because all after them may be absent.
+        goes_on: Whether a match may end with a greedy group, so a later event may forbid it.
+        looks_ahead: Whether `goes_on` is true or a match may end with a negation.
+        is_strict: Whether any event at all may matter to a step or a negation.
+        lasting: The ends of all timed absences (`NegationGap.over`).
+        limits: The values of `Blocker.limit` that are set.
     """
 
     def __init__(
@@ -201,12 +206,12 @@ class Layout:
         return self.query.strategy == "any"
 
     def over_ns(self, match: Match) -> Iterator[int]:
-        """Yield the time at which each FOR of a match is over."""
+        """Yield the time at which each timed absence (FOR) of a match is over."""
         for left, length_ns in self.lasting:
             yield from (match.bound[j][-1].time_ns + length_ns for j in left if match.bound[j])
 
     def settled_ns(self, match: Match) -> int:
-        """Return the time at which a match is final if only its FORs and limits keep it open."""
+        """Return when a match is final if only timed absences and limits keep it open."""
         over = [ns - 1 for ns in self.over_ns(match)]
         window_ns = match.first.time_ns + self.within_ns
         for j, length_ns in self.limits:
@@ -223,10 +228,10 @@ class Layout:
 
 
 def _looks_at_groups(expr: Expr) -> bool:
-    """Return whether the expression has an index, an aggregate, or looks at a whole group."""
+    """Return whether the expression has an index or an aggregate, or reads a whole group."""
     return any(mention.how != "plain" for mention in mentions(expr))
 
 
 def as_binding(bound: list[list[Entry]]) -> Binding:
-    """Return the lists as a binding; they stay lists if nobody puts other sequences in."""
+    """Return the lists as a binding; the caller must put only lists into it."""
     return cast(Binding, bound)

@@ -1,10 +1,10 @@
-"""A match of an alternative: the entries that are bound to each component.
+"""Defines a match of an alternative: the entries that are bound to each component.
 
-`bound[j]` are the entries of component j in the order of their keys. It is empty if an optional
-component is absent. Two matches are equal if their alternative and bound entries are equal.
+`bound[j]` are the entries of component j in the order of their keys; empty if an optional component
+is absent. Two matches are the same if their alternative and bound entries are equal (`is_as`).
 
-Matches of one unit may share long runs of entries. They keep them as `Stretch`es over one frozen
-copy: 1 M matches with groups of 167 take 0.3 GB instead of 1.4 GB with copies.
+Matches of one unit may share long runs of entries, which they store as `Stretch`es over one tuple.
+A million matches with groups of 167 entries take 0.3 GB, instead of 1.4 GB with copies.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Stretch(Sequence[Entry]):
 
 
 class Match:
-    """A match; `first` and `last` are computed if the caller does not pass them."""
+    """A match; `first` and `last` are its first and last entries, computed if not given."""
 
     __slots__ = ("alternative", "bound", "first", "last")
 
@@ -67,7 +67,7 @@ class Match:
 
     @property
     def content(self) -> tuple[int, tuple[tuple[Identity, ...], ...]]:
-        """The value that distinguishes it from every other match, in any order of arrival."""
+        """A value that distinguishes the match from every other, whatever the order of arrival."""
         members = tuple(tuple(entry.identity for entry in entries) for entries in self.bound)
         return (self.alternative, members)
 
@@ -80,7 +80,7 @@ class Match:
         return (self,)
 
     def labelled(self) -> Iterator[tuple[int, Entry]]:
-        """Return the members in the order of their keys, each with the index of its component."""
+        """Yield the members in the order of their keys, each with the index of its component."""
         pairs = [(j, entry) for j, entries in enumerate(self.bound) for entry in entries]
         pairs.sort(key=lambda pair: pair[1].key)
         return iter(pairs)
@@ -90,10 +90,10 @@ class Match:
 
 
 def in_order(matches: Sequence[Match]) -> list[Match]:
-    """Sort by end, start, alternative, and then component by component.
+    """Return the matches sorted by end, start, alternative, and then component by component.
 
-    Entries are compared by their keys. This is the order in which a search from the first component
-    on finds the matches.
+    Entries are compared by their keys. A search from the first component on finds the matches in
+    this order.
     """
     return sorted(matches, key=_place)
 

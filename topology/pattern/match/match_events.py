@@ -1,14 +1,14 @@
-"""Matches as events of other queries (INTO).
+"""Turns matches into events that other queries read (INTO).
 
-A match becomes an event of the type that INTO names. Its time is the end of the match, after all
-other events of that instant. Its payload has `start_ns`, `end_ns`, the columns, and `key` if the
-query has one.
+A match becomes an event of the type that INTO names. Its time is the end of the match, and it sorts
+after all other events of that instant. Its payload has `start_ns`, `end_ns`, the columns, and `key`
+if the query has one.
 
 Its time error is that of the match's last event. An uncertain match makes every match that contains
 it uncertain. An update of the match replaces the event, and a retract removes it.
 
-A match whose end moves becomes another event, so an event is identified by its number alone.
-Readers get the values that were written: a number beyond 64 bits is null.
+The event's sequence number is a digest of the match's id and end. So a match whose end moves
+becomes another event. Consumers get the values that were written: a number beyond 64 bits is null.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from topology.pattern.match.compiled import Compiled
 from topology.pattern.store.entry import Entry, Identity
 
 BEHIND_SOURCES: Final = "\U0010ffff"
-"""The prefix of a query's name that makes a source sort after all others."""
+"""The prefix of the event's source, before the query's name; it sorts after all other sources."""
 
 LOOK_AT: Final = 64
-"""The least number of matches of a large table."""
+"""The least number of matches at which a purge is worth its cost."""
 
 NUMBER_DIGITS: Final = 15
-"""The hexadecimal digits of a digest that form the number, 60 bits."""
+"""The number of hexadecimal digits of a digest that form a sequence number, 60 bits."""
 
 
 @dataclass(slots=True)
 class MatchEvent:
-    """The latest state of a match, and the event `entry` that it is, or was before a retract."""
+    """The latest state of a match, with `entry`: the event that it is or was before its retract."""
 
     into: str
     query: str
@@ -83,7 +83,7 @@ MATCH_EVENT: Final = record(
 
 
 def match_event(query: Compiled, result: MatchResult | MatchSetResult, error_ns: int) -> MatchEvent:
-    """Return the latest state of a match; `error_ns` is that of its last event."""
+    """Return the latest state of a match; `error_ns` is the time error of its last event."""
     payload: dict[str, Any] = {"start_ns": result.start_ns, "end_ns": result.end_ns}
     if result.key is not None:
         payload["key"] = result.key
@@ -106,8 +106,8 @@ def match_event(query: Compiled, result: MatchResult | MatchSetResult, error_ns:
 class MatchTable(Table[Identity, MatchEvent]):
     """The matches that other queries read, by the identities of their events.
 
-    Retracted matches stay while they are within the reach of the readers. If such a match comes
-    again, the revisions of the matches that contain it continue.
+    Retracted matches are kept while they are within reach of the queries that read them. If such a
+    match returns, the revisions of the matches that contain it continue.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class MatchTable(Table[Identity, MatchEvent]):
     def take(self, events: Iterable[MatchEvent]) -> tuple[list[Entry], list[Entry]]:
         """Apply the latest states of matches, and return the old events and the new ones.
 
-        The old events are no longer valid, the new ones replace or join them.
+        The old events are no longer valid. The new ones replace them or are added.
         """
         old: list[Entry] = []
         new: dict[Identity, Entry] = {}
@@ -157,18 +157,18 @@ class MatchTable(Table[Identity, MatchEvent]):
 
     @property
     def is_large(self) -> bool:
-        """Whether it has grown so much that it is worth calling `purge`."""
+        """Whether the table has grown so much that a purge is worth its cost."""
         return len(self.rows) >= self._look_at
 
     def purge(self, before_ns: int) -> None:
-        """Forget the matches that end before that instant."""
+        """Forget the matches that end before `before_ns`."""
         for identity, event in list(self.rows.items()):
             if event.end_ns < before_ns:
                 self.forget(identity)
         self._look_at = max(LOOK_AT, 2 * len(self.rows))
 
     def restore(self, rest: State, types: Collection[str]) -> list[MatchEvent]:
-        """Take the rows out of a state and return the matches of these types.
+        """Take the table's rows out of a state and return the matches of these types.
 
         Matches of other types are forgotten.
         """

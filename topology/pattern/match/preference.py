@@ -1,11 +1,12 @@
 """Decides which of two matches of a start MATCHES BEST prefers, by the order of their choices.
 
-A match is spelled as the choices that lead to it, from left to right in the text. For an OR the
-choice is the branch. A group or an optional part has a choice for each event: that it went on, and
-with which event. Its last choice is that it stopped. The lesser spelling is preferred.
+A match is represented by the choices that lead to it, from left to right in the pattern's text. For
+an OR the choice is the branch. A group or an optional part has a choice for each event: to
+continue, and with which event. Its last choice is to stop. The match with the lesser sequence of
+choices is preferred.
 
-Within an AND the text gives the events no order, so there the choices are spelled as the events
-come. Each event is spelled as its part, and the first part in the text goes before others. A
+Within an AND the text gives the events no order, so there the choices follow the order of the
+events. Each event is represented by its part, and the first part in the text goes before others. A
 reluctant part that has its minimum goes after the end of the AND. The part shows which branch of an
 OR in an AND was taken.
 
@@ -27,10 +28,10 @@ SOONER, END, LATER = range(3)
 
 
 class Preference:
-    """The preference among the matches of one alternative.
+    """Makes the sort keys of the matches of one alternative; the least match is preferred.
 
-    It is comparable with the preferences of the other alternatives. `_places` has the position of
-    each component in the text. `_regions` has the components of an AND together, and every other
+    The keys are comparable with those of the other alternatives. `_places` has the position of each
+    component in the text. `_regions` has the components of an AND together, and every other
     component by itself.
     """
 

@@ -1,14 +1,14 @@
 """Finds the range of entries that each component may take in the matches of an end event.
 
-In a sequence under skip-till-any, of singles and of free groups, a match is a choice of entries in
-the order of the components. A group takes all entries between its neighbours. So the entries that
-are part of some match are one range of each component's index.
+In a sequence under skip-till-any, of single events and free groups, a match is a choice of entries
+in the order of the components. A group takes all entries between its neighbours. So the entries
+that are part of some match are one range of each component's index.
 
-A backward pass from the end finds the latest entry of each component that has enough after it. A
-forward pass finds the earliest entry that has enough before it. All matches of an end event as one
-(AS SETS, `sets`) are these ranges. The single matches (`tactics.slices`) are built within them.
+A backward pass from the end finds the latest entry of each component that has enough entries after
+it. A forward pass finds the earliest entry that has enough before it. AS SETS (`sets`) reports
+these ranges as one result. The single matches (`tactics.slices`) are built within them.
 
-Cost: two bisects for each component.
+Cost: two bisections for each component.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from topology.pattern.store.index import EntryIndex
 
 
 class RangeParts:
-    """The components that take part; the others are optional, and absent.
+    """The components that are present in a match; the others are optional and absent.
 
-    All lists are by place in their order: `parts[p]` is the component. A group is free here, so its
-    minimum is the only bound of its count.
+    All lists are indexed by position among the present components: `parts[p]` is the component. A
+    group is free here, so its minimum is the only bound of its count.
     """
 
     def __init__(self, layout: Layout, parts: Sequence[int]) -> None:
@@ -38,9 +38,9 @@ class RangeParts:
 
 
 class Ranges:
-    """The ranges of an anchor, by place: positions from `lows` up to `highs` of the views.
+    """The ranges of an anchor: for each position p, `views[p]` from `lows[p]` up to `highs[p]`.
 
-    `is_possible` says whether there may be a match; otherwise the ranges are undefined.
+    `is_possible`: whether there may be a match; otherwise the ranges are undefined.
     """
 
     __slots__ = ("by_key", "highs", "is_possible", "lows", "views")
@@ -48,7 +48,7 @@ class Ranges:
     def __init__(
         self, parts: RangeParts, views: Sequence[EntryIndex], anchor: Entry, since_ns: int
     ) -> None:
-        """Find the ranges of the matches that begin at `since_ns` or later."""
+        """Find the ranges of matches that end with `anchor` and start at or after `since_ns`."""
         self.by_key = parts.by_key
         self.views = views
         self.lows = [0] * parts.count
@@ -58,7 +58,7 @@ class Ranges:
         )
 
     def _set_highs(self, parts: RangeParts, anchor: Entry) -> bool:
-        """Find, backwards from the anchor, the latest entries with enough after them.
+        """Find, backwards from the anchor, the latest entries that have enough after them.
 
         Return False if there can be no match.
         """
@@ -74,7 +74,7 @@ class Ranges:
         return high > 0
 
     def _set_lows(self, parts: RangeParts, since_ns: int) -> bool:
-        """Find, forwards from the start of the window, the earliest entries with enough before.
+        """Find, forwards from the window's start, the earliest entries that have enough before.
 
         Return False if there can be no match.
         """
@@ -92,11 +92,11 @@ class Ranges:
         return True
 
     def before(self, p: int, entry: Entry) -> int:
-        """Return how many of the place's entries may come before the entry."""
+        """Return how many of the entries at position `p` may come before `entry`."""
         view = self.views[p]
         return view.position(entry.key) if self.by_key else view.before_time(entry.time_ns)
 
     def behind(self, p: int, entry: Entry) -> int:
-        """Return the position of the place's first entry that may come after the entry."""
+        """Return the index of the first entry at position `p` that may come after `entry`."""
         view = self.views[p]
         return view.behind(entry.key) if self.by_key else view.up_to_time(entry.time_ns)

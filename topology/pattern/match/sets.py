@@ -1,15 +1,15 @@
 """Reports all matches of an end event as one set (AS SETS): their ranges and their number.
 
-In a plain sequence under skip-till-any, of singles and of free groups, the `ranges` of an end event
-determine its matches. The set is a `Match` whose `bound` has them.
+In a plain sequence under skip-till-any, of single events and free groups, the `ranges` of an end
+event determine its matches. The set is a `Match` whose `bound` has the entries of these ranges.
 
-Matches are counted without being built. The choices are singles, and borders between adjacent
-groups. From the first component to the last, each choice has a number of ways that lead to it.
-These are the ways of all choices at the place before that are early enough. Those choices form a
-prefix, so one look into the running sums gives their total.
+Matches are counted without being built. A match is a sequence of choices: its single events, and
+the borders between adjacent groups. From the first component to the last, each choice gets the
+number of ways that lead to it. That is the sum of the ways of all earlier choices at the preceding
+position. These choices form a prefix, so one look into the running sums gives their total.
 
-Cost: finding a set takes two bisects and a copy of references for each component, whatever the
-number of its matches. Counting takes a bisect, O(log n), for each entry of the ranges.
+Cost: finding a set takes two bisections and a copy of references for each component, whatever the
+number of its matches. Counting takes a bisection, O(log n), for each entry of the ranges.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Instants = list[Any]
 
 
 class Sets:
-    """A finder and counter of the sets of one query (`language.check`)."""
+    """Finds and counts the sets of one query (`language.check`)."""
 
     def __init__(self, layout: Layout) -> None:
         self._parts = RangeParts(layout, range(layout.count))
         self._instant = attrgetter("key" if layout.by_key else "time_ns")
 
     def evaluate(self, place: Place, anchor: Entry, since_ns: int) -> Evaluation:
-        """Return the set of the matches that end in the anchor and begin at `since_ns` or later.
+        """Return the set of the matches that end with `anchor` and start at `since_ns` or later.
 
-        The evaluation has no match if there is none.
+        The evaluation has no match if the set is empty.
         """
         evaluation = Evaluation(hi_ns=anchor.time_ns)
         ranges = Ranges(self._parts, place.components[0], anchor, since_ns)
@@ -72,11 +72,13 @@ class Sets:
 
 
 class Ways:
-    """A count of the ways that lead to each choice so far.
+    """Counts the ways that lead to each choice, position by position.
 
-    `_chosen` are the choices at the place before; it is None before the first place. `sums[i]` is
-    the number of ways to the first i of them. A group next to a single, or at the end, is no
-    choice. It waits as `filling`, with at least `minimum` entries.
+    Attributes:
+        sums: The number of ways that lead to the first i choices, for each i.
+        filling: The entries of a group next to a single event, or at the end. Such a group is no
+            choice, so it waits for the next one.
+        minimum: The least number of entries that the group must take.
     """
 
     __slots__ = ("_chosen", "filling", "minimum", "sums")
@@ -88,9 +90,10 @@ class Ways:
         self.minimum = 0
 
     def choose(self, choices: Instants, enough: Instants) -> None:
-        """Add a place with these choices.
+        """Add a position with these choices.
 
-        The choice of the place before must be earlier than `enough` at the same position.
+        The choice at the position before must be earlier than the element of `enough` at the same
+        index.
         """
         filling, least = self.filling, self.minimum
         if filling:
@@ -110,7 +113,7 @@ class Ways:
 def _borders(group: Instants, following: Instants, minimum: int) -> list[int]:
     """Return the positions of entries that may be the last of a group before another group.
 
-    No entry of the group is between such an entry and the first of the next group after it.
+    No entry of the group is between such an entry and the next group's first entry after it.
     """
     firsts = list(map(bisect_right, repeat(following), group))
     last = len(group) - 1

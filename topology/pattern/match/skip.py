@@ -1,11 +1,11 @@
-"""After-match skip: decides which matches an accepted match drops, for `run.decide`.
+"""Determines which matches an accepted match drops by SKIP; `run.decide` applies it.
 
-Matches sorted by (start, end) are accepted or dropped one after the other. TO NEXT drops others
-with the start of an accepted match. PAST LAST drops those that start at or before its end. TO
-FIRST/LAST v drops those that start before that event of v.
+Matches sorted by (start, end) are accepted or dropped one after the other. TO NEXT drops other
+matches with the start of an accepted match. PAST LAST drops those that start at or before its end.
+TO FIRST/LAST v drops those that start before that event of v.
 
-So the last accepted match decides about the following ones. The only state needed of final matches
-is their `Barrier`.
+So an accepted match affects all following ones only through one bound, its `Barrier`. For final
+matches this barrier is the only state needed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ BEFORE_ALL: Key = (-(1 << 63), "", -1, -1)
 
 
 class Barrier(NamedTuple):
-    """A bound below which matches are dropped: those that start before `key`.
+    """A bound on the starts of matches: SKIP drops those that start before `key`.
 
-    `includes`: those that start with `key` are dropped too. The larger of two barriers drops more.
+    `includes`: whether SKIP also drops those that start with `key`. The larger of two barriers
+    drops more.
     """
 
     key: Key = BEFORE_ALL
@@ -34,10 +35,10 @@ class Barrier(NamedTuple):
 
 
 def after(match: Match, mode: str, components: Sequence[int], end_ns: int) -> Barrier:
-    """Return the barrier that an accepted match sets for those that follow it.
+    """Return the barrier that an accepted match sets for the matches that follow it.
 
-    `components` are those of SKIP TO's alias. `end_ns` is when the match is over, which may be the
-    end of an absence for a time.
+    `components` are those of SKIP TO's alias. `end_ns` is the end of the match, which may be the
+    end of a timed absence.
     """
     if mode == "past_last":
         if end_ns > match.last.time_ns:
@@ -52,5 +53,5 @@ def after(match: Match, mode: str, components: Sequence[int], end_ns: int) -> Ba
 
 
 def place(match: Match) -> Any:
-    """Return the sort key of a match in the order in which SKIP looks at matches."""
+    """Return the sort key that gives the order in which SKIP examines matches."""
     return (match.first.key, match.last.key, match.content)

@@ -1,10 +1,10 @@
 """Merges matches that several alternatives find: the same events under the same aliases.
 
-Two branches of an OR that may both be absent lead to them (`OR(C? c, D? d)`), and so does a group
-that may be empty (`SEQ(C* c[])?`). Such a match is merged before the limit of the query applies. It
-is valid while one of the alternatives finds it. So it is final when the first of them is, and the
-match of that alternative is used. It is confirmed if any alternative that is final at that instant
-confirms it.
+Such matches come from an OR with two branches that may both be absent (`OR(C? c, D? d)`), or from
+an optional group that may be empty (`SEQ(C* c[])?`). They are merged before the limit of the query
+applies. A merged match is valid while one of the alternatives finds it. So it is final when the
+first of them is, and the match of that alternative is used. It is confirmed if any alternative that
+is final at that instant confirms it.
 
 Cost: nothing if no two alternatives can find the same match; otherwise O(members) for each match.
 """
@@ -23,7 +23,7 @@ class TwinMatch(Match):
     __slots__ = ("_ways",)
 
     def __init__(self, ways: Sequence[Match]) -> None:
-        """Merge `ways`, the match of each alternative; the first of them gives its values."""
+        """Merge `ways`, the match of each alternative; the first of them gives the values."""
         one = ways[0]
         super().__init__(one.alternative, one.bound, one.first, one.last)
         self._ways = ways
@@ -33,10 +33,10 @@ class TwinMatch(Match):
 
 
 class Twins:
-    """A merger of the matches of one query.
+    """Merges the matches of one query that several alternatives find.
 
-    `may_be`: two alternatives can find the same match, because their required components have the
-    same aliases.
+    `may_be`: whether two alternatives can find the same match, because their required components
+    have the same aliases.
     """
 
     def __init__(self, layouts: Sequence[Layout]) -> None:
@@ -49,7 +49,7 @@ class Twins:
         self.may_be = len(required) < len(layouts)
 
     def merged(self, matches: list[Match]) -> list[Match]:
-        """Return each match once; `matches` are in the order of their alternatives."""
+        """Return the matches, each only once; `matches` are in the order of their alternatives."""
         alike: dict[object, list[Match]] = {}
         for match in matches:
             taken = zip(self._aliases[match.alternative], match.bound, strict=True)

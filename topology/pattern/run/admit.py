@@ -1,15 +1,17 @@
-"""Decides which events are accepted, and keeps their entries by partition.
+"""Decides which events are accepted, and stores their entries by partition.
 
-In = stored + irrelevant + late + duplicate + conflict + unsure + refused + far (see `counts`).
+Every event gets exactly one outcome: stored, irrelevant, late, duplicate, conflict, unsure, refused
+or far (see `counts`).
 
 Queries with the same partition key form a *partition group*. Each value of the key has a *partition
-index*: one index for each filter that any of the queries uses. Entries themselves exist once.
+index*: one index for each filter that any of the group's queries uses. The indexes share the
+entries.
 
-An entry stays in a partition index while it is within `reach` of any query of the group. A
-partition index stays while it has entries. It is purged when its oldest entry has outlived the
-reach by an eighth, so the cost is amortised over many entries. Before errors grow, and the reach
-with them, everything beyond the reach is purged. So results do not depend on how far a purge had
-come.
+An entry stays in a partition index while it is within `reach_ns` of the frontier, the longest that
+any query of the group needs. A partition index exists while it has entries. It is purged when its
+oldest entry is older than the reach by an eighth, which spreads the cost over many entries. When
+errors grow, the reach grows too. Everything beyond the old reach is purged before, so results do
+not depend on when the last purge happened.
 """
 
 from __future__ import annotations
@@ -33,18 +35,18 @@ Partition = tuple[Any, ...]
 STORED: Final = "stored"
 IRRELEVANT: Final = "irrelevant"
 EXPIRED: Final = "late"
-"""The event's time is below the frontier: its results are final. Users see it as `late`."""
+"""The event's time is before the frontier, where results are final. Users see it as `late`."""
 
 DUPLICATE: Final = "duplicate"
 CONFLICT: Final = "conflict"
 UNSURE: Final = "unsure"
-"""The event's error is larger than `max_error_ns`."""
+"""The event's time error is larger than `max_error_ns`."""
 
 REFUSED: Final = "refused"
-"""The store already retains the largest allowed number of entries."""
+"""The store already contains the largest allowed number of entries."""
 
 FAR: Final = "far"
-"""The event's time is beyond `FARTHEST_NS`."""
+"""The event's time is further than `FARTHEST_NS` from 1970."""
 
 WORDS: Final = (STORED, IRRELEVANT, EXPIRED, DUPLICATE, CONFLICT, UNSURE, REFUSED, FAR)
 
@@ -54,21 +56,23 @@ NO_ENTRIES: Final = EntryIndex()
 """An index that stays empty, for queries without a STRICT step."""
 
 PURGE_SHARE: Final = 8
-"""A purge is due when the oldest entry is beyond the reach by one part in this many of it."""
+"""A purge is due when the oldest entry exceeds the reach by this fraction of it: one eighth."""
 
 MAX_TYPES: Final = 10_000
-"""Event types whose filters are remembered; those beyond are looked up each time."""
+"""The largest number of event types whose filters are cached."""
 
 
 class Admission:
-    """The rules for accepting events, and the entries retained.
+    """The rules for accepting events, and the accepted entries that are still stored.
 
-    `retained`: the entries that some index holds, by identity, at most `max_retained` of them.
-    `freed`: the entries that nothing holds any more. The caller that drives the engine empties it.
+    Attributes:
+        counts: The number of events by outcome.
+        retained: The entries that are in some index, by identity; at most `max_retained`.
+        freed: The events' entries that have left their last index. The engine's caller clears it.
     """
 
     def __init__(self, max_retained: int, max_error_ns: int | None) -> None:
-        """Make it with nothing retained. `max_error_ns`: None if no query uses time errors."""
+        """Create one without entries. `max_error_ns` is None if no query uses time errors."""
         self.max_retained = max_retained
         self._max_error_ns = max_error_ns
         self.counts = dict.fromkeys(WORDS, 0)
@@ -77,14 +81,14 @@ class Admission:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether at most an eighth of the room for entries is left."""
+        """Whether at most an eighth of the store's capacity is left."""
         return 8 * len(self.retained) > 7 * self.max_retained
 
     def refusal(self, event: Event, identity: Identity, frontier_ns: int) -> str:
-        """Return the outcome of an event that is not accepted; empty if it is accepted.
+        """Return the outcome of an event that must not be accepted, or "" if it may be accepted.
 
-        An event before `frontier_ns` is EXPIRED. CONFLICT only says that an entry of the same
-        identity is retained (`of_known` tells whether it is a duplicate).
+        An event before `frontier_ns` is EXPIRED. CONFLICT only means that an entry with the same
+        identity is stored; `of_known` then distinguishes a duplicate from a conflict.
         """
         if identity in self.retained:
             return CONFLICT
@@ -98,18 +102,18 @@ class Admission:
         return REFUSED if len(self.retained) >= self.max_retained else ""
 
     def of_known(self, entry: Entry) -> str:
-        """Return DUPLICATE or CONFLICT for an entry whose identity is retained already."""
+        """Return DUPLICATE or CONFLICT for an entry whose identity is already stored."""
         is_copy = self.retained[entry.identity].is_copy_of(entry)
         return DUPLICATE if is_copy else CONFLICT
 
     def keep(self, entry: Entry) -> bool:
-        """Retain an entry if any index holds it, and return whether one does."""
+        """Store the entry if it is in some index, and return whether it is."""
         if entry.places:
             self.retained[entry.identity] = entry
         return entry.places > 0
 
     def let_go(self, entries: Iterable[Entry]) -> None:
-        """Record that each entry has left one index, and free those that no index holds."""
+        """Record that each entry has left one index, and free the entries that are in none."""
         for entry in entries:
             entry.places -= 1
             if not entry.places:
@@ -118,17 +122,17 @@ class Admission:
                     self.freed.append(entry)
 
     def take_out(self, entry: Entry) -> None:
-        """Remove an entry that no index holds any more and that no query asks for again."""
+        """Remove the entry of a retracted match, which its indexes have already dropped."""
         entry.places = 0
         self.retained.pop(entry.identity, None)
 
 
 class PartitionIndex:
-    """The entries of one partition.
+    """The indexes of one partition, and the runs of the group's queries in it.
 
     Attributes:
-        newest: The largest key that was put into it, None if there was none.
-        in_order: Whether the last entry that was put into it had that key.
+        newest: The largest key of any entry added so far; None if none was added.
+        in_order: Whether the entry added last was the newest at that time.
     """
 
     __slots__ = ("in_order", "indexes", "key", "newest", "runs")
@@ -144,7 +148,7 @@ class PartitionIndex:
         ]
 
     def take(self, entry: Entry, filters: Sequence[int]) -> bool:
-        """Put the entry into the indexes of these filters; return whether it is the newest."""
+        """Add the entry to these filters' indexes; return whether it is the newest so far."""
         indexes, newest = self.indexes, self.newest
         in_order = self.in_order = newest is None or entry.key > newest
         if in_order:
@@ -177,8 +181,9 @@ class PartitionIndex:
 class PartitionGroup:
     """The queries with the same partition key, and their partitions.
 
-    `unpartitioned` counts the entries that lack a value of the key. `refused` counts the entries of
-    keys beyond `max_partitions`.
+    Attributes:
+        unpartitioned: The number of entries without a value for the partition key.
+        refused: The number of entries left out because `max_partitions` was reached.
     """
 
     def __init__(
@@ -214,11 +219,11 @@ class PartitionGroup:
 
     @property
     def reach_ns(self) -> int:
-        """The time for which an entry is kept after its own time.
+        """The time for which an entry is kept after its own timestamp.
 
-        It includes three margins. A match is decided one margin later. Its events may be another
-        margin further apart than the window, and the events that put it in doubt another margin
-        earlier.
+        It includes three error margins. One is for the delay until a match is decided. Another is
+        for the match's events, which may be further apart than the window. The third is for earlier
+        events that put the match in doubt.
         """
         return self._reach_ns + 3 * self.doubt.margin_ns
 
@@ -233,11 +238,11 @@ class PartitionGroup:
         return [n for n in known if (test := tests[n]) is None or test(entry)]
 
     def asks_for(self, type_: str) -> bool:
-        """Return whether any filter may take an event of this type."""
+        """Return whether any query of the group may use an event of this type."""
         return self.strict_everywhere or bool(self._remember(type_))
 
     def _remember(self, type_: str) -> list[int]:
-        """Return and remember the numbers of the filters that an event of the type may pass."""
+        """Return the numbers of the filters that accept the event type, and cache them."""
         filters = enumerate(self.filters)
         known = [n for n, each in filters if not each.types or type_ in each.types]
         if len(self._by_type) < MAX_TYPES:
@@ -245,7 +250,7 @@ class PartitionGroup:
         return known
 
     def put(self, entry: Entry, filters: Sequence[int]) -> PartitionIndex | None:
-        """Put the entry into its partition index, and return that index."""
+        """Add the entry to its partition index and return that index; None if it has none."""
         partition = self._partition_of(entry) if filters else None
         if partition is None:
             return None
@@ -256,14 +261,14 @@ class PartitionGroup:
         return partition
 
     def known_partition_of(self, entry: Entry) -> PartitionIndex | None:
-        """Return the entry's partition index; None if it has none or would be its first entry."""
+        """Return the existing partition index for the entry's key, or None if there is none."""
         if self._partition is None:
             return self.partitions.get(())
         key = self._partition(entry)
         return None if key is None else self.partitions.get(key)
 
     def runs_around(self, entry: Entry) -> list[Run]:
-        """Return the runs that the entry may concern.
+        """Return the runs that the entry may affect.
 
         These are the runs of its partition, and all runs with a STRICT step that looks at every
         partition.
@@ -275,23 +280,26 @@ class PartitionGroup:
         return list(runs)
 
     def take_out(self, entry: Entry) -> None:
-        """Remove the entry from the indexes that hold it."""
+        """Remove the entry from all indexes that contain it."""
         partition = self.known_partition_of(entry)
         if partition is not None:
             for number in self.filters_of(entry):
                 partition.indexes[number].remove(entry)
 
     def recall(self, entry: Entry, state: dict[str, Any]) -> None:
-        """Take from the state the results of an entry removed before the state was written."""
+        """Restore the results of an entry that was removed before the state was written.
+
+        Their rows are taken out of `state`.
+        """
         partition = self._partition_of(entry) if self.filters_of(entry) else None
         if partition is not None:
             for run in partition.runs:
                 run.recall(entry, state)
 
     def _partition_of(self, entry: Entry) -> PartitionIndex | None:
-        """Return the entry's partition index, and make it if there is none.
+        """Return the entry's partition index, and create it if needed.
 
-        Return None if the entry has no value for the key, or if there is no room for another key.
+        Return None if the entry has no value for the key, or if `max_partitions` is reached.
         """
         key = () if self._partition is None else self._partition(entry)
         if key is None:
@@ -312,15 +320,15 @@ class PartitionGroup:
 
     @property
     def purge_ns(self) -> int:
-        """The frontier at which a partition index has enough entries to purge."""
+        """The frontier from which `purge` has something to do."""
         return self._timers.next_ns
 
     def purge(self, frontier_ns: int, *, is_whole: bool) -> list[Entry]:
-        """Remove the entries that no event can reach when all before `frontier_ns` is decided.
+        """Remove the entries that no event at or after `frontier_ns` can need.
 
-        `is_whole`: purge each partition, not only those with enough entries.
+        `is_whole`: purge every partition, not only those with enough old entries.
 
-        Return the entries that left, each once for every index that it was in.
+        Return the removed entries; each occurs once for every index that contained it.
         """
         left: list[Entry] = []
         reach_ns = self.reach_ns
@@ -348,7 +356,7 @@ class PartitionGroup:
 
 
 def alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
-    """Return the queries by partition key, each with its place among all."""
+    """Return the queries grouped by partition key, each with its position in `queries`."""
     groups: dict[Any, list[tuple[int, Compiled]]] = {}
     for number, query in enumerate(queries):
         groups.setdefault(query.form.same, []).append((number, query))

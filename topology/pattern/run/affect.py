@@ -1,32 +1,33 @@
 """Finds the units of a run that an event can change, by the matches in them.
 
-`decide.Selection` finds the changes that SKIP then causes elsewhere, however far away.
+A unit is all matches found from one event, its anchor (`run.unit`). The changes that SKIP then
+causes in other units are found by `decide.Selection`.
 
-Cost of an event in order: under skip-till-any one unit, if the event can end a match. For MATCHES
-ONE and BEST it is one unit for each start that waits for such an event. For ALL by start events it
-is one for each start that may lead to the event (`earliest`), if it can end a match. Cost of a late
-event: one unit for each in a window.
+Cost of an event in order: under skip-till-any it affects one unit, if the event can end a match.
+For MATCHES ONE and BEST it affects one unit for each start that waits for such an event. For ALL
+from start events it may affect each start that can lead to the event (`earliest`). A late event
+affects every unit within a window of it.
 
-If events have errors, an event may also put a match in doubt. Mostly each event does so
-independently of all others (`doubts_apart`). Then corrected timestamps alone select the units, and
-`SureUnits` finds the ones in doubt without a new evaluation. Otherwise, and for POSSIBLE, one more
-unit is evaluated for each match that is not yet decided.
+If events have time errors, an event may also put a match in doubt. Mostly each event does so
+independently of all others (`doubts_apart`). Then corrected timestamps alone select the units to
+evaluate, and `SureUnits` finds those in doubt without an evaluation. Otherwise, and for POSSIBLE,
+all units with a match that is not yet decided are evaluated too.
 
-By corrected timestamps an event changes only units at most a window away. A match further away can
-only change its grade. It does so only if the event and a member may have happened at most a
-window apart, by their own errors. Otherwise one event of a clock that was a second off would be
-costly: every event would grade all matches of the next seconds again.
+By corrected timestamps an event changes only units at most a window away. In a unit further away it
+can change only grades. It does so only if it may have happened at most a window from a member,
+given the errors of both. Without that check, one event of a clock that is off by a second would be
+costly. Every event would grade all matches of the next seconds again.
 
-That holds because a grade depends on the members and on each other event separately. It does not
-hold for STRICT and UNTIL, because a third event may be between the two. It does not hold for
-POSSIBLE either, which finds matches that corrected timestamps do not make. There every unit within
-reach of the largest error met counts.
+The check is valid because a grade depends on the members and on each other event separately. It is
+not valid for STRICT and UNTIL, because a third event may be between the two. Nor is it for
+POSSIBLE, which finds matches that corrected timestamps do not form. For those, every unit within
+reach of the largest error so far counts as affected.
 
-`SureUnits` has the units with a certain match, by the stretch in which the members may have
-happened. It has one list for each length of a stretch, by powers of two. So one event of a clock
-that was a second off does not make every event look at a second of them. A unit costs O(log n) and
-a move of references. A question costs two bisects for each length, and looks at no more than twice
-the units that it finds for that length.
+`SureUnits` stores the units with a certain match by the time range of their members. It has one
+list for each magnitude of a range's length, by powers of two. This way one event of a clock that is
+off by a second does not make every event look at a second of units. Storing a unit costs O(log n)
+and a move of references. A look-up costs two bisections for each magnitude. It looks at no more
+than twice the units that it finds.
 """
 
 from __future__ import annotations
@@ -45,14 +46,15 @@ from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.pattern.tree.syntax import FROM_START
 
 ANY_SLOT: Final[Slot] = (-1, -1)
-"""The slot of units that any entry can change."""
+"""The slot under which units wait that any entry can change."""
 
 
 class Affected:
     """Finds the units of a query in one partition that an event can change.
 
-    `possible_apart`: each event by itself rules out possible matches of the units it can change.
-    All of these units are then evaluated.
+    Attributes:
+        possible_apart: Whether each event rules out possible matches independently of others. All
+            units it can change are then evaluated.
     """
 
     __slots__ = ("_at", "_doubts_apart", "_waiting", "possible_apart")
@@ -61,7 +63,8 @@ class Affected:
         self._at = at
         self._waiting: dict[Slot, dict[Key, MatchUnit]] = {}
         query, possible = at.query, at.query.possible
-        sees_all = query.query.emit != "slack"  # A gathered unit has not seen all events since.
+        # A gathered unit has not been evaluated with the newest events.
+        sees_all = query.query.emit != "slack"
         self.possible_apart = sees_all and possible is not None and possible.each_apart
         self._doubts_apart = (
             query.grading is not None
@@ -73,17 +76,17 @@ class Affected:
 
     @property
     def doubts_apart(self) -> bool:
-        """Whether there are doubts, and each event causes its own.
+        """Whether events have errors, and each puts matches in doubt independently of the others.
 
-        A SKIP that waits for a target looks at all visible matches whenever a unit of the run is
-        looked at. There the general rule applies.
+        It is False for a query with SKIP that waits for a quality target. There, every evaluation
+        of a unit looks at all visible matches of the run.
         """
         if not self._doubts_apart or self._at.doubt.margin_ns <= 0:
             return False
         return self._at.wiring.target_ns is None or not self._at.query.shape.skips
 
     def concerns(self, filters: Sequence[int]) -> bool:
-        """Return whether the query uses entries of any of these filters."""
+        """Return whether the query uses any of these filters."""
         return not self._at.wiring.filters.isdisjoint(filters)
 
     def by(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> list[Entry]:
@@ -115,12 +118,15 @@ class Affected:
 
     @property
     def span_ns(self) -> int:
-        """The largest distance of a match from what forbids it, by corrected timestamps."""
+        """The largest distance from a match to an event that forbids it.
+
+        It is measured by corrected timestamps, so it includes the margin for errors.
+        """
         return self._at.query.span_ns + self._at.doubt.margin_ns
 
     @property
     def open_ns(self) -> int:
-        """The time after its anchor during which a unit may still change."""
+        """The time after its anchor's timestamp during which a unit may still change."""
         shape = self._at.query.shape
         opens = not shape.by_end or shape.looks_ahead or shape.skips
         return self.span_ns if opens else self._at.doubt.margin_ns
@@ -149,7 +155,7 @@ class Affected:
         return earliest.before(self._at.place, entry, since_ns)
 
     def _undecided(self, entry: Entry) -> list[Entry]:
-        """Return the anchors of units with a match that an event of this time can still change."""
+        """Return the anchors of the units with a match that the entry can still change."""
         time_ns, known = entry.time_ns, self._at.units.get
         since_ns = time_ns - self.span_ns - self._at.doubt.margin_ns
         return [
@@ -170,7 +176,7 @@ class Affected:
             until_ns = time_ns + (span_ns if reaches_back else margin_ns)
         anchors = self.anchors(since_ns, until_ns)
         if margin_ns and self._at.query.possible is not None:
-            return anchors  # A bound may be from a time before errors were so large.
+            return anchors  # The match may have been found when errors were smaller than now.
         looks_further = margin_ns > 0 and not self.doubts_apart
         known = self._at.units.get
         return [
@@ -183,12 +189,12 @@ class Affected:
         ]
 
     def around(self, entry: Entry) -> list[Entry]:
-        """Return the anchors of all units that the entry may take part in, in any role."""
+        """Return the anchors of all units whose matches the entry may affect in any role."""
         reach_ns = self._at.query.reach_ns + 3 * self._at.doubt.margin_ns
         return self.anchors(entry.time_ns - reach_ns, entry.time_ns + reach_ns)
 
     def anchors(self, since_ns: int, until_ns: int) -> list[Entry]:
-        """Return the anchors of all units that may exist between these instants, both included."""
+        """Return the anchors of all units between these instants (inclusive), ordered by key."""
         cuts = []
         for number in self._at.wiring.anchors:
             index = self._at.indexes[number]
@@ -202,7 +208,7 @@ class Affected:
     # -- starts that wait (MATCHES ONE, BEST) -------------------------------------------------
 
     def wait(self, unit: MatchUnit, waits: frozenset[Slot] | None) -> None:
-        """Record that an entry for one of these slots changes the unit; None means any entry."""
+        """Set the slots whose new entries change the unit; None means that any entry does."""
         for slot in (ANY_SLOT,) if unit.waits is None else unit.waits:
             self._waiting.get(slot, {}).pop(unit.anchor.key, None)
         unit.waits = waits
@@ -210,9 +216,9 @@ class Affected:
             self._waiting.setdefault(slot, {})[unit.anchor.key] = unit
 
     def _woken(self, filters: Iterable[int], entry: Entry) -> list[Entry]:
-        """Return the starts whose walk goes on with this entry.
+        """Return the starts whose walk may continue with this entry.
 
-        Starts that are too old for the entry stop waiting.
+        Starts that are more than a window before the entry stop waiting.
         """
         slots = {slot for number in filters for slot in self._at.wiring.slots_of.get(number, ())}
         since_ns = entry.time_ns - self.span_ns
@@ -237,7 +243,7 @@ def _is_in_doubt(unit: MatchUnit | None, entry: Entry, span_ns: int) -> bool:
 
 
 def _meets(bound: Bound, low_ns: int, high_ns: int) -> bool:
-    """Return whether the members' intervals, taken together, meet the event's interval."""
+    """Return whether the time range of a match's members overlaps low_ns..high_ns."""
     return any(one.high_ns >= low_ns for entries in bound for one in entries) and any(
         one.low_ns <= high_ns for entries in bound for one in entries
     )
@@ -246,11 +252,12 @@ def _meets(bound: Bound, low_ns: int, high_ns: int) -> bool:
 # -- units that may be put in doubt ----------------------------------------------------------------
 
 Stretch = tuple[int, int, Key, MatchUnit]
-"""The first and last instant of a unit's certain matches, its anchor's key, and the unit."""
+"""The first and last possible instant of a unit's certain matches, its anchor's key, and the unit.
+"""
 
 
 class SureUnits:
-    """The units of one run with a certain match, by when its members may have happened."""
+    """The units of one run with a certain match, by the time range of their members."""
 
     __slots__ = ("_by_length", "_stretches")
 
@@ -259,7 +266,7 @@ class SureUnits:
         self._by_length: dict[int, list[Stretch]] = {}
 
     def note(self, unit: MatchUnit) -> None:
-        """Record that the unit's matches, or their certainty, may have changed."""
+        """Update the unit's time range after its matches or their certainty may have changed."""
         key = unit.anchor.key
         known, stretch = self._stretches.get(key), _stretch_of(unit)
         if stretch == known:
@@ -271,7 +278,7 @@ class SureUnits:
             insort(self._by_length.setdefault(_bits(stretch), []), stretch)
 
     def drop(self, key: Key) -> None:
-        """Remove the unit of this anchor."""
+        """Remove the unit whose anchor has this key, if it is here."""
         stretch = self._stretches.pop(key, None)
         if stretch is None:
             return
@@ -282,7 +289,7 @@ class SureUnits:
             del self._by_length[bits]
 
     def around(self, entry: Entry, within_ns: int) -> list[MatchUnit]:
-        """Return the units with a member that may have happened within `within_ns` of the entry."""
+        """Return the units whose time range comes within `within_ns` of the entry's own."""
         low_ns, high_ns = entry.low_ns - within_ns, entry.high_ns + within_ns
         found: list[MatchUnit] = []
         for bits, alike in self._by_length.items():
@@ -293,7 +300,7 @@ class SureUnits:
 
 
 def _stretch_of(unit: MatchUnit) -> Stretch | None:
-    """Return the stretch of the unit's certain matches, None if it has none."""
+    """Return the time range of the unit's certain matches, or None if it has none."""
     sure = [found.match.bound for found in unit.found.values() if found.confidence == CONFIRMED]
     members = [entry for bound in sure for entries in bound for entry in entries]
     if not members:

@@ -1,18 +1,18 @@
-"""Keeps the units of a level that must be looked at again at some later time.
+"""Schedules the units of a level that must be looked at again later.
 
-An entry is a hint: an instant of a clock, and a unit. The code that takes a unit finds again which
-results may be emitted, and arms the unit for the next instant.
+An entry of the schedule is only a hint: an instant of a clock and a unit. The code that takes it
+determines again which results may be emitted, and schedules the unit's next instant.
 
-| clock | what it follows | what waits for it |
+| clock | instant that it follows | units scheduled on it |
 | --- | --- | --- |
-| `events` | the newest event or watermark | the end of an absence |
-| `frontier` | the instant before which every event has come | EMIT FINAL, and `emits_final` |
-| `Wiring.at_target` | the instant up to which a query may emit | a query with a quality target |
-| arrival (`gathering`) | the arrival of events | corrections that are gathered (EMIT SLACK) |
-| `barriers` | the frontier | runs whose SKIP decides more, for the next checkpoint |
+| `events` | the newest event or watermark | waiting for the end of an absence |
+| `frontier` | the instant before which all events have arrived | with EMIT FINAL or `emits_final` |
+| `Wiring.at_target` | the instant up to which a query may emit | with a quality target |
+| arrival (`gathering`) | the arrival of events | with gathered corrections (EMIT SLACK) |
+| `barriers` | the frontier | runs for whose next checkpoint SKIP decides more |
 
-EMIT SLACK: if a tenth of a query's events is late, correcting at once would evaluate a unit again
-and again. So late events are gathered, and each unit is evaluated once. The wait is a share of the
+EMIT SLACK: if a tenth of a query's events is late, correcting at once would evaluate the same unit
+many times. So late events are gathered, and each unit is evaluated once. The wait is a share of the
 window, equal to the share of late events, and at most the largest lateness seen. If fewer events
 are late, a unit is corrected at once. Events in order never wait.
 """
@@ -27,14 +27,14 @@ from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
 
 HALF_LIFE_EVENTS: Final = 10_000
 FEW: Final = 10
-"""Corrections are made at once if fewer than one event in this many is late."""
+"""Corrections are made at once if fewer than one in this many events is late."""
 
 
 LATENESS: Final = Shape("pattern.lateness", 1, _events=INT, _late=INT, _largest_ns=INT)
 
 
 class Lateness(Kept):
-    """The number of events of one query, and of late ones; older events count half."""
+    """Counts of one query's events and of its late events, with exponential decay."""
 
     SHAPE = LATENESS
 
@@ -44,7 +44,7 @@ class Lateness(Kept):
         self._largest_ns = 0
 
     def count(self, late_by_ns: int) -> None:
-        """Count an event; `late_by_ns` is 0 if it came in order."""
+        """Count an event that was late by `late_by_ns`, which is 0 for an event in order."""
         self._events += 1
         if late_by_ns > 0:
             self._late += 1
@@ -54,18 +54,21 @@ class Lateness(Kept):
             self._late //= 2
 
     def wait_ns(self, within_ns: int) -> int:
-        """Return how long to gather corrections; 0 means to correct at once."""
+        """Return for how long to gather corrections; 0 means to correct at once."""
         if self._late * FEW < max(self._events, 1):
             return 0
         return min(self._late * within_ns // self._events, self._largest_ns)
 
 
 class Agenda:
-    """The timers of a level, and its gathered corrections.
+    """The timers of a level, and the runs with gathered corrections.
 
     Attributes:
-        gathering: The runs with corrections that are gathered.
-        quiet_ns: The frontier may move up to this instant without any effect.
+        events: The timers that follow the newest event or watermark.
+        frontier: The timers that follow the frontier.
+        barriers: The timers of the runs whose SKIP decides more, which also follow the frontier.
+        gathering: The runs with gathered corrections.
+        quiet_ns: The instant up to which the frontier may move without any effect.
     """
 
     def __init__(self) -> None:
@@ -77,17 +80,18 @@ class Agenda:
 
     @property
     def next_ns(self) -> int:
-        """The instant up to which no timer of the events or of the frontier is due."""
+        """The instant before which no timer in `events` or `frontier` is due."""
         return min(self.events.next_ns, self.frontier.next_ns)
 
     def next_arrival_ns(self) -> int:
-        """Return the time at which the first of the gathered corrections is due."""
+        """Return the arrival time at which the first gathered corrections are due."""
         return min(run.gathered.due_ns for run in self.gathering)
 
     def take_gathered(self, due_ns: int, frontier_ns: int) -> list[MatchUnit]:
-        """Take and evaluate the gathered units of the runs that are due.
+        """Evaluate the gathered units of the runs that are due, and return those to emit.
 
-        A run is also taken if a frontier at `frontier_ns` would decide something of it.
+        A run is due at its own time, or if a frontier at `frontier_ns` would decide one of its
+        results.
         """
         found = []
         for run in list(self.gathering):

@@ -1,24 +1,24 @@
 """Chooses the matches that a run may emit now, applies SKIP, and arms timers for the rest.
 
-A match is *visible* once it may be emitted. With EMIT EAGER that is at once, or for a negation at
-its end when the clock has passed the end of its window. With EMIT FINAL it is when nothing can
-change the match any more. With a quality target it is when the match is decided before the target.
+A match is *visible* once it may be emitted. With EMIT EAGER it is visible at once, or, if it ends
+in a negation, when the clock has passed the end of that gap. With EMIT FINAL it is visible when
+nothing can change it any more. With a quality target it is visible when it is decided before the
+target.
 
 SKIP (`topology.pattern.match.skip`) chooses among all visible matches. They are kept in the order
-in which SKIP looks at them, each with the barrier after it. A change affects no match before it,
-and none after the first match whose barrier is as before. So only the matches between are decided
-again.
+in which SKIP examines them, each with the barrier after it. A change to one match does not affect
+the matches before it. Nor does it affect those after the first match whose barrier stays the same.
+So SKIP is applied again only to the matches between these.
 
 Columns may read events outside the match (PREV and NEXT), so their values may change while the
-match stays. With ALL ROWS PER MATCH each event of the match is a result of its own, and its id
-begins with the match's. `shown_results` makes both when a unit is emitted. Decided results stay as
-they were emitted, because their neighbours may be forgotten by now. Cost: the values of a unit's
-visible matches whenever the unit changes. For ALL ROWS it is O(rows²) if a column looks at all rows
-up to its own.
+match stays the same. With ALL ROWS PER MATCH each event of the match is a result of its own. Its id
+begins with the match's id. `shown_results` makes the results of both kinds when a unit is emitted.
+Decided results stay as they were emitted, because their neighbours may have been purged since. The
+values of a unit's visible matches are computed whenever the unit changes. For ALL ROWS this costs
+O(rows²) if a column looks at all rows up to its own.
 
-Cost of a change: O(log n) and a move of references for each match that comes or goes, n being the
-visible ones. Then the matches from the first changed one to the first with an unchanged barrier are
-decided again.
+Cost of a change: O(log n) and a move of references for each match added or removed, where n is the
+number of visible matches. Then SKIP is applied again, as described above.
 """
 
 from __future__ import annotations
@@ -39,10 +39,13 @@ from topology.pattern.store.entry import Key
 
 
 class Visibility:
-    """The visible matches of one run.
+    """Determines which matches of one run are visible.
 
-    It arms the timers of the events' clock, of the frontier and of the query's target.
-    `emits_final`: an early result is emitted once more when it is final.
+    It arms the timers for those that are not: on the clock of events, the frontier or the target.
+
+    Attributes:
+        emits_final: Whether an early result is emitted once more when it becomes final.
+        selection: The selection by SKIP; None if the query has no SKIP.
     """
 
     __slots__ = ("_again", "_at", "emits_final", "selection")
@@ -54,9 +57,9 @@ class Visibility:
         self._again: dict[Key, None] = {}
 
     def of_all(self, units: Iterable[MatchUnit]) -> list[tuple[MatchUnit, dict[str, FoundMatch]]]:
-        """Return what may be emitted of these units.
+        """Return the matches of these units that may be emitted, each unit with its matches by id.
 
-        Units whose selection by SKIP has changed are included.
+        Units whose matches SKIP now keeps or drops differently are included.
         """
         if self.selection is None:
             return [(unit, self.of(unit)) for unit in units]
@@ -65,7 +68,7 @@ class Visibility:
         return [(unit, self.selection.kept(key)) for unit, key in shown if unit is not None]
 
     def of(self, unit: MatchUnit) -> dict[str, FoundMatch]:
-        """Return the unit's visible matches before SKIP, and arm a timer for the others."""
+        """Return the unit's visible matches before SKIP, and arm timers for the others."""
         query, now, agenda = self._at.query, self._at.now, self._at.context.agenda
         target_ns, is_final = self._at.wiring.target_ns, query.query.emit == "final"
         if self.emits_final or is_final:
@@ -91,7 +94,7 @@ class Visibility:
         return visible
 
     def _is_emitted(self, unit: MatchUnit, id_: str) -> bool:
-        """Return whether readers have the match, or a row of it."""
+        """Return whether consumers have the match, or a row of it."""
         if self._at.query.query.all_rows:
             rows = (current for row, current in unit.emitted.items() if row.startswith(id_))
             return any(current.live for current in rows)
@@ -101,15 +104,16 @@ class Visibility:
     def note_emitted(self, unit: MatchUnit) -> None:
         """Record that a result of the unit was emitted or retracted."""
         if self.selection is not None and self._at.wiring.target_ns is not None:
-            # An emitted match stays visible; otherwise it would wait for the target.
+            # An emitted match stays visible, even if its new version is not decided before the
+            # target.
             self._again[unit.anchor.key] = None
 
     # -- with SKIP ----------------------------------------------------------------------------
 
     def _show(self, selection: Selection, units: Iterable[MatchUnit]) -> None:
-        """Give SKIP the visible matches of these units.
+        """Pass the visible matches of these units to SKIP.
 
-        Units with a result emitted since it last looked are included.
+        Units with a result emitted since the last call are included.
         """
         if selection.is_stale:
             selection.is_stale = False
@@ -121,15 +125,15 @@ class Visibility:
             selection.replace(unit.anchor.key, self.of(unit))
 
     def decided(self, selection: Selection) -> Barrier:
-        """Return the barrier after the decided matches, for the matches that follow.
+        """Return the barrier that the decided matches set for the matches after them.
 
-        Every match that starts before them is decided, too.
+        Every match that starts before a decided match is decided too.
         """
         self._show(selection, ())
         return selection.decided(self._at.now.frontier_ns)
 
     def let_go(self) -> None:
-        """Drop the decided matches at a purge, and begin again after their barrier."""
+        """Forget the visible matches at a purge, but keep the barrier after the decided ones."""
         if self.selection is not None:
             self.selection.barrier = self.decided(self.selection)
             self.selection.clear()
@@ -138,7 +142,9 @@ class Visibility:
 class VisibleMatch:
     """A visible match, its unit's anchor, and whether SKIP keeps it.
 
-    `behind`: the barrier after it; None until SKIP has looked at it. `place`: its place among all.
+    Attributes:
+        behind: The barrier after the match; None until SKIP has examined it.
+        place: The match's sort key among all visible matches.
     """
 
     __slots__ = ("anchor", "behind", "found", "id", "is_kept", "place")
@@ -157,10 +163,11 @@ def _place_of(seen: VisibleMatch) -> Any:
 
 
 class Selection:
-    """The selection by SKIP among the visible matches.
+    """The selection that SKIP makes among the visible matches of one run.
 
-    `barrier`: what the matches decided so far drop of those that follow. `is_stale`: it has not
-    seen the visible matches yet.
+    Attributes:
+        barrier: The barrier that the forgotten, decided matches set for those after them.
+        is_stale: Whether the visible matches must be passed in again.
     """
 
     __slots__ = (
@@ -188,7 +195,7 @@ class Selection:
         self._high = -1
 
     def replace(self, anchor: Key, visible: Mapping[str, FoundMatch]) -> None:
-        """Replace the visible matches of the unit."""
+        """Replace the visible matches of the unit with this anchor."""
         self._changed[anchor] = None
         now = [VisibleMatch(anchor, id_, found) for id_, found in visible.items()]
         gone = {seen.place: seen for seen in self._seen_of.pop(anchor, ())}
@@ -206,14 +213,14 @@ class Selection:
             self._seen_of[anchor] = now
 
     def _touched(self, seen: VisibleMatch) -> int:
-        """Return the place of the match, present or future, and mark it as changed."""
+        """Return the position at which the match is or belongs, and mark it as changed."""
         at = bisect_left(self._seen, seen.place, key=_place_of)
         self._low = at if self._high < 0 else min(self._low, at)
         self._high = max(self._high, at)
         return at
 
     def settle(self) -> list[Key]:
-        """Apply SKIP to the changed matches, and return the units changed since the last call."""
+        """Apply SKIP to the changed matches, and return the anchors of the changed units."""
         if self._high >= 0:
             barrier = self.barrier
             if self._low > 0:
@@ -240,7 +247,7 @@ class Selection:
         return barrier
 
     def kept(self, anchor: Key) -> dict[str, FoundMatch]:
-        """Return the matches of the unit that SKIP keeps, as last settled."""
+        """Return the matches of the unit that SKIP kept in the last `settle`."""
         mine = self._seen_of.get(anchor, ())
         return {seen.id: seen.found for seen in mine if seen.is_kept}
 
@@ -266,13 +273,13 @@ class Selection:
 
 
 ROW_DIGITS = 16
-"""The number of digits of a row's id that follow those of its match."""
+"""The number of digits that a row's id adds to the id of its match."""
 
 
 def shown_results(
     at: PartitionQuery, unit: MatchUnit, visible: Mapping[str, FoundMatch]
 ) -> dict[str, FoundMatch]:
-    """Return the results of the visible matches, by id."""
+    """Return the results to show for the visible matches, by result id."""
     at.query.environment.neighbours.look_at(at.place.everything, at.query.within_ns)
     shown: dict[str, FoundMatch] = {}
     for id_, found in visible.items():
@@ -301,7 +308,7 @@ def _made(query: Compiled, id_: str, found: FoundMatch) -> Iterator[tuple[str, F
 
 
 def _emitted(unit: MatchUnit, id_: str) -> Iterator[tuple[str, FoundMatch]]:
-    """Yield the match's results that readers have."""
+    """Yield the results of this match that consumers have, with their ids."""
     for known, current in unit.emitted.items():
         if current.live and known.startswith(id_):
             yield known, current.content

@@ -1,15 +1,15 @@
-"""Emits the difference between a unit's results and the results that readers have.
+"""Emits the difference between a unit's results and the results that consumers have.
 
-The results of a unit are compared by id with those emitted before. A new id is an emit, the same id
-with other content an update, a missing id a retract. So a result is never retracted and emitted
-again unchanged.
+The results of a unit are compared by id with those emitted before. A new id becomes an emit, a
+known id with other content an update, and a missing id a retract. So a result is never retracted
+and emitted again unchanged.
 
-Results that one event causes are ordered by query, in the order in which the queries were given. In
-a query, retracts come first, then updates, then emits. Each kind is ordered by (end, start, id),
-and the rows of a match by time.
+Results that one event causes are ordered by query, in the order in which the queries were given.
+Within a query, retracts come first, then updates, then emits. Each kind is ordered by end, start
+and id, and the rows of a match are ordered by time.
 
-The matches of one unit hold long groups as stretches of shared tuples (`match.Stretch`). The output
-for the shared tuple is made once and cut for each match. So a match costs 8 bytes and a few
+The matches of one unit share long groups as views of one tuple (`match.Stretch`). The output for
+the shared tuple is made once and sliced for each match. So a match costs 8 bytes and a few
 nanoseconds for each event in it, and a microsecond only for each new event.
 """
 
@@ -43,10 +43,10 @@ from topology.pattern.tree.defaults import ends_in_negation
 from topology.query.results import NO_NEWS, CurrentResult
 
 BY_TIME: Final = itemgetter(4, 1, 2, 3)
-"""The total order of members."""
+"""The sort key of members: by time, then by source, epoch and sequence number."""
 
 _new: Final = tuple.__new__
-"""It takes half the time of the named tuple's own constructor."""
+"""Makes a named tuple in half the time that its own constructor takes."""
 
 ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
 
@@ -54,8 +54,10 @@ ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
 class Change:
     """One result to emit, update or retract.
 
-    `op` applies to the result `id`, which is `found`; for a retract, `found` is the result as it
-    was. `before`: the result as readers had it until now; equal to `found` if it is new to them.
+    Attributes:
+        op: The operation: EMIT, UPDATE or RETRACT.
+        found: The result's new content; for a retract, its last content.
+        before: The content that consumers had until now; `found` if the result is new to them.
     """
 
     __slots__ = ("before", "final", "found", "id", "op", "revision")
@@ -78,10 +80,10 @@ def changes(
     *,
     emits_final: bool,
 ) -> Iterable[Change]:
-    """Yield the changes that make `visible` the results that readers have, and record them.
+    """Yield the changes that turn the emitted results into `visible`, and record them.
 
-    Matches are retracted only here. `emits_final`: an early result is emitted once more when it is
-    final.
+    Matches are retracted only here. `emits_final`: whether an early result is emitted once more
+    when it becomes final.
     """
     for id_, old in unit.emitted.items():
         if old.live and id_ not in visible:
@@ -117,14 +119,14 @@ class MatchEmitter:
     """The emitter of one level, which turns the changes of its runs into results.
 
     Attributes:
-        matches: The changes of matches that queries read. The engine empties it.
-        has_news: Whether something that was taken is not yet a finding.
-        proven_ns: Results decided at this time or later are decided only by the end of the input
+        matches: The changed matches that other queries read. The engine clears it.
+        has_news: Whether changes or overflows wait for `flush`.
+        proven_ns: The time from which results are decided only because the input ended
             (`Engine.seal`).
     """
 
     def __init__(self, stream: str, findings: list[Finding], read: frozenset[str]) -> None:
-        """Make an emitter that appends to `findings`; queries read matches of the types `read`."""
+        """Create an emitter that appends to `findings`; queries read the match types in `read`."""
         self._stream = stream
         self._findings = findings
         self._read = read
@@ -139,13 +141,13 @@ class MatchEmitter:
     def take(
         self, number: int, query: Compiled, partition: Sequence[Any], changes: Iterable[Change]
     ) -> None:
-        """Take changes of a query in one partition; `number` is its place among all queries."""
+        """Store changes of a query in one partition for `flush`; `number` orders the queries."""
         for change in changes:
             self._changes.append((number, query, partition, change))
         self.has_news = True
 
     def note_overflow(self, query: Compiled, unit: MatchUnit) -> None:
-        """Record that the unit has more results than are shown."""
+        """Record that the unit has more results than are emitted, to report it at `flush`."""
         self._overflowed.append((query, unit))
         self.has_news = True
 
@@ -154,7 +156,7 @@ class MatchEmitter:
         self.has_news = bool(self._changes)
 
     def flush(self, at_ns: int) -> None:
-        """Make findings of everything taken since the last call."""
+        """Append a finding for every change and overflow since the last call."""
         self.has_news = False
         if len(self._changes) > 1:
             self._changes.sort(key=_order)
@@ -190,7 +192,8 @@ class MatchEmitter:
             match.first.time_ns,
             query.end_ns(match),
         )
-        key = list(partition[1::2]) or None  # The even indexes have the types of the values.
+        # The other elements of `partition` are the types of the values.
+        key = list(partition[1::2]) or None
         if query.sets is None:
             made = change.found.values
             values = query.values(match, self._payloads_of) if made is None else dict(made)
@@ -199,7 +202,7 @@ class MatchEmitter:
                 return MatchResult(*head, values, [member(entry, aliases[j])], key)
             members = self._members_of(match, aliases)
             result = MatchResult(*head, values, members, key)
-            # The first member may be of an inner match.
+            # The first member may be part of an inner match, which started earlier.
             result.start_ns = min(result.start_ns, members[0].ref_time_ns)
             return result
         joined: list[MemberRange] = []
@@ -211,10 +214,11 @@ class MatchEmitter:
         return MatchSetResult(*head, {}, query.sets.count(match.bound), ranges, joined, key)
 
     def _confidence(self, query: Compiled, change: Change) -> str:
-        """Return the confidence of a result, also if only the end of the input decides it.
+        """Return the confidence of a result, lowered if only the end of the input decides it.
 
-        Such a result is UNPROVEN if it waits for its decision. A result that is complete with its
-        last event is UNSETTLED if it is confirmed otherwise, and UNPROVEN if it is not.
+        Such a result is UNPROVEN if its query waits for the decision before emitting. A result that
+        is complete with its last event is UNSETTLED if it would otherwise be confirmed, and
+        UNPROVEN if not.
         """
         found = change.found
         if found.decided_ns < self.proven_ns or (change.op == RETRACT and not change.final):
@@ -269,7 +273,7 @@ class MatchEmitter:
 
 
 def member(entry: Entry, alias: str) -> Member:
-    """Return the member of an entry; it is made once while the alias stays the same."""
+    """Return the entry as a member of a result; it is cached until the alias changes."""
     found = entry.member
     if found is None or found.alias != alias:
         found = entry.member = _new(Member, (alias, *entry.identity, entry.time_ns))
@@ -281,7 +285,7 @@ def member_range(alias: str, entries: Sequence[Entry]) -> MemberRange:
 
 
 def runs_beyond(entries: Sequence[Entry], known: Sequence[Entry]) -> list[list[Entry]]:
-    """Return the new entries as runs, cut at each known entry between them."""
+    """Return the entries that are not in `known`, as runs split at each known entry between."""
     before = set(known)
     runs: list[list[Entry]] = [[]]
     for entry in entries:

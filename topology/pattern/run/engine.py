@@ -1,29 +1,29 @@
 """Runs pattern queries over one store of events; results are correct in any order of arrival.
 
-The reasons are in docs/decisions/0010-patterns.md.
+The reasons for this design are in docs/decisions/0010-patterns.md.
 
-An accepted event is put into the indexes whose filters it passes. The units that it can change, in
-or out of order, are then evaluated again, and differences are emitted, updated or retracted. The
-*frontier* is the instant before which every event has come. Everything decided before it is final,
-and an event before it is late.
+An accepted event is put into the indexes whose filters it passes. The units that it can change are
+then evaluated again, and differences are emitted, updated or retracted. This is the same for events
+in order and out of order. The *frontier* is the instant before which every event has arrived.
+Everything decided before it is final, and an event before it is late.
 
-The modules of this package follow the life of a unit:
+The modules of this package follow a unit through its stages:
 
-- `admit` accepts and keeps an event, and `level` passes it to the queries.
+- `admit` accepts and stores an event, and `level` passes it to the queries.
 - `affect` finds the units that it changes, and `evaluate` finds their matches.
 - `decide` chooses the matches that may be emitted.
-- `emit` makes results of the difference to what readers have.
-- `agenda` has the units that must be looked at again later.
-- `forget` writes a checkpoint's rows, until the unit is forgotten.
-- `unit` has the states of a unit and of a match.
-- `run` leads one query in one partition through these steps.
+- `emit` turns the difference from the emitted results into new results.
+- `agenda` schedules the units that must be looked at again later.
+- `forget` writes and restores the rows of units, until the units are forgotten.
+- `unit` defines the states of a unit and of a match.
+- `run` takes one query in one partition through these steps.
 
-Bounds: `MAX_RETAINED` entries, events and matches that are read together; `max_partitions` keys of
-each partition key; a query's LIMIT results of a unit and its MAX_STEPS. Everything beyond a bound
-is reported and never dropped silently.
+Bounds: `MAX_RETAINED` entries, which are events and the matches that queries read; `max_partitions`
+keys of each partition key; for each unit, the query's LIMIT and MAX_STEPS. Everything beyond a
+bound is reported, so nothing is dropped silently.
 
-Memory: some 400 bytes for an entry retained, and 16 for each index it is in. Each result that is
-not yet final takes 300, and so does each start that still waits (MATCHES ONE).
+Memory: some 400 bytes for each stored entry, and 16 for each index that contains it. Each result
+that is not yet final takes 300 bytes, and so does each start that still waits (MATCHES ONE).
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
 
 AFTER_ALL: Final = 1 << 65
-"""An instant after the farthest time plus the longest window."""
+"""An instant after every possible event time plus the longest window."""
 
 MAX_RETAINED: Final = 1_000_000
 MAX_PARTITIONS: Final = 1_000_000
 
 ENGINE: Final = "engine"
-"""The key of the engine's own row; the other rows are of units and matches."""
+"""The key of the engine's own row; the other rows belong to units and matches."""
 
 
 class Engine:
     """The engine of the pattern queries of one stream.
 
     Attributes:
-        findings: The results to emit. The caller that drives the engine empties it.
-        freed: The entries that nothing holds any more. The caller empties it, too.
+        findings: The results to emit. The engine's caller clears it.
+        freed: The entries that are in no index any more. The caller clears it, too.
         counts: The number of events by outcome (`admit.WORDS`).
-        compiled: Its queries by name.
-        levels: Its queries, by the matches of others that they read.
-        is_plain: Whether the caller may pass events on without regard to their instants.
+        compiled: The queries by name.
+        levels: The queries, grouped by the matches of other queries that they read.
+        is_plain: Whether the caller may pass on events without marking the end of each instant.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class Engine:
         *,
         is_plain: bool = True,
     ) -> None:
-        """Make a fresh engine.
+        """Create an engine without events.
 
-        `emits_final`: names of the queries that update an early result once more when it becomes
-        final. `max_error_ns`: the largest time error that an event may have. It applies to all
-        queries if one of them uses time errors (see `uncertain.doubt`). `is_plain`: events in order
-        and with certain times take the plain way (`evaluate.PlainWay`). Otherwise all take the
-        general way, with the same answers.
+        `emits_final`: the names of the queries that update an early result once more when it
+        becomes final. `max_error_ns`: the largest time error that an event may have. It applies to
+        all queries if one of them uses time errors (see `uncertain.doubt`). `is_plain`: whether
+        events in order and with exact times take the plain way (`evaluate.PlainWay`). Otherwise all
+        events take the general way, which gives the same results.
         """
         most_ns = MAX_ERROR_NS if max_error_ns is None else max_error_ns
         heeds_errors = any(query.grading is not None for query in queries)
@@ -123,44 +123,44 @@ class Engine:
 
     @property
     def emitted_when_received(self) -> list[str]:
-        """The names of the queries that wait for the end of a negated gap."""
+        """The names of the queries whose results wait until a negated gap at their end is over."""
         queries = [each.query for each in self.compiled.values()]
         return [q.name for q in queries if q.emit == "final" and ends_in_negation(q.node)]
 
     @property
     def clock_ns(self) -> int:
-        """The newest time accepted, or the time that the watermark has passed."""
+        """The newest time accepted, or the time that the watermark has passed if that is later."""
         return self._first.now.clock_ns
 
     @property
     def frontier_ns(self) -> int:
-        """The instant before which every event has come."""
+        """The instant before which every event has arrived."""
         return self._first.now.frontier_ns
 
     @property
     def margin_ns(self) -> int:
-        """The time by which the errors known so far delay decisions."""
+        """The time by which the largest error so far delays decisions."""
         return max(level.doubt.margin_ns for level in self.levels)
 
     @property
     def is_crowded(self) -> bool:
-        """Whether there is little room left for entries."""
+        """Whether the store of entries is nearly full."""
         return self._admission.is_crowded
 
     @property
     def refused(self) -> int:
-        """The number of entries left out because their partition or match found no room."""
+        """The number of entries left out because the partitions or the store were full."""
         groups = [group for level in self.levels for group in level.groups]
         return self._left_out + sum(group.refused for group in groups)
 
     @property
     def unpartitioned(self) -> int:
-        """The number of times a query ignored an entry because it had no value for the key."""
+        """The number of times a query ignored an entry that had no value for its partition key."""
         return sum(group.unpartitioned for level in self.levels for group in level.groups)
 
     @property
     def retained(self) -> int:
-        """The number of events that some index holds, and of matches that are read."""
+        """The number of stored entries: events, and matches that queries read."""
         return len(self._admission.retained)
 
     def asks_for(self, type_: str) -> bool:
@@ -170,10 +170,10 @@ class Engine:
     # -- events -------------------------------------------------------------------------------
 
     def accept(self, entry: Entry, at_ns: int) -> str:
-        """Take an event, and return its outcome: one of `admit.WORDS`.
+        """Process an event, and return its outcome: one of `admit.WORDS`.
 
-        The plain case has a short way: an event of a certain time that some filter takes. Its
-        partition is known, and all queries have one key. It may be out of order.
+        The plain case takes a shortcut: the event's time is exact, some filter accepts it, its
+        partition exists, and all queries have one partition key. The event may be out of order.
         """
         group, level, admission = self._plain_group, self._first, self._admission
         now = level.now
@@ -207,9 +207,9 @@ class Engine:
         return word
 
     def pass_by(self, event: Event) -> str:
-        """Take an event of a type that no query asks for, and return its outcome as `accept` does.
+        """Process an event of a type that no query uses, and return its outcome as `accept` does.
 
-        It needs no entry, because it is no duplicate of a retained one.
+        It needs no entry.
         """
         self.on_time(event.at_ns - 1)
         identity = (event.source, event.epoch, event.seq)
@@ -224,14 +224,14 @@ class Engine:
         return word
 
     def _settle(self, at_ns: int) -> None:
-        """Emit changes level by level, and pass matches on to the levels that read them."""
+        """Emit changes level by level, and pass changed matches to the levels that read them."""
         for level in self.levels:
             level.settle(at_ns)
             if level.emitter.matches:
                 self._hand_up(level)
 
     def _hand_up(self, level: QueryLevel) -> None:
-        """Replace the matches that a level has found in the levels that read them."""
+        """Replace the matches that this level has changed in the levels that read them."""
         old, new = self._matches.take(level.emitter.matches)
         level.emitter.matches.clear()
         for entry in old:
@@ -248,7 +248,7 @@ class Engine:
     # -- time ---------------------------------------------------------------------------------
 
     def advance(self, frontier_ns: int, at_ns: int) -> None:
-        """Move the frontier: every event before `frontier_ns` has come. It never falls."""
+        """Move the frontier forward: every event before `frontier_ns` has arrived."""
         if frontier_ns <= self._first.now.frontier_ns:
             return
         freed = len(self.freed)
@@ -261,9 +261,9 @@ class Engine:
             self._matches.purge(min(each.now.frontier_ns - each.reach_ns for each in self._above))
 
     def pass_time(self, watermark_ns: int, at_ns: int) -> None:
-        """Advance the clock to a watermark, as far as an event in order would.
+        """Advance the clock to the watermark, as an event in order at that time would.
 
-        So absences end as time passes, also while all sources are silent.
+        This way absences end as time passes, even while all sources are idle.
         """
         if watermark_ns > self.clock_ns:
             self.on_time(at_ns - 1)
@@ -273,9 +273,9 @@ class Engine:
             self._settle(at_ns)
 
     def on_time(self, now_ns: int) -> None:
-        """Apply the gathered corrections that are due up to and including `now_ns`.
+        """Apply the gathered corrections that are due at or before `now_ns`.
 
-        No event came up to that time. Each correction is applied at its own time.
+        No event has arrived since they were due. Each correction is applied at its own time.
         """
         agenda = self._first.agenda
         while agenda.gathering and (due_ns := agenda.next_arrival_ns()) <= now_ns:
@@ -283,35 +283,35 @@ class Engine:
             self._settle(due_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """Return the time at which gathered corrections are due; None if there are none."""
+        """Return the time at which gathered corrections are due, or None if there are none."""
         agenda = self._first.agenda  # Queries that read matches do not gather corrections.
         return agenda.next_arrival_ns() if agenda.gathering else None
 
     def is_due(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
-        """Return whether anything would be emitted at this frontier, target and clock.
+        """Return whether anything would be emitted at this frontier, target and watermark.
 
         `target_ns` is the instant up to which queries may emit. If some queries read matches, the
-        answer is always yes, because any match may change their results.
+        answer is always True, because any match may change their results.
         """
         return bool(self._above) or self._first.would_emit(frontier_ns, target_ns, watermark_ns)
 
     def raise_target(self, query: str, until_ns: int, at_ns: int) -> None:
-        """Let the query emit what is decided before `until_ns`.
+        """Allow the query to emit what is decided before `until_ns`.
 
-        The caller calls it before the query's first event, with the earliest instant, and never
-        lowers the instant.
+        Call it once before the query's first event, with the earliest instant. Later calls never
+        lower it.
         """
         for level in self.levels:
             level.raise_target(query, until_ns)
         self._settle(at_ns)
 
     def seal(self, watermark_ns: int) -> None:
-        """Mark the input as over: only its end decides results that are open at the watermark."""
+        """Mark the input as ended: only its end decides results that are open at the watermark."""
         for level in self.levels:
             level.seal(watermark_ns)
 
     def end(self, at_ns: int) -> None:
-        """Decide everything, because the input is over."""
+        """Decide everything, because the input has ended."""
         self.advance(AFTER_ALL, at_ns)
 
     # -- state --------------------------------------------------------------------------------
@@ -336,13 +336,13 @@ class Engine:
         return self.counts, {level.known_by: level.row() for level in self.levels}
 
     def entries(self) -> Iterable[Entry]:
-        """Return the events that some index holds, without the matches."""
+        """Return the stored events, without the stored matches."""
         return [entry for entry in self._admission.retained.values() if entry.inner is None]
 
     def restore(self, state: Mapping[str, Any], entries: Iterable[Entry]) -> None:
-        """Restore into a fresh engine.
+        """Restore a state into an engine without events.
 
-        `entries`: the retained events, in any order. A query that the state does not know counts
+        `entries`: the stored events, in any order. A query that is not in the state counts matches
         from now on. Rows of queries that no longer exist are deleted.
         """
         rest = dict(state)
@@ -363,11 +363,11 @@ class Engine:
         self.freed += [entry for entry in events if not entry.places]
         for level in self.levels:
             level.emitter.forget_overflows()
-        # These rows belong to queries that no longer exist.
+        # The rows left over belong to queries that no longer exist.
         self._first.rows |= dict.fromkeys(rest)
 
     def begin_after(self, newest_ns: int) -> None:
-        """Exclude matches that may rest on events up to that instant, for all queries.
+        """Exclude, for all queries, matches that may depend on events up to `newest_ns`.
 
         Call it before the engine has taken any event.
         """

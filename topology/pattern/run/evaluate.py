@@ -1,14 +1,14 @@
-"""Finds the matches of a unit: by a new evaluation of the indexes, or by a walk that is followed.
+"""Finds the matches of a unit: the general way evaluates it again, the plain way follows its walk.
 
-Both ways find the same matches, byte for byte. The plain way follows walks
-(`match.tactics.followed`). It is open to a plain sequence without SKIP that has no target. Results
-are emitted when found, and not once more when final, and every time is certain. A run takes the
-general way from the first uncertain time on (`Run.give_up`). It does so too when an index grows
-beyond the entries that one evaluation may look through.
+Both ways find exactly the same matches. The plain way follows walks (`match.tactics.followed`). It
+serves a plain sequence without SKIP and without a quality target, whose results are emitted when
+found and not once more when final. All times must be exact. A run switches to the general way at
+the first inexact time (`Run.give_up`). It also switches when an index grows beyond the entries that
+one evaluation may examine.
 
-If events have errors, each match is graded: CONFIRMED or UNCERTAIN. Mostly each event puts certain
-matches in doubt independently of others (`Affected.doubts_apart`). It does so if it and a member
-may have happened no more than a window apart (`SureUnits`).
+If events have time errors, each match is graded: CONFIRMED or UNCERTAIN. Mostly each event puts
+certain matches in doubt independently of others (`Affected.doubts_apart`). It can do so only if it
+and a member may have happened at most a window apart (`SureUnits`).
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ class Evaluator:
         self._at = at
         self._affected = affected
         self._sure = SureUnits()
-        self._known: dict[Key, int] = {}  # The errors for which all possible matches were found.
+        # The largest error for which a unit's possible matches were all found, by the anchor's key.
+        self._known: dict[Key, int] = {}
         self.starts_wait = at.query.query.matches in FROM_START and not at.query.shape.by_end
 
     def evaluate(self, anchor: Entry, newcomer: Entry | None = None) -> MatchUnit:
         """Evaluate the unit of this anchor, and return it.
 
-        `newcomer`: the entry that changes the unit, if it alone may put matches in doubt. It is
-        already in the indexes.
+        `newcomer`: the entry that changes the unit, if only that entry may put its matches in
+        doubt. It is already in the indexes.
         """
         query, place = self._at.query, self._at.place
         if query.shape.looks_back:
@@ -53,7 +54,7 @@ class Evaluator:
         evaluation = self._matches_of(anchor, unit, newcomer)
         if unit is None:
             unit = MatchUnit(anchor, self._at.owner)
-        unit.anchor = anchor  # The anchor may be a match, and it may have been replaced.
+        unit.anchor = anchor  # The anchor may be a match that has been replaced since.
         if query.shape.looks_on and evaluation.matches:
             evaluation.waits = None
             lasts_ns = [match.last.time_ns for match in evaluation.matches]
@@ -72,7 +73,8 @@ class Evaluator:
             id_ = self._at.id_of(match)
             found[id_] = self._found(id_, match, unit, newcomer)
             reads_unsure = self._at.context.reads_matches and query.grading and _has_unsure(match)
-            # A match from before the query began might skip this one, or one that skips this one.
+            # An unknown match from before the query began might drop this one, or one that drops
+            # it.
             may_be_skipped = query.shape.skips and since_ns > BEFORE_ALL_TIME
             if reads_unsure or may_be_skipped:
                 found[id_].confidence = UNCERTAIN
@@ -129,10 +131,10 @@ class Evaluator:
         return FoundMatch(match, decided_ns, confidence, error_ns)
 
     def _confidence_of(self, grading: Grading, found: FoundMatch, newcomer: Entry) -> str:
-        """Return the confidence of a match that was found before `newcomer` came.
+        """Return the confidence of a match that was found before `newcomer` arrived.
 
-        A doubt stays. A certain match is tested against `newcomer` alone, or against all events if
-        errors have grown since it was graded.
+        An uncertain match stays uncertain. A certain match is tested against `newcomer` alone, or
+        against all events if errors have grown since it was graded.
         """
         if found.confidence == UNCERTAIN:
             return UNCERTAIN
@@ -143,9 +145,9 @@ class Evaluator:
         )
 
     def put_in_doubt(self, newcomer: Entry, evaluated: Container[Key]) -> list[MatchUnit]:
-        """Return the units outside `evaluated` with a match that is no longer certain.
+        """Lower the confidence of matches outside `evaluated` that `newcomer` puts in doubt.
 
-        Nothing is retracted: their confidence is updated.
+        Return their units. Nothing is retracted; the confidence of the results is updated.
         """
         grading, doubted = self._at.query.grading, []
         if grading is None:
@@ -171,35 +173,35 @@ class Evaluator:
         return changed
 
     def put_off(self, by_ns: int) -> None:
-        """Decide open matches later by `by_ns`, because errors are larger than before."""
+        """Delay the decision of open matches by `by_ns`, because errors are larger than before."""
         for unit in self._at.units.values():
             unit.put_off(by_ns, self._at.now.frontier_ns)
             if self._affected.doubts_apart:
                 self._sure.note(unit)
 
     def forget(self, anchor: Entry) -> None:
-        """Forget the unit of this anchor."""
+        """Forget the data kept for the unit of this anchor."""
         self._sure.drop(anchor.key)
         self._known.pop(anchor.key, None)
 
 
 def _is_still(was: Match, now: Match) -> bool:
-    """Return whether it is the same match, found by a single alternative.
+    """Return whether both are the same match, found by only one alternative.
 
-    The number of alternatives that find it may have changed otherwise.
+    If several alternatives find it, their number may have changed.
     """
     return type(was) is type(now) is Match and was.is_as(now)
 
 
 def _has_unsure(match: Match) -> bool:
-    """Return whether one of the match's events is an uncertain match."""
+    """Return whether one of the match's events is itself an uncertain match."""
     return any(not entry.is_sure for entries in match.bound for entry in entries)
 
 
 class PlainWay:
-    """The plain way of one run: its walks are followed.
+    """The plain way of one run, which follows its walks.
 
-    A unit exists for each walk that was complete at some time.
+    A unit exists for every walk that has ever been complete.
     """
 
     __slots__ = ("_at", "walks")
@@ -209,15 +211,15 @@ class PlainWay:
         self.walks = FollowedWalks(steps, at.wiring.components, at.wiring.since_ns, at.place)
 
     def found(self, taken: Taken) -> tuple[str, FoundMatch]:
-        """Return the match of a complete walk, with its id."""
+        """Return the match of a complete walk, and its id."""
         match = self.walks.steps.match(taken)
         return self._at.id_of(match), FoundMatch(match, self._at.query.decided_ns(match))
 
     def unit_of(self, anchor: Entry) -> MatchUnit:
-        """Return the unit of this start, and make it if there is none.
+        """Return the unit of this start, and create it if there is none.
 
-        Matches that were decided when the run last forgot are removed here, because a purge that
-        looked at all units would cost the most.
+        Its matches that were decided at the run's last `forget` are removed here. This is cheaper
+        than a purge that looks at all units.
         """
         unit = self._at.units.get(anchor.key)
         if unit is None:
@@ -236,7 +238,7 @@ class PlainWay:
         return unit
 
     def walked(self, anchor: Entry, *, starts_wait: bool) -> MatchUnit:
-        """Walk again from this start, and return its unit; the unit is not kept if it is over."""
+        """Walk again from this start, and return its unit; it is not kept if it cannot change."""
         taken = self.walks.walk(anchor)
         if taken is None:
             return MatchUnit(anchor, self._at.owner)
@@ -246,7 +248,7 @@ class PlainWay:
         return unit
 
     def hand_over(self, affected: Affected, *, starts_wait: bool) -> None:
-        """Switch to the general way: units then wait for the entries their walks waited for."""
+        """Switch to the general way: each unit then waits for the entries its walk waited for."""
         for taken in self.walks.walks.values():
             unit = self.unit_of(taken[0])
             unit.hi_ns, waits = self.walks.evaluated(taken)

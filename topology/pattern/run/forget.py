@@ -1,11 +1,11 @@
-"""Writes and restores the rows of units in a state, until they are forgotten.
-
-With SKIP there is also a row of the barrier after the decided matches (`Run.write`).
+"""Writes the rows of units to a state and restores them.
 
 The state has a row for each unit with open results. Only the emitted results are written, because
 the current matches can be found again from their events. A gathered unit (EMIT SLACK) is written
-whole: its events have already come, but it has not been evaluated since. A row whose results have
-become decided stays until the unit changes, or is forgotten.
+whole, because events have arrived since its last evaluation. A row whose results have been decided
+stays until the unit changes or is forgotten.
+
+With SKIP there is also a row of the barrier after the decided matches (`Run.write`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ FOUND_ROW: Final = tuple_of(INT, TEXT, INT, list_of(list_of(tuple_of(TEXT, INT, 
 
 
 class FoundKind(ValueKind):
-    """The kind of a match whose entries are saved by identity.
+    """The value kind of a match, which is saved with its entries' identities.
 
-    The reader passes the entries by identity as `owner`.
+    `load` expects a mapping from identities to entries as `owner`.
     """
 
     def dump(self, value: FoundMatch) -> Plain:
@@ -51,7 +51,7 @@ class FoundKind(ValueKind):
 
 FOUND: Final = FoundKind(f"match {FOUND_ROW.name}", is_plain=False)
 EMITTED: Final = list_of(tuple_of(TEXT, INT, FLAG, FLAG, INT))
-"""A row for each result: its id, its revision, whether it is live and final, `decided_ns`."""
+"""A unit's results, each as its id, revision, whether it is live and final, and `decided_ns`."""
 
 WAITING: Final = tuple_of(
     INT,
@@ -59,27 +59,28 @@ WAITING: Final = tuple_of(
     list_of(tuple_of(TEXT, FOUND)),
     list_of(tuple_of(TEXT, INT, FLAG, FLAG, FOUND)),
 )
-"""The whole of a unit that waits to be corrected, because its matches cannot be found again.
+"""A whole unit that waits to be corrected, because its matches cannot be found again.
 
 It has `hi_ns` and `waits`, the found matches by id, and the emitted results as in EMITTED.
 """
 
 UNIT: Final = tuple_of(optional(INT), PLAIN)
-"""The time until which a unit waits to be corrected, and WAITING (None: not evaluated yet).
+"""The row of a unit.
 
-For a unit that does not wait: None and EMITTED.
+If the unit waits to be corrected: the time until which it waits, and WAITING, or None if the unit
+was never evaluated. Otherwise: None and EMITTED.
 """
 
 NOTHING: Final = (None, ())
-"""The row of a unit that was not written."""
+"""The value used for a unit without a row."""
 
 BARRIER: Final = tuple_of(INT, TEXT, INT, INT, FLAG)
 
 
 def row_of(unit: MatchUnit | None, due_ns: int | None, frontier_ns: int) -> Plain:
-    """Return the row of a unit; None if there is nothing to write.
+    """Return the row of a unit, or None if there is nothing to write.
 
-    `due_ns`: the time until which the unit waits to be corrected, None if it does not wait.
+    `due_ns`: the time until which the unit waits to be corrected; None if it does not wait.
     """
     if unit is None:
         return None if due_ns is None else (due_ns, None)
@@ -100,11 +101,11 @@ def row_of(unit: MatchUnit | None, due_ns: int | None, frontier_ns: int) -> Plai
 def restore_emitted(
     unit: MatchUnit, shown: Mapping[str, FoundMatch], row: Plain, frontier_ns: int
 ) -> None:
-    """Restore the emitted results of a unit. `shown`: its current results, by id."""
+    """Restore the emitted results of a unit from its row. `shown`: its current results by id."""
     for id_, revision, live, final, decided_ns in EMITTED.load(row, None, None, ""):
-        if decided_ns >= frontier_ns:  # Others were decided after they were written.
+        if decided_ns >= frontier_ns:  # Results decided since they were written are skipped.
             found = shown.get(id_)
-            if found is None:  # A retracted result only needs its revision.
+            if found is None:  # A retracted result needs only its revision.
                 found = FoundMatch(Match(0, ((unit.anchor,),)), decided_ns)
             unit.emitted[id_] = CurrentResult(found, revision, live=live, final=final)
 

@@ -1,15 +1,15 @@
 """Groups the queries of an engine that read the same matches (INTO) into a level.
 
-The first level reads only events. Each other level also reads matches of lower levels. A match may
-change, or be found, before the frontier of the query that finds it. So the frontier of the reading
-level is earlier by that lag (`Compiled.lag_ns`): there no match is late, and no final match
-changes.
+The first level reads only events. Every other level also reads matches of lower levels. A query
+may still find or change a match for some time after the match's end (`Compiled.lag_ns`). So the
+frontier of a level that reads the match is earlier by this lag. This way no match is late there,
+and no final match changes.
 
 An event is put into the indexes of all levels (`put`). Then the units that it can change are
-evaluated level by level (`settle`). The matches that a level emits, updates or retracts replace the
-old ones in the levels that read them (`exchange`), before these are evaluated. So a level looks
-only once at everything that an event has changed. A query that reads its own matches, directly or
-through others, is refused when it is read (`tree.chained_queries`).
+evaluated level by level (`settle`). Before a level is evaluated, the matches that it reads are
+updated to those of the lower levels (`exchange`). So each level is evaluated once for everything
+that an event has changed. A query that reads its own matches, directly or through others, is
+rejected when it is parsed (`tree.chained_queries`).
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from topology.pattern.store.entry import Entry, Key, key_of
 from topology.pattern.tree.chained_queries import types_read
 
 LEVEL: Final = tuple_of(INT, INT, PLAIN, PLAIN)
-"""The row of a level: its clock, its frontier, its doubt, and the rows of its queries by name."""
+"""The row of a level: its clock, its frontier, its `Doubt`, and the rows of its queries by name."""
 
 
 class Dirty:
     """The units of one run that must be evaluated again.
 
-    `anchors` are their anchors, by key. `newcomer` is the event that changes them, None if there is
-    none. `is_exchanged`: matches have come or gone, too.
+    `anchors`: the anchors of the units, by key. `newcomer`: the event that changes them; None if
+    only other causes do. `is_exchanged`: whether matches that the query reads were added or
+    removed, too.
     """
 
     __slots__ = ("anchors", "is_exchanged", "newcomer")
@@ -52,7 +53,7 @@ class QueryLevel(RunContext):
     """The queries that read the same matches, with their clock, frontier, timers and indexes.
 
     Attributes:
-        types: The types of matches that they read.
+        types: The match types that the queries read.
         feeds: The queries that find these matches, each with its level.
     """
 
@@ -79,23 +80,23 @@ class QueryLevel(RunContext):
         self._withdrawn: set[Entry] = set()
         self._corrected: list[MatchUnit] = []
         self._waiting: list[Wiring] = []
-        """The queries that have a target."""
+        """The queries that wait for a quality target."""
 
     def runs(self) -> list[Run]:
         return [run for group in self.groups for run in group.runs()]
 
     @property
     def reach_ns(self) -> int:
-        """The longest time for which an entry is kept before the frontier."""
+        """The longest time before the frontier for which an entry is kept."""
         return max(group.reach_ns for group in self.groups)
 
     # -- events -------------------------------------------------------------------------------
 
     def pass_by(self, time_ns: int, error_ns: int) -> None:
-        """Record the time and error of an event that no index takes.
+        """Record the time and error of an event, whether or not an index takes it.
 
-        Before the largest error grows, everything out of reach is purged. So what comes into reach
-        does not depend on how far earlier purges had come.
+        When the largest error grows, everything beyond the old reach is purged first. So results do
+        not depend on when the last purge happened.
         """
         doubt = self.doubt
         if error_ns > doubt.error_ns and doubt is not NO_DOUBT:
@@ -127,7 +128,7 @@ class QueryLevel(RunContext):
     def _put_everywhere(self, entry: Entry) -> bool:
         """Put an entry into the index of all entries, if a query uses that index.
 
-        Return whether it is newer than all others.
+        Return whether the entry is newer than all others there; True if the index is not used.
         """
         if not self.is_everywhere:
             return True
@@ -140,7 +141,7 @@ class QueryLevel(RunContext):
     def note_changed(
         self, run: Run, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool
     ) -> None:
-        """Record the units of a run that the event can change, for now or for when they are due."""
+        """Record the units of a run that the event can change, to evaluate them now or later."""
         self.agenda.quiet_ns = BEFORE_ALL_TIME  # The event may arm timers.
         anchors = run.affected.by(entry, filters, in_order=in_order)
         if run.query.query.emit == "slack" and not self.types:
@@ -154,7 +155,7 @@ class QueryLevel(RunContext):
             self._note(run, anchors).newcomer = entry
 
     def _disturb(self, other: PartitionIndex, entry: Entry) -> None:
-        """Record the units that the event changes in another partition, through a STRICT step."""
+        """Record the units in another partition that the event changes through a STRICT step."""
         for run in other.runs:
             if run.query.shape.everywhere and not run.follow(entry, (), in_order=False):
                 anchors = run.affected.by(entry, (), in_order=False)
@@ -168,7 +169,7 @@ class QueryLevel(RunContext):
         return dirty
 
     def exchange(self, old: Iterable[Entry], new: Iterable[Entry]) -> None:
-        """Replace old matches by new ones, and record all units that may contain either."""
+        """Replace `old` matches by `new` ones, and record all units that may contain either."""
         old = [entry for entry in old if entry.type in self.types]
         new = [entry for entry in new if entry.type in self.types]
         for entry in old:
@@ -200,19 +201,19 @@ class QueryLevel(RunContext):
         return self.agenda.events.next_ns < self.now.clock_ns
 
     def settle(self, at_ns: int) -> None:
-        """Evaluate the changed units, and emit them.
+        """Evaluate the recorded units, and emit their changes.
 
-        Units that waited for time are emitted together with them, so that a unit with both changes
-        is emitted once.
+        Units whose timers are due are emitted in the same call, so a unit with both changes is
+        emitted once.
         """
         self._emit(self._evaluated(), at_ns)
 
     def correct(self, due_ns: int) -> None:
-        """Evaluate the corrections gathered until that instant; `settle` emits them."""
+        """Evaluate the gathered corrections due at `due_ns`; `settle` emits their changes."""
         self._corrected += self.agenda.take_gathered(due_ns, BEFORE_ALL_TIME)
 
     def _evaluated(self) -> list[MatchUnit]:
-        """Evaluate the recorded units, and return those to emit."""
+        """Evaluate the recorded units, and return the units to emit."""
         found, self._corrected = self._corrected, []
         for run, each in self._dirty.items():
             found += run.evaluate(
@@ -223,9 +224,9 @@ class QueryLevel(RunContext):
         return found
 
     def _emit(self, units: list[MatchUnit], at_ns: int) -> None:
-        """Emit the changes of these units, and of the units whose instant has come.
+        """Emit the changes of these units, and of the units whose timers are due.
 
-        All units of a run are emitted together, so that SKIP sees them together.
+        All units of a run are emitted in one call, because SKIP must see them together.
         """
         agenda, now = self.agenda, self.now
         if (
@@ -243,7 +244,7 @@ class QueryLevel(RunContext):
             self.emitter.flush(at_ns)
 
     def _woken(self) -> Iterator[MatchUnit]:
-        """Take the units that waited for an instant that has come."""
+        """Take the units whose timers are due, if they still exist."""
         due = self.agenda.events.due(self.now.clock_ns)
         due += self.agenda.frontier.due(self.now.frontier_ns)
         for wiring in self._waiting:
@@ -254,11 +255,11 @@ class QueryLevel(RunContext):
 
     @property
     def fed_ns(self) -> int:
-        """The instant before which all the matches that it reads have come and are final."""
+        """The instant before which all matches that the level reads are found and final."""
         return min(level.now.frontier_ns - _lag_ns(query, level) for query, level in self.feeds)
 
     def advance(self, frontier_ns: int, at_ns: int) -> None:
-        """Move the frontier: every event before `frontier_ns` has come. It never falls."""
+        """Move the frontier forward: every event before `frontier_ns` has arrived."""
         now, agenda = self.now, self.agenda
         if frontier_ns <= now.frontier_ns:
             self.settle(at_ns)
@@ -272,19 +273,23 @@ class QueryLevel(RunContext):
         now.pass_by(frontier_ns)
         for wiring in self._waiting:
             wiring.raise_target(frontier_ns)
-        self._emit(changed, at_ns)  # A change that is final at once is emitted only once.
+        # The frontier has moved before, so a change that is final at once is emitted only once.
+        self._emit(changed, at_ns)
         self._purge()
         agenda.quiet_ns = self._next_due_ns()
 
     def _next_due_ns(self) -> int:
-        """Return how far the frontier may move without any effect, if no event is taken."""
+        """Return the instant up to which the frontier may move without any effect.
+
+        It is valid until the next event.
+        """
         if self.agenda.gathering:
             return BEFORE_ALL_TIME
         targets_ns = [each.target_ns for each in self._waiting if each.target_ns is not None]
         return min([self.agenda.next_ns, self._purge_ns, *targets_ns])
 
     def would_emit(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
-        """Return whether anything would be emitted at this frontier, target and clock.
+        """Return whether anything would be emitted at this frontier, target and watermark.
 
         `target_ns` is the instant up to which queries may emit.
         """
@@ -295,7 +300,7 @@ class QueryLevel(RunContext):
         return any(wiring.at_target.next_ns < target_ns for wiring in self.wirings)
 
     def raise_target(self, query: str, until_ns: int) -> None:
-        """Let a query emit what is decided before `until_ns`."""
+        """Allow the query to emit what is decided before `until_ns`."""
         for wiring in self.wirings:
             if wiring.query.name == query:
                 self.agenda.quiet_ns = BEFORE_ALL_TIME
@@ -304,7 +309,7 @@ class QueryLevel(RunContext):
                     self._waiting.append(wiring)
 
     def seal(self, watermark_ns: int) -> None:
-        """Mark the input as over: only its end decides results that are open at the watermark."""
+        """Mark the input as ended: only its end decides results that are open at the watermark."""
         if not self.feeds:
             self.emitter.proven_ns = max(self.now.clock_ns, watermark_ns)
             return
@@ -316,19 +321,18 @@ class QueryLevel(RunContext):
 
     @property
     def _purge_ns(self) -> int:
-        """The frontier at which enough entries can be purged.
+        """The frontier from which there are enough old entries to purge.
 
-        With an index of all entries it is the earliest instant, because each purge has to look
-        there.
+        With an index of all entries it is the earliest instant, because that index has no timer.
         """
         if self.is_everywhere:
             return BEFORE_ALL_TIME
         return min([group.purge_ns for group in self.groups], default=NEVER)
 
     def _purge(self, *, is_whole: bool = False) -> None:
-        """Purge the entries that are beyond reach.
+        """Purge the entries that are beyond the reach.
 
-        `is_whole`: purge all of them, also where they are too few to be worth the cost.
+        `is_whole`: purge every partition, even where few entries can be purged.
         """
         frontier_ns, everything = self.now.frontier_ns, self.everything
         for group in self.groups:
@@ -349,8 +353,7 @@ class QueryLevel(RunContext):
     def write(self) -> None:
         """Write the rows of the runs that have changed.
 
-        The decisions of SKIP also change as time passes, so the runs whose barrier is due are
-        written too.
+        SKIP also decides more as time passes, so the runs with a due barrier timer are written too.
         """
         due = self.agenda.barriers.due(self.now.frontier_ns)
         for run in self.changed | dict.fromkeys(due):
@@ -358,11 +361,11 @@ class QueryLevel(RunContext):
         self.changed.clear()
 
     def restore(self, row: Plain, rest: State, entries: Iterable[Entry]) -> None:
-        """Restore into a fresh level, and take its rows out of `rest`.
+        """Restore a state into a level without events, and take the level's rows out of `rest`.
 
-        `row`: the level's own row, None if the state does not know the level. A query that it does
-        not know counts from now on, and so does a query that has read other matches. `entries`: the
-        retained ones.
+        `row`: the level's own row, None if the state has none. A query that the row does not
+        contain counts matches from now on. So does a query that used to read other matches.
+        `entries`: the stored entries.
         """
         self.agenda.quiet_ns = BEFORE_ALL_TIME
         rows: Mapping[str, Plain] = {}
@@ -390,13 +393,16 @@ class QueryLevel(RunContext):
                 self.agenda.gathering[run] = None
 
     def recall(self, entry: Entry, rest: State) -> None:
-        """Take from a state the results of a match that was retracted earlier."""
+        """Restore the results of a match that was retracted before the state was written.
+
+        Their rows are taken out of `rest`.
+        """
         if entry.type in self.types:
             for group in self.groups:
                 group.recall(entry, rest)
 
     def begin_after(self, newest_ns: int) -> None:
-        """Exclude matches that may rest on events up to that instant, for all queries.
+        """Exclude, for all queries, matches that may depend on events up to `newest_ns`.
 
         Call it before the level has taken any event.
         """
@@ -404,9 +410,9 @@ class QueryLevel(RunContext):
             wiring.since_ns = max(wiring.since_ns, _apart_from(newest_ns, wiring.query))
 
     def _from_now_on(self, query: Compiled) -> int:
-        """Return the start from which matches rest on no earlier event.
+        """Return the earliest start of a match that depends only on events to come.
 
-        Earlier events were kept only if another query asked for them.
+        Earlier events were stored only if another query used them.
         """
         if self.now.clock_ns == BEFORE_ALL_TIME:
             return BEFORE_ALL_TIME
@@ -415,18 +421,21 @@ class QueryLevel(RunContext):
 
 
 def _lag_ns(query: Compiled, level: QueryLevel) -> int:
-    """Return the time after its end for which a match of the query may still change."""
+    """Return the time after the end of the query's match during which the match may change."""
     return query.lag_ns + (level.doubt.margin_ns if query.grading else 0)
 
 
 def _apart_from(newest_ns: int, query: Compiled) -> int:
-    """Return the first start at which a match rests on no event up to the newest one."""
+    """Return the earliest start of a match that depends on no event up to `newest_ns`."""
     before_ns = query.span_ns if query.shape.has_start_negation else 0
     return newest_ns + 1 + before_ns + (query.within_ns if query.shape.looks_back else 0)
 
 
 def by_level(queries: Sequence[Compiled]) -> list[tuple[frozenset[str], list[Compiled]]]:
-    """Return the queries by the matches that they read, each after those that find these."""
+    """Return the queries by the match types that they read, in an order for evaluation.
+
+    The queries that find the matches come before those that read them.
+    """
     reads = types_read([each.query for each in queries])
     levels = [(frozenset[str](), [each for each in queries if not reads[each.name]])]
     left = {name: types for name, types in reads.items() if types}

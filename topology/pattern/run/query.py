@@ -1,4 +1,4 @@
-"""Wires queries to the indexes that they share, and holds the data that their runs share."""
+"""Connects queries to the indexes that they share, and holds the data that their runs share."""
 
 from __future__ import annotations
 
@@ -22,23 +22,29 @@ from topology.pattern.store.index import EntryIndex
 
 QUERY: Final = tuple_of(TEXT, INT, PLAIN, optional(INT))
 NO_QUERY: Final = ("", 0, None, None)
-"""The row of a query that the state does not know."""
+"""The row of a query that is not in the state."""
 
 
 class Wiring:
-    """A query, wired to the indexes that it shares with others.
+    """A query, connected to the indexes that it shares with other queries.
+
+    Filters are given by their numbers in the partition group.
 
     Attributes:
-        number: The query's place among all.
-        since_ns: Matches that start earlier are not the query's, because it was added later. A
-            match that a late event makes start earlier is retracted.
-        target_ns: The query emits only what is decided before that instant (`quality`). None: it
-            does not wait.
+        number: The query's position among all queries.
+        since_ns: The earliest start of the query's matches, because it was added later. If a late
+            event moves a match's start before it, the match is retracted.
+        target_ns: The instant before which a match must be decided to be emitted (`quality`). None:
+            the query does not wait.
         at_target: The timers of the units that wait for the target.
+        lateness: The counts of late events that decide for how long corrections are gathered.
         components: The filter of each component of a plain sequence (`match.tactics.followed`).
-        filters: Numbers of its filters in the partition group.
-        blockers: Filters of entries that may forbid a match: negations, and greedy groups at its
-            end.
+        slots_of: The slots of each filter.
+        filters: All filters of the query.
+        anchors: The filters of the slots that a unit's anchor can fill.
+        enders: The filters of the slots that the last event of a match can fill.
+        blockers: The filters of entries that may forbid a match: those of negations, and of greedy
+            groups at its end.
     """
 
     def __init__(self, number: int, query: Compiled, filters: Sequence[EntryFilter]) -> None:
@@ -63,22 +69,21 @@ class Wiring:
         self.blockers = frozenset(filters.index(query.filters[slot]) for slot in forbidding)
 
     def raise_target(self, until_ns: int) -> None:
-        """Let the query emit what is decided before `until_ns`. The target never falls."""
+        """Allow the query to emit what is decided before `until_ns`. The target never falls."""
         self.target_ns = until_ns if self.target_ns is None else max(until_ns, self.target_ns)
 
     def woken(self) -> list[MatchUnit]:
-        """Take the units that the query may emit now."""
+        """Take the units with a match that the query may emit now, by its target."""
         return [] if self.target_ns is None else self.at_target.due(self.target_ns)
 
     def row(self) -> Plain:
         return self.query.known_by, self.since_ns, self.lateness.dump(), self.target_ns
 
     def restore(self, row: Plain, now_ns: int) -> bool:
-        """Restore the row, and return whether the query waited before and no longer does.
+        """Restore the row, and return whether the query had a target to wait for and now has none.
 
         If so, it emits at the next event the results that it had not emitted yet. `now_ns`: the
-        instant from which a query counts that is unknown to the state, or has changed since. A
-        query is recognised by its fingerprint.
+        instant from which the query counts matches if its fingerprint is not in the state.
         """
         fingerprint, since_ns, lateness, target_ns = QUERY.load(row, None, None, self.query.name)
         is_known: bool = fingerprint == self.query.known_by
@@ -95,15 +100,15 @@ class RunContext:
     """The data that all runs of a level share.
 
     Attributes:
-        is_everywhere: Whether a STRICT step looks at the entries of every partition.
+        known_by: A digest of the match types that the level reads; empty if it reads none.
+        doubt: The largest error so far, if a query uses time errors.
+        is_everywhere: Whether some STRICT step looks at the entries of every partition.
         everything: The index of all entries; empty if no step does so.
-        emits_final: The names of queries that emit a result once more when it is final.
+        emits_final: The names of the queries that emit a result once more when it becomes final.
         is_plain: Whether runs take the plain way if they can.
-        reads_matches: Whether some events are matches of other queries.
-        changed: The runs with rows to write. The writer empties it.
-        rows: The rows that differ from the changelog; None for a deleted row. The writer empties
-            it.
-        known_by: A digest of the types of matches that are read; empty if there are none.
+        reads_matches: Whether some entries are matches of other queries.
+        changed: The runs with rows to write. The writer clears it.
+        rows: The rows that differ from the changelog; None for a deleted row. The writer clears it.
     """
 
     def __init__(
@@ -133,11 +138,15 @@ class RunContext:
 
 
 class PartitionQuery:
-    """A query in one partition, as all parts of its run see it.
+    """A query in one partition, with the data that all parts of its run use.
 
-    `place` and `indexes` have its entries. `units` are by the key of their anchor, and contain only
-    those that have emitted something or may still do so. `doubt`: the errors that the query uses.
-    `owner`: its run.
+    Attributes:
+        place: The indexes by alternative and component.
+        indexes: The same indexes by filter.
+        units: The units by the key of their anchor, but only those that have emitted something or
+            may still do so.
+        doubt: The largest error so far; NO_DOUBT if the query ignores errors.
+        owner: The run.
     """
 
     __slots__ = ("_id_prefix", "context", "doubt", "emitter", "indexes", "now", "owner",

@@ -1,8 +1,8 @@
 """Runs one query in one partition: emits its units' results when an event or time changes them.
 
 The units that an event can change (`affect`) are evaluated again (`evaluate`). Then the results
-that may be emitted are chosen (`decide`). The difference to the results emitted before goes to the
-emitter (`emit`).
+that may be emitted are chosen (`decide`). Their difference from the results emitted before goes to
+the emitter (`emit`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Run:
 
     Attributes:
         gathered: The units that wait to be corrected (EMIT SLACK).
-        plain: The plain way, None if it is not open, or no longer open.
-        written: Its rows by key, as they were last written.
+        plain: The plain way; None if the run takes the general way.
+        written: The run's rows by key, as last written.
     """
 
     __slots__ = ("_at", "_barrier_key", "_evaluator", "_row_prefix", "_touched",
@@ -77,11 +77,11 @@ class Run:
         *,
         is_exchanged: bool,
     ) -> list[MatchUnit]:
-        """Evaluate these units again, and return the units to emit.
+        """Evaluate the units of these anchors again, and return the units to emit.
 
-        `newcomer`: the event that changes them, which is already in the indexes. It alone may put
-        other units in doubt, unless matches have come or gone too (`is_exchanged`). `withdrawn`:
-        entries that no longer exist, so that they have no matches.
+        `newcomer`: the event that changes the units, which is already in the indexes. Only that
+        event may put other units in doubt, unless matches were added or removed too
+        (`is_exchanged`). `withdrawn`: entries that no longer exist, so their units have no matches.
         """
         doubts_apart = self.affected.doubts_apart
         is_apart = doubts_apart or self.affected.possible_apart
@@ -101,7 +101,7 @@ class Run:
         return units
 
     def follow(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> bool:
-        """Take the entry the plain way: move its walks, and return whether that way is open.
+        """Process the entry the plain way, and return whether the run takes that way.
 
         The entry is already in the indexes.
         """
@@ -124,8 +124,8 @@ class Run:
     def _complete(self, plain: PlainWay, taken: Taken) -> None:
         """Emit a match that ends with the newest event.
 
-        This is the plain case of `emit.changes`: no result of the unit was ever emitted, and the
-        match is not decided.
+        If no result of the unit was ever emitted, this is a shortcut for `emit.changes`, because
+        the match is not decided.
         """
         unit = plain.unit_of(taken[0])
         if unit.emitted:
@@ -140,13 +140,13 @@ class Run:
         self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, [change])
 
     def give_up(self) -> None:
-        """Close the plain way: from now on units are evaluated again (`Evaluator`)."""
+        """Switch to the general way, which evaluates changed units again (`Evaluator`)."""
         plain, self.plain = self.plain, None
         if plain is not None:
             plain.hand_over(self.affected, starts_wait=self._evaluator.starts_wait)
 
     def wake(self, unit: MatchUnit) -> bool:
-        """Return whether a unit whose instant has come still exists."""
+        """Return whether a unit whose timer is due still exists."""
         if self.units.get(unit.anchor.key) is not unit:
             return False
         if self.plain is not None:
@@ -154,7 +154,7 @@ class Run:
         return True
 
     def put_off(self, by_ns: int) -> None:
-        """Decide open matches later by `by_ns`, because errors are larger than before."""
+        """Delay the decision of open matches by `by_ns`, because errors are larger than before."""
         if self.query.grading is not None:
             self.give_up()
             self._evaluator.put_off(by_ns)
@@ -165,7 +165,7 @@ class Run:
     # -- gathered corrections (EMIT SLACK) --------------------------------------------------------
 
     def gathers_ns(self, filters: Sequence[int], late_by_ns: int) -> int:
-        """Count an event of these filters, and return how long late ones are gathered."""
+        """Count an event of these filters, and return for how long late ones are gathered."""
         lateness = self._at.wiring.lateness
         if self._at.wiring.filters.intersection(filters):
             lateness.count(late_by_ns)
@@ -174,13 +174,13 @@ class Run:
         return lateness.wait_ns(self.query.within_ns)
 
     def gather(self, anchors: Iterable[Entry], due_ns: int) -> None:
-        """Gather these units, to evaluate them at `due_ns`."""
+        """Add the units of these anchors to those that wait until `due_ns` to be evaluated."""
         for anchor in anchors:
             self._touch(anchor)
         self.gathered.add(anchors, due_ns)
 
     def evaluate_gathered(self) -> list[MatchUnit]:
-        """Evaluate the gathered units, and return the units to emit."""
+        """Evaluate the gathered units, and return them to be emitted."""
         anchors = self.gathered.take()
         for anchor in anchors:
             self._touch(anchor)
@@ -234,7 +234,7 @@ class Run:
                 self._at.context.rows[key] = None
 
     def close(self) -> None:
-        """Delete the run's rows and timers, once everything in it is forgotten."""
+        """Delete the run's rows and its timer, once all its units are forgotten."""
         self._at.context.rows |= dict.fromkeys(self.written)
         self._at.context.changed.pop(self, None)
         self._at.context.agenda.barriers.disarm(self)
@@ -252,7 +252,7 @@ class Run:
         self._touched[anchor.key] = anchor
 
     def write(self) -> None:
-        """Write the rows of units that differ from what was written, and the row of the barrier."""
+        """Write the rows of the units changed since the last call, and the barrier's row."""
         rows, frontier_ns, gathered = self._at.context.rows, self._at.now.frontier_ns, self.gathered
         for at, anchor in self._touched.items():
             due_ns = gathered.due_ns if at in gathered.anchors else None
@@ -274,10 +274,10 @@ class Run:
                 self._at.context.agenda.barriers.arm(self, until_ns)
 
     def restore(self, state: State, entries: Mapping[Identity, Entry]) -> None:
-        """Restore the units from the retained events, and take the run's rows out of the state.
+        """Restore the units from the stored events, and take the run's rows out of `state`.
 
-        A unit that waits to be corrected becomes as it was when it was last evaluated, not as it
-        would be now.
+        A unit that waits to be corrected is restored as it was at its last evaluation, not as a new
+        evaluation would find it.
         """
         if self.visibility.selection is not None:
             self._at.context.agenda.barriers.arm(self, BEFORE_ALL_NS)
@@ -301,14 +301,14 @@ class Run:
             self.visibility.of(unit)
 
     def _taken(self, key: str, kind: ValueKind, state: State) -> Any:
-        """Take a row out of a state that is being restored."""
+        """Take a row out of a state that is being restored, and return its value."""
         row = self.written[key] = kind.load(state.pop(key), None, None, key)
         return row
 
     def recall(self, anchor: Entry, state: State) -> None:
-        """Take from the state the results of a unit whose event was retracted since.
+        """Restore the results of a unit whose anchor was retracted before the state was written.
 
-        The revisions go on if the event comes again.
+        Their rows are taken out of `state`. Their revisions continue if the anchor returns.
         """
         key = self._row_key(anchor)
         if key in state:
@@ -319,7 +319,7 @@ class Run:
                 self.units[anchor.key] = unit
 
     def _found_again(self, anchor: Entry, row: Plain) -> MatchUnit:
-        """Return the unit as it is now, with the results that were emitted of it."""
+        """Return the unit as evaluated now, with the results that were emitted for it."""
         if self.plain is None:
             unit = self._evaluator.evaluate(anchor)
         else:
@@ -332,5 +332,5 @@ class Run:
             if unit.emitted:
                 self.units[anchor.key] = unit
             elif anchor.key not in self.units:
-                self._touch(anchor)  # Its results were decided after the row was written.
+                self._touch(anchor)  # The unit's results were decided after its row was written.
         return unit

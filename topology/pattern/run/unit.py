@@ -1,21 +1,21 @@
-"""Defines a unit, which is all matches found from one event (their end or start), and its states.
+"""Defines a unit: all matches found from one event, its *anchor*, which is their end or start.
 
-| unit | what has happened | what comes next |
+| state of a unit | meaning | next states |
 | --- | --- | --- |
-| followed | its walk goes on with each event (`evaluate.PlainWay`) | evaluated, forgotten |
-| gathered | late events have come, and are gathered (EMIT SLACK) | evaluated |
-| evaluated | `found` has the matches of its events | evaluated, gathered, removed, forgotten |
-| removed | its event was a match and no longer exists; its revisions go on | evaluated |
+| followed | each event may advance its walk (`evaluate.PlainWay`) | evaluated, forgotten |
+| gathered | late events await a common correction (EMIT SLACK) | evaluated |
+| evaluated | `found` has the matches in all its events | evaluated, gathered, removed, forgotten |
+| removed | its anchor was a match that no longer exists; its revisions continue | evaluated |
 | forgotten | nothing can change it any more | - |
 
-| match in it | what it means | what comes next |
+| state of a match | meaning | next states |
 | --- | --- | --- |
-| hidden | it is found, and may not be emitted yet; the agenda has it | visible, gone |
+| hidden | it is found, but may not be emitted yet; the agenda has a timer for it | visible, gone |
 | visible | it may be emitted (`decide`) | kept, skipped, hidden, gone |
-| skipped | SKIP drops it for one before it | kept, gone |
+| skipped | SKIP drops it because of an earlier match | kept, gone |
 | kept | SKIP keeps it, or there is no SKIP | emitted |
-| emitted | readers have it | updated, retracted |
-| retracted | readers no longer have it; its revisions go on | emitted |
+| emitted | consumers have it | updated, retracted |
+| retracted | consumers no longer have it; its revisions continue | emitted |
 
 An emitted match that is gone, skipped or hidden is retracted (`emit.changes`). A match is gone if
 an event out of order changes the matches that are found. The change may concern:
@@ -26,12 +26,12 @@ an event out of order changes the matches that are found. The change may concern
 - a larger match of MAXIMAL, or LIMIT;
 - the beginning of a query that was added.
 
-It is hidden if an absence at its end lasts longer than it seemed.
+A match becomes hidden if the absence at its end turns out to last longer.
 
 A match is *decided* when the frontier has passed `decided_ns`. A decided match is frozen, because
-its events may have been removed: a new evaluation neither adds nor changes nor removes it.
+its events may have been purged: a new evaluation neither adds nor changes nor removes it.
 
-Memory: some 300 bytes for each result not yet decided.
+Memory: some 300 bytes for each result that is not yet decided.
 """
 
 from __future__ import annotations
@@ -46,18 +46,20 @@ from topology.pattern.store.entry import Entry, Key
 from topology.query.results import CurrentResult
 
 BEFORE_ALL_TIME: Final = -NEVER
-"""The initial value of clock and frontier."""
+"""The initial value of the clock and of the frontier."""
 
 KNOWN_BY: Final = 16
-"""The number of digits of a query's fingerprint that name it in the state."""
+"""The number of digits of a query's fingerprint that identify the query in the state."""
 
 
 class Now:
-    """The progress of time.
+    """The clock and the frontier of a level.
 
-    `clock_ns`: the newest time accepted, or the time that the watermark has passed if that is
-    later. `frontier_ns`: every event before it has come, and results decided before it never
-    change.
+    Attributes:
+        clock_ns: The newest time accepted, or the time that the watermark has passed if that is
+            later.
+        frontier_ns: The instant before which every event has arrived. Results decided before it
+            never change.
     """
 
     __slots__ = ("clock_ns", "frontier_ns")
@@ -77,10 +79,12 @@ class FoundMatch:
     """A current match, or one of its rows, with its confidence.
 
     Attributes:
+        match: The match.
         decided_ns: The time after which no event can change it.
-        graded_ns: The largest error known when its confidence was graded; 0 if it was not graded.
-        values: Its columns, if they do not follow from its events (`run.decide`).
-        row: The component and the event that it is a row of; None if it is the whole match.
+        confidence: CONFIRMED or UNCERTAIN.
+        graded_ns: The largest error so far when the match was graded; 0 if it was not graded.
+        values: The values of its columns, if they do not follow from its events (`run.decide`).
+        row: The component and the event of this row; None for a whole match.
     """
 
     __slots__ = ("confidence", "decided_ns", "graded_ns", "match", "row", "values")
@@ -102,9 +106,11 @@ class FoundMatch:
 
 
 class Gathered:
-    """The units of one run that wait to be corrected, by their anchors.
+    """The units of one run that wait to be corrected.
 
-    `due_ns` is the time until which they wait; NEVER if no unit waits.
+    Attributes:
+        anchors: The anchors of the units, by key.
+        due_ns: The arrival time until which they wait; NEVER if no unit waits.
     """
 
     __slots__ = ("anchors", "due_ns")
@@ -114,7 +120,7 @@ class Gathered:
         self.due_ns = NEVER
 
     def add(self, anchors: Iterable[Entry], due_ns: int) -> None:
-        """Add units; later ones wait no longer than the first."""
+        """Add units. If some are waiting already, the new ones wait only as long as those."""
         self.anchors.update((anchor.key, anchor) for anchor in anchors)
         if self.due_ns == NEVER:
             self.due_ns = due_ns
@@ -131,14 +137,14 @@ class Gathered:
 
 
 class UnitOwner(Protocol):
-    """The run that owns a unit: its duties when time passes and at a checkpoint."""
+    """The run that owns a unit, with its duties when a timer is due and at a checkpoint."""
 
     gathered: Gathered
 
     def __hash__(self) -> int: ...
 
     def wake(self, unit: MatchUnit) -> bool:
-        """Return whether a unit whose instant has come still exists."""
+        """Return whether a unit whose timer is due still exists."""
         ...
 
     def evaluate_gathered(self) -> list[MatchUnit]: ...
@@ -149,11 +155,14 @@ class UnitOwner(Protocol):
 
 
 class MatchUnit:
-    """An end event, or a start event, with all matches found from it.
+    """An end event or a start event, the anchor, with all matches found from it.
 
-    `found` has the current matches by id. `emitted` has the results that readers have, and
-    retracted ones. `hi_ns` and `waits` are as in `evaluation.Evaluation`. `overflowed`: it was
-    reported that there are more results.
+    Attributes:
+        found: The current matches, by id.
+        emitted: The results that consumers have, and retracted ones, by id.
+        hi_ns: The time after which no event changes the evaluation (`evaluation.Evaluation`).
+        waits: The slots whose new entries change it (`evaluation.Evaluation`).
+        overflowed: Whether it was reported that there are more results.
     """
 
     __slots__ = ("anchor", "emitted", "found", "hi_ns", "overflowed", "owner", "waits")
@@ -174,18 +183,18 @@ class MatchUnit:
         self.found = open_ if not frozen else {**open_, **frozen}
 
     def is_undecided(self, time_ns: int) -> bool:
-        """Return whether an event of that time can change a current match."""
+        """Return whether an event at that time can change a current match."""
         return any(found.decided_ns >= time_ns for found in self.found.values())
 
     def put_off(self, by_ns: int, frontier_ns: int) -> None:
-        """Decide open matches later by `by_ns`, because errors are larger than before."""
+        """Delay the decision of open matches by `by_ns`, because errors are larger than before."""
         every = (*self.found.values(), *(each.content for each in self.emitted.values()))
         for found in {id(found): found for found in every}.values():
             if found.decided_ns >= frontier_ns:
                 found.decided_ns += by_ns
 
     def forget(self, before_ns: int) -> None:
-        """Forget matches that were decided before that instant, because nothing changes them."""
+        """Forget the matches and results that were decided before `before_ns`."""
         if self.found:
             for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
                 del self.found[id_]

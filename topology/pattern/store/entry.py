@@ -1,4 +1,4 @@
-"""Defines the pattern engine's view of an event: its place in the order, and its fields.
+"""Defines the entry: an event as the pattern engine sees it, with its sort key and payload.
 
 An entry is made once, when an event is accepted, and is shared by all queries of an engine.
 """
@@ -14,29 +14,29 @@ from topology.model.one_clock import STEADY, Play
 from topology.model.result import Member
 
 Key = tuple[Any, ...]
-"""(ref_time_ns, source, epoch, seq): the total order of all entries.
+"""(ref_time_ns, source, epoch, seq): the sort key that orders all entries totally.
 
-The type leaves the length open, so compiled code passes the one tuple on. With four typed parts the
-compiler would build a new tuple each time.
+The type leaves the tuple's length open, so that compiled code passes the same tuple on. With four
+typed elements the compiler would build a new tuple for each call.
 """
 
 Identity = tuple[Any, ...]
-"""(source, epoch, seq): two records with the same identity are the same event."""
+"""(source, epoch, seq): the same for two records of the same event."""
 
 
 class Entry:
-    """An accepted event with its decoded payload, as indexes and queries use it.
+    """An accepted event with its decoded payload, as stored in the indexes.
 
     Attributes:
-        payload: The decoded value: a dict if it has fields, anything else if it has none.
-        low_ns: The event time is not earlier.
-        high_ns: The event time is not later.
-        places: The number of indexes that hold the entry.
-        spelled: See `match.anchors`.
-        member: See `run.emit`.
-        play: The play of its clock.
-        inner: The events of an entry that is itself a match (`match.match_events`).
-        is_sure: Whether that match is confirmed.
+        payload: The decoded value: a dict if it has fields, otherwise any JSON value.
+        low_ns: The earliest possible event time, by the event's time error.
+        high_ns: The latest possible event time.
+        places: The number of indexes that contain the entry.
+        spelled: The encoded identity, cached by `match.anchors`.
+        member: The entry as a member of a result, cached by `run.emit`.
+        play: The play of the clock that gave the event's time.
+        inner: The events of the match, if the entry is itself a match (`match.match_events`).
+        is_sure: Whether that match is confirmed; True for an event.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Entry:
         self.is_sure = True
 
     def is_copy_of(self, other: Entry) -> bool:
-        """Return whether an entry of the same identity has the same time, type and payload."""
+        """Return whether another entry of the same identity has the same time, type and payload."""
         return (
             self.time_ns == other.time_ns
             and self.type == other.type
@@ -86,4 +86,4 @@ class Entry:
 
 
 key_of: Final = attrgetter("key")
-"""The function that returns an entry's key, to sort by."""
+"""Returns an entry's sort key, for use as a `key` function."""

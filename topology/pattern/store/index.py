@@ -1,16 +1,17 @@
-"""Keeps the entries that pass one filter, in the order of their keys, and cuts them by time.
+"""Stores the entries that pass one filter in the order of their keys, for range queries by time.
 
-An index holds the candidates for a component in one partition. A candidate has one of the
+An index contains the candidates for a component in one partition. A candidate has one of the
 component's types and meets the conditions on it alone. Queries and components with the same filter
-share one index. Times and entries are two parallel lists, so a cut is a bisect over integers in C.
+share one index. Times and entries are two parallel lists, so a range query is a bisection over
+integers in C.
 
-Cost: an entry newer than all others is appended, O(1). A late one costs a bisect, O(log n), and a
-move of the references after it, 16 bytes each. Purging is amortised O(1).
+Cost: appending an entry newer than all others is O(1). Inserting an older one takes a bisection,
+O(log n), and moves the references after it, 16 bytes each. Purging is amortised O(1).
 
-`meeting` cuts the entries that may have happened between two instants. Entries with inexact times
-are also kept in one more index for each size of error, by powers of two. So one error of an hour
-does not make every cut an hour wide. Such an entry costs 16 bytes more, and a cut costs two bisects
-more for each size of error.
+`meeting` returns the entries that may have happened between two instants. Entries with inexact
+times are therefore also stored in one more index for each magnitude of error, by powers of two.
+This way a single error of an hour does not widen every range query by an hour. Such an entry takes
+16 bytes more, and a range query takes two more bisections for each magnitude.
 """
 
 from __future__ import annotations
@@ -21,18 +22,22 @@ from typing import Final
 from topology.pattern.store.entry import Entry, Key, key_of
 
 BEFORE_ALL_NS: Final = -(1 << 66)
-"""An instant before all others."""
+"""An instant before all event times."""
 
 SHRINK_AT: Final = 64
-"""The least number of entries for a purge, so that moving all others costs little for each."""
+"""A purge needs at least this many old entries, to spread the cost of moving the rest."""
 
 
 class EntryIndex:
     """The entries that pass one filter, ordered by key, with their times.
 
-    `times[i]` is the corrected timestamp of `entries[i]`. Other modules read the lists and never
-    write them. Positions are valid until the next `add` or `purge`. `unsure` has the entries that
-    `note_error` was given, by the bit length of their errors.
+    Other modules read `times` and `entries` but never modify them. Positions are valid until the
+    index is next changed.
+
+    Attributes:
+        times: The corrected timestamps of `entries`, in the same order.
+        entries: The entries, ordered by key.
+        unsure: The entries passed to `note_error`, one index for each bit length of their errors.
     """
 
     __slots__ = ("entries", "times", "unsure")
@@ -46,7 +51,7 @@ class EntryIndex:
         return len(self.times)
 
     def add(self, entry: Entry) -> None:
-        """Add an entry whose key is not in the index; the caller ensures this."""
+        """Add an entry; the caller ensures that its key is not in the index yet."""
         if not self.times or entry.key > self.entries[-1].key:
             self.append(entry)
             return
@@ -55,7 +60,7 @@ class EntryIndex:
         self.entries.insert(at, entry)
 
     def append(self, entry: Entry) -> None:
-        """Add an entry that is newer than all others."""
+        """Add an entry whose key is larger than all others."""
         self.times.append(entry.time_ns)
         self.entries.append(entry)
 
@@ -80,7 +85,7 @@ class EntryIndex:
         alike.add(entry)
 
     def meeting(self, low_ns: int, high_ns: int) -> list[Entry]:
-        """Return the entries that may have happened between the two instants, ordered by key."""
+        """Return the entries that may have happened between two instants (inclusive), by key."""
         found = self.entries[self.before_time(low_ns) : self.up_to_time(high_ns)]
         if not self.unsure:
             return found
@@ -97,35 +102,36 @@ class EntryIndex:
         return found
 
     def position(self, key: Key) -> int:
-        """Return the position of the first entry with this key or a larger one."""
+        """Return the position of the first entry whose key is at least `key`."""
         low = bisect_left(self.times, key[0])
         if low == len(self.times) or self.times[low] != key[0]:
             return low
-        high = bisect_right(self.times, key[0], low)  # Search among the entries of this instant.
+        # Bisect by key among the entries of this instant.
+        high = bisect_right(self.times, key[0], low)
         return bisect_left(self.entries, key, low, high, key=key_of)
 
     def find(self, entry: Entry) -> int:
-        """Return the entry's position; -1 if it is not in the index."""
+        """Return the entry's position, or -1 if it is not in the index."""
         at = self.position(entry.key)
         return at if at < len(self.entries) and self.entries[at] is entry else -1
 
     def behind(self, key: Key) -> int:
-        """Return the position of the first entry with a larger key."""
+        """Return the position of the first entry whose key is larger than `key`."""
         at = self.position(key)
         if at < len(self.entries) and self.entries[at].key == key:
             return at + 1
         return at
 
     def before_time(self, time_ns: int) -> int:
-        """Return the number of entries before the instant: the first position at or after it."""
+        """Return the number of entries before the instant."""
         return bisect_left(self.times, time_ns)
 
     def up_to_time(self, time_ns: int) -> int:
-        """Return the number of entries before the instant or exactly at it."""
+        """Return the number of entries at or before the instant."""
         return bisect_right(self.times, time_ns)
 
     def has_enough(self, before_ns: int) -> bool:
-        """Return whether enough entries are before the instant to be worth a purge, or all are."""
+        """Return whether a purge pays: enough entries, or all, are before the instant."""
         times = self.times
         return (
             not times
@@ -136,7 +142,7 @@ class EntryIndex:
     def purge(self, before_ns: int) -> list[Entry]:
         """Remove and return the entries before the instant.
 
-        It is worth its cost if `has_enough` says so.
+        A purge is worth its cost only if `has_enough` returns True.
         """
         count = bisect_left(self.times, before_ns)
         removed = self.entries[:count]

@@ -1,4 +1,4 @@
-"""Finds the matches of a unit: see `topology.pattern.match.evaluation`."""
+"""Chooses the tactic of a query; `topology.pattern.match.evaluation` describes the tactics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topology.pattern.match.tactics.walk import One
 
 
 def tactic_for(layouts: Sequence[RunRules]) -> Tactic:
-    """Return the cheapest tactic that is right for the query, given all of its alternatives."""
+    """Return the cheapest tactic that is correct for the query, given all of its alternatives."""
     if layouts[0].matches == "one" and not layouts[0].by_end:
         return One(layouts)
     if layouts[0].matches == "best":

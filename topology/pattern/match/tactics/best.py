@@ -1,23 +1,22 @@
-"""MATCHES BEST: the match of a start that a backtracking regular expression finds first.
+"""MATCHES BEST: finds the match of a start that a backtracking regular expression finds first.
 
-docs/guides/patterns.md has examples ("The best match"). The best match is the least
-of the matches that ALL finds of the start. Their order is that of the choices that lead to them
-(`preference`). The
-choice to go on in a group goes before the choice of what follows, or after it if the count is
-reluctant. An optional part goes before its absence, or after it. The branches of an OR go by their
-place in the text. So the best match is a function of the set of these matches alone. A late event
-changes the best match, which keeps its id, or leaves none.
+docs/guides/patterns.md has examples ("The best match"). The best match is the least of the matches
+that ALL finds for the start, ordered by the choices that lead to them (`preference`). In a group,
+continuing is preferred to what follows; if its count is reluctant, what follows is preferred. For
+an optional part, presence is preferred, or absence if it is reluctant. The branches of an OR are
+preferred in the order of the text. So the best match depends only on the set of these matches. A
+late event may change the best match, which keeps its id, or leave none.
 
 The search is that of ALL (`search`), but it tries preferred choices first and stops at the first
-match. That match is the least of an alternative. The result is the least of all alternatives.
+match. That match is the least of its alternative. The result is the least of all alternatives.
 
-A match is settled (`Evaluation.hi_ns`) if no preferred match can still come. Each step that was
-tried before it must have met the event that it had to take. A STRICT step may also have met one
-that it could not take. Otherwise the end of the window settles it. With SKIP the window always does
-(`Compiled.settles`).
+A match is settled (`Evaluation.hi_ns`) if no preferred match can still be formed. For this, each
+step that was tried before it must already have met the event that it had to take. A STRICT step may
+instead have met an event that it could not take. Otherwise the match is settled when its window
+ends. With SKIP that is always so (`Compiled.settles`).
 
 Cost: that of the search up to the first match. It is linear if each step but one leaves no choice.
-At worst it covers all preferred runs; the budget bounds it.
+At worst the search covers all preferred runs; the budget bounds it.
 """
 
 from __future__ import annotations
@@ -36,8 +35,10 @@ from topology.pattern.store.index import EntryIndex
 class BestSearch(RunSearch):
     """A search for the least match of a start in one alternative.
 
-    `met_ns` is the time of the latest event that was looked at. `is_open`: an event newer than all
-    present ones may lead to a preferred match. `is_strictly`: any such event may.
+    Attributes:
+        met_ns: The time of the latest event that was looked at.
+        is_open: Whether an event newer than all present ones may lead to a preferred match.
+        is_strictly: Whether any such event may do so, because a STRICT step waits for it.
     """
 
     def __init__(self, rules: RunRules, place: Place, budget: StepBudget, anchor: Entry) -> None:
@@ -87,8 +88,8 @@ class BestSearch(RunSearch):
 class BestFinder:
     """An alternative, with the data that its searches share.
 
-    `branch` is that of the OR at the beginning of the pattern, if there is one. `ends` are the
-    slots through which newer events may change a match.
+    `branch` is its branch of the OR at the beginning of the pattern, if there is one. `ends` are
+    the slots through which newer events may change a match.
     """
 
     def __init__(self, rules: RunRules) -> None:
@@ -120,7 +121,7 @@ class Best:
             if not any(place.components[number][j].find(anchor) >= 0 for j in finder.rules.starts):
                 continue
             if found and finder.branch > self._finders[found[0].alternative].branch:
-                break  # The following ones are not preferred either.
+                break  # The alternatives that follow are not preferred either.
             search = BestSearch(finder.rules, place, budget, anchor)
             search.go()
             found += search.found

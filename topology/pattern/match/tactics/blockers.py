@@ -1,9 +1,10 @@
-"""Applies negations: is there a forbidden event in a gap of the match?
+"""Applies negations: determines whether a forbidden event is in a gap of the match.
 
-`normal_form.Blocker` says exactly where a gap begins and ends. All bounds are corrected timestamps.
+`normal_form.Blocker` defines exactly where a gap begins and ends. All bounds are corrected
+timestamps.
 
-Cost: two bisects for each negation. The gap is scanned only if a predicate ties the negated event
-to the match.
+Cost: two bisections for each negation. The gap is scanned only if a predicate relates the negated
+event to the match.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def is_blocked(
 ) -> bool:
     """Return whether any negation of the alternative forbids the match.
 
-    `bound` has the slots of a binding; those of negations are empty before and after.
+    `bound` has the slots of a binding; those of negations are empty before and after the call.
     """
     for gap in layout.gaps:
         index = place.blockers[layout.number][gap.number]
@@ -61,10 +62,10 @@ def _cut(
     since_ns: int,
     until_ns: int,
 ) -> tuple[int, int]:
-    """Return the positions of the entries in the gap between `left` and `right`.
+    """Return the first position in the gap between `left` and `right`, and the first after it.
 
-    At least one of the two is present. In place of the other its window, from `since_ns` to
-    `until_ns`, bounds the gap.
+    At least one of the two entries is present. In place of the other, `since_ns` or `until_ns`
+    bounds the gap.
     """
     for_ns = gap.for_ns
     if left is not None:
@@ -74,7 +75,7 @@ def _cut(
             if entry is not None:
                 begin_ns = max(begin_ns, entry.time_ns + ns)
         low = index.up_to_time(begin_ns)
-        if for_ns is not None:  # The right side comes later.
+        if for_ns is not None:  # The entries on the right are later than the end of the gap.
             return low, index.before_time(begin_ns + for_ns)
     elif right is not None and for_ns is not None:
         low = index.up_to_time(right.time_ns - for_ns)
@@ -95,9 +96,9 @@ def _satisfies(gap: NegationGap, bound: Binding, entry: Entry) -> bool:
 def _next_one(
     everything: EntryIndex, index: EntryIndex, left: Entry | None, right: Entry | None
 ) -> int:
-    """Return the position of the entry directly after `left`, or -1 if the index lacks it.
+    """Return the position in `index` of the entry directly after `left`, or -1 if it is absent.
 
-    If there is no `left`, it is the entry directly before `right`.
+    If there is no `left`, the entry is the one directly before `right`.
     """
     if left is not None:
         at = everything.behind(left.key)

@@ -1,21 +1,22 @@
-"""Finds matches in the whole language: for units of an end event, and ALL from a start event.
+"""Finds the matches of any alternative: for units of an end event, and for ALL from a start event.
 
-MAXIMAL is taken literally: all valid matches that end in the anchor, and of these the ones that no
-other contains. That is exponential in the length of a group whose members depend on each other. If
-they do not, `slices` finds the same matches without this cost. If they depend on their neighbours
-only, *chains* avoid most of it.
+MAXIMAL is implemented literally: find all valid matches that end in the anchor, and of these keep
+the ones that no other contains. That is exponential in the length of a group whose members depend
+on each other. If they do not, `slices` finds the same matches without this cost. If they depend
+only on their neighbours, *chains* avoid most of it.
 
 A match that leaves out an entry that a greedy group could take is not valid (`greedy`).
 
-A chain is a group whose elements depend on their neighbours only, like `b[i].x > b[i-1].x`. Such a
-group is not free. But its neighbours, and the singles before the group, decide whether one more
-element fits between two others or at either end. So a search for maximal matches turns back as soon
-as a run has passed over an entry that fits. The match with that entry is larger, whatever follows.
-Two entries that fit only together are not noticed this way.
-Matches that are contained in others for that reason are removed at the end.
+A chain is a group whose elements depend only on their neighbours, like `b[i].x > b[i-1].x`. Such a
+group is not free. But its neighbours, and the single events before the group, decide whether one
+more element fits between two others or at either end. So a search for maximal matches backtracks as
+soon as a run has passed over an entry that fits. The match with that entry is larger, whatever
+follows. Two entries that fit only together are not noticed this way. Matches that other matches
+contain for that reason are removed at the end.
 
-Under the conditions here the larger match is valid. It has the earlier first and the later last
-entry, hence the smaller gaps for negations (as in `topology.pattern.tree.free_groups`).
+Under the conditions in `chains` the larger match is valid. Its first entry is no later and its last
+entry no earlier, so the gaps of negations are no larger (as in
+`topology.pattern.tree.free_groups`).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Finder(Protocol):
 
 
 class Enumeration:
-    """The tactic of all modes but ONE and BEST; it combines the results of finders."""
+    """The tactic of all modes except ONE and BEST; it combines the results of finders."""
 
     def __init__(self, layouts: Sequence[Layout], finders: Sequence[Finder]) -> None:
         query = layouts[0].query
@@ -116,9 +117,10 @@ def _is_of_neighbours(predicate: Predicate, alternative: Alternative, component:
         return False
     if not predicate.skips_absent:
         return False
-    named = list(mentions(predicate.expr))  # One without an alias is `[x]`, which is of all.
+    # A mention without an alias is `[x]`, which reads the field of every event.
+    named = list(mentions(predicate.expr))
     own = {mention.how for mention in named if mention.alias in {component.alias, ""}}
     offsets = {mention.number for mention in named if mention.how == "each"}
     if not own <= {"plain", "each"} or ("plain" in own and offsets):
-        return False  # With both, every element is paired with every i.
+        return False  # With both forms, every element is paired with every i.
     return not offsets or max(offsets) - min(offsets) <= 1

@@ -1,28 +1,28 @@
-"""Remembers the walks of a plain sequence, and moves them on with each event.
+"""Stores the walks of a plain sequence, and advances them with each event.
 
 A sequence of single events under skip-till-next or STRICT, without negations, has one walk from a
 start. The entries that the walk has taken describe it fully: some components are taken, and it
-awaits the next one. So such walks can be remembered, while `walk` would start again. `steps_of`
-says which queries qualify, with all conditions on the query in one place.
+waits for the next one. So such walks can be stored, while `walk` would start again each time.
+`steps_of` decides which queries qualify; all conditions on the query are there.
 
-Each start has a walk, which has the entries it has `taken`. Waiting walks are stored by the
-component that they wait for. `Steps` decides which entry a walk takes:
+Each start has a walk with the entries it has `taken`. Waiting walks are stored by the component
+that they wait for. `Steps` decides which entry a walk takes:
 
-* An event in order (the newest of its partition) moves each walk that waits for it by one step.
-* A late event is inserted into the walks that pass over its place. A walk takes it if it comes
-  before the entry that was taken, and goes on from there through the indexes. Without conditions
-  over several events, later starts never take earlier events. So these walks are adjacent and are
-  found from the newest backwards. A strict step breaks if any event comes between: all starts of
-  the window are walked again.
+* An event in order (the newest of its partition) advances each walk that waits for it by one step.
+* A late event may belong in walks that have already passed its time. A walk takes it if it comes
+  before the entry that was taken, and continues from there through the indexes. Without conditions
+  over several events, later starts never take earlier events. So the changed walks are adjacent and
+  are found from the newest backwards. A STRICT step fails if any event comes between. So with
+  STRICT all starts of the window are walked again.
 
-The results of `walk` (MATCHES ONE), `best` and `exhaustive` (ALL) are the definition; a law
-compares the steps with them. The steps do not use `walk` itself: a walk that looks at all open
-components costs three times as much for each step. Nothing here is state: the waiting walks follow
-from the indexes, so a restart builds them again.
+The results of `walk` (MATCHES ONE), `best` and `exhaustive` (ALL) are the definition; a test
+compares the walks stored here with them. `walk` itself is not used, because it looks at all open
+components and so costs three times as much for each step. Nothing here is saved in the state: the
+waiting walks follow from the indexes, so a restart builds them again.
 
-Cost: an event in order, O(walks moved). A late one costs O(log n) for each walk that it changes: a
-bisect for each component taken from the indexes. If conditions name several events, the entries
-looked at are added.
+Cost: an event in order costs O(walks advanced). A late one costs O(log n) for each walk that it
+changes: a bisection for each component taken from the indexes. If conditions name several events,
+the entries looked at are added.
 """
 
 from __future__ import annotations
@@ -42,10 +42,12 @@ ONCE_EACH: Final = (1, 1, None, False)
 
 
 class Steps:
-    """The rules by which walks of one sequence take entries.
+    """The rules by which the walks of one sequence take entries.
 
-    `strict[j]`: the step into component j takes the very next event or none. `is_strict`: at least
-    one step does. `is_tested`: at least one step has conditions that name other events too.
+    Attributes:
+        strict: Whether the step into each component takes the very next event or none.
+        is_strict: Whether at least one step does so.
+        is_tested: Whether at least one step has conditions that name other events too.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -63,8 +65,8 @@ class Steps:
     def takes(self, taken: Sequence[Entry], entry: Entry) -> bool:
         """Return whether the walk takes the entry next.
 
-        The entry is of the next component and within the window of its start. STRICT also requires
-        that no event is between them (`Place.next_one`).
+        The entry belongs to the next component and is within the window. For STRICT, the caller
+        checks that no event is between (`Place.next_one`).
         """
         last = taken[-1]
         if not (last.key < entry.key if self._by_key else last.time_ns < entry.time_ns):
@@ -85,9 +87,9 @@ class Steps:
         return True
 
     def resume(self, taken: list[Entry], place: Place) -> bool:
-        """Take the next entries from the indexes, and return whether the walk awaits newer ones.
+        """Take the next entries from the indexes, and return whether the walk waits for newer ones.
 
-        At least the start has been taken. The walk awaits none if it is complete, or if a strict
+        At least the start has been taken. The walk does not wait if it is complete, or if a STRICT
         step met an entry that it could not take.
         """
         until_ns = taken[0].time_ns + self.within_ns
@@ -119,12 +121,12 @@ class Steps:
 
 
 def steps_of(layouts: Sequence[Layout]) -> Steps | None:
-    """Return the steps of a query, or None if its walks cannot be followed.
+    """Return the steps of a query, or None if its walks cannot be followed event by event.
 
     The query must have one alternative: a plain sequence of two or more events, each exactly once,
     without negation. Each step takes the first event that fits, or the very next. All conditions
-    over several events must be testable at the step that binds the last of them. All matches are
-    emitted, and at once.
+    over several events must be testable at the step that takes the last of them. All matches are
+    emitted at once.
     """
     layout = layouts[0]
     query, alternative = layout.query, layout.alternative
@@ -144,7 +146,7 @@ def steps_of(layouts: Sequence[Layout]) -> Steps | None:
 
 
 LOOKED_THROUGH: Final = MAX_STEPS // 2
-"""The most entries in the indexes of a sequence where conditions separate them.
+"""The largest number of entries in a tested sequence's indexes for which walks are followed.
 
 Up to this number no walk takes enough steps for its unit to overflow.
 """
@@ -157,7 +159,7 @@ class FollowedWalks:
     """The walks of one query in one partition.
 
     `filters[j]` is the number of component j's filter. The query ignores starts before `since_ns`.
-    The walks of all starts more than a window before `over_ns` are forgotten.
+    Walks whose start is more than a window before `over_ns` have been forgotten.
     """
 
     __slots__ = (
@@ -185,14 +187,17 @@ class FollowedWalks:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether an evaluation may not look through so many entries; units may then overflow."""
+        """Whether the indexes have so many entries that an evaluation may overflow its unit."""
         return sum(map(len, self._place.components[0])) > LOOKED_THROUGH
 
     def follow(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
-        """Move on by the newest entry, which has these filters, and return the completed walks."""
+        """Advance the walks by the newest entry, and return those that it completes.
+
+        `filters` are the filters that the entry passes.
+        """
         complete: list[Taken] = []
         numbers, waiting = self._filters, self._waiting
-        for j in self._backwards:  # No walk takes an entry twice.
+        for j in self._backwards:  # In this order no walk takes an entry twice.
             if numbers[j] in filters:
                 if waiting[j]:
                     self._step(j, entry, complete)
@@ -203,9 +208,9 @@ class FollowedWalks:
         return complete
 
     def _step(self, j: int, entry: Entry, complete: list[Taken]) -> None:
-        """Move on the walks that wait for component j, if the entry fits them.
+        """Advance the walks that wait for component `j` and can take the entry.
 
-        Walks whose window is over stop waiting, as do those that a STRICT step breaks.
+        Walks whose window has ended stop waiting, as do those that fail a STRICT step.
         """
         steps, waiting = self.steps, self._waiting
         walks, waiting[j] = waiting[j], {}
@@ -230,7 +235,7 @@ class FollowedWalks:
         return everything.entries[-2] if len(everything) > 1 else None
 
     def put_right(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
-        """Insert a late entry, and return the walks that it changes.
+        """Insert a late entry into the walks, and return the walks that it changes.
 
         `filters` is empty if the entry is in another partition.
         """
@@ -249,7 +254,7 @@ class FollowedWalks:
         return list(changed.values())
 
     def walk(self, anchor: Entry) -> Taken | None:
-        """Walk from this start again, or return None if no walk begins here."""
+        """Walk again from this start and return the walk, or None if no walk begins here."""
         if not self._begins(anchor):
             return None
         taken = self.walks.setdefault(anchor.key, [anchor])
@@ -259,7 +264,7 @@ class FollowedWalks:
     def over(self, floor_ns: int) -> list[Entry]:
         """Forget the walks that nothing can change any more, and return their starts.
 
-        All before `floor_ns` is final.
+        Everything before `floor_ns` is final.
         """
         starts, within_ns = self._starts, self.steps.within_ns
         low = starts.before_time(self.over_ns - within_ns)
@@ -278,7 +283,7 @@ class FollowedWalks:
         return at < self.steps.count and taken[0].key in self._waiting[at]
 
     def evaluated(self, taken: Taken) -> tuple[int, frozenset[tuple[int, int]]]:
-        """Return `hi_ns` and `waits` of an evaluation that finds the walk in its present state."""
+        """Return `hi_ns` and `waits` of an evaluation with the walk in its present state."""
         at, until_ns = len(taken), taken[0].time_ns + self.steps.within_ns
         if at == self.steps.count:
             return taken[-1].time_ns, frozenset()
@@ -290,7 +295,7 @@ class FollowedWalks:
         return entry.time_ns >= self._since_ns and self.steps.holds((), entry)
 
     def _go_on(self, taken: Taken, kept: int) -> None:
-        """Keep the first `kept` entries of a walk, and walk on after them."""
+        """Keep the first `kept` entries of a walk, and continue the walk after them."""
         self._wait_no_more(taken)
         del taken[kept:]
         if self.steps.resume(taken, self._place):
@@ -310,9 +315,10 @@ class FollowedWalks:
                 changed[anchor.key] = taken
 
     def _take_late(self, entry: Entry, j: int, changed: dict[Key, Taken]) -> None:
-        """Insert the entry into the walks that can take it for component j.
+        """Insert the entry into the walks that can take it for component `j`.
 
-        These have taken the components before j before the entry, and j itself after it or not yet.
+        Such a walk has taken the components before j before the entry, and j after the entry or not
+        yet.
         """
         steps, starts = self.steps, self._starts
         low = starts.before_time(entry.time_ns - steps.within_ns)
@@ -323,7 +329,7 @@ class FollowedWalks:
             if len(taken) > j and taken[j].key < entry.key:
                 if steps.is_tested:
                     continue
-                break  # All starts before this one have taken an earlier entry too.
+                break  # The walks of all earlier starts have taken an earlier entry too.
             if steps.takes(taken[:j], entry):
                 self._go_on(taken, j)
                 changed[taken[0].key] = taken

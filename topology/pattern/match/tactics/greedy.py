@@ -1,21 +1,22 @@
-"""LOOP GREEDY under MATCHES ALL and MAXIMAL: a match must include all that its group could take.
+"""LOOP GREEDY under MATCHES ALL and MAXIMAL: tests that a match has all its group could take.
 
-A match is valid only if no entry that fits the greedy group is between two bounds. The lower bound
-is the group's last entry. If the group is absent, it is the last entry before it, or the match's
-first if there is none. The upper bound is the first entry after the group, or the end of the window
-if there is none. Nor may that first entry fit the group itself: an entry that fits both goes to the
-group.
+A match is valid only if no entry between two bounds fits the greedy group. The lower bound is the
+group's last entry. If the group is absent, it is the last entry before the group, or the match's
+first entry if there is none. The upper bound is the first entry after the group, or the end of the
+window if there is none. Nor may that first entry fit the group itself, because an entry that fits
+both belongs to the group.
 
-An entry *fits* if it is eligible as the next of the group. It must be in order, within the group's
-maximum, contiguous, and not ended by UNTIL. The conditions must hold with the entries that the
-match has before it. "Before" is by corrected timestamp, or by key with TIES BY KEY, as everywhere.
-Entries that the match has elsewhere (AND) are already taken.
+An entry *fits* if the group could take it next. It must be in order, within the group's maximum,
+contiguous if the step requires it, and not ended by UNTIL. The conditions must hold with the
+entries that the match has before it. "Before" is by corrected timestamp, or by key with TIES BY
+KEY, as everywhere. Entries that the match has elsewhere (AND) are already taken.
 
-So the test is done at the step that closes the group, and at the end for groups that are never
-closed. MATCHES ONE does not need it: its walk lets the group take all it can (`walk`).
+So the test is made at the step that closes the group, and at the end of the match for groups that
+are never closed. MATCHES ONE does not need it, because its walk lets the group take all it can
+(`walk`).
 
-Cost: a few bisects for each such step, and each entry of the group's index in between, up to the
-first that fits.
+Cost: a few bisections for each such step. Each entry of the group's index between the bounds is
+looked at, up to the first that fits.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from topology.pattern.store.entry import Entry, key_of
 
 
 class Greed:
-    """The greedy groups of an alternative, in one place."""
+    """The greedy groups of an alternative, tested in one partition."""
 
     def __init__(self, rules: RunRules, place: Place, budget: StepBudget) -> None:
         self._rules = rules
@@ -38,7 +39,7 @@ class Greed:
     def forbids(
         self, bound: list[list[Entry]], first: Entry, j: int = -1, entry: Entry | None = None
     ) -> bool:
-        """Return whether a greedy group forbids the step into j, or the end of the match.
+        """Return whether a greedy group forbids the step into component `j`, or the match's end.
 
         The entry of the step has not been taken yet.
         """

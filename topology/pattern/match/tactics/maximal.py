@@ -2,7 +2,7 @@
 
 Matches are compared as sets of events labelled with their component.
 
-Cost: O(members) operations for each match, each over one bit for each selected match.
+Cost: O(members) operations on bit sets for each match, with one bit for each selected match.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ def maximal(matches: list[Match]) -> list[Match]:
     """Return the maximal matches of one alternative and end event, in their given order."""
     sets = [_members(match) for match in matches]
     by_size = sorted(range(len(matches)), key=lambda at: -len(sets[at]))
-    holders: dict[Member, int] = {}  # The selected matches that have the member, as bits.
+    # Maps a member to the selected matches that contain it, as bits.
+    holders: dict[Member, int] = {}
     kept: list[int] = []
     for at in by_size:
         if _is_contained(sets[at], holders):
@@ -32,7 +33,7 @@ def maximal(matches: list[Match]) -> list[Match]:
 def _is_contained(members: list[Member], holders: dict[Member, int]) -> bool:
     """Return whether a selected match has all of the members.
 
-    It is then larger, as no two matches are equal.
+    Such a match is then larger, because no two matches are equal.
     """
     common = -1
     for member in members:

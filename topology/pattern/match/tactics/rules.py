@@ -1,16 +1,15 @@
-"""The rules for the next entry of a run, over the layout of an alternative.
+"""Defines the rules for the next entry of a run, using the layout of an alternative.
 
 A *run* is a partial match: `bound[j]` are the entries taken for component j so far. Runs grow in
-the order of keys. A component is *open* if all components before it have their minimum, it has less
-than its maximum, and no later component has an entry. It is *closed* once a later component has an
-entry.
+the order of keys. A component is *closed* once a later component has an entry. It is *open* if it
+is not closed, has less than its maximum, and all components before it have their minimum.
 
-Every predicate is tested when it is due. All components that it names must then be bound; an
+Every predicate is tested when it is due. It is due when all components that it names are bound; an
 absent, closed one counts as bound. Groups that it needs as a whole must be closed. If they are
-never closed, it is tested at the end. The usual predicate is over required components of a
-sequence, and the step that tests it is fixed beforehand.
+never closed, it is tested at the end. Most predicates are over required components of a sequence.
+For these, the step that tests them is fixed beforehand.
 
-Cost of a step: O(components) and the predicates due at it.
+Cost of a step: O(components), and the predicates due at it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ from topology.pattern.tree.syntax import Edge
 class RunRules(Layout):
     """The layout of one alternative, with the rules of its runs.
 
-    `tests[j]` are the predicates that a step into component j may make due.
+    `tests[j]` are the predicates that a step into component j may make due. `end_clauses` are those
+    that may become due only at the end of a run.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RunRules(Layout):
         ]
 
     def _tests_at(self, j: int) -> list[Clause]:
-        """Return the clauses that a step into this component may make due."""
+        """Return the predicates that a step into this component may make due."""
         found = []
         for clause in self.clauses:
             closes = any(
@@ -88,7 +88,7 @@ class RunRules(Layout):
     def begin(
         self, bound: Sequence[Sequence[Entry]], j: int, index: EntryIndex, last: Entry
     ) -> int:
-        """Return the position of the first entry that may follow the run, by order alone."""
+        """Return the position of the first entry that may follow the run, judged by order alone."""
         if self.by_key:
             return index.behind(last.key)
         floor_ns = -NO_MAXIMUM
@@ -100,11 +100,11 @@ class RunRules(Layout):
         return index.behind(last.key)
 
     def up_to(self, index: EntryIndex, entry: Entry) -> int:
-        """Return how many entries of the index may come before the entry, by order alone."""
+        """Return how many entries of the index may come before `entry`, judged by order alone."""
         return index.position(entry.key) if self.by_key else index.before_time(entry.time_ns)
 
     def holds(self, bound: list[list[Entry]], j: int) -> bool:
-        """Return whether the predicates hold, after the last entry of `bound[j]` has been taken."""
+        """Return whether the due predicates hold after the last entry of `bound[j]` was taken."""
         for clause in self.tests[j]:
             if clause.settled_at >= 0:
                 if clause.condition.holds_newest(as_binding(bound), j) is not True:
@@ -114,7 +114,7 @@ class RunRules(Layout):
         return True
 
     def would_hold(self, bound: list[list[Entry]], j: int, entry: Entry) -> bool:
-        """Return whether the predicates would hold if the entry were taken next."""
+        """Return whether the due predicates would hold if the entry were taken next."""
         if not self.tests[j]:
             return True
         bound[j].append(entry)
@@ -134,10 +134,10 @@ class RunRules(Layout):
         last: Entry,
         budget: StepBudget,
     ) -> Match | None:
-        """Return the match of the run, or None if there is none.
+        """Return the match of the run, or None if the run is not a match.
 
-        There is none if the run is incomplete, or if a predicate on the whole or a negation forbids
-        it.
+        It is not a match if it is incomplete, if a predicate on a whole group fails, or if a
+        negation forbids it.
         """
         if not self.is_complete(bound) or not self.holds_at_end(bound):
             return None
@@ -147,10 +147,9 @@ class RunRules(Layout):
         return Match(self.number, members, first, last)
 
     def _holds_if_due(self, clause: Clause, bound: list[list[Entry]], j: int) -> bool:
-        """Return whether the clause holds, or is not yet due, at a step into j or at the end (-1).
+        """Return whether the clause holds or is not due, at a step into `j` or at the end (-1).
 
-        A clause that needs a group as a whole is tested again if it was tested before; the result
-        is the same.
+        A clause that needs a group as a whole may be tested several times, with the same result.
         """
         absent = False
         for a in clause.aliases:
@@ -168,7 +167,7 @@ class RunRules(Layout):
         return clause.condition.holds_newest(as_binding(bound), j) is True
 
     def is_ender(self, bound: list[list[Entry]], j: int, entry: Entry) -> bool:
-        """Return whether UNTIL would be TRUE of the entry as the group's next."""
+        """Return whether UNTIL would be TRUE for the entry as the group's next."""
         until = self.untils[j]
         if until is None:
             return False
@@ -185,10 +184,10 @@ class RunRules(Layout):
         until: Entry | int,
         budget: StepBudget,
     ) -> Entry | None:
-        """Return the first entry after the group's last that ends the group.
+        """Return the first entry after the group's last one that ends the group by UNTIL.
 
-        It is before the entry `until`, or at most at the instant `until`. None: the group has no
-        UNTIL, has not begun, or is not ended.
+        The search ends before the entry `until`, or after the instant `until`. Return None if the
+        group has no UNTIL, has not begun, or is not ended.
         """
         if self.untils[j] is None or not bound[j]:
             return None

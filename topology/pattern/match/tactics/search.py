@@ -1,16 +1,16 @@
-"""Depth-first search over the runs of one alternative, forwards through the indexes.
+"""Searches the runs of one alternative depth-first, forwards through the indexes.
 
-The search goes from the first entry of a match to its last. Each step follows its contiguity: any
-entry, the first eligible one, or the very next. The search ends at the anchor (units of an end
-event) or starts there. A backward pass first finds the latest entry of each component that the
-required components after it allow. Later entries are not tried, so without predicates hardly any
-run is a dead end.
+The search goes from the first entry of a match to its last. Each step takes entries by its
+contiguity: any entry, the first eligible one, or the very next. The search ends at the anchor
+(units of an end event) or starts there. Before the search, a backward pass finds the latest entry
+of each component that the required components after it allow. Later entries are not tried, so
+without predicates hardly any run is a dead end.
 
 Later open components are tried first, and the entries of each in the order of keys. For a sequence
 this finds the matches in the order of `match.in_order`.
 
-The branches of the search are in a list, because a group may be longer than Python's stack is deep.
-Cost: exponential in the worst case; bounded by the budget.
+The branches of the search are in a list instead of Python's stack, which is too shallow for long
+groups. Cost: exponential in the worst case; bounded by the budget.
 """
 
 from __future__ import annotations
@@ -24,15 +24,20 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 
 STOP: Final = -1
-"""The value in place of a component that means: the match ends here."""
+"""A value used in place of a component: the match ends here."""
 
 
 class Branch:
     """A run, and the choices still to be tried after it.
 
     The next choices are the entries [low, high) of component `open[-1]`, then those of the other
-    open ones. `taken` is the component of its last entry. `once`: only the first entry that fits is
-    tried. `found`: there was one.
+    open components.
+
+    Attributes:
+        taken: The component of the run's last entry.
+        last: The run's last entry.
+        once: Whether only the first entry that fits is tried.
+        found: Whether an entry of `open[-1]` has fitted.
     """
 
     __slots__ = ("found", "high", "last", "low", "once", "open", "taken")
@@ -40,7 +45,7 @@ class Branch:
     def __init__(self, taken: int, last: Entry, open_: list[int]) -> None:
         self.taken = taken
         self.last = last
-        self.open = open_  # The next one is at the end.
+        self.open = open_  # The component to try next is at the end.
         self.low = 0
         self.high = 0
         self.once = False
@@ -48,10 +53,10 @@ class Branch:
 
 
 class RunSearch(Search):
-    """A search for all matches of the unit of `anchor`, its end event or its start.
+    """A search for all matches of the unit of `anchor`, which is its end event or its start.
 
-    `chains` says for each component whether it is a chain (see `exhaustive`), if only maximal
-    matches are needed.
+    `chains` tells for each component whether it is a chain (see `exhaustive`); all are False unless
+    only maximal matches are needed.
     """
 
     def __init__(
@@ -87,7 +92,8 @@ class RunSearch(Search):
     def _choices(self) -> list[int]:
         """Return the components that may come next; the first to be tried is at the end.
 
-        Matches of an end event end with that event only, all others as soon as they can.
+        Matches of an end event end only with that event; all others may end as soon as they are
+        complete.
         """
         rules = self._rules
         open_ = [i for i in range(rules.count) if rules.is_open(self._bound, i)]
@@ -96,7 +102,7 @@ class RunSearch(Search):
     # -- before the search --------------------------------------------------------------------
 
     def _set_ceilings(self, latest_ns: int) -> bool:
-        """Set for each component the latest instant its entries may have.
+        """Set for each component the latest instant that its entries may have.
 
         Return False if a required component has no entry that is early enough.
         """
@@ -119,7 +125,7 @@ class RunSearch(Search):
     def _starts(self) -> list[tuple[Entry, int]]:
         """Return the entries that may begin a match of the unit, with their components.
 
-        They are in order of key, later components first.
+        They are in the order of keys; for one entry, later components come first.
         """
         anchor = self._anchor
         if self._end is None:
@@ -182,7 +188,10 @@ class RunSearch(Search):
             self.found.append(match)
 
     def _next(self, branch: Branch) -> Entry | None:
-        """Extend the run by the next entry that fits, and set `_current` to its component."""
+        """Extend the run by the next entry that fits, and set `_current` to its component.
+
+        Return the entry, or None if there is none left or the search is over.
+        """
         rules = self._rules
         bound = self._bound
         while branch.open:
@@ -214,19 +223,19 @@ class RunSearch(Search):
         return None
 
     def _give_up(self, branch: Branch) -> None:
-        """Handle that all entries of the branch's next open component have been tried."""
+        """React when all entries of the next open component were tried; a hook for subclasses."""
 
     # -- runs that lead to no maximal match ---------------------------------------------------
 
     def _misses(self, branch: Branch, j: int, entry: Entry) -> bool:
-        """Return whether the step into j by the entry would pass over an entry that fits."""
+        """Return whether the step into `j` by the entry would pass over an entry that fits."""
         taken = branch.taken
         if self._chains[j] and self._misses_before(j, entry):
             return True
         return taken != j and self._chains[taken] and self._misses_at_end(taken, entry)
 
     def _misses_before(self, j: int, entry: Entry) -> bool:
-        """Return whether an entry fits before the group's next entry."""
+        """Return whether another entry fits before the group's next entry."""
         index = self._indexes[j]
         if self._branches:
             low = self._rules.begin(self._bound, j, index, self._branches[-1].last)
@@ -236,13 +245,13 @@ class RunSearch(Search):
         return any(self._fits_in(j, one, entry) for one in reversed(passed))
 
     def _misses_at_end(self, j: int, successor: Entry) -> bool:
-        """Return whether a group that ends could have one more entry."""
+        """Return whether the group could take one more entry before its successor."""
         index = self._indexes[j]
         low, high = index.behind(self._bound[j][-1].key), self._rules.up_to(index, successor)
         return any(self._fits_in(j, one) for one in index.entries[low:high])
 
     def _fits_in(self, j: int, *entries: Entry) -> bool:
-        """Return whether the group may have these entries next."""
+        """Return whether the group could take these entries next, one after the other."""
         self.budget.steps += 1
         group = self._bound[j]
         count = len(group)
@@ -256,7 +265,7 @@ class RunSearch(Search):
     # -- the next choices -----------------------------------------------------------------------
 
     def _begin(self, branch: Branch) -> None:
-        """Set the range of entries that can be tried of the branch's next open component."""
+        """Set the range of entries to try for the branch's next open component."""
         last = branch.last
         branch.low = branch.high = 0
         branch.found = False
@@ -281,6 +290,6 @@ class RunSearch(Search):
         return high if ender is None else min(high, index.position(ender.key))
 
     def _narrow_to_next(self, branch: Branch, index: EntryIndex, following: Entry | None) -> None:
-        """Restrict a STRICT step to the entry directly after the run's last."""
+        """Restrict a STRICT step to `following`, the entry directly after the run's last."""
         found = -1 if following is None else index.find(following)
         branch.low, branch.high = max(branch.low, found), min(branch.high, found + 1)

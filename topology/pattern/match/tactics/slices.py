@@ -1,22 +1,23 @@
-"""Sequences under skip-till-any whose groups are free: groups are cut, never enumerated.
+"""Finds the matches of sequences whose groups are free: groups are sliced, never enumerated.
 
-The end is the anchor. A backward pass finds the latest entry of each component that still leaves
-one for each later component. Then the singles are chosen from the first component on, none after
-its latest. So without predicates no choice is a dead end. A group takes all eligible entries
-between its neighbours. So all entries between the choices are a cut of an index.
+This is for skip-till-any, so the end is the anchor. A backward pass finds the latest entry of each
+component that still leaves one for each later component. Then the single events are chosen from the
+first component on, each no later than its component's latest entry. So without predicates no choice
+is a dead end. A group takes all eligible entries between its neighbours, which are a slice of an
+index.
 
-Between two adjacent groups (A+ B+) the border is chosen like a single. It is an a such that some b
-is later, and no a is between it and the first such b. All entries of A are left of it, and all
-entries of B are right of it.
+Between two adjacent groups (A+ B+) the border is chosen like a single event. It is an entry of A
+that some entry of B follows, with no entry of A between it and the first such entry. All entries of
+A are at or before the border, and all entries of B are after it.
 
 Optional components split a sequence into several *lines*, one for each choice of which are present.
-The matches of all lines together are the result. For MAXIMAL it is those that no other contains.
+The result has the matches of all lines. For MAXIMAL it has those that no other contains.
 
 The matches of a line are found in the order of `match.in_order`. So for a sequence without optional
 components the search stops at the limit.
 
-Cost: O(components · log n) for a unit and for each match, for each line. If predicates tie elements
-of groups to singles, the entries sifted are added.
+Cost: O(components · log n) for a unit and for each match, for each line. If predicates relate
+elements of groups to single events, the entries filtered are added.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 from topology.pattern.tree.free_groups import is_free
 
 LONG: Final = 16
-"""The number of entries from which a group is a stretch of a shared copy."""
+"""The length from which a group is a view of a shared tuple instead of a copy."""
 
 
 class Presence(RangeParts):
-    """A line: a choice of which components are present, with the conditions by place.
+    """A line: a choice of which components are present, with the conditions by position.
 
-    `single_tests` are those over singles, at the last of them. `element_tests` are those on each
-    element of a group.
+    Attributes:
+        single_tests: The conditions that name only single events, at the last of them.
+        element_tests: The conditions on each element of a group.
     """
 
     def __init__(self, layout: Layout, parts: tuple[int, ...]) -> None:
@@ -75,9 +77,12 @@ class Presence(RangeParts):
 class Cutting:
     """A search in one unit and one line, within the `ranges` of the anchor.
 
-    If groups are sifted, a second `Cutting` has ranges of only those entries that the first has
-    chosen. `cuts` are the entries that a group takes, once they are fixed. A single at the end is
-    the anchor from the start. `bound` is by component, all other lists are by place in the line.
+    If groups are filtered by conditions, a second `Cutting` searches the ranges of the entries that
+    the filter leaves. A single event at the end is the anchor from the start.
+
+    Attributes:
+        bound: The entries chosen so far, by component; all other lists are by position in the line.
+        cuts: The bounds of the slice that each group takes, once they are fixed.
     """
 
     def __init__(self, search: Search, line: Presence, ranges: Ranges, anchor: Entry) -> None:
@@ -98,7 +103,7 @@ class Cutting:
         self.budget.steps += line.count
 
     def behind(self, p: int, entry: Entry | None) -> int:
-        """Return the index of the first entry of place `p`, in range, that may follow `entry`."""
+        """Return the index of position `p`'s first entry, in range, that may follow `entry`."""
         low = self.lows[p]
         if entry is None:
             return low
@@ -106,7 +111,7 @@ class Cutting:
         return at if at > low else low
 
     def extend(self, p: int, floor: Entry | None) -> None:
-        """Try all ways to go on at the place after the entry."""
+        """Try all choices from position `p` on, after the entry `floor`."""
         low = self.behind(p, floor)
         high = self.highs[p]
         minimum = self.line.minimum[p]
@@ -124,7 +129,8 @@ class Cutting:
             self.cuts[p] = (low, high)
             self._finish()
         else:
-            self.cuts[p] = (low, low)  # It goes up to the single after it, whichever that is.
+            # The group extends to the next single event, whichever that is.
+            self.cuts[p] = (low, low)
             self.extend(p + 1, self.views[p].entries[low + minimum - 1])
 
     def _choose_single(self, p: int, low: int, high: int) -> None:
@@ -148,7 +154,7 @@ class Cutting:
                 self.extend(p + 1, entry)
 
     def _choose_border(self, p: int, low: int, high: int) -> None:
-        """Choose the last entry of a group that another group follows."""
+        """Try all borders between the group at position `p` and the group after it."""
         entries = self.views[p].entries
         following = self.views[p + 1]
         at = low + self.line.minimum[p] - 1
@@ -164,14 +170,14 @@ class Cutting:
             self.extend(p + 1, entries[at - 1])
 
     def _holds(self, p: int) -> bool:
-        """Return whether the predicates hold that name singles only, the last at this place."""
+        """Return whether the predicates hold whose last single event is at this position."""
         for test in self.line.single_tests[p]:  # noqa: SIM110 - in half the time of all()
             if test.holds(self.bound) is not True:
                 return False
         return True
 
     def _finish(self) -> None:
-        """Report the chosen match, which ends in the anchor, unless it is forbidden."""
+        """Report the chosen match, which ends in the anchor, unless a negation forbids it."""
         search, layout, bound = self.search, self.search.layout, self.bound
         if self.line.is_tested and not self._holds(self._last):
             return
@@ -195,7 +201,7 @@ class Cutting:
     # -- where elements of groups depend on singles -----------------------------------------------
 
     def sift(self, at: int, floor: Entry | None) -> None:
-        """Choose all singles from this place on, then sift the groups and cut them."""
+        """Choose all single events from position `at` on, then filter the groups and slice them."""
         line = self.line
         if at == line.count:
             self._cut_sifted()
@@ -224,7 +230,7 @@ class Cutting:
             Cutting(self.search, line, ranges, anchor).extend(0, None)
 
     def _sifted(self, at: int) -> EntryIndex:
-        """Return the entries that the place may have with the chosen singles."""
+        """Return the entries that may be at this position, given the chosen single events."""
         line, bound = self.line, self.bound
         view = EntryIndex()
         if not line.is_group[at]:
@@ -245,11 +251,11 @@ class Cutting:
 
 
 MAX_OPTIONAL: Final = 4
-"""The most optional components of a sequence; with more the exhaustive search is no worse."""
+"""The largest number of optional components; with more, the exhaustive search is no worse."""
 
 
 def can_slice(layout: Layout) -> bool:
-    """Return whether this finder is right for the alternative."""
+    """Return whether this finder is correct for the alternative."""
     parts = layout.components
     if not layout.by_end or layout.matches == "one" or not layout.alternative.is_linear:
         return False
@@ -264,7 +270,7 @@ def can_slice(layout: Layout) -> bool:
 
 
 class Slicing:
-    """A finder of matches by cuts, over all lines of an alternative."""
+    """A finder of matches by slices, over all lines of an alternative."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

@@ -1,20 +1,21 @@
-"""MATCHES ONE: the walk from a start event, over all alternatives, is one match or none.
+"""MATCHES ONE: finds the match of a start by one walk in each alternative.
 
 The walk goes through the events in the order of keys. It takes an event that is eligible for an
-open component. A successor goes before a loop (GREEDY: after it), then the lower position in the
-text decides. A strict step takes the very next event or none.
+open component. If several components could take it, a successor is preferred to a loop (with
+GREEDY, a loop to a successor). Then the lower position in the text decides. A STRICT step takes the
+very next event or none.
 
-The walk jumps: a bisect finds the next eligible entry of each open component, and the earliest of
-these is taken. So events that cannot matter are never visited. A group that nothing depends on
-takes all its entries up to the next eligible one of another component in one cut.
+The walk jumps: a bisection finds the next eligible entry of each open component, and the earliest
+of these is taken. So events that cannot matter are never visited. A group that no condition reads
+takes all its entries up to the next eligible one of another component in one slice.
 
 A walk is a match if all components have their minimum. Negations are tested only then, and there is
-no second try. With several alternatives the valid walk that ends first is the match, then that of
-the lower number.
+no second try. With several alternatives, the match is the valid walk that ends first. If two end
+with the same event, the lower number decides.
 
-Cost: O(components²) and a bisect for each entry or cut taken. If predicates separate entries, the
-entries looked at are added. Each is looked at once for each component, and again if something that
-it depends on changes.
+Cost: O(components²) and a bisection for each entry or slice taken. If predicates decide which
+entries are eligible, the entries looked at are added. Each is looked at once for each component,
+and again if an entry that the predicates read changes.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 
 
 class Route:
-    """An alternative, with the properties of its walks that are fixed beforehand.
+    """An alternative, with the properties of its walks that are known beforehand.
 
-    `cuts[j]`: group j may take its entries in one cut. `depends[j]` are the components that decide
-    which entries are eligible for j, with -1 among them if that is not fixed.
-
-    `is_cut_short`: an event that a walk does not take may end it sooner. It may then end as soon as
-    a walk of another alternative, and go before that walk.
+    Attributes:
+        cuts: Whether each component is a group that may take its entries in one slice.
+        depends: For each component, those that decide which entries are eligible for it. They
+            include -1 if that is not known beforehand.
+        is_cut_short: Whether an event that a walk does not take may end the walk earlier. It may
+            then end with the same event as a walk of another alternative, and be preferred to it.
     """
 
     def __init__(self, rules: RunRules) -> None:
@@ -58,11 +60,13 @@ def _depends(tests: Sequence[Clause]) -> Iterator[int]:
 
 
 class Walk:
-    """A walk from a start; `last` is the last entry taken.
+    """A walk from a start.
 
-    When it is over, `open` are the components to which newer entries could go. `closed_ns` is the
-    time of the newest entry that closed one. Either a strict step met that entry and could not take
-    it, or UNTIL ended the group with it.
+    Attributes:
+        last: The last entry taken.
+        open: The components that could still take newer entries, once the walk is over.
+        closed_ns: The time of the newest entry that closed a component. Either a STRICT step could
+            not take this entry, or UNTIL ended the group with it.
     """
 
     def __init__(self, route: Route, place: Place, start: Entry, budget: StepBudget) -> None:
@@ -74,7 +78,8 @@ class Walk:
         self.start = start
         self._until_ns = start.time_ns + route.rules.within_ns
         self._reach_ns = start.time_ns + route.rules.span_ns
-        self._ahead = [0] * route.rules.count  # No entry before this position is eligible.
+        # For each component, no entry before this position is eligible.
+        self._ahead = [0] * route.rules.count
         self.bound = route.rules.empty()
         self.open: list[int] = []
         self.closed_ns = BEFORE_ALL_NS
@@ -113,14 +118,14 @@ class Walk:
                 self._ahead[i] = 0
 
     def _step(self) -> bool:
-        """Take the next entry, or cut; return False if there is none."""
+        """Take the next entry or slice, or return False if there is none."""
         rules = self._rules
         self.open = []
         self.closed_ns = BEFORE_ALL_NS
         best: Entry | None = None
         best_j = -1
         best_rank = LOOP
-        stop: Key | None = None  # The next entry of another component than the best.
+        stop: Key | None = None  # The next eligible entry of any component other than the best.
         for j in range(rules.count):
             if not rules.is_open(self.bound, j):
                 continue
@@ -163,7 +168,7 @@ class Walk:
         self._budget.steps += 1
 
     def _candidate(self, j: int) -> Entry | None:
-        """Return the next entry that is eligible for the open component.
+        """Return the next entry that is eligible for the open component, or None if there is none.
 
         The component is added to `open` if a newer entry could be eligible.
         """
@@ -186,7 +191,7 @@ class Walk:
         return entry
 
     def _is_ended(self, j: int, entry: Entry | None) -> bool:
-        """Return whether UNTIL ends the group before this entry, or at all if there is none."""
+        """Return whether UNTIL ends the group before the entry (None: before the window's end)."""
         until = self._until_ns if entry is None else entry
         ender = self._rules.end_of_group(self.bound, j, self._place, until, self._budget)
         if ender is not None:
@@ -211,7 +216,7 @@ class Walk:
 
     @property
     def decided_ns(self) -> int:
-        """The instant after which no event changes what the walk takes."""
+        """The instant after which no event changes the entries that the walk takes."""
         if self.closed_ns > BEFORE_ALL_NS and not self.open:
             return min(self._reach_ns, max(self.last.time_ns, self.closed_ns))
         return self.last.time_ns if self.is_complete and not self.open else self._reach_ns
@@ -230,9 +235,9 @@ class Walk:
 class One:
     """The tactic of MATCHES ONE.
 
-    A unit's `waits` are the components that a start still lacks. While none of these gets a new
-    entry there is no match. So a start is woken about as often as it has components. If all are
-    present and the walk only grows, `waits` are the open components.
+    A unit's `waits` are the components that the walk from its start still lacks. While none of
+    these gets a new entry, there is no match. So a unit is evaluated about as often as it has
+    components. If all are present and the walk can only grow, `waits` are the open components.
     """
 
     def __init__(self, layouts: Sequence[RunRules]) -> None:
@@ -257,7 +262,8 @@ class One:
             evaluation.hi_ns = max(evaluation.hi_ns, walk.decided_ns)
             match = route.rules.match(walk.bound, place, anchor, walk.last, budget)
             if match is None and walk.is_complete:
-                # Another event may come before the one that a STRICT negation at the end looks at.
+                # Another event may arrive before the one that a STRICT negation at the end looks
+                # at.
                 unsettled |= any(gap.strict for gap in gaps_at_end(route.rules, walk.bound))
             if match is not None and (best is None or walk.last.key < best.last.key):
                 best = walk

@@ -1,7 +1,7 @@
-"""Judges a match among the events around it: is it a match in all worlds, in some, or in none?
+"""Grades a match among the events around it: is it a match in all worlds, in some, or in none?
 
-A *world* is a choice of event times. The grade is sound at both ends: YES is true in every world,
-NO is false in every world.
+A *world* is a choice of event times within their errors. The grade is sound at both ends: YES is
+true in every world, NO is false in every world.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 
 def fits_beside(layout: Layout, bound: Sequence[Sequence[Entry]], entry: Entry, j: int) -> bool:
-    """Return whether the event, for component j, may be in one match with each of these.
+    """Return whether the event may be in one match with these members, as component `j`.
 
-    It must be another event, in a possible order and window.
+    It must be another event, in a possible order and within a possible window.
     """
     return all(
         goes_with(layout, one, i, entry, j) for i, entries in enumerate(bound) for one in entries
@@ -38,7 +38,7 @@ def fits_beside(layout: Layout, bound: Sequence[Sequence[Entry]], entry: Entry, 
 
 
 def goes_with(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
-    """Return whether one event for component i and another for component j may be in one match."""
+    """Return whether `one`, of component `i`, and `other`, of `j`, may be in one match."""
     if one is other or not within(one, other, layout.within_ns):
         return False
     earlier = before_by_key if layout.by_key else before
@@ -50,8 +50,11 @@ def goes_with(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
 class Case:
     """A match, or a part of one that is being built, among the events around it.
 
-    `bound` has the members by component. `only`: of the events around, no other is considered.
-    `error_ns` is the largest error of a member.
+    Attributes:
+        bound: The members by component.
+        only: The only event around the match that is considered; None means all events.
+        slots_of: The component of each member.
+        error_ns: The largest error of a member.
     """
 
     def __init__(
@@ -79,8 +82,8 @@ class Case:
     ) -> list[Entry]:
         """Return the entries whose event time may be between those of two members.
 
-        The members have these corrected timestamps; one of them may also be `beside` instead of a
-        member.
+        The members have the corrected timestamps `low_ns` and `high_ns`. Instead of a member, one
+        of the two may be the entry `beside`.
         """
         error_ns = self.error_ns
         if beside is not None and beside.event.error_ns > error_ns:
@@ -95,7 +98,7 @@ class Case:
         return [only] if index.find(only) >= 0 else []
 
     def passed(self, index: EntryIndex, entry: Entry) -> list[Entry]:
-        """Return the entries, not members, that may be between the first member and the entry."""
+        """Return the non-members that may be between the first member and the entry."""
         around = self.around(index, self.first.time_ns, entry.time_ns, entry)
         return [one for one in around if one is not entry and one not in self.slots_of]
 
@@ -104,8 +107,9 @@ class Case:
     def order(self) -> int:
         """Grade whether the members are in the order of their components.
 
-        All ordered pairs are compared, not only neighbours. So the grade is NO wherever a chain has
-        no room. There an earlier event's low is not below a later event's high.
+        All ordered pairs are compared, not only neighbours. So the grade is NO if no choice of
+        event times gives this order, because then some earlier event cannot be before some later
+        one.
         """
         layout, worst = self.layout, YES
         for j, entries in enumerate(self.bound):
@@ -132,7 +136,7 @@ class Case:
         return min(at_most(one, other, within_ns) for one in late for other in early)
 
     def conditions(self, *, is_nominal: bool) -> int:
-        """Grade the conditions; `is_nominal`: they hold by corrected timestamps."""
+        """Grade the conditions; `is_nominal` says that they hold by corrected timestamps."""
         layout, worst = self.layout, YES
         if layout.splits_by_time and len(self.members) > 1:
             worst = MAYBE if any(e.low_ns < e.high_ns for e in self.members) else YES
@@ -151,7 +155,10 @@ class Case:
         return self.either(j, entry, part.edge, part.loop)
 
     def either(self, j: int, entry: Entry, first: T, loop: T) -> set[T]:
-        """Return `first`, `loop`, or both: `loop` if another of the component is before it."""
+        """Return `loop` if another member of component `j` is before the entry, else `first`.
+
+        Return both if that is uncertain.
+        """
         others = [before_by_key(one, entry) for one in self.bound[j] if one is not entry]
         looped = max(others, default=NO)
         return {first} if looped == NO else {loop} if looped == YES else {first, loop}
@@ -159,8 +166,8 @@ class Case:
     def fits(self, entry: Entry, j: int) -> int:
         """Grade whether, after the earlier members, the component is open and the entry fits.
 
-        The entry is in the component's index, and no member of it. If no member is before the
-        entry, it may only begin if it is the match's start for another component.
+        The entry is in the index of component `j`, but is no member of it. If no member is before
+        the entry, the entry fits only if it is the match's start for another component.
         """
         layout = self.layout
         firsts = [self.bound[k][0] for k in layout.after[j] if self.bound[k]]
@@ -181,7 +188,7 @@ class Case:
         return grade
 
     def _before_it(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:
-        """Return the members that are surely before it, and those that may be."""
+        """Return the members surely before the entry and those possibly before it, by component."""
         sure: list[list[Entry]] = []
         open_: list[list[Entry]] = []
         for entries in self.bound:
@@ -213,7 +220,7 @@ class Case:
     def _is_in_place(
         self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
     ) -> int:
-        """Grade whether the entry is in its place: after earlier components, and within the window.
+        """Grade whether the entry is after the earlier components and within the window.
 
         Equal times are not in order, unless the layout orders by key.
         """
@@ -251,7 +258,7 @@ class Case:
     def _is_due(
         self, bound: list[list[Entry]], open_: list[list[Entry]], a: int, whole: bool, j: int
     ) -> int:
-        """Grade whether this component is closed, or bound if that is enough."""
+        """Grade whether component `a` is closed or, unless it is needed as a whole, bound."""
         after = self.layout.after[a]
         if j in after or any(bound[k] for k in after) or (bound[a] and not whole):
             return YES
@@ -263,10 +270,10 @@ class Case:
         return self.place.enders[self.layout.number, j]
 
     def ended_by(self, j: int, found: Sequence[tuple[Entry, int]], asked: Sequence[Entry]) -> int:
-        """Grade whether one of these entries ends the group.
+        """Grade whether one of these entries ends the group of component `j`.
 
-        `found` has the grade with which each entry is in the group's range. `asked` are the entries
-        that UNTIL is tested on if it looks at more than the event itself.
+        `found` pairs each entry with the grade that it is in the group's range. `asked` are the
+        entries on which UNTIL is tested if it reads more than the event itself.
         """
         layout, until = self.layout, self.layout.untils[j]
         if until is None:
@@ -280,7 +287,7 @@ class Case:
             return worst
         if until.looks_at_time or not is_settled([*self.members, *(entry for entry, _ in found)]):
             return MAYBE
-        for entry in asked:  # The members before are chosen by corrected timestamps.
+        for entry in asked:  # The members before the entry are chosen by corrected timestamps.
             bound = [[one for one in entries if one.key < entry.key] for entries in self.bound]
             bound[j].append(entry)
             if until.condition.holds_newest(layout.binding(bound), j) is True:

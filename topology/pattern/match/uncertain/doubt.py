@@ -1,13 +1,13 @@
-"""Bounds the distance of corrected timestamps from event times: the largest error, and the margin.
+"""Bounds how far corrected timestamps may be from event times: the largest error, and the margin.
 
 If no event has an error, this module has no effect. With errors up to E, two events that are 2 E
 apart in corrected timestamp may be in either order. So an event can change the grade of a match
-that is 2 E (the *margin*) older, and that match is final so much later.
+that is 2 E (the *margin*) older, and the match becomes final that much later.
 
-E is the configured bound (`max_error_ns`), from the first event on. If none is set, E is the
-largest error so far. It is rounded up to a power of two so that it seldom grows, and is at most
-`MAX_ERROR_NS`. Decisions made before it grew stay: the events that they depend on were dropped
-under the smaller error. Nothing is missed if a bound is set, or while the frontier does not move.
+E is the configured bound (`max_error_ns`) from the first event on. If none is set, E is the largest
+error so far, at most `MAX_ERROR_NS`. It is rounded up to a power of two so that it seldom grows.
+Decisions made before E grew stay, because the events that they depend on were dropped under the
+smaller error. Nothing is missed if a bound is set, or while the frontier does not move.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from topology.model.kept import INT, list_of, tuple_of
 from topology.model.operator import Plain
 
 MAX_ERROR_NS: Final = 3_600_000_000_000
-"""One hour: no event with a larger error is taken, whatever the settings say."""
+"""One hour: no event with a larger error is accepted, whatever the settings say."""
 
 DOUBT: Final = tuple_of(INT, list_of(tuple_of(INT, INT)))
 
 
 class Doubt:
-    """The error bound and its margin.
+    """The largest error so far, and its margin.
 
-    `steps` are earlier margins, each with the frontier at which it ended.
-
+    `steps` are the earlier margins, each with the frontier at which it was replaced.
     """
 
     def __init__(self, max_error_ns: int | None = None) -> None:
@@ -37,7 +36,7 @@ class Doubt:
         self.steps: list[tuple[int, int]] = []
 
     def widen(self, error_ns: int, frontier_ns: int) -> int:
-        """Take in an event's error, and return by how much the margin grows."""
+        """Update the largest error for an event, and return by how much the margin grows."""
         if error_ns <= self.error_ns:
             return 0
         before_ns = self.margin_ns
@@ -49,7 +48,7 @@ class Doubt:
     def decided_ns(self, nominal_ns: int) -> int:
         """Return the corrected timestamp after which no event changes the result.
 
-        By corrected timestamps alone, no event changes it after `nominal_ns`.
+        Without errors, no event would change it after `nominal_ns`.
         """
         for frontier_ns, margin_ns in self.steps:
             if nominal_ns + margin_ns < frontier_ns:
@@ -66,4 +65,4 @@ class Doubt:
 
 
 NO_DOUBT: Final = Doubt(0)
-"""For a query that treats corrected timestamps as exact (UNCERTAIN IGNORE)."""
+"""The constant for queries that treat corrected timestamps as exact (UNCERTAIN IGNORE)."""

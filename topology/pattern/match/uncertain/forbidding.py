@@ -1,21 +1,21 @@
 """Grades whether events around a match forbid it: surely, maybe, or not.
 
-This grades a match that was found. `tactics` forbids matches by corrected timestamps (`blockers`,
-`greedy`, `search`).
+This grades a match that was found. The tactics apply the same rules by corrected timestamps
+(`blockers`, `greedy`, `search`).
 
 Negations (`blocked`): is a forbidden event in a gap of the match?
 
 UNTIL (`ended`): does an event end a group of the match before its last element? A condition may
-need more than the event itself (`UNTIL (b.x < b[i-1].x)`). It is judged by corrected timestamps if
-all events in question are in one order; otherwise it is in doubt.
+need more than the event itself (`UNTIL (b.x < b[i-1].x)`). It is tested by corrected timestamps if
+the order of all events in question is certain; otherwise the result is MAYBE.
 
 STRICT and NEXT steps, and the walk of MATCHES ONE (`taken_otherwise`): would another event be taken
-instead? A world has an order of its events, in which the walk from a start must take exactly the
-match. Each member must be eligible at its turn, which follows from its being a match. It must fit
-no component that goes before its own, and no other event may fit any.
+instead? In each world the events have an order, in which the walk from the start must take exactly
+the match. Each member is eligible at its turn, because the members form a match. It must fit no
+component that is preferred to its own, and no other event may fit any component.
 
 MATCHES ALL tests this for each step, for the component that the step leads into. For a greedy group
-it also tests that the group leaves out no event it could have had last.
+it also tests that the group leaves out no event that it could have taken last.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ from topology.pattern.tree.syntax import Edge
 def worst_of(
     floor: int, entries: Iterable[Entry], *questions: Callable[[Entry], int], most: int = YES
 ) -> int:
-    """Return the worst grade of any entry, which is the least of its answers and at most `most`.
+    """Return the highest grade of any entry: the least of its answers, and at most `most`.
 
-    An entry is asked no more once its grade is not above `floor`, or not above a worse entry's.
+    The highest grade is the worst one here, because it forbids the match. An entry's remaining
+    questions are not asked once its grade is not above the highest so far, which begins at `floor`.
     """
     worst = floor
     for entry in entries:
@@ -89,7 +90,7 @@ def _candidates(
 def _between(
     case: Case, gap: NegationGap, low: list[Entry], high: list[Entry], entry: Entry
 ) -> int:
-    """Grade whether the entry is in the gap, strictly by corrected timestamp, whatever TIES says.
+    """Grade whether the entry is in the gap, excluding both ends, whatever TIES says.
 
     The ends of the window belong to the gap.
     """
@@ -99,7 +100,7 @@ def _between(
     begun += [negated(at_most(entry, one, ns)) for one, ns in after]
     if gap.for_ns is not None:
         inside_ns = gap.for_ns - 1
-        if low:  # The right side comes later.
+        if low:  # The entries on the right are later than the end of the gap.
             ends = [(one, 0) for one in low] + after
             return min(max(at_most(entry, one, ns + inside_ns) for one, ns in ends), *begun)
         inside = max(at_most(one, entry, inside_ns) for one in high)
@@ -112,7 +113,7 @@ def _between(
 
 
 def _is_next(case: Case, low: list[Entry], high: list[Entry], entry: Entry) -> int:
-    """Grade whether it is directly after the left side, or before the right if there is no left."""
+    """Grade whether the entry is directly after `low`, or before `high` if `low` is empty."""
     beside = low or high
     since_ns = min(min(one.time_ns for one in beside), entry.time_ns)
     until_ns = max(max(one.time_ns for one in beside), entry.time_ns)
@@ -175,9 +176,10 @@ def taken_otherwise(case: Case) -> int:
 
 
 def _passes_over(case: Case, edge: Edge, worst: int) -> int:
-    """Grade whether an event is between a member with such a step and another member before it.
+    """Grade whether a step with contiguity `edge` passes over an event; at least `worst`.
 
-    For a strict step any event counts, otherwise only one that fits the component.
+    The event is between the step's member and the member before it. For a STRICT step any event
+    counts, otherwise only one that fits the component.
     """
     for j, part in enumerate(case.layout.components):
         if edge not in (part.edge, part.loop):
@@ -195,7 +197,7 @@ def _passes_over(case: Case, edge: Edge, worst: int) -> int:
 
 
 def _just_before(case: Case, member: Entry, other: Entry) -> int:
-    """Grade whether `other`, not a member, is between this member and the one before it."""
+    """Grade whether `other`, no member, is between this member and the member before it."""
     grade = before_by_key(other, member)
     behind = NO
     for one in case.members:
@@ -211,8 +213,8 @@ def _just_before(case: Case, member: Entry, other: Entry) -> int:
 def _leaves_out(case: Case, j: int) -> int:
     """Grade whether the greedy group leaves out an event that fits it.
 
-    Such an event is after the group and before the next component's entries, or is the first of
-    those.
+    Such an event is after the group and before the entries of the next components, or is the first
+    of these.
     """
     layout = case.layout
     order = before_by_key if layout.by_key else before
@@ -245,7 +247,7 @@ def _walks_otherwise(case: Case) -> int:
 
 
 def _over_ns(case: Case) -> int:
-    """Return when the walk is over, by corrected timestamps."""
+    """Return the corrected timestamp after which the walk takes no entry."""
     layout, bound = case.layout, case.bound
     for j in range(layout.count):
         closed = any(bound[k] for k in layout.after[j])
@@ -257,7 +259,7 @@ def _over_ns(case: Case) -> int:
 def _may_step(case: Case, j: int, entry: Entry) -> int:
     """Grade whether the step into an event that fits is possible.
 
-    It is not if the step is strict and an event is between.
+    It is not possible if the step is STRICT and another event is between.
     """
     edges = case.edges(j, entry)
     if "strict" not in edges:
@@ -268,7 +270,7 @@ def _may_step(case: Case, j: int, entry: Entry) -> int:
 
 
 def _goes_before(case: Case, j: int, entry: Entry) -> int:
-    """Grade whether component j goes before the entry's own component, if it has one."""
+    """Grade whether component `j` is preferred to the entry's own component, if it has one."""
     own = case.slots_of.get(entry)
     if own is None:
         return YES

@@ -1,25 +1,25 @@
 """Grades a match: *confirmed* if it is a match for all possible event times, else *uncertain*.
 
-A match may be uncertain for these reasons:
+These may make a match uncertain:
 
 - the order of its events, or its window;
 - an event that may be in the gap of a negation;
 - an event that may be taken instead (STRICT, NEXT, MATCHES ONE);
 - a condition on `.time`, or on the order in a group;
-- an event that may belong to it as well (MAXIMAL, ONE), so that in some world another set of
-  events is the match.
+- an event that may also belong to it (MAXIMAL, ONE), so that in some world another set of events
+  is the match.
 
 SKIP is not considered: it chooses by corrected timestamps.
 
 The grade is sound: a match in doubt is never confirmed. It is not complete: if several doubts
 exclude each other, the match stays uncertain.
 
-Each event around is tested by itself. So a match in doubt stays in doubt whatever else arrives. For
-a match that was sure, only the new event is tested (`still_holds`). This does not apply if a third
-event may come between (STRICT), or end a group (UNTIL).
+Each event around the match is tested by itself. So a match in doubt stays in doubt whatever else
+arrives. For a match that was certain, only the new event is tested (`still_holds`). This does not
+apply if a third event may come between (STRICT), or may end a group (UNTIL).
 
-Cost of a match: O(members) for order and window if they are sure, and a cut by time for each
-negation. The rest costs O(members) for each event around that is in an index of its components.
+Cost of a match: O(members) for order and window if they are certain, and a range query by time for
+each negation. The rest costs O(members) for each event around it in the indexes of its components.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Grading:
         )
 
     def confidence(self, place: Place, match: Match) -> str:
-        """Return the confidence of a match, which is one by corrected timestamps or a possible one.
+        """Return the confidence of a match by corrected timestamps, or of a possible match.
 
-        If several alternatives find it, it is confirmed if one of them is sure.
+        If several alternatives find it, it is confirmed if the grade of one of them is YES.
         """
         for way in match.ways():
             case = Case(self.layouts[way.alternative], place, way.bound)
@@ -65,7 +65,7 @@ class Grading:
         return UNCERTAIN
 
     def still_holds(self, place: Place, match: Match, newcomer: Entry) -> bool:
-        """Return whether a sure match stays sure with the new event, which is no member.
+        """Return whether a confirmed match stays confirmed with the new event, which is no member.
 
         This is for alternatives without STRICT and UNTIL.
         """
@@ -77,11 +77,11 @@ class Grading:
             return False
         if layout.matches == "maximal" and next(_joining(alone), None) is None:
             return True
-        alone.only = None  # From here on all events are considered.
+        alone.only = None  # All events are considered from here on.
         return self._is_chosen(alone) == YES
 
     def _is_chosen(self, case: Case) -> int:
-        """Grade whether the query would choose it among all matches."""
+        """Grade whether the query would choose this match among all matches."""
         if case.layout.matches == "maximal":
             return negated(joined(case))
         is_contested = self._prefers
@@ -93,7 +93,7 @@ class Grading:
     def _start_is_settled(self, case: Case) -> int:
         """Grade whether event times confirm the choice among the matches of this start.
 
-        They must agree with corrected timestamps on all that the choice depends on.
+        They do if they agree with corrected timestamps on everything that the choice depends on.
         """
         clauses = [clause for each in self.layouts for clause in each.clauses]
         if any(clause.looks_back for clause in clauses):
@@ -108,10 +108,9 @@ class Grading:
 
 
 def valid(case: Case, *, is_nominal: bool) -> int:
-    """Grade the validity of a match, without MAXIMAL.
+    """Grade whether the match is valid, without regard to MAXIMAL.
 
-    `is_nominal`: its conditions hold by corrected timestamps.
-
+    `is_nominal`: whether its conditions hold by corrected timestamps.
     """
     worst = YES
     for grade in _grades(case, is_nominal=is_nominal):
@@ -124,7 +123,7 @@ def valid(case: Case, *, is_nominal: bool) -> int:
 def is_sure(case: Case) -> bool:
     """Return whether `valid` is YES for a match whose conditions hold by corrected timestamps.
 
-    The cheapest and most frequent doubts are tested first, and nothing after the first doubt.
+    The cheapest and most frequent doubts are tested first, and the tests end at the first doubt.
     """
     return all(grade == YES for grade in _grades(case, is_nominal=True))
 
@@ -138,7 +137,7 @@ def _grades(case: Case, *, is_nominal: bool) -> Iterator[int]:
 
 
 def _may_walk(case: Case, layout: Layout) -> bool:
-    """Return whether each component of the alternative may have its minimum by the match's end."""
+    """Return whether every component of `layout` may have its minimum when the match ends."""
     return all(
         sum(before_by_key(case.last, entry) != YES for entry in _since(case, index))
         >= layout.minimum[j]
@@ -147,7 +146,7 @@ def _may_walk(case: Case, layout: Layout) -> bool:
 
 
 def _is_cut(entries: set[Entry], within_ns: int) -> bool:
-    """Return whether it is certain which entries share a window, wherever the window begins."""
+    """Return whether it is certain for every two entries if they are within one window."""
     return all(at_most(one, other, within_ns) != MAYBE for one in entries for other in entries)
 
 
@@ -164,7 +163,7 @@ def _relevant(case: Case, layout: Layout) -> Iterator[Entry]:
 
 
 def _since(case: Case, index: EntryIndex) -> Iterator[Entry]:
-    """Yield the events that may be in the window that the first event begins."""
+    """Yield the events that may be in the window that starts with the first event."""
     first, within_ns = case.first, case.layout.within_ns
     for entry in case.around(index, first.time_ns, first.time_ns + within_ns):
         if before_by_key(entry, first) != YES and at_most(entry, first, within_ns):
@@ -177,10 +176,10 @@ def _since(case: Case, index: EntryIndex) -> Iterator[Entry]:
 def joined(case: Case) -> int:
     """Grade for MATCHES MAXIMAL whether another event may belong to the match in some world.
 
-    An event may, if it fits beside each member by itself: by order, by window, and by the
-    conditions on each element. That does not suffice if conditions look at the order in a group
-    (`b[i].x > b[i-1].x`). Then the match is maximal, as it is by corrected timestamps, if the order
-    of all events in question is certain.
+    An event may belong to it if it fits with each member by itself: by order, by window, and by the
+    conditions on each element. That does not suffice if conditions read the order in a group
+    (`b[i].x > b[i-1].x`). Then corrected timestamps decide, if the order of all events in question
+    is certain.
     """
     layout = case.layout
     ordered: set[Entry] = set()
@@ -197,9 +196,9 @@ def joined(case: Case) -> int:
 
 
 def _is_exact_around(case: Case) -> bool:
-    """Return whether no event on which the match may depend has an error.
+    """Return whether all events that the match may depend on have exact times.
 
-    The match is then as corrected timestamps say.
+    Then corrected timestamps decide about the match.
     """
     place, layout = case.place, case.layout
     indexes = place.indexes(layout.number)
@@ -213,7 +212,7 @@ def _is_exact_around(case: Case) -> bool:
 
 
 def _joining(case: Case) -> Iterator[tuple[int, Entry]]:
-    """Yield the events that may join, each considered by itself, with their components."""
+    """Yield the events that may join the match, each by itself, with their components."""
     since_ns = case.last.time_ns - case.layout.within_ns
     for j in range(case.layout.count):
         if len(case.bound[j]) < case.layout.maximum[j]:
@@ -225,7 +224,7 @@ def _joining(case: Case) -> Iterator[tuple[int, Entry]]:
 def _may_join(case: Case, entry: Entry, j: int) -> bool:
     layout = case.layout
     if not any(before_by_key(entry, one) for one in case.members):
-        return False  # It would be the end of the match.
+        return False  # The event would be the end of the match.
     if not fits_beside(layout, case.bound, entry, j):
         return False
     bound = [*case.bound]

@@ -1,8 +1,8 @@
 """Compares two events whose event times are intervals, by order and by distance.
 
 Grades are those of `topology.pattern.compile.grading`. `topology.model.one_clock` gives the
-distance of two events. Pairs are judged one by one. If three pairs cannot all be possible at once,
-that is not noticed, which errs on the side of MAYBE.
+distance of two events. Each pair is graded by itself. If the comparisons of three events cannot all
+be true at once, that is not noticed, and the grade is MAYBE.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from topology.pattern.store.entry import Entry, key_of
 
 
 def apart(one: Entry, other: Entry) -> Distance:
-    """Return the distance from one to the other, in event time.
+    """Return the least and the largest event-time distance from `one` to `other`.
 
-    For events of two sources the intervals alone determine it.
+    For events of two sources it follows from their intervals alone.
     """
     mine, theirs = one.event, other.event
     if mine.source != theirs.source:
@@ -26,7 +26,7 @@ def apart(one: Entry, other: Entry) -> Distance:
 
 
 def before(one: Entry, other: Entry) -> int:
-    """Grade whether the event time of `one` is earlier."""
+    """Grade whether the event time of `one` is earlier than that of `other`."""
     if one.high_ns < other.low_ns:
         return YES
     least_ns, most_ns = apart(one, other)
@@ -34,7 +34,7 @@ def before(one: Entry, other: Entry) -> int:
 
 
 def before_by_key(one: Entry, other: Entry) -> int:
-    """Grade whether `one` is earlier by key; the rest of the key decides a tie of times."""
+    """Grade whether `one` is before `other`; the rest of the key decides between equal times."""
     if one.high_ns < other.low_ns:
         return YES
     if other.high_ns < one.low_ns:
@@ -55,7 +55,7 @@ def at_most(late: Entry, early: Entry, limit_ns: int) -> int:
 
 
 def within(one: Entry, other: Entry, limit_ns: int) -> bool:
-    """Return whether they may be at most that far apart, whichever is the earlier."""
+    """Return whether the events may be at most `limit_ns` apart, whichever is earlier."""
     return at_most(one, other, limit_ns) > NO and at_most(other, one, limit_ns) > NO
 
 
@@ -64,7 +64,10 @@ def negated(grade: int) -> int:
 
 
 def is_settled(entries: Iterable[Entry]) -> bool:
-    """Return whether their order is the same for all possible event times, without clocks."""
+    """Return whether the entries have the same order for all possible event times.
+
+    Only the intervals are compared; events of one clock are not treated specially.
+    """
     high_ns, is_exact = -(1 << 64), True
     for entry in sorted(set(entries), key=key_of):
         exact = entry.low_ns == entry.high_ns

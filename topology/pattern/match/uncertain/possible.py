@@ -1,28 +1,28 @@
-"""UNCERTAIN POSSIBLE: finds all matches of some world, whatever corrected timestamps say.
+"""UNCERTAIN POSSIBLE: finds the matches of every world, whatever corrected timestamps say.
 
-A match belongs to the unit of its last event by corrected timestamp (under skip-till-any, otherwise
-of its first). That event may be of any component. Sets of events are built component by component,
-and abandoned as soon as a rule says NO. A complete set without a NO is possible. Slices are wider
-than the window by twice the largest error, on both sides.
+A world is a choice of event times within their errors. A match belongs to the unit of its last
+event by corrected timestamp under skip-till-any, and otherwise of its first. That event may be of
+any component. Sets of events are built component by component, and abandoned as soon as a rule
+gives NO. A complete set without a NO is possible. Index ranges are wider than the window by twice
+the largest error, on both sides.
 
-- MATCHES ALL, and ONE: each possible set is a result of its own. If one of two possible walks of
-  different branches of OR is sure, and surely ends first, the other is no result.
+- MATCHES ALL and ONE: each possible set is a result of its own. With ONE, a possible walk is no
+  result if a certain walk of another branch of OR surely ends first.
 - MATCHES MAXIMAL: the possible sets of a unit that no other contains. So the match of a world is
-  part of one of them (its *hull*), which has all events that may belong to it. Groups that are
-  free are taken as a whole and not tried event by event.
+  part of one of them (its *hull*), which has all events that may belong to it. Groups that are free
+  are taken as a whole and not tried event by event.
 
 There is no false negative: the matches of every world are among these, or part of one (MAXIMAL).
-There may be more: several doubts that exclude each other are not distinguished from ones that do
-not.
+There may be false positives, because doubts that exclude each other are not noticed.
 
-Often only single events rule a set out, each by itself. Then a new event changes little: it may
-rule out existing sets, and new sets contain it. So only these are searched for (`_finds_apart`). If
-a set may be abandoned before it is whole, because of its steps (`Plan.prunes`), all sets are
-searched for. Then existing results are still tested against the new event only. If several
-alternatives find the same match (`match.twins`), everything is found again, because the existing
-results have only one of them.
+Often a set is ruled out only by single events, each by itself. Then a new event has two effects: it
+may rule out existing sets, and it adds sets that contain it. So only these are searched for
+(`_finds_apart`). If a set may be abandoned before it is complete, because of its steps
+(`Plan.prunes`), all sets are searched for. Then existing results are still tested only against the
+new event. If several alternatives find the same match (`match.twins`), everything is found again,
+because the existing results have only one of them.
 
-Cost: exponential in the length of a group that is not free; bounded as all tactics are.
+Cost: exponential in the length of a group that is not free; bounded as for all tactics.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Possible:
     ) -> Evaluation:
         """Return the possible matches of a unit.
 
-        `before` has all that was found before the new event `newcomer`, with the same errors. It is
-        given only if events are tested each by itself (`each_apart`).
+        `before`: all matches found before the event `newcomer` arrived, with the same largest
+        error. `newcomer` is given only if each event is tested by itself (`each_apart`).
         """
         known: Known = {}
         found: list[Match] = []
@@ -112,7 +112,7 @@ class Possible:
 
 
 def _is_beaten(match: Match, sure: Sequence[Match]) -> bool:
-    """Return whether a sure walk of another alternative, with the same start, surely ends first."""
+    """Return whether a certain walk of another alternative, from the same start, ends first."""
     return any(
         other.alternative != match.alternative
         and other.first is match.first
@@ -124,9 +124,9 @@ def _is_beaten(match: Match, sure: Sequence[Match]) -> bool:
 
 
 def _begins_surely(match: Match) -> bool:
-    """Return whether the first member begins the match in every world.
+    """Return whether the first member is the first in every world.
 
-    Otherwise the match is of another start in some world.
+    Otherwise the match has another start in some world.
     """
     first = match.first
     return all(
@@ -137,9 +137,9 @@ def _begins_surely(match: Match) -> bool:
 
 
 def _ends_before(one: Match, other: Match) -> bool:
-    """Return whether one ends before the other in every world.
+    """Return whether `one` ends before `other` in every world.
 
-    If both end with one event, the order of the alternatives decides.
+    If both end with the same event, the order of the alternatives decides.
     """
     last, ends = other.last, [entry for entries in one.bound for entry in entries]
     if any(entry is not last and before_by_key(entry, last) != YES for entry in ends):
@@ -148,10 +148,13 @@ def _ends_before(one: Match, other: Match) -> bool:
 
 
 class Plan:
-    """The plan by which the sets of an alternative are built.
+    """The order in which the sets of an alternative are built.
 
-    `order` has the components one after the other, except the `free` groups of MAXIMAL, which come
-    last and together. `due[j]` are the clauses that can be tested once component j has its events.
+    Attributes:
+        free: The free groups of MAXIMAL, which are chosen last and together.
+        order: The other components, in the order in which they are chosen.
+        prunes: Whether a set may be abandoned because of its steps before it is complete.
+        due: The clauses that can be tested once each component has its events.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -176,9 +179,9 @@ class Plan:
 class SetSearch(Search):
     """A search for the possible sets of one alternative and anchor.
 
-    `sure` are the found matches that are valid in every world, without MAXIMAL. `known` says
-    whether a set of an alternative is possible. `newcomer` is an event other than the anchor that
-    each set must contain, if there is one.
+    `sure` are the found matches that are valid in every world, without regard to MAXIMAL. `known`
+    maps a set of an alternative to whether it is possible. `newcomer` is an event other than the
+    anchor that each set must contain; None if there is no such event.
     """
 
     def __init__(
@@ -246,7 +249,7 @@ class SetSearch(Search):
     def _groups(
         self, j: int, owner: int, candidates: Sequence[Entry]
     ) -> Iterator[tuple[Entry, ...]]:
-        """Yield all subsets, in the order of keys, that may still be possible."""
+        """Yield all subsets of the candidates, in the order of keys, that may still be possible."""
         layout = self.layout
         lows_ns = [entry.low_ns for entry in reversed(candidates)]
         later_ns = list(accumulate(lows_ns, min))[::-1]
@@ -291,9 +294,9 @@ class SetSearch(Search):
         return cut
 
     def _skips(self, entries: tuple[Entry, ...], j: int, later_ns: int) -> Entry | None:
-        """Return an entry that the step into the last of these surely and wrongly passes over.
+        """Return an entry that the step into the last of `entries` surely and wrongly passes over.
 
-        Later choices are after these entries, or at `later_ns` or later.
+        Return None if there is none. Choices after these entries are at `later_ns` or later.
         """
         layout = self.layout
         if not self._plan.prunes:
@@ -322,7 +325,7 @@ class SetSearch(Search):
     def _passed(
         self, case: Case, index: EntryIndex, newest: Entry, later_ns: int
     ) -> Iterator[Entry]:
-        """Yield events, not members, that are surely before the newest, with no member between."""
+        """Yield non-members that are surely before `newest`, with no member between."""
         for other in case.around(index, case.first.time_ns, newest.time_ns):
             self.budget.steps += 1
             before_all = other.high_ns < later_ns or other.high_ns == other.low_ns == later_ns
@@ -383,11 +386,11 @@ class SetSearch(Search):
 
 
 def cliques(together: Sequence[Sequence[bool]], budget: StepBudget) -> Iterator[list[int]]:
-    """Yield the largest sets of which every two nodes go together.
+    """Yield the maximal sets of nodes in which every two nodes go together.
 
-    These are maximal cliques (Bron and Kerbosch, 1973), with a pivot, and sets as the bits of an
-    integer. `together` is symmetric. Without nodes the one clique is empty. Ordered events form few
-    cliques. At worst there are 3^(n/3), so each step counts against the budget.
+    These are maximal cliques (Bron and Kerbosch, 1973), found with a pivot; a set is the bits of an
+    integer. `together` is symmetric. Without nodes, the only clique is empty. Ordered events form
+    few cliques. At worst there are 3^(n/3), so each step counts against the budget.
     """
     count = len(together)
     beside = [
