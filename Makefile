@@ -102,8 +102,9 @@ helm: $(DEV) # built where only Go is there
 	@$(PY) -m infra.helm
 
 # mypy takes one core for a minute or two.
-test: $(DEV) $(SPARK) $(DOCS) ## style, types, then all tests but those that take minutes (ARGS=..., JOBS=3)
-	@$(MAKE) --jobs 2 lint spark-setup helm
+test: ## style, types, then all tests but those that take minutes (ARGS=..., JOBS=3)
+	@$(MAKE) $(DEV) $(SPARK) $(DOCS); echo "Python packages: $$SECONDS s"; \
+	    $(MAKE) --jobs 2 lint spark-setup helm; echo "with style, types, services, jars and chart: $$SECONDS s"
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-quick: lint ## style, types, and what a change in the core needs and takes below a second each
