@@ -1,11 +1,12 @@
-"""Checks whether a query has a meaning: it finds every error other than bad syntax.
+"""Checks the meaning of a query: finds every error that is not an error of syntax.
 
-No check is left for run time. Parameters and functions are checked against the given ones. An event
-may have any attribute with any value. Trees are checked in the same way as texts. If a tree comes
-from a text, pass the text too, so that errors can show their places.
+All of these checks are made before the query runs. Parameters and functions are checked against
+those that the caller passes. Attributes are not checked, because an event may have any attribute
+with any value. A tree that was built in code is checked like one that was read from text. For a
+tree from text, pass the text too, so that the errors can show the line.
 
-Cost: linear in the query, quadratic in its components. A query has at most 64 alternatives and 32
-components (normal_form.py).
+Cost: linear in the length of the query, and quadratic in the number of its components. A query has
+at most 64 alternatives, each with at most 32 components (normal_form.py).
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def check(
     params: Params | None = None,
     functions: Collection[str] = (),
 ) -> list[QueryError]:
-    """Return the warnings of a query that may run; raise QueryRefused for any other query.
+    """Return the warnings about a valid query; raise QueryRefused if the query has errors.
 
-    `params` has the values of the query's parameters. It is None if they are bound later; then the
-    query is checked again. `functions` has the names of the user's own functions.
+    `params` maps the query's parameters to their values. Pass None if the values are bound later,
+    and check the query again then. `functions` contains the names of the user's own functions.
     """
     findings = Findings()
     deep = too_deep(query)
@@ -80,14 +81,14 @@ def check(
 
 
 def _hindrances(form: NormalForm) -> Iterator[tuple[str, str]]:
-    """Yield why the matches of this query are not sets, each with a hint.
+    """Yield the reasons why AS SETS cannot describe the matches of the query, each with a hint.
 
-    Each reason is valid only if none precedes it.
+    Each reason is reliable only if no reason precedes it, so callers use the first one.
 
-    A set is described by the events that may match each component. That describes the matches only
-    if the order of the events alone decides which of them belong together. This holds for a plain
-    sequence under skip-till-any, of singles and of free groups. A free group takes every event
-    between its neighbours. A condition on one event alone is no obstacle, nor is a partition key.
+    A set lists the events that may match each component. It describes the matches only if the order
+    of the events alone decides which events belong together. This holds for a plain sequence of
+    single events and free groups under skip-till-any. A free group takes every event between its
+    neighbours. A condition on one event alone is no obstacle, nor is a partition key.
     """
     query = form.query
     alternative = form.alternatives[0]

@@ -31,7 +31,7 @@ Component = EventNode | Negation
 
 
 class ConditionChecks:
-    """The checks of one query's expressions. `params` is None if the values are bound later."""
+    """A checker of all expressions in one query. `params` is None if the values are bound later."""
 
     def __init__(
         self,
@@ -221,7 +221,10 @@ class ConditionChecks:
 
 
 def without_value(name: str, known: Iterable[str]) -> str:
-    """Return the hint for a parameter without a value; usually an attribute was meant."""
+    """Return the hint for a parameter without a value.
+
+    The user often meant an attribute of an event, so the hint begins with that.
+    """
     event = next((alias for alias in known if not alias.startswith("_")), None)
     attribute = (
         f"`NAME.{cut(name)}` if it is an attribute of an event that you name"

@@ -34,7 +34,7 @@ from topology.pattern.tree.walk import components, walk
 from topology.pattern.tree.words import MAX_NS
 
 MAX_TIMES: Final = 1_000_000
-"""The largest number in a count `{n,m}`."""
+"""The largest `n` or `m` in a count `{n,m}`."""
 
 
 def check_pattern(query: Query, findings: Findings) -> None:
@@ -62,14 +62,14 @@ def check_pattern(query: Query, findings: Findings) -> None:
 
 
 def _name_of(node: Node | Negation) -> str:
-    """Return the name of a component or of a counted group; empty if it has none."""
+    """Return the name of a component or of a counted group, or an empty string if it has none."""
     if isinstance(node, EventNode | Negation):
         return node.alias
     return node.name if isinstance(node, CountedNode) else ""
 
 
 def check_skip(query: Query, clause: Span, findings: Findings) -> None:
-    """Check the variable of SKIP TO; `clause` is the place of SKIP in the text."""
+    """Check that SKIP TO names a component of the match; `clause` is SKIP's place in the text."""
     known = {each.alias: each for each in components(query.node)}
     if query.skip_to and query.skip_to not in known:
         message = f"no component is called `{cut(query.skip_to)}`"
@@ -81,9 +81,9 @@ def check_skip(query: Query, clause: Span, findings: Findings) -> None:
 
 
 def _miscounted(node: EventNode | CountedNode, matches: Matches) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the count of a node, each with a hint.
+    """Yield the errors in the count of a node, each with a hint.
 
-    Each message is valid only if none precedes it.
+    Each error is reliable only if no error precedes it, so callers use the first one.
     """
     low, high = node.minimum, node.maximum
     if high == 0:
@@ -115,7 +115,7 @@ def _miscounted(node: EventNode | CountedNode, matches: Matches) -> Iterator[tup
 
 
 def _any_order(node: Node | Negation, findings: Findings) -> None:
-    """Refuse counts inside an AND that prefer fewer events."""
+    """Report an error for each count of a group inside an AND that prefers fewer turns."""
     for each in walk(node):
         if isinstance(each, CountedNode) and each.reluctant:
             message = "in an AND events are preferred as they come, so ? behind a group's count"
@@ -134,7 +134,11 @@ def _stepped(parts: Sequence[Part], findings: Findings) -> None:
 
 
 def _is_small(node: Node, findings: Findings) -> bool:
-    """Return whether the alternatives of the pattern are neither too many nor too large."""
+    """Return whether the pattern has few enough alternatives and components.
+
+    If it has too many, an error is reported. The bounds are MAX_ALTERNATIVES, and MAX_COMPONENTS in
+    one alternative.
+    """
     alternatives, most = size(node)
     if alternatives > MAX_ALTERNATIVES or most > MAX_COMPONENTS:
         message = (
@@ -165,7 +169,7 @@ def _lasting(part: Part, query: Query, findings: Findings) -> None:
 
 
 def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | None:
-    """Return why the negation cannot have FOR here, and a hint; None if it can."""
+    """Return an error and its hint if FOR is not supported at this negation, or None if it is."""
     if any((part.spots[at].edge or EDGES[query.strategy]) == "strict" for at in gap.right):
         message = "a STRICT step behind FOR is not supported yet"
         return message, "write NEXT before what follows, or leave FOR out"
@@ -195,7 +199,8 @@ def _share(gap: NegatedSpot, other: NegatedSpot) -> bool:
 def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool = False) -> bool:
     """Return whether the pattern contains a SEQ, AND or OR without any event.
 
-    An AND inside the pattern may consist of negations if each has FOR.
+    Each of them is reported. An AND that is not the whole pattern may consist of negations alone if
+    each of them has FOR.
     """
     if isinstance(node, Seq | AllOf | AnyOf) and not any(
         isinstance(each, EventNode) for each in components(node)
@@ -212,7 +217,7 @@ def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool =
 
 
 def _lone_branches(turns: Turns, findings: Findings) -> None:
-    """Refuse a negation in an OR if a match could consist of that negation alone."""
+    """Report an error for each negation in an OR that could be the only part of a match."""
     branches = {
         each
         for node in walk(turns.node)
@@ -233,9 +238,9 @@ def _is_timed(node: Node | Negation) -> bool:
 
 
 def _beside_one(node: AllOf, findings: Findings) -> None:
-    """Refuse a negation without FOR in an AND, unless exactly one event is beside it.
+    """Report an error for each negation without FOR in an AND that does not have exactly one event.
 
-    The negation then ends with that event.
+    If the AND has exactly one event, the negation ends with that event.
     """
     positive = [each for each in node.nodes if not isinstance(each, Negation)]
     if len(positive) == 1 and isinstance(positive[0], EventNode):
@@ -274,7 +279,7 @@ def _until(query: Query, findings: Findings) -> None:
 
 
 def _relation(node: Node | Negation, one: str, other: str) -> str:
-    """Return the place of one component relative to the other: `before`, `after` or `beside`."""
+    """Return the place of `one` relative to `other`: `before`, `after` or `beside` it."""
     parts = [{each.alias for each in components(child)} for child in node.children]
     first, second = (
         next(at for at, part in enumerate(parts) if alias in part) for alias in (one, other)

@@ -1,4 +1,4 @@
-"""Warns of queries that are valid but probably not meant, and of queries with an unexpected cost.
+"""Warns of queries that are valid but probably not what the user meant, or unexpectedly expensive.
 
 Only queries without errors are examined.
 """
@@ -26,11 +26,12 @@ from topology.pattern.tree.walk import components, conjuncts
 from topology.pattern.tree.words import COMPARED, MIRRORED
 
 Bound = tuple[float, int]
-"""A number, and whether the bound is right below it (-1), at it (0), or right above it (1)."""
+"""A number and an offset: the bound is just below the number (-1), at it (0), or just above it (1).
+"""
 
 
 def warn(form: NormalForm, clause: Span, findings: Findings) -> None:
-    """Add the warnings; `clause` is the place of MATCHES or USING in the text."""
+    """Add the warnings to the findings; `clause` is the place of MATCHES or USING in the text."""
     spans = {each.alias: each.span for each in components(form.node)}
     if form.query.matches not in FROM_START:
         _costs(form, clause, spans, findings)
@@ -65,7 +66,11 @@ def _costs(form: NormalForm, clause: Span, spans: Mapping[str, Span], findings: 
 
 
 def _choosing(form: NormalForm, *, is_all: bool) -> Iterator[Component]:
-    """Yield the groups of which every subset may be a match."""
+    """Yield the groups of which every subset of the events may be a match.
+
+    With `is_all` these are all groups whose steps skip till any. Otherwise free groups are not
+    among them.
+    """
     for alternative in form.alternatives:
         for component in alternative.components:
             grows = component.is_group and component.loop == "any"
@@ -118,10 +123,10 @@ def _is_false(expr: Expr) -> bool:
 
 
 def _range(expr: Expr) -> tuple[Ref, Bound, Bound] | None:
-    """Return the range in which a comparison of an attribute with a number holds.
+    """Return the range of values for which a comparison of an attribute with a number is true.
 
-    The result is the attribute, its lowest value and its highest value. It is None for any other
-    expression.
+    The result consists of the attribute, the lower bound and the upper bound. It is None for any
+    other expression.
     """
     if not isinstance(expr, Compare):
         return None

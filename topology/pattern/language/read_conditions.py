@@ -1,8 +1,8 @@
-"""Turns parse trees into the parts that both languages have: conditions, columns, names, counts.
+"""Turns parse trees into what both languages share: conditions, columns, names and counts.
 
-Each method is a rule of grammar.lark. Chains of AND and of OR become flat, with or without
-parentheses. `-5` is a number, not a negated one. Errors are collected, and the tree after an error
-is never used.
+Each method reads one rule of grammar.lark. Nested ANDs become one AND, and nested ORs one OR, with
+or without parentheses. `-5` becomes a negative number and not a `Negative`. Errors are collected;
+after an error the tree is never used.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from topology.pattern.tree.walk import flat
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
 
 MAX_PREV: Final = 1_000
-"""The largest number of events that PREV looks back."""
+"""The largest second argument of PREV: how many events back it may look."""
 
 MAX_DIGITS: Final = 100
-"""The largest number of digits in a number."""
+"""The largest number of digits that a number may have."""
 
 _OTHERWISE: Final = {"==": "=", "<>": "!="}
-"""Alternative spellings of two comparisons."""
+"""Alternative spellings of two comparison operators."""
 
 _LENGTH: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*(\w+)")
 
@@ -39,9 +39,9 @@ class Name(NamedTuple):
 
 
 class Quant(NamedTuple):
-    """A count of events or turns. `reluctant`: fewer are preferred.
+    """A count of events or turns; if it is `reluctant`, a match with fewer of them is preferred.
 
-    A count that leaves no choice is never reluctant.
+    A count that permits only one number is never reluctant.
     """
 
     minimum: int = 1
@@ -62,7 +62,7 @@ _COUNTS: Final = {
 
 
 class Group(NamedTuple):
-    """`b[].x` or `b[..i-1].x`, which only aggregates accept."""
+    """`b[].x` or `b[..i-1].x`, which is valid only as the argument of an aggregate."""
 
     alias: str
     path: tuple[str, ...]
@@ -71,7 +71,7 @@ class Group(NamedTuple):
 
 
 def placed(rule: Callable[..., Any], _: str, children: list[Any], meta: Meta) -> Any:
-    """Call the method of a rule with the rule's place in the text."""
+    """Call the method of a rule with the rule's place in the text and its children."""
     return rule(syntax.Span(meta.line, meta.column, meta.end_pos - meta.start_pos), children)
 
 
@@ -244,7 +244,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def count(self, _: syntax.Span, children: list[Token]) -> Quant:
         if children[0] in _COUNTS:
             return _COUNTS[children[0]]
-        # Braces surround the numbers; in `{n}` both are the same token.
+        # The numbers are between braces; in `{n}` both variables are the same token.
         low, high = children[1], children[-2]
         return Quant(
             self.int_of(low) if low.type == "INT" else 0,

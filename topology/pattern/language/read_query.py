@@ -1,8 +1,9 @@
 """Turns the grammar's parse tree into the tree of syntax.py.
 
-Each method is a rule of grammar.lark. The grammar accepts some wrong texts, so that a better error
-than one of syntax can be reported here. These are windows without a unit, LOOP of compounds, and
-negations in the wrong place. Errors are collected, and the tree after an error is never used.
+Each method reads one rule of grammar.lark. The grammar accepts some invalid queries, so that this
+module can report a clearer error than a syntax error. Examples are a duration without a unit,
+GREEDY for a whole group, and a negation in the wrong place. Errors are collected; after an error
+the tree is never used.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _EDGES: Final[Mapping[str, Edge]] = {"STRICT": "strict", "NEXT": "next", "ANY": 
 
 
 class Loop(NamedTuple):
-    """The fields of an EventNode that say how its group continues."""
+    """The fields of an EventNode that LOOP sets."""
 
     loop: Edge | None = None
     greedy: bool = False
@@ -50,7 +51,7 @@ class Loop(NamedTuple):
 
 
 class QueryClause(NamedTuple):
-    """A clause of the text; `values` has the fields of the Query that it sets."""
+    """A clause of the text; `values` maps the fields of Query that it sets to their values."""
 
     keyword: str
     values: dict[str, Any]
@@ -59,7 +60,7 @@ class QueryClause(NamedTuple):
 
 @v_args(wrapper=placed)
 class QueryReader(ConditionReader):
-    """A reader of one query; it counts the components without an alias."""
+    """A reader of one query; it numbers the components, to name those without an alias."""
 
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
@@ -277,6 +278,6 @@ class QueryReader(ConditionReader):
         expr = children[0]
         if len(children) > 1:
             name = children[1].text
-        else:  # An expression too deep to render is refused once all is read.
+        else:  # An expression too deep to render is refused after the whole query has been read.
             name = "" if too_deep_in(expr) else expression_text(expr)
         return Column(expr, name)

@@ -1,8 +1,8 @@
-"""Finds the types of values before any event arrives.
+"""Infers the types of expressions before the query runs.
 
-A value is a number, text or a flag (TRUE, FALSE). NULL is a type of its own here. None means any
-type, as for the attributes of a payload. An expression that can only be NULL, like `'a' > 3`, is
-E_LITERAL. A comparison with the word NULL is only a warning, W_ALWAYS_FALSE.
+The types are numbers, text, flags (TRUE, FALSE) and NULL. None stands for any type, which
+attributes of a payload have. An expression that can only be NULL, like `'a' > 3`, is the error
+E_LITERAL. A comparison with the literal NULL is only a warning, W_ALWAYS_FALSE.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def value_type_of(value: Value) -> ValueType:
 
 
 class ValueTypes:
-    """The types of the values of one query's expressions.
+    """A checker that infers the types of one query's expressions.
 
-    An expression that can have no value but NULL is reported.
+    It reports expressions that can only be NULL.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ValueTypes:
         self._findings = findings
 
     def condition(self, expr: syntax.Expr) -> None:
-        """Check an expression in a place where TRUE or FALSE is expected."""
+        """Check an expression that must be TRUE or FALSE."""
         value_type = self.of(expr)
         if value_type in {"number", "text"}:
             self._never(expr, f"`{expression_text(expr)}` is no condition", "compare it")
@@ -77,7 +77,7 @@ class ValueTypes:
             self._findings.add("W_ALWAYS_FALSE", expr.span, "this condition never holds")
 
     def of(self, expr: syntax.Expr) -> ValueType | None:
-        """Return the type of a value, or None if it can have any type."""
+        """Check an expression and return the type of its value, or None if it can have any type."""
         match expr:
             case syntax.And() | syntax.Or() | syntax.Not() | syntax.Running():
                 for each in expr.children:
