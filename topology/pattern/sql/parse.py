@@ -1,13 +1,13 @@
-"""Reads MATCH_RECOGNIZE, SQL's spelling of patterns, into the same tree.
+"""Parses MATCH_RECOGNIZE, SQL's notation for patterns, into the tree of the pattern language.
 
 Source: ISO/IEC TR 19075-5 (row pattern recognition), and `WITHIN` of Flink.
-docs/guides/match_recognize.md lists the supported, the different and the refused parts. The rows of
-a partition are its events in the order of `ref_time`. Consecutive rows mean STRICT, and preference
-is MATCHES BEST. Events of equal time are ordered by source, epoch and sequence number (TIES BY
-KEY).
+docs/guides/match_recognize.md lists the features that are supported, that differ, and that are
+refused. The rows of a partition are its events in the order of `ref_time`. Consecutive rows mean
+STRICT steps, and SQL's rules of preference mean MATCHES BEST. Events with equal times are ordered
+by source, epoch and sequence number (TIES BY KEY).
 
 Bounds: those of `topology.pattern.language.parse`. Any text results in a query or in
-`QueryRefused`. The latter has the first syntax error, or else all errors of meaning.
+`QueryRefused`, which has the first syntax error, or else all errors of meaning.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ _HINTS: Final = {
 
 
 def is_sql(text: str) -> bool:
-    """Return whether a text is written in SQL; no query of the pattern language begins that way."""
+    """Return whether a text begins like SQL; no query of the pattern language does."""
     return _BEGINS.match(text) is not None
 
 
 def parse_sql(text: str, *, default_within_ns: int | None = None) -> Query:
-    """Return the query of a text, or raise QueryRefused.
+    """Return the query of a text; raise QueryRefused if the text has errors.
 
-    `default_within_ns` is the window of a query without WITHIN.
+    `default_within_ns` replaces WITHIN in a query that has none.
     """
     findings = Findings()
     clause = _read(text, findings)
@@ -86,7 +86,7 @@ def parse_sql(text: str, *, default_within_ns: int | None = None) -> Query:
 
 @cache
 def _grammar() -> Lark:
-    """Return the parser's tables, which are made when the first query is read (0.1 s)."""
+    """Return the parser; the first call builds its tables, which takes 0.1 s."""
     return Lark.open_from_package(
         "topology.pattern.sql",
         "grammar.lark",
@@ -198,9 +198,10 @@ def _unions(clause: RecognizeClause, names: RowNames, findings: Findings) -> Non
 
 
 def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findings) -> int:
-    """Return the window, 1 ns less than the interval, which is exclusive as in Flink.
+    """Return the query's window, which is 1 ns shorter than the interval of WITHIN.
 
-    WITHIN of the pattern language is inclusive.
+    An event exactly one interval later is excluded in SQL, as in Flink. WITHIN of the pattern
+    language would include it.
     """
     if clause.within is None and default_ns is None:
         message = "a match has no bound in time, so no result would ever be final"
@@ -217,9 +218,9 @@ def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findin
 def _skip(
     clause: RecognizeClause, names: RowNames, pattern: Node, findings: Findings
 ) -> tuple[Skip, tuple[str, ...]]:
-    """Return the kind of the skip and the variables to which it goes.
+    """Return the kind of SKIP, and the variables to which it skips.
 
-    TO NEXT ROW is no skip, since each start has only one match.
+    TO NEXT ROW has the kind `none`, because each start has only one match.
     """
     if clause.skip is None:
         return "past_last", ()
@@ -241,8 +242,8 @@ def _columns(
 ) -> tuple[Column, ...]:
     """Return the columns of the result.
 
-    These are the columns of PARTITION BY and MEASURES, or those that SELECT chooses among them. If
-    each row has a result, SELECT may also choose the row's own columns.
+    These are the columns of PARTITION BY and MEASURES, or those of them that SELECT chooses. If
+    each row has a result, SELECT may also choose columns of that row.
     """
     measures = clause.measures or ()
     named_once(measures, findings)

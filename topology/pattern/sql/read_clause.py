@@ -1,8 +1,8 @@
 """Turns a parse tree into the clauses of a MATCH_RECOGNIZE, with names not yet resolved.
 
 A column is a `RowRef` whose path is the whole name, including a variable before it. FIRST, LAST,
-PREV and NEXT are part of that `RowRef`. Features of SQL that have no meaning here are refused with
-the reason. Errors are collected, and the tree after an error is never used.
+PREV and NEXT set fields of that `RowRef`. SQL features that make no sense for streams are refused
+with the reason. Errors are collected; after an error the tree is never used.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ NAVIGATION: Final = frozenset({"first", "last", "prev", "next"})
 
 
 class QuotedName(str):
-    """A part of a name that was in quotes, so that its case counts."""
+    """A part of a name that was written in quotes, and therefore keeps its case."""
 
     __slots__ = ()
 
 
 class NamedValue(NamedTuple):
-    """`expr AS name`."""
+    """An expression with its name: `expr AS name`."""
 
     name: Name
     expr: Expr
 
 
 class ColumnName(NamedTuple):
-    """A name with dots; `called` is the name that AS gives it."""
+    """The name of a column, split at its dots. `called` is the name that AS gives to the column."""
 
     parts: tuple[str, ...]
     span: Span
@@ -66,7 +66,7 @@ class ColumnName(NamedTuple):
 
 
 class SkipClause(NamedTuple):
-    """AFTER MATCH SKIP. `kind`: as in syntax.Query; `to`: the variable of TO FIRST or TO LAST."""
+    """The clause AFTER MATCH SKIP. `kind`: see syntax.Query. `to`: the variable after TO."""
 
     kind: Skip
     to: Name | None
@@ -75,10 +75,10 @@ class SkipClause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecognizeClause:
-    """The parts of one MATCH_RECOGNIZE, and of the SELECT around it.
+    """The clauses of one MATCH_RECOGNIZE, and of the SELECT around it.
 
-    `chosen` has the names after SELECT and is None for `*`. `tables` has the names that FROM and AS
-    give to the rows. Each entry of `subset` is the name of a union, then its members.
+    `chosen`: the names after SELECT, or None for `*`. `tables`: the names that FROM and AS give to
+    the rows. `subset`: one entry for each SUBSET, its name followed by its members.
     """
 
     pattern: Node
@@ -98,10 +98,10 @@ class RecognizeClause:
 
 @v_args(wrapper=placed)
 class RecognizeReader(ConditionReader):
-    """A reader of one clause.
+    """A reader of one MATCH_RECOGNIZE.
 
-    `_moved` has the places of the columns inside FIRST, LAST, PREV and NEXT. `_finals` has the
-    places of FINAL.
+    `_moved`: the places of the columns inside FIRST, LAST, PREV and NEXT. `_finals`: the places of
+    FINAL.
     """
 
     def __init__(self, findings: Findings) -> None:
@@ -112,7 +112,7 @@ class RecognizeReader(ConditionReader):
     def __default__(
         self, data: Token, children: list[Any], _: object
     ) -> tuple[str, tuple[Any, ...]]:
-        """Return the name of a part of the clause, and the items that it lists."""
+        """Return a rule's name and its items; this applies to all rules without a method."""
         return str(data), tuple(children)
 
     def select(self, _: Span, children: list[Any]) -> RecognizeClause:
@@ -303,9 +303,9 @@ class RecognizeReader(ConditionReader):
         return Constant(None, span=span)
 
     def _classifier(self, arguments: Sequence[Expr], span: Span) -> Expr:
-        """Read CLASSIFIER() or CLASSIFIER(U): the label of the last row of the match, or of U.
+        """Read CLASSIFIER(), the label of the last row of the match, or CLASSIFIER(U).
 
-        U is a variable or a SUBSET.
+        The latter is the label of the last row of U, which is a variable or a SUBSET.
         """
         of = arguments[0] if arguments else RowRef((), ("*",), span=span)
         if len(arguments) > 1 or not isinstance(of, RowRef) or len(of.path) != 1:
@@ -315,7 +315,7 @@ class RecognizeReader(ConditionReader):
         return replace(of, is_label=True, span=span)
 
     def _navigated(self, function: str, arguments: Sequence[Expr], span: Span) -> Expr:
-        """Apply FIRST, LAST, PREV or NEXT to every column inside its argument."""
+        """Return the first argument with FIRST, LAST, PREV or NEXT applied to each column."""
         physical = function in {"prev", "next"}
         step = arguments[1] if len(arguments) == 2 else Constant(1 if physical else 0)
         refs = [each for part in arguments[:1] for each in walk(part)]
