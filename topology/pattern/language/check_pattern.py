@@ -49,8 +49,8 @@ def check_pattern(query: Query, findings: Findings) -> None:
     has_events = not _lone_negations(query.node, findings)
     if is_sound and is_small and has_events:
         if can_be_absent(query.node):
-            message = "all of it may be absent: a match is whatever of it there is"
-            findings.add("W_EMPTY", query.node.span, message, "let one part have to be there")
+            message = "all parts may be absent: a match has whichever of them occur"
+            findings.add("W_EMPTY", query.node.span, message, "make one part mandatory")
         turns = Turns(query.node)
         _lone_branches(turns, findings)
         parts = parts_of(turns.node)
@@ -75,7 +75,7 @@ def check_skip(query: Query, clause: Span, findings: Findings) -> None:
         message = f"no component is called `{cut(query.skip_to)}`"
         findings.add("E_ALIAS_UNKNOWN", clause, message, meant(query.skip_to, known))
     elif query.skip_to and isinstance(known[query.skip_to], Negation):
-        message = f"`{query.skip_to}` must not happen: no match holds it to SKIP to"
+        message = f"`{query.skip_to}` is negated, so no match contains it"
         hint = "name a component that is part of the match"
         findings.add("E_ALIAS_ORDER", clause, message, hint)
 
@@ -87,30 +87,30 @@ def _miscounted(node: EventNode | CountedNode, matches: Matches) -> Iterator[tup
     """
     low, high = node.minimum, node.maximum
     if high == 0:
-        yield "a group of none", "write ! for what must not happen, ? for what may"
+        yield "the count is 0", "write ! for an event that must not happen, ? for an optional one"
     if low < 0 or high < UNBOUNDED or UNBOUNDED < high < low:
-        yield f"from {low} to {high} is no range", f"write {{{high},{low}}}"
+        yield f"{low} to {high} is not a range", f"write {{{high},{low}}}"
     if isinstance(node, CountedNode):
         more, loops, example = "turns", node.loop is not None, "{2}"
         if high == UNBOUNDED:
-            hint = "give it one, like {1,4}; a single event, like B+, may go on without end"
-            yield "a group of several events is counted up to a number", hint
+            hint = "write one, like {1,4}; only the count of a single event, like B+, may be open"
+            yield "the count of a group of several events needs an upper bound", hint
         if high > 1 and matches != "best" and can_be_absent(node.node):
-            message = "a turn of the group could be of nothing, so nobody could count them"
-            yield message, "let one event of a turn have to be there"
+            message = "a turn of the group could be empty, so turns could not be counted"
+            yield message, "make one event of a turn mandatory"
     else:
         more, loops, example = "events", bool(node.loop) or node.loop_within_ns is not None, "+"
         if max(low, high) > MAX_TIMES:
             yield f"more than {MAX_TIMES} events", "write a smaller number, or + for any"
     if high == 1 and loops:
-        yield "LOOP says how a group goes on, and this is none", f"write a count, like {example}"
+        yield "LOOP needs a group", f"write a count, like {example}"
     if isinstance(node, EventNode) and node.greedy and low == high == 1:
         yield "a single event cannot be GREEDY", "write a count, like +"
     if isinstance(node, EventNode) and node.greedy and node.reluctant:
-        hint = "leave out GREEDY, or the ? behind the count"
+        hint = "leave out GREEDY, or the ? after the count"
         yield "a group that prefers fewer events cannot be GREEDY", hint
     if node.reluctant and matches != "best":
-        message = f"the ? behind a count prefers fewer {more}, and only MATCHES BEST prefers"
+        message = f"the ? after a count prefers fewer {more}, which needs MATCHES BEST"
         yield message, "write MATCHES BEST, or leave the ? out"
 
 
@@ -118,9 +118,9 @@ def _any_order(node: Node | Negation, findings: Findings) -> None:
     """Report an error for each count of a group inside an AND that prefers fewer turns."""
     for each in walk(node):
         if isinstance(each, CountedNode) and each.reluctant:
-            message = "in an AND events are preferred as they come, so ? behind a group's count"
+            message = "events of an AND are preferred as they come, so ? after a group's count"
             hint = "leave the ? out, or write a SEQ for each order"
-            findings.add("E_QUANT", each.span, f"{message} says nothing", hint)
+            findings.add("E_QUANT", each.span, f"{message} has no effect", hint)
 
 
 def _stepped(parts: Sequence[Part], findings: Findings) -> None:
@@ -128,8 +128,8 @@ def _stepped(parts: Sequence[Part], findings: Findings) -> None:
     behind = {spot.node.alias for spot in spots if spot.before}
     for spot in spots:
         if spot.within_ns is not None and spot.node.alias not in behind:
-            message = "WITHIN on a step counts from the event before, and there is none"
-            hint = "leave it out; the WITHIN of the query is of the whole match"
+            message = "WITHIN on a step counts from the event before it, but there is none"
+            hint = "leave it out; the WITHIN of the query limits the whole match"
             findings.add("E_WINDOW", spot.node.span, message, hint)
 
 
@@ -142,13 +142,13 @@ def _is_small(node: Node, findings: Findings) -> bool:
     alternatives, most = size(node)
     if alternatives > MAX_ALTERNATIVES or most > MAX_COMPONENTS:
         message = (
-            f"{alternatives} ways through the ORs with up to {most} components, "
-            f"more than {MAX_ALTERNATIVES} or {MAX_COMPONENTS}"
+            f"the pattern has {alternatives} alternatives with up to {most} components; "
+            f"at most {MAX_ALTERNATIVES} alternatives and {MAX_COMPONENTS} components are allowed"
         )
-        hint = "split it in several queries"
+        hint = "split it into several queries"
         if any(isinstance(each, CountedNode) for each in walk(node)):
-            message = f"with its groups' counts written out it has {message}"
-            hint = "write smaller counts, or split it in several queries"
+            message = f"with its counts written out, {message}"
+            hint = "write smaller counts, or split it into several queries"
         findings.add("E_TOO_LARGE", node.span, message, hint)
         return False
     return True
@@ -160,7 +160,7 @@ def _lasting(part: Part, query: Query, findings: Findings) -> None:
         if length_ns is None:
             continue
         if not 0 < length_ns <= MAX_NS:
-            message = f"nothing happens FOR {length_ns} ns"
+            message = f"the time after FOR is {length_ns} ns"
             hint = "it must be above 0 and at most 2^62 ns"
             findings.add("E_WINDOW", span, message, hint)
         hindrance = _hindrance(gap, part, query)
@@ -171,21 +171,21 @@ def _lasting(part: Part, query: Query, findings: Findings) -> None:
 def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | None:
     """Return an error and its hint if FOR is not supported at this negation, or None if it is."""
     if any((part.spots[at].edge or EDGES[query.strategy]) == "strict" for at in gap.right):
-        message = "a STRICT step behind FOR is not supported yet"
-        return message, "write NEXT before what follows, or leave FOR out"
+        message = "a STRICT step after FOR is not supported yet"
+        return message, "write NEXT before the next component, or leave FOR out"
     if gap.beside and not gap.left:
-        message = "nothing comes before the AND, so its FOR has no beginning"
+        message = "no event comes before the AND, so its FOR has no beginning"
         return message, "put an event before it, like SEQ(A a, AND(!B FOR 5 s, C c))"
     if any(other is not gap and _share(gap, other) for other in part.gaps):
-        message = "FOR beside a negation without it, or before the first event, is not supported"
+        message = "two negations in one place need FOR on both, and an event before them"
         return message, "write both as one, like !B|C FOR 5 s"
     if gap.after and gap.strict:
-        message = "directly behind another negation's time nothing need be"
+        message = "a STRICT negation after another negation with FOR is not supported"
         return message, "leave STRICT out"
     absent = frozenset(at for at in gap.left if part.spots[at].node.minimum == 0)
     if any(other.negation.for_ns and other.right & absent for other in part.gaps):
-        message = "FOR behind what may be absent, which is behind another FOR, is not supported"
-        return message, "write one query with it and one without"
+        message = "FOR after an optional component that follows another FOR is not supported"
+        return message, "write one query with it and one without it"
     return None
 
 
@@ -207,8 +207,8 @@ def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool =
     ):
         if inside and isinstance(node, AllOf) and all(map(_is_timed, node.nodes)):
             return False
-        message = "nothing here has to happen: there is no event beside the negation"
-        findings.add("E_NOT_ALONE", node.span, message, "add the event that it is beside")
+        message = "a match needs an event, but there is no event beside the negation"
+        findings.add("E_NOT_ALONE", node.span, message, "add an event before or after it")
         return True
     if isinstance(node, AllOf):
         _beside_one(node, findings)
@@ -228,7 +228,7 @@ def _lone_branches(turns: Turns, findings: Findings) -> None:
     for part in spread(turns.node):
         for gap in () if part.spots else part.gaps:
             if gap.negation in branches:
-                message = "where nothing else has to happen there is no event of a match"
+                message = "a match of this negation alone would have no event"
                 hint = "put an event before the OR, like SEQ(A a, OR(C c, !B FOR 5 s))"
                 findings.add("E_NOT_ALONE", gap.negation.span, message, hint)
 
@@ -247,8 +247,8 @@ def _beside_one(node: AllOf, findings: Findings) -> None:
         return
     for each in node.nodes:
         if isinstance(each, Negation) and each.for_ns is None:
-            message = "in an AND of several events it is open when the negation ends"
-            findings.add("E_NOT_PLACE", each.span, message, "write how long, like !B FOR 5 s")
+            message = "in an AND of several events, the end of the negation is not defined"
+            findings.add("E_NOT_PLACE", each.span, message, "add a duration, like !B FOR 5 s")
 
 
 def _until(query: Query, findings: Findings) -> None:
@@ -258,23 +258,23 @@ def _until(query: Query, findings: Findings) -> None:
         if not isinstance(event, EventNode) or event.until is None:
             continue
         if not event.is_group:
-            message = "UNTIL ends a group, and this is none"
+            message = "UNTIL needs a group"
             findings.add("E_UNTIL", event.until.span, message, "write a count, like +")
         for alias in sorted(aliases(event.until) & known.keys() - {event.alias}):
             if isinstance(known[alias], Negation):
-                message = f"`{alias}` must not happen, so UNTIL cannot ask for it"
+                message = f"`{alias}` is negated, so UNTIL cannot use it"
             elif any(alias in group and event.alias not in group for group in counted):
-                message = f"`{alias}` is in each turn of its group, so UNTIL cannot tell which"
+                message = f"`{alias}` is in each turn of its group, so UNTIL cannot choose one"
             else:
                 relation = _relation(query.node, alias, event.alias)
                 if relation == "before":
                     continue
                 message = f"`{alias}` is not known while the group `{event.alias}` grows"
                 if relation == "beside":
-                    hint = "AND and OR do not say which comes first"
+                    hint = "AND and OR do not define which comes first; use SEQ"
                     findings.add("E_ALIAS_ORDER", event.until.span, message, hint)
                     continue
-            hint = "ask for what comes before the group"
+            hint = "use an event that comes before the group"
             findings.add("E_UNTIL", event.until.span, message, hint)
 
 

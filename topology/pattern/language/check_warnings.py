@@ -38,7 +38,7 @@ def warn(form: NormalForm, clause: Span, findings: Findings) -> None:
     for alternative in form.alternatives:
         for blocker in alternative.blockers:
             if _is_implied(blocker, alternative):
-                message = "nothing can happen between neighbours that are STRICT"
+                message = "no event can occur between STRICT neighbours"
                 findings.add(
                     "W_NEG_STRICT", spans[blocker.alias], message, "leave the negation out"
                 )
@@ -49,19 +49,19 @@ def _costs(form: NormalForm, clause: Span, spans: Mapping[str, Span], findings: 
     query = form.query
     for group in _choosing(form, is_all=query.matches == "all"):
         name = group.label or group.alias
-        message = f"each event more in `{name}` can double the number of matches"
+        message = f"each additional event in `{name}` can double the number of matches"
         hint = (
-            "MATCHES MAXIMAL gives the largest ones only"
+            "MATCHES MAXIMAL reports only the largest ones"
             if query.matches == "all" and query.strategy == "any"
-            else "LIMIT bounds how many one event can bring"
+            else "LIMIT bounds the number of results of one event"
         )
         findings.add("W_EXPONENTIAL", spans[group.alias], message, hint)
     groups = [each for each in components(query.node) if isinstance(each, EventNode)]
     if any(each.is_group for each in groups) and (
         query.matches == "all" or any(_choosing(form, is_all=False))
     ):
-        message = "a match is known by all its events: corrections retract it and emit another"
-        hint = "a result that is updated in place needs MATCHES ONE, or MAXIMAL with free groups"
+        message = "a match is identified by all its events: corrections retract it and emit another"
+        hint = "for updates in place, use MATCHES ONE, or MAXIMAL with free groups"
         findings.add("W_CONTENT_ID", clause, message, hint)
 
 
@@ -96,7 +96,7 @@ def _contradictions(query: Query, findings: Findings) -> None:
         lowest, highest = bounds.get(ref, (low, high))
         bounds[ref] = max(low, lowest), min(high, highest)
         if bounds[ref][0] > bounds[ref][1]:
-            message = f"no `{ref.alias}.{'.'.join(ref.path)}` is in this range and the others asked"
+            message = f"no `{ref.alias}.{'.'.join(ref.path)}` is in this range and the earlier ones"
             findings.add("W_ALWAYS_FALSE", expr.span, message)
 
 

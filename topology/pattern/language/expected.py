@@ -18,7 +18,7 @@ MANY: Final = 6
 _KINDS: Final = {
     "INT": "a number",
     "STRING": "a string",
-    "DURATION": "a length of time like 10 s",
+    "DURATION": "a duration like 10 s",
     "STRATEGY": "a strategy like skip_till_any",
     "$END": "the end",
 }
@@ -38,7 +38,7 @@ _GROUPS: Final = (
     ("LPAR", "STRING", "a value", _VALUE),
     ("COMPARISON", "PLUS", "a comparison", _COMPARISON),
     ("QMARK", "PLUS", "", _COUNT),
-    ("INT", "FLOAT", "a length of time like 10 s", _LENGTH),
+    ("INT", "FLOAT", "a duration like 10 s", _LENGTH),
     ("BANG", "TILDE", "an event type", _EVENT),
     ("WORD", "QUOTED", "a name", _NAME),
 )
@@ -49,7 +49,7 @@ If the grammar accepts both test tokens, a message shows the description in plac
 
 _EXAMPLES: Final = {
     "RPAR": "a parenthesis is not closed",
-    "_WITHIN": "a pattern needs its window, like WITHIN 10 s",
+    "_WITHIN": "a pattern needs a window, like WITHIN 10 s",
     "_PATTERN": "a query is like PATTERN SEQ(A a, B b) WITHIN 10 s",
 }
 
@@ -110,9 +110,9 @@ def _habit(accepted: Collection[str], token: Token, before: str, word: str) -> s
         if compound:
             return f"did you mean `{compound.upper()}` for `{cut(word)}`?"
     if is_reserved(token) and NAME in accepted:
-        return f"as a name it is written in back-ticks: `{cut(token)}`"
+        return f"to use it as a name, write it in back-ticks: `{cut(token)}`"
     if before in {"STRICT", "NEXT", "ANY"}:
-        return f"`{word}` is a reserved word; as a name it is written in back-ticks: `{word}`"
+        return f"`{word}` is a reserved word; to use it as a name, write it in back-ticks: `{word}`"
     if token.type == "GREEDY" and "_LOOP" in accepted:
         return "write LOOP GREEDY"
     if token.type == "_WHERE" and "_RETURN" in accepted:

@@ -54,7 +54,7 @@ def parse(text: str) -> list[Query]:
     findings = Findings()
     if len(text) > MAX_TEXT:
         message = f"the text has {len(text)} characters, more than {MAX_TEXT}"
-        findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "split it in several scripts")
+        findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "split it into several scripts")
         findings.refuse(text)
     read = [_read(text, chunk, findings) for chunk in _chunks(text, findings)]
     queries = [query for query in read if query is not None]
@@ -68,7 +68,7 @@ def parse_query(text: str) -> Query:
     queries = parse(text)
     if len(queries) > 1:
         findings = Findings()
-        message = "a second query, where one is asked for"
+        message = "there is a second query, but only one is expected"
         findings.add("E_SYNTAX", queries[1].span, message, "leave one of them out")
         findings.refuse(text)
     return queries[0]

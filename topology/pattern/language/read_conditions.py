@@ -172,7 +172,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
             return self._previous(arguments, span)
         groups = [argument for argument in arguments if isinstance(argument, Group)]
         for group in groups:
-            message = f"`{cut(function)}` is none of the functions over a group"
+            message = f"`{cut(function)}` is not an aggregate, so it cannot take a group"
             self.findings.add("E_FUNCTION", group.span, message, meant(function, AGGREGATES))
         return syntax.Call(function, () if groups else tuple(arguments), span=span)
 
@@ -183,7 +183,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
             case [syntax.Ref(alias, path, None), syntax.Constant(back)]:
                 if type(back) is int and 0 < back <= MAX_PREV:
                     return syntax.Previous(alias, path, back, span=span)
-        message = f"PREV takes an attribute, and how many events before, 1 to {MAX_PREV}"
+        message = f"PREV takes an attribute and a number of events to go back, 1 to {MAX_PREV}"
         self.findings.add("E_FUNCTION", span, message, "write it like PREV(b.x), PREV(b.x, 2)")
         return syntax.Constant(None, span=span)
 
@@ -225,8 +225,8 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
 
     def _only_i(self, name: Name) -> None:
         if name.text.lower() != "i":
-            message = f"`{cut(name.text)}` is no index"
-            hint = "write i, i-1, first, last or a number that counts from 1"
+            message = f"`{cut(name.text)}` is not an index"
+            hint = "write i, i-1, first, last or a number from 1"
             self.findings.add("E_INDEX", name.span, message, hint)
 
     def path(self, _: syntax.Span, children: list[Name]) -> tuple[str, ...]:
@@ -267,7 +267,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         ns: int
         ns, rest = divmod(int(whole + fraction) * UNITS_NS[unit.lower()], 10 ** len(fraction))
         if rest:
-            message = "the length of time is not a whole number of nanoseconds"
+            message = "the duration is not a whole number of nanoseconds"
             self.findings.add("E_WINDOW", place_of(token), message, f"write {ns + 1} ns")
             return ns + 1
         if ns > MAX_NS:
@@ -275,7 +275,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         return ns
 
     def _too_long(self, token: Token) -> None:
-        message = "the length of time is beyond 2^62 ns (146 years)"
+        message = "the duration is longer than 2^62 ns (146 years)"
         self.findings.add("E_WINDOW", place_of(token), message, "write a shorter one")
 
 

@@ -72,7 +72,7 @@ class ValueTypes:
         """Check an expression that must be TRUE or FALSE."""
         value_type = self.of(expr)
         if value_type in {"number", "text"}:
-            self._never(expr, f"`{expression_text(expr)}` is no condition", "compare it")
+            self._never(expr, f"`{expression_text(expr)}` is not a condition", "compare it")
         elif isinstance(expr, syntax.Constant) and not expr.value:
             self._findings.add("W_ALWAYS_FALSE", expr.span, "this condition never holds")
 
@@ -93,7 +93,7 @@ class ValueTypes:
                 return "flag"
             case syntax.Negative() | syntax.Arithmetic():
                 for each in expr.children:
-                    self._expect(each, "number", "only numbers can be counted with")
+                    self._expect(each, "number", "arithmetic needs numbers")
                 return "number"
             case syntax.AggregateCall():
                 return self._aggregate(expr)
@@ -125,7 +125,7 @@ class ValueTypes:
     def _bounded(self, constant: syntax.Constant) -> None:
         value = constant.value
         if isinstance(value, float) and not math.isfinite(value):
-            self._never(constant, f"{value} is no number of the language", "use IS NULL")
+            self._never(constant, f"{value} is not a number of the language", "use IS NULL")
         elif isinstance(value, int) and abs(value) >= 10**MAX_INT_DIGITS:
             self._never(constant, "the number is too long", "shorten it")
 
@@ -137,7 +137,7 @@ class ValueTypes:
                 value_type = self.of(operand)
                 among = {value_type_of(value.value) for value in values} - {"null"}
                 if value_type is not None and among and value_type not in among:
-                    shown = f"`{expression_text(operand)}`, {_A[value_type]}, is none of these"
+                    shown = f"`{expression_text(operand)}` is {_A[value_type]}, none of these is"
                     self._never(expr, shown, "compare values of one type")
             case syntax.Between(operand, low, high):
                 self._compared(expr, operand, low, is_order=True)
@@ -153,7 +153,7 @@ class ValueTypes:
         both = (self.of(left), self.of(right))
         one, other = both
         if "null" in both:
-            message = "nothing is equal to NULL, larger or smaller: this never holds"
+            message = "a comparison with NULL is never true"
             self._findings.add("W_ALWAYS_FALSE", whole.span, message, "write IS NULL")
         elif is_order and "flag" in both:
             self._never(whole, "TRUE and FALSE have no order", "compare with = or !=")
@@ -170,7 +170,7 @@ class ValueTypes:
     def _aggregate(self, expr: syntax.AggregateCall) -> ValueType | None:
         value_type = self._attribute(expr) if expr.path else None
         if expr.function in {"sum", "avg", "stddev"} and value_type not in {None, "number"}:
-            message = f"`{expr.function}` is of numbers, which `{'.'.join(expr.path)}` is not"
+            message = f"`{expr.function}` takes numbers, which `{'.'.join(expr.path)}` is not"
             self._never(expr, message, "use count, min or max")
         return None if expr.function in {"min", "max"} else "number"
 
@@ -187,7 +187,7 @@ class ValueTypes:
         first, *rest = ref.path
         if rest and first in _RESERVED_TYPES:
             message = f"`{first}` of an event has no attributes"
-            hint = f"the payload's is written {ref.alias}.payload.{'.'.join(ref.path)}"
+            hint = f"for a field of the payload, write {ref.alias}.payload.{'.'.join(ref.path)}"
             self._findings.add("E_ATTRIBUTE_UNKNOWN", ref.span, message, hint)
         return _RESERVED_TYPES.get(first)
 

@@ -193,7 +193,7 @@ class RowConditions:
             or any(ref.is_label for ref in refs)
             or any(isinstance(part, RowAggregate) for part in walk(expr.operand))
         ):
-            message = f"`{expr.function}` is over the rows of one variable, each by itself"
+            message = f"`{expr.function}` takes one value for each row of one variable"
             hint = f"write it like {expr.function.upper()}(A.price)"
             self._findings.add("E_FUNCTION", expr.span, message, hint)
             return expr
@@ -210,7 +210,7 @@ class RowConditions:
         if ref.is_label:
             return () if first == "*" else self._names.named(first, ref.span), ("type",)
         if rest and not self._names.is_known(first) and first != "payload":
-            inside = f"a field of a field is written behind a variable, like A.{'.'.join(ref.path)}"
+            inside = f"write a field of a field after a variable, like A.{'.'.join(ref.path)}"
             self._names.unknown(first, ref.span, inside)
         return self._names.split(ref.path)
 
@@ -224,14 +224,14 @@ class RowConditions:
         if not ref.shift or (ref.is_label and (ref.shift < 0 or not name)):
             return ref
         if ref.shift > 0 and name:
-            message = "NEXT looks at a row that is not known while this one is chosen"
-            hint = "ask it of the variable of that row, with PREV"
+            message = "NEXT reads a row that is not known yet when this row is tested"
+            hint = "write the condition for the variable of that row, with PREV"
         elif self._has_lines or abs(ref.shift) > self._known_beside(ref, name):
             if not name:
                 return replace(ref, beyond=True)
             if not _is_before_the_row(ref):
                 message = "PREV goes beyond the rows of the match here"
-                hint = "put a variable there, without a condition, so that it is a row of the match"
+                hint = "add a variable without a condition there, so that the row is in the match"
         if message:
             self._findings.add("E_SQL", ref.span, message, hint)
         return ref
@@ -249,8 +249,8 @@ class RowConditions:
             and -part.shift > self._known_beside(part, name)
         ]
         if beyond and not _is_of_the_row(expr, by_previous=True):
-            message = "PREV goes beyond the rows of the match here, beside rows of the match"
-            hint = "make it a condition of its own, joined by AND"
+            message = "PREV goes beyond the match in a condition that also uses rows of the match"
+            hint = "write it as a separate condition, joined by AND"
             self._findings.add("E_SQL", beyond[0].span, message, hint)
         return bool(beyond)
 
@@ -317,6 +317,6 @@ def named_once(named: Sequence[NamedValue], findings: Findings) -> None:
     for each in named:
         key = key_of(each.name.text)
         if key in seen:
-            message = f"`{cut(each.name.text)}` is there twice"
+            message = f"`{cut(each.name.text)}` is defined twice"
             findings.add("E_ALIAS_TWICE", each.name.span, message, "rename one of them")
         seen.add(key)

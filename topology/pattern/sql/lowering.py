@@ -63,8 +63,8 @@ class RowLowering:
             case AllOf(rows):
                 return self._permuted(rows)
             case CountedNode(maximum=maximum) if maximum == UNBOUNDED:
-                message = "a group of several rows without an upper bound"
-                self._findings.add("E_QUANT", row.span, message, "give it one, like (A B){1,4}")
+                message = "the count of a group of several rows needs an upper bound"
+                self._findings.add("E_QUANT", row.span, message, "write one, like (A B){1,4}")
         lowered: Node = row.rebuilt([self._node(each) for each in row.children])
         return lowered
 

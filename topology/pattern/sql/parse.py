@@ -61,7 +61,7 @@ _HINTS: Final = {
     "MATCH_RECOGNIZE": "write SELECT * FROM name MATCH_RECOGNIZE (…), or the clause alone",
     "PATTERN": "the clauses are PARTITION BY, ORDER BY, MEASURES, ONE ROW PER MATCH, AFTER MATCH,"
     " PATTERN, WITHIN, SUBSET, DEFINE, in this order",
-    "AS": "a measure and a definition have a name by AS",
+    "AS": "measures and definitions need AS and a name",
 }
 
 
@@ -133,7 +133,7 @@ def _unexpected(word: str, span: Span, accepted: Iterable[str], findings: Findin
     close = nearest(word, [each for each in names if each.isalpha() and each not in _WORDS])
     hint = f"did you mean `{close}`?" if close and close != word.upper() else ""
     hint = hint or next((_HINTS[each] for each in names if each in _HINTS), "")
-    message = f"{found} where {listed or 'the end'} should stand"
+    message = f"{found} where {listed or 'the end'} is expected"
     findings.add("E_SYNTAX", span, message, hint)
 
 
@@ -146,8 +146,8 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
 
     pattern: Node = with_events(clause.pattern, canonical)
     if can_be_absent(pattern):
-        message = "the pattern matches no rows at all too, and an empty match has no place in time"
-        hint = "let one row have to be there, with + for *"
+        message = "the pattern also matches no rows, and an empty match has no place in time"
+        hint = "make one row mandatory, for example with + in place of *"
         findings.add("E_ALL_OPTIONAL", clause.span, message, hint)
     lowering = RowLowering([*names.variables.values()], findings)
     node = lowering.node(pattern, clause.span)
@@ -166,7 +166,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
             where += conditions.of(variable, each.expr)
     for path in clause.order:
         if column_path(path.parts[-1:]) != ("time",):
-            message = "events are in the order of their time, whatever the order of arrival"
+            message = "rows are always in the order of ref_time"
             findings.add("E_SQL", path.span, message, "write ORDER BY ref_time")
     skip, to = _skip(clause, names, pattern, findings)
     clauses = {"WITHIN": clause.within.span} if clause.within is not None else {}
@@ -191,7 +191,7 @@ def _unions(clause: RecognizeClause, names: RowNames, findings: Findings) -> Non
     for name, *members in clause.subset:
         found = [each for member in members for each in names.named(member.text, member.span)]
         if names.of(name.text) is not None:
-            message = f"`{cut(name.text)}` is a variable already"
+            message = f"`{cut(name.text)}` is already a variable"
             findings.add("E_ALIAS_TWICE", name.span, message, "rename the subset")
         else:
             names.unions[key_of(name.text)] = tuple(dict.fromkeys(found))
@@ -204,8 +204,8 @@ def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findin
     language would include it.
     """
     if clause.within is None and default_ns is None:
-        message = "a match has no bound in time, so no result would ever be final"
-        hint = "write WITHIN INTERVAL '10' SECOND behind PATTERN's parenthesis, or give a default"
+        message = "a match has no time limit, so no result would ever be final"
+        hint = "write WITHIN INTERVAL '10' SECOND after PATTERN's parenthesis, or set a default"
         findings.add("E_WINDOW", clause.span, message, hint)
         return 1
     length_ns = clause.within.ns if clause.within is not None else default_ns or 0
@@ -232,7 +232,7 @@ def _skip(
         names.unknown(to.text, span)
         return "none", ()
     if not any(can_follow_another(pattern, variable) for variable in found):
-        message = f"`{to.text}` is the first row, so the match would be found again for ever"
+        message = f"`{to.text}` is the first row, so the same match would be found forever"
         findings.add("E_SQL", span, message, "write AFTER MATCH SKIP TO NEXT ROW")
     return kind, found
 
@@ -262,7 +262,7 @@ def _columns(
         if column is None and clause.all_rows:
             column = Column(conditions.key(path, from_last=True), name)
         if column is None:
-            message = f"`{cut(name)}` is no column of the matches"
+            message = f"`{cut(name)}` is not a column of the matches"
             hint = meant(name, [each.name for each in found], "name a measure, or write *")
             findings.add("E_ATTRIBUTE_UNKNOWN", path.span, message, hint)
         else:

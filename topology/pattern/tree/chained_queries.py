@@ -40,14 +40,14 @@ def chain_errors(queries: Sequence[Query]) -> Iterator[ChainError]:
             continue
         type_ = min(read[query.name])
         if query.emit == "slack":
-            message = f"`{type_}` are matches, whose corrections are not gathered"
+            message = f"`{type_}` are matches, for which EMIT SLACK is not supported"
             yield ChainError(query.name, message, "leave EMIT SLACK out")
         if query.sets:
-            message = f"`{type_}` are matches, which are no members of sets"
+            message = f"`{type_}` are matches, which cannot be members of sets"
             yield ChainError(query.name, message, "leave AS SETS out")
         for writer in queries:
             if writer.sets and writer.into in read[query.name]:
-                message = f"reads `{writer.into}`, which are sets of matches and no events"
+                message = f"reads `{writer.into}`, which are sets of matches, not events"
                 hint = f"leave AS SETS out of `{writer.name}`"
                 yield ChainError(query.name, message, hint)
 

@@ -95,8 +95,8 @@ class Findings:
             self._found.append(error)
 
     def too_deep(self, span: Span, levels: int) -> None:
-        message = f"nested deeper than {levels} levels"
-        self.add("E_TOO_LARGE", span, message, "take some of it apart")
+        message = f"the query is nested deeper than {levels} levels"
+        self.add("E_TOO_LARGE", span, message, "split it into parts")
 
     def name_once(
         self, kind: str, named: Iterable[tuple[str, Span]], hint: str = "rename one of them"

@@ -167,7 +167,7 @@ def spread(node: Node | Negation) -> list[Part]:
         case Seq(items=items):
             return [_in_a_row(parts) for parts in product(*map(_choices, items))]
         case CountedNode():
-            raise TypeError("a count of a group is written out first")
+            raise TypeError("a count of a group must be written out first")
 
 
 def _choices(item: Item) -> Sequence[Part | NegatedSpot]:
