@@ -279,7 +279,7 @@ def _until(query: Query, findings: Findings) -> None:
 
 
 def _relation(node: Node | Negation, one: str, other: str) -> str:
-    """Return the place of `one` relative to `other`: `before`, `after` or `beside` it."""
+    """Return whether the component `one` is `before`, `after` or `beside` the other."""
     parts = [{each.alias for each in components(child)} for child in node.children]
     first, second = (
         next(at for at, part in enumerate(parts) if alias in part) for alias in (one, other)

@@ -26,7 +26,7 @@ _WORDS: Final = KEYWORDS | STRATEGIES.keys()
 
 
 def terminal(word: str) -> str:
-    """Return the name that the grammar gives to a keyword or strategy, given in lower case."""
+    """Return the grammar's token type for a keyword or strategy in lower case."""
     if word in STRATEGIES and word != "strict":
         return "STRATEGY"
     upper = word.upper()
@@ -43,7 +43,7 @@ _BORDERS: Final = frozenset({
 })  # fmt: skip
 """Tokens that set whether the text is inside square brackets.
 
-Only `[` begins brackets. All others end them, also where the closing bracket was forgotten.
+Only `[` begins brackets. All others end them, even if the closing bracket was forgotten.
 """
 
 

@@ -132,7 +132,8 @@ def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
         if token.type in UNCLOSED or token.type == STRANGE:
             _strange(token, findings)
             return None
-        # The parser may reduce rules before it rejects a token, and cannot undo that. So copy it.
+        # The parser may reduce rules before it rejects a token. That cannot be undone, so keep a
+        # copy.
         before = parser.copy(deepcopy_values=False) if is_reserved(token) else None
         try:
             parser.feed_token(token)
@@ -153,7 +154,7 @@ def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
 
 
 def _as_name(parser: ParserSteps, token: Token, after: Token) -> bool:
-    """Feed a reserved word to the parser as a name; return whether it and `after` fit here."""
+    """Feed a reserved word to the parser as a name; return whether `after` may follow it."""
     if NAME not in parser.accepts():
         return False
     parser.feed_token(Token.new_borrow_pos(NAME, str(token), token))

@@ -21,7 +21,7 @@ from topology.pattern.tree.walk import flat
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
 
 MAX_PREV: Final = 1_000
-"""The largest second argument of PREV: how many events back it may look."""
+"""The largest number of events that PREV can go back."""
 
 MAX_DIGITS: Final = 100
 """The largest number of digits that a number may have."""
@@ -62,7 +62,7 @@ _COUNTS: Final = {
 
 
 class Group(NamedTuple):
-    """`b[].x` or `b[..i-1].x`, which is valid only as the argument of an aggregate."""
+    """The argument `b[].x` or `b[..i-1].x`, which only aggregates accept."""
 
     alias: str
     path: tuple[str, ...]

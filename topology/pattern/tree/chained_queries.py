@@ -19,7 +19,7 @@ class ChainError(NamedTuple):
 
 
 def types_read(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
-    """Return for each query, by name, the types that it reads and that queries write INTO.
+    """Return, by the names of queries, the event types that each reads from another's INTO.
 
     A query that reads its own matches, directly or through other queries, gets no types.
     """

@@ -301,7 +301,7 @@ class Turns:
 
 
 def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Return whether one turn is inside the other, or the same."""
+    """Return whether two turns are the same, or one of them is inside the other."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
