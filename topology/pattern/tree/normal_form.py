@@ -11,8 +11,7 @@ is among the component's own conditions, for its events, and among the predicate
 - `[a]` within OR or NOT is a predicate over all components. It does not apply to negated events.
 
 Cost: linear in the total size of the alternatives, except for the partial order, which is
-quadratic. The number of alternatives is the product of the numbers of OR branches, at most
-`MAX_ALTERNATIVES`.
+quadratic. Each combination of OR branches is an alternative, at most `MAX_ALTERNATIVES`.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ EDGES: Final[Mapping[str, Edge]] = {
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A component of an alternative that is not negated.
+    """A positive (not negated) component of an alternative.
 
     `before`: the indexes of all components that precede this one, transitively. `edge`: the
     contiguity of the step into the component. `loop`: the contiguity of the steps inside the group.
-    The query's strategy is included in both; `partition` becomes "strict", together with
+    Both are taken from the query's strategy if the step has none; `partition` becomes "strict" with
     `NormalForm.by_partition`. `types` is empty for `_`. `maximum` is UNBOUNDED or a number.
 
     `own`: the conjuncts that name this alias alone, without an index or an aggregate. Each event of
@@ -115,9 +114,9 @@ class Blocker:
     component on the left, the gap is before the first entry on the right. Predicates of the
     alternative keep the entries on the right at least this far from those on the left.
 
-    `limit`: the index of a component and a length in ns, from a condition like `b.time - a.time < 5
-    s`. Only events less than this length after the component can block. Only a gap at the end of a
-    match has a limit.
+    `limit`: the index of a component and a length in ns. They come from a condition like
+    `b.time - a.time < 5 s`. Only events less than this length after the component can block. Only a
+    gap at the end of a match has a limit.
 
     `strict`: only the event directly after the last entry on the left can block, if it is in the
     gap. Without a component on the left, it is the event directly before the first entry on the
@@ -140,7 +139,7 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A conjunct over several components that are not negated, or with indexes or aggregates.
+    """A conjunct over several positive components, or with indexes or aggregates.
 
     `aliases`: the indexes of the components that it names; empty if it is a constant. `whole`: the
     groups of which it needs all elements, for an aggregate or an index other than [1].

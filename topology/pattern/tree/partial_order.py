@@ -178,7 +178,7 @@ def _choices(item: Item) -> Sequence[Part | NegatedSpot]:
 
 
 def _branched(part: Part, *numbers: int | tuple[int, int]) -> Part:
-    """Return the part with the numbers of branches that were taken before it."""
+    """Return the part with the numbers of earlier branches put before its own."""
     if not part.spots:
         return replace(part, branches=(*numbers, *part.branches))
     alias, first = next(iter(part.spots.items()))
