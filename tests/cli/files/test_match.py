@@ -100,7 +100,7 @@ def test_many_events_of_one_instant_cost_what_others_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("PATTERN SEQ(A a, B b)", "a pattern needs its window"),
+        ("PATTERN SEQ(A a, B b)", "a pattern needs a window"),
         ("PATTERN SEQ(A a, B b) WHERE c.x > 1 WITHIN 1 s", "E_ALIAS_UNKNOWN"),
     ],
 )

@@ -285,7 +285,7 @@ QUERIES = [
         "means nothing to a pattern",
     ),
     ("pattern: SEQ(A a) WITHIN 1 s", ".pattern", "`SEQ` where EVENT, PATTERN or QUERY is expected"),
-    ("pattern: PATTERN SEQ(A a)", ".pattern", "a pattern needs its window, like WITHIN"),
+    ("pattern: PATTERN SEQ(A a)", ".pattern", "a pattern needs a window, like WITHIN"),
     ("pattern: PATTERN A a WHERE b.x > 1 WITHIN 1 s", ".pattern", "(line 1, col"),
     (
         "pattern: PATTERN SEQ(D d, R r) WHERE device = d.device WITHIN 1 s",

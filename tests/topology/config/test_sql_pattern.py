@@ -30,7 +30,7 @@ def test_from_names_the_stream() -> None:
         (file(SQL, stream="a"), "queries.q.stream", "FROM of the pattern names `b`"),
         (file(SQL.replace("FROM b", "FROM c")), "queries.q.stream", "there is no stream `c`"),
         (file(SQL.replace("(A B)", "(A*)")), "queries.q.pattern", "(line 1, column 17 of the"),
-        (file(SQL.replace(" WITHIN INTERVAL '5' SECOND", "")), "queries.q.pattern", "no bound in"),
+        (file(SQL.replace(" WITHIN INTERVAL '5' SECOND", "")), "queries.q.pattern", "time limit"),
     ],
 )
 def test_what_is_wrong_has_its_place(document: dict[str, Any], path: str, says: str) -> None:

@@ -21,7 +21,7 @@ class AbsentEvent:
 
 @dataclass(frozen=True, slots=True)
 class AbsentEntry:
-    """The stand-in for an absent entry; all its attributes are NULL."""
+    """The stand-in for an entry that does not exist; all its attributes are NULL."""
 
     type: None = None
     time_ns: None = None
@@ -32,7 +32,7 @@ class AbsentEntry:
 ABSENT: Final = AbsentEntry()
 
 Get = Callable[[Entry | AbsentEntry], Any]
-"""A function that reads an attribute, which is NULL if there is none."""
+"""A function that reads an attribute of an entry, or NULL if the entry does not have it."""
 
 ATTRIBUTES: Final[dict[str, Get]] = {
     "time": lambda entry: entry.time_ns,
@@ -42,11 +42,14 @@ ATTRIBUTES: Final[dict[str, Get]] = {
     "seq": lambda entry: entry.event.seq,
     "type": lambda entry: entry.type,
 }
-"""The reserved attributes without parts. `payload` is reserved too, but has parts."""
+"""Readers of the reserved attributes. `payload` is reserved too, but is read field by field."""
 
 
 def attribute(path: tuple[str, ...]) -> Get:
-    """Return the function that reads `.path`; `.payload.name` is always the payload's."""
+    """Return the function that reads the attribute with this path.
+
+    A path that begins with `payload` always names a field of the payload.
+    """
     first, rest = path[0], path[1:]
     if first == "payload":
         return _inside(rest)

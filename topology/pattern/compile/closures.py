@@ -1,8 +1,8 @@
-"""Turns the tree of an expression into closures (`topology.pattern.compile.expression`).
+"""Compiles the nodes of an expression into closures (see `topology.pattern.compile.expression`).
 
-Each node becomes a function of the binding and the *frame*. The frame has the values of the
-variables over groups: an entry for `group.x`, and the number i for `group[i].x`. The commonest
-shapes (a field of one event, a comparison with a constant) have closures of their own.
+Each closure is a function of the binding and the *frame*. The frame has a value for each variable
+over a group: an entry for `group.x`, and the number i for `group[i].x`. The most frequent shapes
+have closures of their own, like a field of one event or a comparison with a constant.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from topology.pattern.tree.syntax import Expr
 from topology.pattern.tree.turns import LIST
 
 Binding = list[Sequence[Entry]]
-"""Entries by slot, each slot in the order of keys."""
+"""The entries of each slot, in the order of their keys."""
 
 Frame = tuple[Any, ...]
 Value = Callable[[Binding, Frame], Any]
@@ -30,12 +30,16 @@ Value = Callable[[Binding, Frame], Any]
 _CAPITAL: Final = re.compile("([A-Z])")
 CONSTANTS: Final = syntax.Constant | syntax.Duration | syntax.Param
 PREDICATES: Final = syntax.Test | syntax.Same | syntax.Not | syntax.And | syntax.Or | syntax.Running
-"""Nodes whose value is a flag or NULL."""
+"""Nodes whose value is TRUE, FALSE or NULL."""
 
 
 @dataclass(slots=True)
 class Variable:
-    """A variable over the elements of a group, or over i with the offsets `low` to `high`."""
+    """A variable over the elements of a group, or over its index i.
+
+    `counts`: whether it is an index. `low` and `high`: the lowest and the highest offset of the
+    index in the expression.
+    """
 
     slot: int
     counts: bool
@@ -47,7 +51,10 @@ class Variable:
         self.high = max(self.high, offset)
 
     def all(self, group: Sequence[Entry]) -> Sequence[Any]:
-        """Return the values of the variable; an absent group has one, whose attributes are NULL."""
+        """Return the values of the variable.
+
+        For an absent group this is one value, for which all attributes are NULL.
+        """
         if not group:
             return (1,) if self.counts else (ABSENT,)
         if not self.counts:
@@ -55,7 +62,7 @@ class Variable:
         return range(1 - self.low, len(group) - self.high + 1)
 
     def newest(self, group: Sequence[Entry]) -> tuple[Any, ...]:
-        """Return the value that the last element of a group adds, or none."""
+        """Return the value that the last element of a group adds, or an empty tuple."""
         if not self.counts:
             return (group[-1],)
         at = len(group) - self.high
@@ -66,8 +73,9 @@ class Variable:
 class Compiler:
     """A compiler of one expression in a scope.
 
-    `variables` are by slot, and by whether they count. `named`: the slots that it has met.
-    `needs_whole`: it has met an aggregate over all of a group, an index other than [1], or `[a]`.
+    `variables`: the variables found so far, by slot and by whether they are indexes. `named`: the
+    slots that the expression names. `needs_whole`: whether it has an aggregate over all of a group,
+    an index other than [1], or `[a]`.
     """
 
     scope: Scope
@@ -76,7 +84,7 @@ class Compiler:
     needs_whole: bool = False
 
     def value(self, expr: Expr) -> Value:
-        """Compile a node by the method of its name."""
+        """Compile a node with the method that is named after its class."""
         if isinstance(expr, CONSTANTS):
             return _always(self.constant(expr))
         name = _CAPITAL.sub(r"_\1", type(expr).__name__).lower()
@@ -87,7 +95,7 @@ class Compiler:
         return attribute(path)
 
     def test(self, expr: Expr) -> Value:
-        """Compile a node in a place where a truth value is expected."""
+        """Compile a node that is used as a truth value."""
         compiled = self.value(expr)
         if isinstance(expr, PREDICATES):
             return compiled
@@ -97,7 +105,7 @@ class Compiler:
         return list if function == LIST else values.AGGREGATES[function]
 
     def constant(self, expr: Expr) -> Any:
-        """Return the value of an expression that is a constant by its form, else None."""
+        """Return the value of a literal, a duration or a parameter; None for other expressions."""
         match expr:
             case syntax.Constant(value=value):
                 return values.known(value)
@@ -113,7 +121,7 @@ class Compiler:
     # -- events -------------------------------------------------------------------------------
 
     def slot(self, alias: str) -> int | None:
-        """Return the slot of an alias, or None if the alternative does not have the alias."""
+        """Return the slot of an alias, or None if it belongs to another alternative."""
         slot = self.scope.slots.get(alias)
         if slot is not None:
             self.named.add(slot)
@@ -135,22 +143,23 @@ class Compiler:
         return _always(None) if slot is None else self._of_members(slot, get)
 
     def _of_members(self, slot: int, get: Get) -> Value:
-        """Compile an attribute of a single, or of each element of a group."""
+        """Compile an attribute of a single event, or of each element of a group."""
         if slot not in self.scope.groups:
             return _of_element(slot, 1, get)
         at = self.variable(slot)
         return lambda _, frame: get(frame[at])
 
     def before(self, expr: syntax.Previous) -> Get:
-        """Return the function that reads the attribute of the event before a given one."""
+        """Return the function that reads the attribute of the event before an entry."""
         neighbours, back = self.scope.environment.neighbours, expr.back
         get = self.attribute(expr.path)
         return lambda entry: get(neighbours.beside(entry, -back))
 
     def variable(self, slot: int, offset: int | None = None) -> int:
-        """Return the place in the frame for an element of this group.
+        """Return the position in the frame of a variable over this group.
 
-        With an offset it is the place of i, where the group must have an element i + offset.
+        Without an offset, it is the variable over the elements. With an offset, it is the variable
+        over i, and element i + offset must exist.
         """
         counts, place = offset is not None, offset or 0
         new = Variable(slot, counts, place, place)
@@ -173,7 +182,10 @@ class Compiler:
         )
 
     def _same(self, expr: syntax.Same) -> Value:
-        """Compile the test that all bound entries agree, which each new event repeats in full."""
+        """Compile the test that all bound entries agree on the paths.
+
+        Each new event repeats the whole test.
+        """
         gets = [self.attribute(path) for path in expr.paths]
         self.named.update(self.scope.slots.values())
         self.needs_whole = True
@@ -203,7 +215,7 @@ class Compiler:
     # -- rows, as SQL names them --------------------------------------------------------------
 
     def _slots_of(self, aliases: Sequence[str], *, final: bool) -> tuple[int, ...]:
-        """Return the slots of these components of the alternative, or of all if none is named."""
+        """Return the slots of the aliases that the alternative has, or all slots for no aliases."""
         slots, whole_at = self.scope.slots, self.scope.whole_at if final else 0
         return tuple(whole_at + slots[alias] for alias in aliases or slots if alias in slots)
 
@@ -307,7 +319,7 @@ def _always(value: Any) -> Value:
 
 
 def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -> Value:
-    """Compile the label of a row, which depends on the slot that has the row."""
+    """Compile the label of a row, which is the label of the slot that contains the row."""
 
     def of(binding: Binding, _: Frame) -> Any:
         row = find(binding)
@@ -318,7 +330,7 @@ def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -
 
 
 def _of_element(slot: int, position: int, get: Get) -> Value:
-    """Compile `[position]`; there is no position 0."""
+    """Compile an attribute of the element `[position]`; NULL if there is no such element."""
     enough, at = abs(position), position - (position > 0)
 
     def of(binding: Binding, _: Frame) -> Any:
@@ -339,7 +351,7 @@ def _of_each(slot: int, variable: int, offset: int, get: Get) -> Value:
 
 
 def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
-    """Compile a comparison with a constant of a type that it accepts."""
+    """Compile a comparison with a constant of a type that the operator accepts."""
     test, types = values.COMPARISONS[sign]
     value_type, compare = types[type(constant)], values.compare
 
@@ -353,10 +365,10 @@ def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
 
 
 def _unless(stop: bool, parts: Sequence[Value]) -> Value:
-    """Compile the OR of the parts (`stop` is True) or their AND (`stop` is False).
+    """Compile the OR of the parts if `stop` is True, or their AND if `stop` is False.
 
-    It is `stop` if one part is. Otherwise it is in doubt if one part is, else unknown if one part
-    is, else not `stop`.
+    The result is `stop` if any part is `stop`. Otherwise it is ANYTHING if any part is, else NULL
+    if any part is, else `not stop`.
     """
     other = not stop
 

@@ -1,20 +1,21 @@
-"""Compiles expressions of WHERE, UNTIL and RETURN into closures, once; text is never evaluated.
+"""Compiles the expressions of WHERE, UNTIL and RETURN into closures, once for each query.
 
-A *binding* has the entries for the names of an expression: a list by slot. Slot j is component j of
-an alternative; slot (number of components + k) is its negation k. A slot is empty if its component
-is absent or not yet bound. A condition has three values: True, False, and None for unknown (NULL).
+A *binding* has the entries for the names of an expression, as one list for each slot. Slot j
+belongs to component j of an alternative; slot (number of components + k) belongs to its negation k.
+A slot is empty if its component is absent or not bound yet. A condition has three values: True,
+False, and None for unknown (NULL).
 
-    group.x          the conjunct must hold for every element of the group
-    group[i].x       for every i for which all the indexes [i±k] in it exist, whether i itself does
-                     or not; so `b[i+1] > b[i]` and `b[i] > b[i-1]` mean the same. [..i-k] needs
-                     an element i, and at least one element to reduce
+    group.x          the conjunct must be true for every element of the group
+    group[i].x       it must be true for every i for which all its indexes [i±k] exist, even if i
+                     does not; so `b[i+1] > b[i]` and `b[i] > b[i-1]` mean the same. [..i-k] needs
+                     an element i, and at least one element to aggregate
     group[1].x       one element, from the front or (negative) from the end; NULL if it is absent
 
-`group.x` and `group[i].x` in one conjunct are two variables: every element with every i. The
-elements of an absent group, and an absent single, have NULL attributes.
+`group.x` and `group[i].x` in one conjunct are two variables: every element is combined with every
+i. The elements of an absent group have NULL attributes, and so has an absent single event.
 
-Cost: compiling is linear in the expression. A test without groups is one call for each of its
-nodes. `holds` over a group of n is n tests (n² with `[..i-k]`), `holds_newest` is one.
+Cost: compiling is linear in the expression. A test without groups costs one call for each node.
+`holds` over a group of n costs n tests (n² with `[..i-k]`), `holds_newest` costs one.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from topology.pattern.tree.syntax import Compare, Expr, Ref
 class Condition:
     """A conjunct over several entries, or the UNTIL of a group.
 
-    `vacuous` is its value while an index in it does not exist yet. For UNTIL it is None, so that
-    nothing ends; call `holds_newest(binding, slot of the group)` with the candidate as the group's
-    last element. ValueError is raised for an unknown parameter or function, which checked trees do
-    not have.
+    `vacuous`: the value of the condition while an index in it does not exist yet. It is None for
+    UNTIL, so that the group does not end. To test UNTIL, append the candidate to the group and call
+    `holds_newest` with the group's slot. An unknown parameter or function raises ValueError; valid
+    queries have none.
 
-    `needs_whole`: it has an aggregate over all of a group, an index other than [1], or `[a]` within
-    OR. Then nothing can be said of an element alone.
+    `needs_whole`: whether it has an aggregate over all of a group, an index other than [1], or
+    `[a]` within OR. Such a condition cannot be tested for one element alone.
     """
 
     def __init__(self, expr: Expr, scope: Scope, vacuous: bool | None = True) -> None:
@@ -54,19 +55,19 @@ class Condition:
         self.needs_whole = compiler.needs_whole
 
     def holds(self, binding: Binding) -> bool | None:
-        """Return whether the condition holds for everything that is bound."""
+        """Return whether the condition is true for all bound entries; None if this is unknown."""
         if not self._variables:
             return self._test(binding, ())
         return self._over(binding, [var.all(binding[var.slot]) for var in self._variables])
 
     def holds_newest(self, binding: Binding, slot: int) -> bool | None:
-        """Return whether the condition holds for what the last entry of this slot adds.
+        """Return whether the condition is true for the cases that the slot's last entry adds.
 
-        All the rest must have been tested. Once everything that the condition names is bound,
-        `holds` is True iff `holds_newest` was True at every extension since then. Each slot must be
-        extended in key order. The extension that binds the last of the names tests everything.
+        All other cases must have been tested before. Each slot must be extended in key order. The
+        entry that binds the last name of the condition tests all cases. From then on, `holds` is
+        True if and only if `holds_newest` was True for each entry.
 
-        A condition that needs a group as a whole is tested anew each time, so it is an exception.
+        If `needs_whole` is set, each entry tests the whole condition again.
         """
         if self.needs_whole or slot not in self._over_slots:
             is_old = slot in self._groups and not self.needs_whole and len(binding[slot]) > 1
@@ -78,7 +79,7 @@ class Condition:
         return held
 
     def _over(self, binding: Binding, domains: Sequence[Sequence[Any]]) -> bool | None:
-        """Return the AND of the test over all frames; without a frame, the vacuous value."""
+        """Return the AND of the test over all frames, or the vacuous value without any frame."""
         test = self._test
         count = unknown = 0
         for frame in product(*domains):
@@ -93,9 +94,9 @@ class Condition:
         return True if count else self._vacuous
 
     def _fresh(self, binding: Binding, slot: int) -> Iterator[list[Sequence[Any]]]:
-        """Yield the domains of the frames that have the slot's last entry.
+        """Yield the domains of the frames that contain the slot's last entry.
 
-        The entry is the value of one variable after the other.
+        Each item fixes another of the slot's variables to that entry.
         """
         everything: list[Sequence[Any]] = [var.all(binding[var.slot]) for var in self._variables]
         for at, var in enumerate(self._variables):
@@ -104,9 +105,9 @@ class Condition:
 
 
 def value(expr: Expr, scope: Scope) -> Callable[[Binding], Any]:
-    """Compile a column of RETURN.
+    """Compile a column of RETURN into a function of the binding.
 
-    A column that names a group without an index, or with [i], is a list. It has a value for each
+    A column that uses a group without an index, or with [i], is a list. It has a value for each
     element, or for each i, and is empty if the group is absent.
     """
     compiler = Compiler(scope)
@@ -129,9 +130,10 @@ def own(
     alias: str,
     environment: Environment = NO_ENVIRONMENT,
 ) -> Callable[[Entry], bool | None]:
-    """Compile these conjuncts into one test of an entry, which is True if there are none.
+    """Compile a component's own conjuncts into one test of an entry.
 
-    They name this alias alone, without an index or an aggregate.
+    They name this alias alone, without an index or an aggregate. The test is True if there are no
+    conjuncts.
     """
     tests = [_own(expr, alias, environment) for expr in exprs]
     if not tests:
@@ -151,9 +153,9 @@ def _own(expr: Expr, alias: str, environment: Environment) -> Callable[[Entry], 
 
 
 def _field_with_constant(expr: Expr, compiler: Compiler) -> Callable[[Entry], bool | None] | None:
-    """Compile a conjunct like `a.x < 5`, by far the commonest, so that it reads the entry directly.
+    """Compile a conjunct like `a.x < 5` into a test that reads the entry directly.
 
-    The result is None for any other conjunct.
+    This shape is by far the most frequent. The result is None for any other conjunct.
     """
     if not (isinstance(expr, Compare) and isinstance(expr.left, Ref)):
         return None
@@ -174,10 +176,10 @@ def _field_with_constant(expr: Expr, compiler: Compiler) -> Callable[[Entry], bo
 
 
 def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, ...] | None]:
-    """Return the function that computes the key on which the events of a match agree.
+    """Return the function that computes the partition key of an entry.
 
-    The key is None if one of its values is NULL or cannot be equal to any. Equal keys have values
-    that are equal by `=` and print alike. So 1 and 1.0 are the same (the int), but 1 and TRUE are
+    The key is None if one of its values is NULL or of a type without equality. Values in equal keys
+    are equal by `=` and are printed alike. So 1 and 1.0 are the same (the int), but 1 and TRUE are
     not.
     """
     if len(paths) == 1:
@@ -198,7 +200,7 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
 
 
 def _typed(part: Any) -> tuple[Any, ...] | None:
-    """Return a value with its type, as keys have it, or None if it has no equality."""
+    """Return a value and its type, as a part of a key; None for a type without equality."""
     value_type = VALUE_TYPES.get(type(part))
     if value_type is None:
         return None

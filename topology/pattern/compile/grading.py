@@ -1,11 +1,13 @@
-"""Grades conditions whose times are intervals: yes, maybe or no.
+"""Grades conditions as yes, maybe or no, where event times are known only as intervals.
 
-`.time` is the interval [low, high] of its event. Every other attribute is exact, `.ts` and `.error`
-too. A condition that depends on the order inside a group (`[i]`, `[1]`, `[..i-1]`, SQL's DEFINE) is
-in doubt if that order is. A function of a value in doubt is in doubt, except abs and coalesce.
+`.time` is the interval [low, high] of an event's possible times. Every other attribute is exact,
+also `.ts` and `.error`. A condition that depends on the order inside a group (`[i]`, `[1]`,
+`[..i-1]`, SQL's DEFINE) is uncertain if that order is. A function of an uncertain value is
+uncertain, except abs and coalesce.
 
-Results are sound and not always the narrowest. An event that is named twice counts as two, so
-`a.time - a.time` is not 0. The results of `%`, sqrt, stddev and divisors around 0 are unknown.
+Results are sound, but not always the narrowest. An event that is named twice counts as two, so
+`a.time - a.time` is not 0. For uncertain operands, the results of `%`, sqrt, stddev and a division
+by an interval around 0 are unknown.
 
 Grades are compared as numbers: AND is min, OR is max, NOT is YES - grade. NULL is NO.
 """
@@ -46,9 +48,9 @@ YES: Final = 2
 
 
 def grade(expr: Expr, scope: Scope) -> Callable[[Binding], int]:
-    """Compile a conjunct into its grade over everything that is bound.
+    """Compile a conjunct into a function that returns its grade for all bound entries.
 
-    If no time is in doubt, it agrees with `Condition.holds`.
+    If all times are exact, the grade agrees with `Condition.holds`.
     """
     grader = Grader(scope)
     test = grader.test(expr)
@@ -71,7 +73,7 @@ def grade(expr: Expr, scope: Scope) -> Callable[[Binding], int]:
 
 
 def is_ordered(group: Sequence[Entry]) -> bool:
-    """Return whether the order of keys is that of the event times, whichever these are."""
+    """Return whether the entries have the same order for all their possible event times."""
     return all(
         (one.high_ns, one.key[1:]) < (other.low_ns, other.key[1:]) for one, other in pairwise(group)
     )
@@ -83,7 +85,7 @@ def _looked_at_by_order(expr: Expr, scope: Scope) -> frozenset[int]:
 
 
 class Grader(Compiler):
-    """A compiler for times that are intervals; its other rules are those of `Compiler`."""
+    """A compiler for event times that are intervals; the other rules are those of `Compiler`."""
 
     def attribute(self, path: tuple[str, ...]) -> Get:
         return _true_time if path == ("time",) else attribute(path)

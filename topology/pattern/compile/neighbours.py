@@ -1,10 +1,10 @@
-"""Finds the events around an event, members of the match or not, for PREV and NEXT.
+"""Finds the events before and after an event, in the match or not, for PREV and NEXT.
 
-The event before another depends on the events that have arrived. So it is looked up when a
-condition is tested, and is never stored. `look_at` sets the events right before each evaluation.
+Late events can change the neighbours of an event. So they are looked up when a condition is tested,
+and are never stored. `look_at` sets the events to search before each evaluation.
 
-Cost: a bisect for each value. If any time is inexact, one more search tells whether the value is
-certain.
+Cost: one bisection for each value. If any time is inexact, one more search decides whether the
+value is certain.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topology.pattern.store.index import EntryIndex
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Neighbours:
-    """The neighbours of events in the query that is evaluated right now."""
+    """A lookup of the neighbours of events, in the query that is being evaluated."""
 
     __slots__ = ("_everything", "_within_ns")
 
@@ -26,12 +26,12 @@ class Neighbours:
         self._within_ns = 0
 
     def look_at(self, everything: EntryIndex | None, within_ns: int) -> None:
-        """Set the events; those further apart than `within_ns` are no neighbours."""
+        """Set the events to search; events more than `within_ns` apart are not neighbours."""
         self._everything = everything
         self._within_ns = within_ns
 
     def beside(self, entry: Entry | AbsentEntry, shift: int) -> Entry | AbsentEntry:
-        """Return the event `shift` places after the entry, or before it if negative."""
+        """Return the event `shift` places after the entry (before, if negative), or ABSENT."""
         everything = self._everything
         if everything is None or isinstance(entry, AbsentEntry):
             return ABSENT
@@ -57,9 +57,9 @@ class Neighbours:
         return self.are_exact(ns, entry.high_ns)
 
     def are_exact(self, low_ns: int, high_ns: int) -> bool:
-        """Return whether all events that may have happened between two instants have exact times.
+        """Return whether all events that may have occurred between two instants have exact times.
 
-        The two instants are included.
+        Both instants are included.
         """
         everything = self._everything
         if everything is None or not everything.unsure:

@@ -1,10 +1,10 @@
-"""Finds rows of a match as SQL names them.
+"""Finds rows of a match by the navigation functions of SQL.
 
-Examples are the last row of a variable, the n-th before it, and all up to a row.
+Examples are the last row of a variable, the n-th row before it, and all rows up to a given one.
 
-A binding has the events of each component by slot, in the order of keys. Here all slots together
-are in one order. Looking back a few rows costs O(slots), however long the match is. An aggregate
-costs O(rows), like PREV or NEXT from elsewhere than the end.
+A binding has the events of each component by slot, in the order of keys. This module sorts the
+events of all slots into one order. Looking back a few rows costs O(slots), however long the match
+is. An aggregate costs O(rows), and so do PREV and NEXT unless they start near the end.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ MatchRows = Sequence[Sequence[Entry]]
 def finder(
     ref: RowRef, slots: Sequence[int], every: Sequence[int]
 ) -> Callable[[MatchRows], Entry | None]:
-    """Return the function that finds the row of a reference, or None if there is no such row.
+    """Return a function that finds the row of a reference; it returns None without such a row.
 
-    `slots` are those of its aliases, `every` are all slots.
+    `slots`: the slots of the reference's aliases. `every`: all slots.
     """
     count = ref.offset + 1
 
@@ -62,7 +62,7 @@ def in_order(binding: MatchRows, slots: Iterable[int]) -> list[Entry]:
 
 
 def up_to(binding: MatchRows, last: Entry) -> list[Sequence[Entry]]:
-    """Return the rows that are not after this one."""
+    """Return the binding without the rows after `last`."""
     return [_cut(entries, last.key) for entries in binding]
 
 

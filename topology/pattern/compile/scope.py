@@ -1,7 +1,7 @@
-"""Defines the meaning of the names in an expression: events, parameters, a user's functions.
+"""Defines the meaning of the names in an expression: events, parameters and user functions.
 
-An *environment* is given to a query from outside, and is the same for all of its expressions. A
-*scope* belongs to one alternative: it adds the place of each alias in a binding.
+An *environment* is passed to a query from outside, and is the same for all of its expressions. A
+*scope* belongs to one alternative: it adds the slot of each alias in a binding.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from topology.pattern.compile.neighbours import Neighbours
 from topology.pattern.tree.normal_form import Alternative
 
 Function = Callable[..., Any]
-"""A user's function from values to a value."""
+"""A user's own function, which takes values and returns a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The parameters and functions that a query is given from outside.
+    """The parameters and functions that are passed to a query from outside.
 
-    `params`: the values of parameters by name. `functions`: the user's own by name. `texts`: the
-    source texts of functions by kind and name. `neighbours`: those of the query that is evaluated
-    right now.
+    `params`: the values of parameters by name. `functions`: the user's own functions by name.
+    `texts`: the source texts of functions by kind and name. `neighbours`: the lookup for PREV and
+    NEXT in the query that is being evaluated.
     """
 
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -40,10 +40,10 @@ NO_ENVIRONMENT: Final = Environment()
 class Scope:
     """The names in the expressions of one alternative.
 
-    `slots`: the place of each alias in a binding. An alias without a slot is absent, since it
-    belongs to another alternative. `groups`: the slots that are groups. `labels`: the labels of the
-    first slots' events. `whole_at`: in a binding up to a row, the place where the slots of the
-    whole match begin.
+    `slots`: the index of each alias in a binding. An alias of another alternative has no slot and
+    counts as absent. `groups`: the slots of groups. `labels`: the labels of the components, in the
+    order of their slots. `whole_at`: the first slot of the whole match, in a binding that ends at a
+    row.
     """
 
     slots: Mapping[str, int]
@@ -54,7 +54,7 @@ class Scope:
 
     @classmethod
     def of(cls, alternative: Alternative, environment: Environment) -> Scope:
-        """Return the scope with the slots of the components, then those of the negations."""
+        """Return a scope with a slot for each component, followed by one for each negation."""
         slots = {component.alias: component.index for component in alternative.components}
         for at, blocker in enumerate(alternative.blockers, start=len(slots)):
             slots[blocker.alias] = at

@@ -1,21 +1,21 @@
-"""Defines the values of expressions and the operators on them; nothing here raises.
+"""Defines the values of expressions and the operations on them; no operation raises an exception.
 
 None is NULL. The types are numbers, text and flags (True, False). Int and float are one type, and
-are compared by value, exactly. A flag is no number.
+are compared exactly, by value. A flag is not a number.
 
-An operation without a meaning gives NULL. Examples are an operand that is NULL or of another type,
-two types in one comparison, an order of flags, and a division by zero. NaN and an int beyond
-`MAX_INT` are NULL too. Infinity is a number. Everything else in a payload (lists, objects) is
-neither equal to nor smaller than any value.
+An operation without a meaning returns NULL. Examples are operands that are NULL or of the wrong
+type, a comparison of two types, an order of flags, and a division by zero. NaN and an int beyond
+`MAX_INT` become NULL too. Infinity is a number. All other values of a payload (lists, objects) are
+neither equal to nor less than any value.
 
 If times are not exact, there are also `ValueInterval` and `ANYTHING`. The latter is an unknown
-value, which may even be NULL. As a truth value it means that either is possible.
+value, which may even be NULL. As a truth value, it means that both True and False are possible.
 
     a / b    an int if two ints divide without remainder, else a float
     a % b    takes the sign of a
     stddev   of the whole population: 0 for one value
-    sum, avg, min, max, stddev leave NULLs (and values of another type) out, and are NULL if
-    nothing remains; sums of floats are rounded once, so no order of the group matters
+    sum, avg, min, max, stddev ignore NULLs (and values of another type), and are NULL if nothing
+    remains; a sum of floats is rounded only once, so it does not depend on the order of the group
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from typing import Any, Final
 from topology.pattern.tree.words import COMPARED
 
 MAX_INT: Final = 1 << 1024
-"""The bound of an int, beyond any float; it keeps products of products from growing without end."""
+"""The bound of an int, beyond any float; it limits the growth of repeated products."""
 
 Two = Callable[[Any, Any], Any]
 
 
 class ValueInterval:
-    """The numbers from low to high, both included; low < high."""
+    """The numbers from low to high, both included. `low` is less than `high`."""
 
     __slots__ = ("high", "low")
 
@@ -63,14 +63,17 @@ def in_doubt(value: Any) -> bool:
 
 
 def between(low: Any, high: Any) -> Any:
-    """Return a number from low to high; NULL at an end means that it is unknown."""
+    """Return the interval from low to high, or the number if both are equal.
+
+    If one of them is None, the result is ANYTHING.
+    """
     if low is None or high is None:
         return ANYTHING
     return low if low == high else ValueInterval(low, high)
 
 
 def ends_of(value: Any) -> tuple[Any, Any] | None:
-    """Return the lowest and the highest possible number, or None if it is no number."""
+    """Return the lowest and the highest number that a value may be; None if it is not a number."""
     if type(value) is ValueInterval:
         return value.low, value.high
     return (value, value) if is_number(value) else None
@@ -85,11 +88,11 @@ ORDERED: Final[dict[type, str]] = {int: NUMBER, float: NUMBER, str: TEXT}
 COMPARISONS: Final[dict[str, tuple[Two, dict[type, str]]]] = {
     sign: (test, VALUE_TYPES if sign in {"=", "!="} else ORDERED) for sign, test in COMPARED.items()
 }
-"""By sign: the test, and the types of values that it accepts; both operands must have one type."""
+"""The test of each operator, and the types that it accepts; both operands must have one type."""
 
 
 def known(value: Any) -> Any:
-    """Return the value, with NULL instead of NaN."""
+    """Return the value, or NULL if it is NaN."""
     return None if type(value) is float and math.isnan(value) else value
 
 
@@ -128,7 +131,7 @@ def _decided(surely: bool, surely_not: bool) -> Any:
 
 
 def all_of(values: Iterable[Any]) -> Any:
-    """Return the AND of these truth values: False beats doubt, which beats unknown."""
+    """Return the AND of truth values: False beats ANYTHING, which beats NULL."""
     result: Any = True
     for value in values:
         if value is False:
@@ -139,7 +142,7 @@ def all_of(values: Iterable[Any]) -> Any:
 
 
 def truth(value: Any) -> Any:
-    """Return a value as the result of a test: only a flag is one, others are unknown."""
+    """Return a value as a truth value: NULL unless it is a flag or ANYTHING."""
     return value if type(value) is bool or value is ANYTHING else None
 
 
@@ -246,8 +249,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 def like(pattern: str) -> Callable[[Any], Any]:
     """Compile a pattern of LIKE: `%` matches any characters, `_` matches one; case matters.
 
-    The cost is at most the product of the two lengths. Each piece after a `%` is taken where it
-    first fits, and never elsewhere.
+    Each piece after a `%` is matched only at the first place that fits. So the cost is at most the
+    product of the two lengths.
     """
     pieces = [re.escape(piece).replace("_", ".") for piece in pattern.split("%")]
     pieces[-1] += r"\Z"
@@ -292,7 +295,10 @@ def _stddev(values: Sequence[Any]) -> Any:
 
 
 def _extreme(best: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
-    """Return an aggregate: the extreme of numbers or of texts, NULL for a group with both."""
+    """Return an aggregate: the smallest or largest number or text of a group.
+
+    It is NULL for a group with both numbers and texts.
+    """
 
     def of(values: Sequence[Any]) -> Any:
         types = {ORDERED[type(value)] for value in values if type(value) in ORDERED}
@@ -322,7 +328,8 @@ def _total(numbers: Sequence[Any]) -> Any:
         return _bounded(sum(numbers))
     try:
         return known(math.fsum(numbers))
-    except (OverflowError, ValueError):  # An overflow in this order, or opposite infinities.
+    # The sum overflows in this order, or it has opposite infinities.
+    except (OverflowError, ValueError):
         infinite = [n for n in numbers if type(n) is float and math.isinf(n)]
     if infinite:
         return known(sum(infinite))

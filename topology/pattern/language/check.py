@@ -1,11 +1,12 @@
-"""Checks whether a query has a meaning: it finds every error other than bad syntax.
+"""Checks the meaning of a query: finds every error that is not an error of syntax.
 
-No check is left for run time. Parameters and functions are checked against the given ones. An event
-may have any attribute with any value. Trees are checked in the same way as texts. If a tree comes
-from a text, pass the text too, so that errors can show their places.
+All of these checks are made before the query runs. Parameters and functions are checked against
+those that the caller passes. Attributes are not checked, because an event may have any attribute
+with any value. A tree that was built in code is checked like one that was read from text. For a
+tree from text, pass the text too, so that the errors can show the line.
 
-Cost: linear in the query, quadratic in its components. A query has at most 64 alternatives and 32
-components (normal_form.py).
+Cost: linear in the length of the query, and quadratic in the number of its components. A query has
+at most 64 alternatives, each with at most 32 components (normal_form.py).
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def check(
     params: Params | None = None,
     functions: Collection[str] = (),
 ) -> list[QueryError]:
-    """Return the warnings of a query that may run; raise QueryRefused for any other query.
+    """Return the warnings about a valid query; raise QueryRefused if the query has errors.
 
-    `params` has the values of the query's parameters. It is None if they are bound later; then the
-    query is checked again. `functions` has the names of the user's own functions.
+    `params` maps the query's parameters to their values. Pass None if the values are bound later,
+    and check the query again then. `functions` contains the names of the user's own functions.
     """
     findings = Findings()
     deep = too_deep(query)
@@ -51,20 +52,20 @@ def check(
     clause = query.place_of("MATCHES", "USING")
     if query.matches in FROM_START and query.strategy == "any":
         word = query.matches.upper()
-        message = f"{word} is the first match, and skip_till_any knows no first"
+        message = f"{word} needs a first match, which skip_till_any does not define"
         findings.add("E_MODE", clause, message, "write MATCHES MAXIMAL or ALL")
     if query.matches == "maximal" and query.strategy != "any":
-        message = "MAXIMAL chooses among the matches of skip_till_any"
+        message = "MAXIMAL works only with skip_till_any"
         findings.add("E_MODE", clause, message, "write USING skip_till_any, or MATCHES ONE or ALL")
     if query.matches == "one":
         for node in walk(query.node):
             if isinstance(node, AnyOf) and any(isinstance(each, Negation) for each in node.nodes):
-                message = "which comes first, an event or an absence, is no question of ONE"
-                hint = "write MATCHES BEST, which takes the first in the text, or ALL"
+                message = "ONE cannot choose between an event and an absence in an OR"
+                hint = "write MATCHES BEST, which prefers the first branch, or MATCHES ALL"
                 findings.add("E_MODE", node.span, message, hint)
     if query.matches == "best" and query.uncertain == "possible":
         span = query.place_of("UNCERTAIN")
-        message = "BEST is one match of a start, and POSSIBLE asks for all there may be"
+        message = "BEST reports one match for a start, but POSSIBLE reports all possible matches"
         findings.add("E_MODE", span, message, "leave UNCERTAIN out, or write MATCHES ALL")
     findings.refuse(text)
     form = normalise(query)
@@ -80,35 +81,35 @@ def check(
 
 
 def _hindrances(form: NormalForm) -> Iterator[tuple[str, str]]:
-    """Yield why the matches of this query are not sets, each with a hint.
+    """Yield the reasons why AS SETS cannot describe the matches of the query, each with a hint.
 
-    Each reason is valid only if none precedes it.
+    Each reason is reliable only if no reason precedes it, so callers use the first one.
 
-    A set is described by the events that may match each component. That describes the matches only
-    if the order of the events alone decides which of them belong together. This holds for a plain
-    sequence under skip-till-any, of singles and of free groups. A free group takes every event
-    between its neighbours. A condition on one event alone is no obstacle, nor is a partition key.
+    A set lists the events that may match each component. It describes the matches only if the order
+    of the events alone decides which events belong together. This holds for a plain sequence of
+    single events and free groups under skip-till-any. A free group takes every event between its
+    neighbours. A condition on one event alone is no obstacle, nor is a partition key.
     """
     query = form.query
     alternative = form.alternatives[0]
     parts = alternative.components
     if query.strategy != "any" or any(part.edge != "any" for part in parts):
-        hint = "write USING skip_till_any, and no other step"
-        yield "every step must skip till any", hint
+        hint = "write USING skip_till_any, without STRICT and NEXT steps"
+        yield "every step must be under skip_till_any", hint
     if query.skip != "none":
-        yield "SKIP chooses among single matches", "leave SKIP out"
+        yield "SKIP applies to single matches, not to sets", "leave SKIP out"
     if query.uncertain != "ignore":
         yield "sets are not graded", "leave UNCERTAIN out, or write UNCERTAIN IGNORE"
     if len(form.alternatives) > 1 or not alternative.is_linear:
-        yield "AND and OR are no plain sequence", "write a query for each way"
+        yield "AND and OR do not form a plain sequence", "write one query for each order"
     if any(part.is_optional for part in parts):
-        yield "what may be absent is no part of a set", "write a query with and without"
+        yield "a component of a set must not be optional", "write queries with and without it"
     if alternative.blockers:
-        yield "a negation looks at each match by itself", "leave it out"
+        yield "a negation must be tested for each single match", "leave it out"
     if query.matches != "maximal" and any(part.is_group for part in parts):
-        yield "each part of a group would be a match", "write MATCHES MAXIMAL"
+        yield "each subset of a group would be a match", "write MATCHES MAXIMAL"
     if not all(is_free(alternative, part) for part in parts):
-        yield "a group must hold all there is between its neighbours", "write B+ b[]"
+        yield "a group must contain all events between its neighbours", "write B+ b[]"
     if alternative.predicates:
-        hint = "ask for what an event has by itself, or for what all agree on, like [room]"
-        yield "a condition between events says more than their order", hint
+        hint = "use conditions on single events, or on what all events agree on, like [room]"
+        yield "a condition between events depends on more than their order", hint

@@ -31,7 +31,7 @@ Component = EventNode | Negation
 
 
 class ConditionChecks:
-    """The checks of one query's expressions. `params` is None if the values are bound later."""
+    """A checker of all expressions in one query. `params` is None if the values are bound later."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class ConditionChecks:
         return component
 
     def _is_a_count(self, name: str, span: Span) -> None:
-        message = f"`{cut(name)}` is a count of a whole group, and no event"
-        hint = f"write count({name}), or ask an event of its turns, like b[1].x"
+        message = f"`{cut(name)}` is the name of a group, not of an event"
+        hint = f"write count({name}), or name an event of the group, like b[1].x"
         self._findings.add("E_ALIAS_UNKNOWN", span, message, hint)
 
     def _ref(self, ref: Ref) -> None:
@@ -101,18 +101,18 @@ class ConditionChecks:
             hint = f"write {ref.alias}.{'.'.join(ref.path)}, or make it a group with +"
             self._findings.add("E_INDEX", ref.span, message, hint)
         elif ref.index == At(0):
-            message = "groups are counted from 1"
+            message = "the elements of a group are counted from 1"
             self._findings.add("E_INDEX", ref.span, message, "write [1] or [first]")
 
     def _no_single(self, alias: str, span: Span) -> None:
-        message = f"a turn may hold several `{cut(alias)}` or none, so an index says too little"
-        hint = "index what each turn holds one event of, or use an aggregate"
+        message = f"a turn may contain several `{cut(alias)}` or none, so an index is ambiguous"
+        hint = "index an event that each turn has exactly once, or use an aggregate"
         self._findings.add("E_INDEX", span, message, hint)
 
     def _previous(self, expr: Previous) -> None:
         if isinstance(self._component(expr.alias, expr.span), Negation):
-            message = f"`{expr.alias}` must not happen: PREV asks for what is before a member"
-            self._findings.add("E_INDEX", expr.span, message, "ask it of an event of the match")
+            message = f"`{expr.alias}` is negated, and PREV needs an event of the match"
+            self._findings.add("E_INDEX", expr.span, message, "use it on an event of the match")
 
     def _aggregate(self, expr: AggregateCall) -> None:
         if expr.alias in self._named_turns:
@@ -126,21 +126,21 @@ class ConditionChecks:
         if component is None:
             return
         if isinstance(component, Negation):
-            message = f"`{expr.alias}` must not happen: there is nothing to count"
+            message = f"`{expr.alias}` is negated, so there is nothing to count"
             self._findings.add("E_INDEX", expr.span, message, "use a group")
         elif expr.before is not None and expr.alias in self._turned:
             if expr.alias not in self._indexed:
                 self._no_single(expr.alias, expr.span)
         elif expr.before is not None and not component.is_group:
-            message = f"`{expr.alias}` is a single event, with none before it"
+            message = f"`{expr.alias}` is a single event, so there is none before it"
             self._findings.add("E_INDEX", expr.span, message, "make it a group with +")
 
     def _turns_counted(self, expr: AggregateCall) -> None:
         if expr.function != "count" or expr.path or expr.before is not None:
-            message = f"`{expr.alias}` is a group of several events, whose turns can be counted"
+            message = f"`{expr.alias}` is a group of several events: only its turns can be counted"
             self._findings.add("E_FUNCTION", expr.span, message, f"write count({expr.alias})")
         elif not self._named_turns[expr.alias].indexed:
-            message = f"no turn of `{expr.alias}` has an event that is always there"
+            message = f"no event is always present in a turn of `{expr.alias}`"
             self._findings.add("E_FUNCTION", expr.span, message, "count one of its events")
 
     def _call(self, call: Call) -> None:
@@ -173,7 +173,7 @@ class ConditionChecks:
         groups = {id(self._turned.get(alias, alias)) for alias in counted}
         if len(groups) > 1:
             named = " and ".join(f"`{alias}`" for alias in counted)
-            message = f"{named} cannot both be counted through by i"
+            message = f"{named} cannot both be indexed with i"
             hint = "compare one element of the other group, like b[last].x, or an aggregate"
             self._findings.add("E_INDEX", expr.span, message, hint)
 
@@ -181,15 +181,15 @@ class ConditionChecks:
         negated = sorted(alias for alias in aliases(conjunct) if self._is_negated(alias))
         if len(negated) > 1:
             named = " and ".join(f"`{alias}`" for alias in negated)
-            message = f"{named} must not happen, each by itself: nothing relates the two"
-            hint = "write a condition for each"
+            message = f"{named} are negated, so one condition cannot relate them"
+            hint = "write a separate condition for each of them"
             self._findings.add("E_NOT_TWO", conjunct.span, message, hint)
 
     def _of_all_turns(self, conjunct: Expr) -> None:
         count = asked_times(conjunct, self._turned)
         if count > MAX_ASKED:
-            message = f"it would be asked of {count} choices of turns, more than {MAX_ASKED}"
-            hint = "ask it of each turn, like b[i].x < c[i].x"
+            message = f"the condition has {count} combinations of turns, more than {MAX_ASKED}"
+            hint = "write it for one turn at a time, like b[i].x < c[i].x"
             self._findings.add("E_TOO_LARGE", conjunct.span, message, hint)
 
     def _is_negated(self, alias: str) -> bool:
@@ -204,24 +204,27 @@ class ConditionChecks:
             self._value_types.of(column.expr)
             for each in walk(column.expr):
                 if not each.children and counted_through(each):
-                    message = f"`{expression_text(each)}` is one value for each i, not one"
-                    hint = "write an element, like b[last].x, or an aggregate"
+                    message = f"`{expression_text(each)}` has one value for each i, not only one"
+                    hint = "name one element, like b[last].x, or use an aggregate"
                     self._findings.add("E_INDEX", each.span, message, hint)
             plain = {m.alias for m in mentions(column.expr) if m.how == "plain"}
             if plain & self._turned.keys() and not isinstance(column.expr, Ref):
-                message = "the values of all turns are a list, which nothing can be made of"
-                hint = "name one turn's, like b[last].x, or an aggregate"
+                message = "the values of all turns are a list, which no operation accepts"
+                hint = "name one turn, like b[last].x, or use an aggregate"
                 self._findings.add("E_INDEX", span, message, hint)
             if looks_back(column.expr) and self._query.emit == "slack":
-                message = "PREV in RETURN may change while corrections wait"
+                message = "PREV in RETURN may change while EMIT SLACK delays corrections"
                 self._findings.add("E_MODE", span, message, "leave EMIT SLACK out")
             for alias in sorted(filter(self._is_negated, aliases(column.expr))):
-                message = f"`{alias}` must not happen: it has nothing to return"
+                message = f"`{alias}` is negated, so it has no value to return"
                 self._findings.add("E_NOT_RETURN", span, message, "leave it out")
 
 
 def without_value(name: str, known: Iterable[str]) -> str:
-    """Return the hint for a parameter without a value; usually an attribute was meant."""
+    """Return the hint for a parameter without a value.
+
+    The user often meant an attribute of an event, so the hint begins with that.
+    """
     event = next((alias for alias in known if not alias.startswith("_")), None)
     attribute = (
         f"`NAME.{cut(name)}` if it is an attribute of an event that you name"

@@ -34,7 +34,7 @@ from topology.pattern.tree.walk import components, walk
 from topology.pattern.tree.words import MAX_NS
 
 MAX_TIMES: Final = 1_000_000
-"""The largest number in a count `{n,m}`."""
+"""The largest `n` or `m` in a count `{n,m}`."""
 
 
 def check_pattern(query: Query, findings: Findings) -> None:
@@ -49,8 +49,8 @@ def check_pattern(query: Query, findings: Findings) -> None:
     has_events = not _lone_negations(query.node, findings)
     if is_sound and is_small and has_events:
         if can_be_absent(query.node):
-            message = "all of it may be absent: a match is whatever of it there is"
-            findings.add("W_EMPTY", query.node.span, message, "let one part have to be there")
+            message = "all parts may be absent: a match has whichever of them occur"
+            findings.add("W_EMPTY", query.node.span, message, "make one part mandatory")
         turns = Turns(query.node)
         _lone_branches(turns, findings)
         parts = parts_of(turns.node)
@@ -62,65 +62,65 @@ def check_pattern(query: Query, findings: Findings) -> None:
 
 
 def _name_of(node: Node | Negation) -> str:
-    """Return the name of a component or of a counted group; empty if it has none."""
+    """Return the name of a component or of a counted group, or an empty string if it has none."""
     if isinstance(node, EventNode | Negation):
         return node.alias
     return node.name if isinstance(node, CountedNode) else ""
 
 
 def check_skip(query: Query, clause: Span, findings: Findings) -> None:
-    """Check the variable of SKIP TO; `clause` is the place of SKIP in the text."""
+    """Check that SKIP TO names a component of the match; `clause` is SKIP's place in the text."""
     known = {each.alias: each for each in components(query.node)}
     if query.skip_to and query.skip_to not in known:
         message = f"no component is called `{cut(query.skip_to)}`"
         findings.add("E_ALIAS_UNKNOWN", clause, message, meant(query.skip_to, known))
     elif query.skip_to and isinstance(known[query.skip_to], Negation):
-        message = f"`{query.skip_to}` must not happen: no match holds it to SKIP to"
+        message = f"`{query.skip_to}` is negated, so no match contains it"
         hint = "name a component that is part of the match"
         findings.add("E_ALIAS_ORDER", clause, message, hint)
 
 
 def _miscounted(node: EventNode | CountedNode, matches: Matches) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the count of a node, each with a hint.
+    """Yield the errors in the count of a node, each with a hint.
 
-    Each message is valid only if none precedes it.
+    Each error is reliable only if no error precedes it, so callers use the first one.
     """
     low, high = node.minimum, node.maximum
     if high == 0:
-        yield "a group of none", "write ! for what must not happen, ? for what may"
+        yield "the count is 0", "write ! for an event that must not happen, ? for an optional one"
     if low < 0 or high < UNBOUNDED or UNBOUNDED < high < low:
-        yield f"from {low} to {high} is no range", f"write {{{high},{low}}}"
+        yield f"{low} to {high} is not a range", f"write {{{high},{low}}}"
     if isinstance(node, CountedNode):
         more, loops, example = "turns", node.loop is not None, "{2}"
         if high == UNBOUNDED:
-            hint = "give it one, like {1,4}; a single event, like B+, may go on without end"
-            yield "a group of several events is counted up to a number", hint
+            hint = "write one, like {1,4}; only the count of a single event, like B+, may be open"
+            yield "the count of a group of several events needs an upper bound", hint
         if high > 1 and matches != "best" and can_be_absent(node.node):
-            message = "a turn of the group could be of nothing, so nobody could count them"
-            yield message, "let one event of a turn have to be there"
+            message = "a turn of the group could be empty, so turns could not be counted"
+            yield message, "make one event of a turn mandatory"
     else:
         more, loops, example = "events", bool(node.loop) or node.loop_within_ns is not None, "+"
         if max(low, high) > MAX_TIMES:
             yield f"more than {MAX_TIMES} events", "write a smaller number, or + for any"
     if high == 1 and loops:
-        yield "LOOP says how a group goes on, and this is none", f"write a count, like {example}"
+        yield "LOOP needs a group", f"write a count, like {example}"
     if isinstance(node, EventNode) and node.greedy and low == high == 1:
         yield "a single event cannot be GREEDY", "write a count, like +"
     if isinstance(node, EventNode) and node.greedy and node.reluctant:
-        hint = "leave out GREEDY, or the ? behind the count"
+        hint = "leave out GREEDY, or the ? after the count"
         yield "a group that prefers fewer events cannot be GREEDY", hint
     if node.reluctant and matches != "best":
-        message = f"the ? behind a count prefers fewer {more}, and only MATCHES BEST prefers"
+        message = f"the ? after a count prefers fewer {more}, which needs MATCHES BEST"
         yield message, "write MATCHES BEST, or leave the ? out"
 
 
 def _any_order(node: Node | Negation, findings: Findings) -> None:
-    """Refuse counts inside an AND that prefer fewer events."""
+    """Report an error for each count of a group inside an AND that prefers fewer turns."""
     for each in walk(node):
         if isinstance(each, CountedNode) and each.reluctant:
-            message = "in an AND events are preferred as they come, so ? behind a group's count"
+            message = "events of an AND are preferred as they come, so ? after a group's count"
             hint = "leave the ? out, or write a SEQ for each order"
-            findings.add("E_QUANT", each.span, f"{message} says nothing", hint)
+            findings.add("E_QUANT", each.span, f"{message} has no effect", hint)
 
 
 def _stepped(parts: Sequence[Part], findings: Findings) -> None:
@@ -128,23 +128,27 @@ def _stepped(parts: Sequence[Part], findings: Findings) -> None:
     behind = {spot.node.alias for spot in spots if spot.before}
     for spot in spots:
         if spot.within_ns is not None and spot.node.alias not in behind:
-            message = "WITHIN on a step counts from the event before, and there is none"
-            hint = "leave it out; the WITHIN of the query is of the whole match"
+            message = "WITHIN on a step counts from the event before it, but there is none"
+            hint = "leave it out; the WITHIN of the query limits the whole match"
             findings.add("E_WINDOW", spot.node.span, message, hint)
 
 
 def _is_small(node: Node, findings: Findings) -> bool:
-    """Return whether the alternatives of the pattern are neither too many nor too large."""
+    """Return whether the pattern has few enough alternatives and components.
+
+    If it has too many, an error is reported. The bounds are MAX_ALTERNATIVES, and MAX_COMPONENTS in
+    one alternative.
+    """
     alternatives, most = size(node)
     if alternatives > MAX_ALTERNATIVES or most > MAX_COMPONENTS:
         message = (
-            f"{alternatives} ways through the ORs with up to {most} components, "
-            f"more than {MAX_ALTERNATIVES} or {MAX_COMPONENTS}"
+            f"the pattern has {alternatives} alternatives with up to {most} components; "
+            f"at most {MAX_ALTERNATIVES} alternatives and {MAX_COMPONENTS} components are allowed"
         )
-        hint = "split it in several queries"
+        hint = "split it into several queries"
         if any(isinstance(each, CountedNode) for each in walk(node)):
-            message = f"with its groups' counts written out it has {message}"
-            hint = "write smaller counts, or split it in several queries"
+            message = f"with its counts written out, {message}"
+            hint = "write smaller counts, or split it into several queries"
         findings.add("E_TOO_LARGE", node.span, message, hint)
         return False
     return True
@@ -156,7 +160,7 @@ def _lasting(part: Part, query: Query, findings: Findings) -> None:
         if length_ns is None:
             continue
         if not 0 < length_ns <= MAX_NS:
-            message = f"nothing happens FOR {length_ns} ns"
+            message = f"the time after FOR is {length_ns} ns"
             hint = "it must be above 0 and at most 2^62 ns"
             findings.add("E_WINDOW", span, message, hint)
         hindrance = _hindrance(gap, part, query)
@@ -165,23 +169,23 @@ def _lasting(part: Part, query: Query, findings: Findings) -> None:
 
 
 def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | None:
-    """Return why the negation cannot have FOR here, and a hint; None if it can."""
+    """Return an error and its hint if FOR is not supported at this negation, or None if it is."""
     if any((part.spots[at].edge or EDGES[query.strategy]) == "strict" for at in gap.right):
-        message = "a STRICT step behind FOR is not supported yet"
-        return message, "write NEXT before what follows, or leave FOR out"
+        message = "a STRICT step after FOR is not supported yet"
+        return message, "write NEXT before the next component, or leave FOR out"
     if gap.beside and not gap.left:
-        message = "nothing comes before the AND, so its FOR has no beginning"
+        message = "no event comes before the AND, so its FOR has no beginning"
         return message, "put an event before it, like SEQ(A a, AND(!B FOR 5 s, C c))"
     if any(other is not gap and _share(gap, other) for other in part.gaps):
-        message = "FOR beside a negation without it, or before the first event, is not supported"
+        message = "two negations in one place need FOR on both, and an event before them"
         return message, "write both as one, like !B|C FOR 5 s"
     if gap.after and gap.strict:
-        message = "directly behind another negation's time nothing need be"
+        message = "a STRICT negation after another negation with FOR is not supported"
         return message, "leave STRICT out"
     absent = frozenset(at for at in gap.left if part.spots[at].node.minimum == 0)
     if any(other.negation.for_ns and other.right & absent for other in part.gaps):
-        message = "FOR behind what may be absent, which is behind another FOR, is not supported"
-        return message, "write one query with it and one without"
+        message = "FOR after an optional component that follows another FOR is not supported"
+        return message, "write one query with it and one without it"
     return None
 
 
@@ -195,15 +199,16 @@ def _share(gap: NegatedSpot, other: NegatedSpot) -> bool:
 def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool = False) -> bool:
     """Return whether the pattern contains a SEQ, AND or OR without any event.
 
-    An AND inside the pattern may consist of negations if each has FOR.
+    Each of them is reported. An AND that is not the whole pattern may consist of negations alone if
+    each of them has FOR.
     """
     if isinstance(node, Seq | AllOf | AnyOf) and not any(
         isinstance(each, EventNode) for each in components(node)
     ):
         if inside and isinstance(node, AllOf) and all(map(_is_timed, node.nodes)):
             return False
-        message = "nothing here has to happen: there is no event beside the negation"
-        findings.add("E_NOT_ALONE", node.span, message, "add the event that it is beside")
+        message = "a match needs an event, but there is no event beside the negation"
+        findings.add("E_NOT_ALONE", node.span, message, "add an event before or after it")
         return True
     if isinstance(node, AllOf):
         _beside_one(node, findings)
@@ -212,7 +217,7 @@ def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool =
 
 
 def _lone_branches(turns: Turns, findings: Findings) -> None:
-    """Refuse a negation in an OR if a match could consist of that negation alone."""
+    """Report an error for each negation in an OR that could be the only part of a match."""
     branches = {
         each
         for node in walk(turns.node)
@@ -223,7 +228,7 @@ def _lone_branches(turns: Turns, findings: Findings) -> None:
     for part in spread(turns.node):
         for gap in () if part.spots else part.gaps:
             if gap.negation in branches:
-                message = "where nothing else has to happen there is no event of a match"
+                message = "a match of this negation alone would have no event"
                 hint = "put an event before the OR, like SEQ(A a, OR(C c, !B FOR 5 s))"
                 findings.add("E_NOT_ALONE", gap.negation.span, message, hint)
 
@@ -233,17 +238,17 @@ def _is_timed(node: Node | Negation) -> bool:
 
 
 def _beside_one(node: AllOf, findings: Findings) -> None:
-    """Refuse a negation without FOR in an AND, unless exactly one event is beside it.
+    """Report an error for each negation without FOR in an AND that does not have exactly one event.
 
-    The negation then ends with that event.
+    If the AND has exactly one event, the negation ends with that event.
     """
     positive = [each for each in node.nodes if not isinstance(each, Negation)]
     if len(positive) == 1 and isinstance(positive[0], EventNode):
         return
     for each in node.nodes:
         if isinstance(each, Negation) and each.for_ns is None:
-            message = "in an AND of several events it is open when the negation ends"
-            findings.add("E_NOT_PLACE", each.span, message, "write how long, like !B FOR 5 s")
+            message = "in an AND of several events, the end of the negation is not defined"
+            findings.add("E_NOT_PLACE", each.span, message, "add a duration, like !B FOR 5 s")
 
 
 def _until(query: Query, findings: Findings) -> None:
@@ -253,28 +258,28 @@ def _until(query: Query, findings: Findings) -> None:
         if not isinstance(event, EventNode) or event.until is None:
             continue
         if not event.is_group:
-            message = "UNTIL ends a group, and this is none"
+            message = "UNTIL needs a group"
             findings.add("E_UNTIL", event.until.span, message, "write a count, like +")
         for alias in sorted(aliases(event.until) & known.keys() - {event.alias}):
             if isinstance(known[alias], Negation):
-                message = f"`{alias}` must not happen, so UNTIL cannot ask for it"
+                message = f"`{alias}` is negated, so UNTIL cannot use it"
             elif any(alias in group and event.alias not in group for group in counted):
-                message = f"`{alias}` is in each turn of its group, so UNTIL cannot tell which"
+                message = f"`{alias}` is in each turn of its group, so UNTIL cannot choose one"
             else:
                 relation = _relation(query.node, alias, event.alias)
                 if relation == "before":
                     continue
                 message = f"`{alias}` is not known while the group `{event.alias}` grows"
                 if relation == "beside":
-                    hint = "AND and OR do not say which comes first"
+                    hint = "AND and OR do not define which comes first; use SEQ"
                     findings.add("E_ALIAS_ORDER", event.until.span, message, hint)
                     continue
-            hint = "ask for what comes before the group"
+            hint = "use an event that comes before the group"
             findings.add("E_UNTIL", event.until.span, message, hint)
 
 
 def _relation(node: Node | Negation, one: str, other: str) -> str:
-    """Return the place of one component relative to the other: `before`, `after` or `beside`."""
+    """Return whether the component `one` is `before`, `after` or `beside` the other."""
     parts = [{each.alias for each in components(child)} for child in node.children]
     first, second = (
         next(at for at, part in enumerate(parts) if alias in part) for alias in (one, other)

@@ -1,4 +1,4 @@
-"""Warns of queries that are valid but probably not meant, and of queries with an unexpected cost.
+"""Warns of queries that are valid but probably not what the user meant, or unexpectedly expensive.
 
 Only queries without errors are examined.
 """
@@ -26,18 +26,19 @@ from topology.pattern.tree.walk import components, conjuncts
 from topology.pattern.tree.words import COMPARED, MIRRORED
 
 Bound = tuple[float, int]
-"""A number, and whether the bound is right below it (-1), at it (0), or right above it (1)."""
+"""A number and an offset: the bound is just below the number (-1), at it (0), or just above it (1).
+"""
 
 
 def warn(form: NormalForm, clause: Span, findings: Findings) -> None:
-    """Add the warnings; `clause` is the place of MATCHES or USING in the text."""
+    """Add the warnings to the findings; `clause` is the place of MATCHES or USING in the text."""
     spans = {each.alias: each.span for each in components(form.node)}
     if form.query.matches not in FROM_START:
         _costs(form, clause, spans, findings)
     for alternative in form.alternatives:
         for blocker in alternative.blockers:
             if _is_implied(blocker, alternative):
-                message = "nothing can happen between neighbours that are STRICT"
+                message = "no event can occur between STRICT neighbours"
                 findings.add(
                     "W_NEG_STRICT", spans[blocker.alias], message, "leave the negation out"
                 )
@@ -48,24 +49,28 @@ def _costs(form: NormalForm, clause: Span, spans: Mapping[str, Span], findings: 
     query = form.query
     for group in _choosing(form, is_all=query.matches == "all"):
         name = group.label or group.alias
-        message = f"each event more in `{name}` can double the number of matches"
+        message = f"each additional event in `{name}` can double the number of matches"
         hint = (
-            "MATCHES MAXIMAL gives the largest ones only"
+            "MATCHES MAXIMAL reports only the largest ones"
             if query.matches == "all" and query.strategy == "any"
-            else "LIMIT bounds how many one event can bring"
+            else "LIMIT bounds the number of results of one event"
         )
         findings.add("W_EXPONENTIAL", spans[group.alias], message, hint)
     groups = [each for each in components(query.node) if isinstance(each, EventNode)]
     if any(each.is_group for each in groups) and (
         query.matches == "all" or any(_choosing(form, is_all=False))
     ):
-        message = "a match is known by all its events: corrections retract it and emit another"
-        hint = "a result that is updated in place needs MATCHES ONE, or MAXIMAL with free groups"
+        message = "a match is identified by all its events: corrections retract it and emit another"
+        hint = "for updates in place, use MATCHES ONE, or MAXIMAL with free groups"
         findings.add("W_CONTENT_ID", clause, message, hint)
 
 
 def _choosing(form: NormalForm, *, is_all: bool) -> Iterator[Component]:
-    """Yield the groups of which every subset may be a match."""
+    """Yield the groups of which every subset of the events may be a match.
+
+    With `is_all` these are all groups whose steps skip till any. Otherwise free groups are not
+    among them.
+    """
     for alternative in form.alternatives:
         for component in alternative.components:
             grows = component.is_group and component.loop == "any"
@@ -91,7 +96,7 @@ def _contradictions(query: Query, findings: Findings) -> None:
         lowest, highest = bounds.get(ref, (low, high))
         bounds[ref] = max(low, lowest), min(high, highest)
         if bounds[ref][0] > bounds[ref][1]:
-            message = f"no `{ref.alias}.{'.'.join(ref.path)}` is in this range and the others asked"
+            message = f"no `{ref.alias}.{'.'.join(ref.path)}` is in this range and the earlier ones"
             findings.add("W_ALWAYS_FALSE", expr.span, message)
 
 
@@ -118,10 +123,10 @@ def _is_false(expr: Expr) -> bool:
 
 
 def _range(expr: Expr) -> tuple[Ref, Bound, Bound] | None:
-    """Return the range in which a comparison of an attribute with a number holds.
+    """Return the range of values for which a comparison of an attribute with a number is true.
 
-    The result is the attribute, its lowest value and its highest value. It is None for any other
-    expression.
+    The result consists of the attribute, the lower bound and the upper bound. It is None for any
+    other expression.
     """
     if not isinstance(expr, Compare):
         return None

@@ -1,4 +1,4 @@
-"""Describes the words that are valid at a place in a query, and guesses the intended one."""
+"""Describes which words are valid at a place in a query, and guesses which word the user meant."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANY: Final = 6
 _KINDS: Final = {
     "INT": "a number",
     "STRING": "a string",
-    "DURATION": "a length of time like 10 s",
+    "DURATION": "a duration like 10 s",
     "STRATEGY": "a strategy like skip_till_any",
     "$END": "the end",
 }
@@ -38,18 +38,18 @@ _GROUPS: Final = (
     ("LPAR", "STRING", "a value", _VALUE),
     ("COMPARISON", "PLUS", "a comparison", _COMPARISON),
     ("QMARK", "PLUS", "", _COUNT),
-    ("INT", "FLOAT", "a length of time like 10 s", _LENGTH),
+    ("INT", "FLOAT", "a duration like 10 s", _LENGTH),
     ("BANG", "TILDE", "an event type", _EVENT),
     ("WORD", "QUOTED", "a name", _NAME),
 )
-"""Groups of tokens: two tokens, a description, and all tokens that it covers.
+"""Groups of tokens, each with two test tokens, a description, and all tokens of the group.
 
-If both tokens are accepted, the description replaces the list of the covered tokens.
+If the grammar accepts both test tokens, a message shows the description in place of the tokens.
 """
 
 _EXAMPLES: Final = {
     "RPAR": "a parenthesis is not closed",
-    "_WITHIN": "a pattern needs its window, like WITHIN 10 s",
+    "_WITHIN": "a pattern needs a window, like WITHIN 10 s",
     "_PATTERN": "a query is like PATTERN SEQ(A a, B b) WITHIN 10 s",
 }
 
@@ -75,7 +75,7 @@ def wanted(accepted: Collection[str]) -> str:
 
 
 def remedy(accepted: Collection[str], token: Token, before: Token | None) -> str:
-    """Return a hint for an unexpected token, or an empty text if there is none."""
+    """Return a hint for an unexpected token, or an empty string if there is none."""
     if "REPORT" in accepted:
         return "leave LATE out; raise `correct_for` where results should be corrected for longer"
     words = [word for word in KEYWORDS if terminal(word) in accepted]
@@ -95,21 +95,24 @@ UNITS: Final = "units are ns, us, ms, s, min, h and d"
 
 
 def unit_meant(word: str) -> str:
-    """Return a hint for a word that is not a unit of time."""
+    """Return a hint for an unknown unit of time: the nearest unit, or a list of all units."""
     ours = ELSEWHERE.get(word.lower()) or nearest(word, UNITS_NS)
     return f"did you mean `{ours}`?" if ours in UNITS_NS else UNITS
 
 
 def _habit(accepted: Collection[str], token: Token, before: str, word: str) -> str:
-    """Return a hint for a common slip; `before` and `word` are the last token's type and text."""
+    """Return a hint for a common mistake, or an empty string.
+
+    `before` and `word` are the type and the text of the preceding token.
+    """
     if token.type == "LPAR" and before == NAME:
         compound = nearest(word, ("seq", "and", "or"))
         if compound:
             return f"did you mean `{compound.upper()}` for `{cut(word)}`?"
     if is_reserved(token) and NAME in accepted:
-        return f"as a name it is written in back-ticks: `{cut(token)}`"
+        return f"to use it as a name, write it in back-ticks: `{cut(token)}`"
     if before in {"STRICT", "NEXT", "ANY"}:
-        return f"`{word}` is a reserved word; as a name it is written in back-ticks: `{word}`"
+        return f"`{word}` is a reserved word; to use it as a name, write it in back-ticks: `{word}`"
     if token.type == "GREEDY" and "_LOOP" in accepted:
         return "write LOOP GREEDY"
     if token.type == "_WHERE" and "_RETURN" in accepted:

@@ -1,6 +1,6 @@
-"""Writes an expression as text that is read as the same expression again.
+"""Writes an expression as text; parsing the text returns an equal expression.
 
-Names are in back-ticks if they must be.
+Names that need quotes are written in back-ticks.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from topology.pattern.tree import syntax
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, UNITS_NS, is_plain, quoted
 
 OR, AND, NOT, TEST, SUM, TERM, FACTOR, ATOM = range(8)
-"""The precedence of expressions, the loosest first.
+"""The levels of precedence, from the loosest to the tightest.
 
-An expression gets parentheses if it binds more loosely than its place demands.
+An expression is written in parentheses if it binds more loosely than its place requires.
 """
 
 
 def duration_text(length_ns: int) -> str:
-    """Return the length in the largest unit that needs no fraction."""
+    """Return a duration in the largest unit that needs no fraction."""
     for unit in ("d", "h", "min", "s", "ms", "us"):
         if length_ns and length_ns % UNITS_NS[unit] == 0:
             return f"{length_ns // UNITS_NS[unit]} {unit}"
@@ -112,7 +112,7 @@ def _atom(expr: syntax.Expr) -> str:
 
 
 def row_text(expr: syntax.RowRef | syntax.RowAggregate | syntax.Running) -> str:
-    """Return the expression as SQL writes it; the pattern language has no words for it."""
+    """Return an expression over rows as SQL writes it; the pattern language has no such syntax."""
     match expr:
         case syntax.RowRef(aliases, path, from_last, offset, shift):
             of = f"{'|'.join(aliases)}." if aliases else ""
@@ -130,7 +130,7 @@ def row_text(expr: syntax.RowRef | syntax.RowAggregate | syntax.Running) -> str:
 
 
 def _function(name: str) -> str:
-    """Return the function's name, in back-ticks if it equals a built-in name but for its case."""
+    """Return a function's name, in back-ticks if it differs from a built-in name only in case."""
     is_other = name not in FUNCTIONS and name.lower() in FUNCTIONS.keys() | AGGREGATES | {"prev"}
     return f"`{name}`" if is_other else quoted(name)
 

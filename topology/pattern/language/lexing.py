@@ -1,8 +1,8 @@
 """Splits the text of queries into tokens.
 
-The patterns of grammar.lark split the text, but whether a word is a keyword depends on its place.
-After a dot or a dollar sign, and in square brackets, no word is reserved. Lexing never fails: text
-that fits no pattern becomes a token that no rule accepts.
+The regular expressions in grammar.lark find the tokens; whether a word is a keyword depends on its
+context. No word is reserved after a dot or a dollar sign, or in square brackets. Lexing never
+fails: text that matches no expression becomes a token that no grammar rule accepts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORDS: Final = KEYWORDS | STRATEGIES.keys()
 
 
 def terminal(word: str) -> str:
-    """Return the token name of a keyword or a strategy that is given in lower case."""
+    """Return the grammar's token type for a keyword or strategy in lower case."""
     if word in STRATEGIES and word != "strict":
         return "STRATEGY"
     upper = word.upper()
@@ -41,11 +41,14 @@ def _names_in_rules() -> frozenset[str]:
 _BORDERS: Final = frozenset({
     "LSQB", "RSQB", "LPAR", "RPAR", "LBRACE", "RBRACE", "COMPARISON", END,
 })  # fmt: skip
-"""Tokens that open or close square brackets, or show that a closing bracket was forgotten."""
+"""Tokens that set whether the text is inside square brackets.
+
+Only `[` begins brackets. All others end them, even if the closing bracket was forgotten.
+"""
 
 
 class _Keywords(PostLex):
-    """A filter of tokens that gives keywords and numbers their names in the grammar."""
+    """A token filter that gives keywords and numbers the token types of the grammar."""
 
     always_accept = ("NUMBER", "DASHED", "OPEN_STRING", "OPEN_NAME", "STRANGE", "SEMICOLON")
 
@@ -68,7 +71,7 @@ class _Keywords(PostLex):
 
 @cache
 def grammar() -> Lark:
-    """Return the parser's tables, which are made when the first query is read (0.2 s)."""
+    """Return the parser; the first call builds its tables, which takes 0.1 to 0.2 s."""
     return Lark.open_from_package(
         "topology.pattern.language",
         "grammar.lark",
@@ -82,7 +85,7 @@ def grammar() -> Lark:
 
 
 def signs() -> dict[str, str]:
-    """Return the fixed signs of the grammar by their tokens' names."""
+    """Return the grammar's fixed signs, like `+`, by the names of their tokens."""
     fixed = (each for each in grammar().terminals if isinstance(each.pattern, PatternStr))
     return {each.name: f"`{each.pattern.value}`" for each in fixed}
 

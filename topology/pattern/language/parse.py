@@ -1,15 +1,15 @@
-"""Reads the text of patterns.
+"""Parses the text of pattern queries.
 
-The language is described in `docs/guides/patterns.md`, its rules are in grammar.lark.
+The language is described in `docs/guides/patterns.md`, and its grammar is in grammar.lark.
 
-A script is one or several queries with `;` between them. Each error is reported with its place and,
-if one can be guessed, a remedy. After an error, reading continues with the next query. It continues
-within the query if a reserved word is in the place of a name. The meaning of a query is not checked
-here but in `topology.pattern.language.check`.
+A script has one or more queries, separated by `;`. Each error is reported with its place and, if
+one can be guessed, a remedy. After an error, parsing continues with the next query. If a reserved
+word is used as a name, parsing continues within the query. The meaning of a query is checked in
+`topology.pattern.language.check`, not here.
 
 Bounds: MAX_TEXT characters; MAX_DEPTH levels of nesting; MAX_ERRORS errors; MAX_DIGITS digits in a
 number. Any text results in queries or in `QueryRefused`. Cost: linear in the text, about 1 ms for a
-query of ten lines. The parser's tables are made once, in 0.1 to 0.2 s.
+query of ten lines. The parser's tables are built once, in 0.1 to 0.2 s.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_TEXT: Final = 100_000
 
 
 class ParserSteps(Protocol):
-    """The part of lark's interactive parser that is used here."""
+    """The methods of lark's interactive parser that this module uses."""
 
     def feed_token(self, token: Token) -> Any: ...
     def feed_eof(self, last_token: Token) -> Any: ...
@@ -50,11 +50,11 @@ class ParserSteps(Protocol):
 
 
 def parse(text: str) -> list[Query]:
-    """Return all queries of a script in the order of the text, or raise QueryRefused."""
+    """Return the queries of a script in the order of the text; raise QueryRefused for errors."""
     findings = Findings()
     if len(text) > MAX_TEXT:
         message = f"the text has {len(text)} characters, more than {MAX_TEXT}"
-        findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "split it in several scripts")
+        findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "split it into several scripts")
         findings.refuse(text)
     read = [_read(text, chunk, findings) for chunk in _chunks(text, findings)]
     queries = [query for query in read if query is not None]
@@ -64,18 +64,18 @@ def parse(text: str) -> list[Query]:
 
 
 def parse_query(text: str) -> Query:
-    """Return the one query of a text; raise QueryRefused for any other text."""
+    """Return the only query of a text; raise QueryRefused for errors or a second query."""
     queries = parse(text)
     if len(queries) > 1:
         findings = Findings()
-        message = "a second query, where one is asked for"
+        message = "there is a second query, but only one is expected"
         findings.add("E_SYNTAX", queries[1].span, message, "leave one of them out")
         findings.refuse(text)
     return queries[0]
 
 
 def _chunks(text: str, findings: Findings) -> Iterator[list[Token]]:
-    """Yield the tokens of each query, together with the token after it."""
+    """Yield the tokens of each query, including its `;` or a token for the end of the text."""
     chunk: list[Token] = []
     is_first = True
     for token in grammar().lex(text):
@@ -112,9 +112,9 @@ def _read(text: str, chunk: Sequence[Token], findings: Findings) -> Query | None
 
 
 def _too_deep(chunk: Sequence[Token]) -> Token | None:
-    """Return the first parenthesis that is nested too deep, or None.
+    """Return the first parenthesis that is nested deeper than MAX_DEPTH, or None.
 
-    The bound permits recursion in the code that reads the tree.
+    Because of this limit, the code that reads the tree may use recursion.
     """
     depth = 0
     for token in chunk:
@@ -125,14 +125,15 @@ def _too_deep(chunk: Sequence[Token]) -> Token | None:
 
 
 def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
-    """Return the parse tree of one query, or None after an error."""
+    """Return the parse tree of one query; after an error, report it and return None."""
     parser = cast(ParserSteps, grammar().parse_interactive())
     *words, end = chunk
     for place, token in enumerate(words):
         if token.type in UNCLOSED or token.type == STRANGE:
             _strange(token, findings)
             return None
-        # The parser may reduce rules before it refuses a token, which cannot be undone.
+        # The parser may reduce rules before it rejects a token. That cannot be undone, so keep a
+        # copy.
         before = parser.copy(deepcopy_values=False) if is_reserved(token) else None
         try:
             parser.feed_token(token)
@@ -153,7 +154,7 @@ def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
 
 
 def _as_name(parser: ParserSteps, token: Token, after: Token) -> bool:
-    """Return whether a name fits in place of a reserved word; if so, the parser takes it."""
+    """Feed a reserved word to the parser as a name; return whether `after` may follow it."""
     if NAME not in parser.accepts():
         return False
     parser.feed_token(Token.new_borrow_pos(NAME, str(token), token))

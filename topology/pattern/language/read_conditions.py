@@ -1,8 +1,8 @@
-"""Turns parse trees into the parts that both languages have: conditions, columns, names, counts.
+"""Turns parse trees into what both languages share: conditions, columns, names and counts.
 
-Each method is a rule of grammar.lark. Chains of AND and of OR become flat, with or without
-parentheses. `-5` is a number, not a negated one. Errors are collected, and the tree after an error
-is never used.
+Each method reads one rule of grammar.lark. Nested ANDs become one AND, and nested ORs one OR, with
+or without parentheses. `-5` becomes a negative number and not a `Negative`. Errors are collected;
+after an error the tree is never used.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from topology.pattern.tree.walk import flat
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
 
 MAX_PREV: Final = 1_000
-"""The largest number of events that PREV looks back."""
+"""The largest number of events that PREV can go back."""
 
 MAX_DIGITS: Final = 100
-"""The largest number of digits in a number."""
+"""The largest number of digits that a number may have."""
 
 _OTHERWISE: Final = {"==": "=", "<>": "!="}
-"""Alternative spellings of two comparisons."""
+"""Alternative spellings of two comparison operators."""
 
 _LENGTH: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*(\w+)")
 
@@ -39,9 +39,9 @@ class Name(NamedTuple):
 
 
 class Quant(NamedTuple):
-    """A count of events or turns. `reluctant`: fewer are preferred.
+    """A count of events or turns; if it is `reluctant`, a match with fewer of them is preferred.
 
-    A count that leaves no choice is never reluctant.
+    A count that permits only one number is never reluctant.
     """
 
     minimum: int = 1
@@ -62,7 +62,7 @@ _COUNTS: Final = {
 
 
 class Group(NamedTuple):
-    """`b[].x` or `b[..i-1].x`, which only aggregates accept."""
+    """The argument `b[].x` or `b[..i-1].x`, which only aggregates accept."""
 
     alias: str
     path: tuple[str, ...]
@@ -71,7 +71,7 @@ class Group(NamedTuple):
 
 
 def placed(rule: Callable[..., Any], _: str, children: list[Any], meta: Meta) -> Any:
-    """Call the method of a rule with the rule's place in the text."""
+    """Call the method of a rule with the rule's place in the text and its children."""
     return rule(syntax.Span(meta.line, meta.column, meta.end_pos - meta.start_pos), children)
 
 
@@ -172,7 +172,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
             return self._previous(arguments, span)
         groups = [argument for argument in arguments if isinstance(argument, Group)]
         for group in groups:
-            message = f"`{cut(function)}` is none of the functions over a group"
+            message = f"`{cut(function)}` is not an aggregate, so it cannot take a group"
             self.findings.add("E_FUNCTION", group.span, message, meant(function, AGGREGATES))
         return syntax.Call(function, () if groups else tuple(arguments), span=span)
 
@@ -183,7 +183,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
             case [syntax.Ref(alias, path, None), syntax.Constant(back)]:
                 if type(back) is int and 0 < back <= MAX_PREV:
                     return syntax.Previous(alias, path, back, span=span)
-        message = f"PREV takes an attribute, and how many events before, 1 to {MAX_PREV}"
+        message = f"PREV takes an attribute and a number of events to go back, 1 to {MAX_PREV}"
         self.findings.add("E_FUNCTION", span, message, "write it like PREV(b.x), PREV(b.x, 2)")
         return syntax.Constant(None, span=span)
 
@@ -225,8 +225,8 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
 
     def _only_i(self, name: Name) -> None:
         if name.text.lower() != "i":
-            message = f"`{cut(name.text)}` is no index"
-            hint = "write i, i-1, first, last or a number that counts from 1"
+            message = f"`{cut(name.text)}` is not an index"
+            hint = "write i, i-1, first, last or a number from 1"
             self.findings.add("E_INDEX", name.span, message, hint)
 
     def path(self, _: syntax.Span, children: list[Name]) -> tuple[str, ...]:
@@ -244,7 +244,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def count(self, _: syntax.Span, children: list[Token]) -> Quant:
         if children[0] in _COUNTS:
             return _COUNTS[children[0]]
-        # Braces surround the numbers; in `{n}` both are the same token.
+        # The numbers are between braces; in `{n}` both variables are the same token.
         low, high = children[1], children[-2]
         return Quant(
             self.int_of(low) if low.type == "INT" else 0,
@@ -267,7 +267,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         ns: int
         ns, rest = divmod(int(whole + fraction) * UNITS_NS[unit.lower()], 10 ** len(fraction))
         if rest:
-            message = "the length of time is not a whole number of nanoseconds"
+            message = "the duration is not a whole number of nanoseconds"
             self.findings.add("E_WINDOW", place_of(token), message, f"write {ns + 1} ns")
             return ns + 1
         if ns > MAX_NS:
@@ -275,7 +275,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         return ns
 
     def _too_long(self, token: Token) -> None:
-        message = "the length of time is beyond 2^62 ns (146 years)"
+        message = "the duration is longer than 2^62 ns (146 years)"
         self.findings.add("E_WINDOW", place_of(token), message, "write a shorter one")
 
 

@@ -1,8 +1,9 @@
 """Turns the grammar's parse tree into the tree of syntax.py.
 
-Each method is a rule of grammar.lark. The grammar accepts some wrong texts, so that a better error
-than one of syntax can be reported here. These are windows without a unit, LOOP of compounds, and
-negations in the wrong place. Errors are collected, and the tree after an error is never used.
+Each method reads one rule of grammar.lark. The grammar accepts some invalid queries, so that this
+module can report a clearer error than a syntax error. Examples are a duration without a unit,
+GREEDY for a whole group, and a negation in the wrong place. Errors are collected; after an error
+the tree is never used.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _EDGES: Final[Mapping[str, Edge]] = {"STRICT": "strict", "NEXT": "next", "ANY": 
 
 
 class Loop(NamedTuple):
-    """The fields of an EventNode that say how its group continues."""
+    """The fields of an EventNode that LOOP sets."""
 
     loop: Edge | None = None
     greedy: bool = False
@@ -50,7 +51,7 @@ class Loop(NamedTuple):
 
 
 class QueryClause(NamedTuple):
-    """A clause of the text; `values` has the fields of the Query that it sets."""
+    """A clause of the text; `values` maps the fields of Query that it sets to their values."""
 
     keyword: str
     values: dict[str, Any]
@@ -59,7 +60,7 @@ class QueryClause(NamedTuple):
 
 @v_args(wrapper=placed)
 class QueryReader(ConditionReader):
-    """A reader of one query; it counts the components without an alias."""
+    """A reader of one query; it numbers the components, to name those without an alias."""
 
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
@@ -80,8 +81,8 @@ class QueryReader(ConditionReader):
                 case list():
                     clauses += child
                 case Negation():
-                    message = "a negation alone is no pattern"
-                    hint = "put it into a SEQ, beside an event that must happen"
+                    message = "a pattern cannot consist of a negation alone"
+                    hint = "put it into a SEQ with an event that must happen"
                     self.findings.add("E_NOT_ALONE", child.span, message, hint)
                 case _:
                     fields["node"] = child
@@ -100,7 +101,7 @@ class QueryReader(ConditionReader):
         seen: set[str] = set()
         for keyword, values, span in clauses:
             if keyword in seen:
-                message = f"{keyword} is said twice"
+                message = f"{keyword} is written twice"
                 self.findings.add("E_SYNTAX", span, message, "leave one of the two out")
             seen.add(keyword)
             merged |= values
@@ -113,12 +114,12 @@ class QueryReader(ConditionReader):
         step = children.pop() if isinstance(children[-1], Duration) else None
         *edge, node = children
         if step and not isinstance(node, EventNode):
-            message = "WITHIN on a step is of one event"
-            hint = "put it behind the first event inside"
+            message = "WITHIN on a step must follow a single event"
+            hint = "put it after the first event inside"
             if isinstance(node, Negation):
                 hint = f"write FOR, like !{'|'.join(node.types) or '_'} FOR 5 s"
                 if node.for_ns is not None:
-                    hint = "leave WITHIN out: FOR says how long"
+                    hint = "leave WITHIN out: FOR sets the duration"
             self.findings.add("E_SYNTAX", span, message, hint)
         return Item(node, edge[0] if edge else None, step.ns if step else None)
 
@@ -133,11 +134,11 @@ class QueryReader(ConditionReader):
         negations = [child for child in children if isinstance(child, Negation)]
         for number, child in enumerate(negations):
             if child.for_ns is None:
-                message = "a negation has no end of its own in OR"
-                hint = "write how long, like !B FOR 5 s, or put it into a SEQ"
+                message = "a negation in an OR needs a duration"
+                hint = "add one, like !B FOR 5 s, or put the negation into a SEQ"
                 self.findings.add("E_NOT_PLACE", child.span, message, hint)
             elif number:
-                message = "an OR of two absences is not supported"
+                message = "an OR of two negations is not supported"
                 hint = "write one of them, or AND for both at once"
                 self.findings.add("E_NOT_PLACE", child.span, message, hint)
         return AnyOf(tuple(children), span=span)
@@ -147,8 +148,8 @@ class QueryReader(ConditionReader):
         name = next((each.text for each in rest if isinstance(each, Name)), "")
         loop = next((each for each in rest if isinstance(each, Loop)), Loop())
         if loop.greedy or loop.loop_within_ns is not None:
-            message = "LOOP of a whole group takes STRICT, NEXT or ANY"
-            hint = "put GREEDY and WITHIN at the events inside"
+            message = "LOOP of a whole group takes only STRICT, NEXT or ANY"
+            hint = "put GREEDY and WITHIN on the events inside"
             self.findings.add("E_QUANT", span, message, hint)
         return CountedNode(node, **count._asdict(), name=name, loop=loop.loop, span=span)
 
@@ -179,7 +180,7 @@ class QueryReader(ConditionReader):
         if every and len(children) == 1:
             return ()
         for name in every:
-            message = "`_` matches every type, other types beside it mean nothing"
+            message = "`_` matches every type, so other types beside it have no effect"
             self.findings.add("E_SYNTAX", name.span, message, "write `_` alone")
         return tuple(name.text for name in children)
 
@@ -225,7 +226,7 @@ class QueryReader(ConditionReader):
     def limit(self, span: Span, children: list[Token]) -> int:
         limit = self.int_of(children[0])
         if limit < 1:
-            self.findings.add("E_SYNTAX", span, "no match at all", "write 1 or more")
+            self.findings.add("E_SYNTAX", span, "the limit is below 1", "write 1 or more")
         return limit
 
     def skip(self, span: Span, children: list[Any]) -> QueryClause:
@@ -241,7 +242,7 @@ class QueryReader(ConditionReader):
         for length in slack:
             values["slack_ns"] = length.ns
             if length.ns < 0:
-                self.findings.add("E_WINDOW", length.span, "below 0", "write a length, like 10 s")
+                self.findings.add("E_WINDOW", length.span, "slack is below 0", "write 0 s or more")
         return QueryClause("EMIT", values, span)
 
     def ties(self, span: Span, children: list[Token]) -> QueryClause:
@@ -260,10 +261,10 @@ class QueryReader(ConditionReader):
             return Duration(sign * self.duration_ns(token), span=span)
         unit = children[-1]
         if isinstance(unit, Name):
-            message = f"`{cut(unit.text)}` is no unit of time"
+            message = f"`{cut(unit.text)}` is not a unit of time"
             hint = unit_meant(unit.text)
         else:
-            message = "the length of time has no unit"
+            message = "the duration has no unit"
             hint = f"write it with one, like {cut(token)} s"
         self.findings.add("E_WINDOW", span, message, hint)
         return Duration(1, span=span)
@@ -277,6 +278,6 @@ class QueryReader(ConditionReader):
         expr = children[0]
         if len(children) > 1:
             name = children[1].text
-        else:  # An expression too deep to render is refused once all is read.
+        else:  # An expression too deep to render is refused after the whole query has been read.
             name = "" if too_deep_in(expr) else expression_text(expr)
         return Column(expr, name)

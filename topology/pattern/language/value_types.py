@@ -1,8 +1,8 @@
-"""Finds the types of values before any event arrives.
+"""Infers the types of expressions before the query runs.
 
-A value is a number, text or a flag (TRUE, FALSE). NULL is a type of its own here. None means any
-type, as for the attributes of a payload. An expression that can only be NULL, like `'a' > 3`, is
-E_LITERAL. A comparison with the word NULL is only a warning, W_ALWAYS_FALSE.
+The types are numbers, text, flags (TRUE, FALSE) and NULL. None stands for any type, which
+attributes of a payload have. An expression that can only be NULL, like `'a' > 3`, is the error
+E_LITERAL. A comparison with the literal NULL is only a warning, W_ALWAYS_FALSE.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def value_type_of(value: Value) -> ValueType:
 
 
 class ValueTypes:
-    """The types of the values of one query's expressions.
+    """A checker that infers the types of one query's expressions.
 
-    An expression that can have no value but NULL is reported.
+    It reports expressions that can only be NULL.
     """
 
     def __init__(
@@ -69,15 +69,15 @@ class ValueTypes:
         self._findings = findings
 
     def condition(self, expr: syntax.Expr) -> None:
-        """Check an expression in a place where TRUE or FALSE is expected."""
+        """Check an expression that must be TRUE or FALSE."""
         value_type = self.of(expr)
         if value_type in {"number", "text"}:
-            self._never(expr, f"`{expression_text(expr)}` is no condition", "compare it")
+            self._never(expr, f"`{expression_text(expr)}` is not a condition", "compare it")
         elif isinstance(expr, syntax.Constant) and not expr.value:
             self._findings.add("W_ALWAYS_FALSE", expr.span, "this condition never holds")
 
     def of(self, expr: syntax.Expr) -> ValueType | None:
-        """Return the type of a value, or None if it can have any type."""
+        """Check an expression and return the type of its value, or None if it can have any type."""
         match expr:
             case syntax.And() | syntax.Or() | syntax.Not() | syntax.Running():
                 for each in expr.children:
@@ -93,7 +93,7 @@ class ValueTypes:
                 return "flag"
             case syntax.Negative() | syntax.Arithmetic():
                 for each in expr.children:
-                    self._expect(each, "number", "only numbers can be counted with")
+                    self._expect(each, "number", "arithmetic needs numbers")
                 return "number"
             case syntax.AggregateCall():
                 return self._aggregate(expr)
@@ -125,7 +125,7 @@ class ValueTypes:
     def _bounded(self, constant: syntax.Constant) -> None:
         value = constant.value
         if isinstance(value, float) and not math.isfinite(value):
-            self._never(constant, f"{value} is no number of the language", "use IS NULL")
+            self._never(constant, f"{value} is not a number of the language", "use IS NULL")
         elif isinstance(value, int) and abs(value) >= 10**MAX_INT_DIGITS:
             self._never(constant, "the number is too long", "shorten it")
 
@@ -137,7 +137,7 @@ class ValueTypes:
                 value_type = self.of(operand)
                 among = {value_type_of(value.value) for value in values} - {"null"}
                 if value_type is not None and among and value_type not in among:
-                    shown = f"`{expression_text(operand)}`, {_A[value_type]}, is none of these"
+                    shown = f"`{expression_text(operand)}` is {_A[value_type]}, none of these is"
                     self._never(expr, shown, "compare values of one type")
             case syntax.Between(operand, low, high):
                 self._compared(expr, operand, low, is_order=True)
@@ -153,7 +153,7 @@ class ValueTypes:
         both = (self.of(left), self.of(right))
         one, other = both
         if "null" in both:
-            message = "nothing is equal to NULL, larger or smaller: this never holds"
+            message = "a comparison with NULL is never true"
             self._findings.add("W_ALWAYS_FALSE", whole.span, message, "write IS NULL")
         elif is_order and "flag" in both:
             self._never(whole, "TRUE and FALSE have no order", "compare with = or !=")
@@ -170,7 +170,7 @@ class ValueTypes:
     def _aggregate(self, expr: syntax.AggregateCall) -> ValueType | None:
         value_type = self._attribute(expr) if expr.path else None
         if expr.function in {"sum", "avg", "stddev"} and value_type not in {None, "number"}:
-            message = f"`{expr.function}` is of numbers, which `{'.'.join(expr.path)}` is not"
+            message = f"`{expr.function}` takes numbers, which `{'.'.join(expr.path)}` is not"
             self._never(expr, message, "use count, min or max")
         return None if expr.function in {"min", "max"} else "number"
 
@@ -187,7 +187,7 @@ class ValueTypes:
         first, *rest = ref.path
         if rest and first in _RESERVED_TYPES:
             message = f"`{first}` of an event has no attributes"
-            hint = f"the payload's is written {ref.alias}.payload.{'.'.join(ref.path)}"
+            hint = f"for a field of the payload, write {ref.alias}.payload.{'.'.join(ref.path)}"
             self._findings.add("E_ATTRIBUTE_UNKNOWN", ref.span, message, hint)
         return _RESERVED_TYPES.get(first)
 

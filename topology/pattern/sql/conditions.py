@@ -1,13 +1,13 @@
 """Turns DEFINE and MEASURES into conditions and columns of the pattern language.
 
-A bare column in DEFINE is of the row that is being chosen, in MEASURES of the last row of the
-match. `A.x` is of the last row of A so far. A condition on the chosen row alone becomes a condition
-on one event, for which indexes are kept. Any other becomes `Running`, which looks at the match up
-to the row.
+In DEFINE, a column without a variable belongs to the current row, which is being tested. In
+MEASURES, it belongs to the last row of the match. `A.x` belongs to the last row of A so far. A
+condition on the current row alone becomes a condition on one event, which can use an index. Any
+other condition becomes `Running`, which is evaluated on the match up to the current row.
 
-PREV and NEXT follow the rows of the stream. If PATTERN guarantees that their row is one of the
-match, they look no further. Otherwise MEASURES looks at the stream (`RowRef.beyond`). DEFINE does
-so only for rows before the chosen row itself.
+PREV and NEXT move through the rows of the stream. If PATTERN guarantees that the row they reach is
+in the match, they search only the match. Otherwise MEASURES searches the stream (`RowRef.beyond`).
+DEFINE does so only for rows before the current row.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ OWN: Final[Mapping[str, str]] = {
     "seq": "seq",
     "type": "type",
 }
-"""Columns that are the event's own attributes, with their names in the pattern language."""
+"""Columns that are attributes of the event itself, with their names in the pattern language."""
 
 
 def key_of(name: str) -> str:
-    """Return the key of a name; names with equal keys are the same."""
+    """Return the key by which names are compared; only a quoted name keeps its case."""
     return name if isinstance(name, QuotedName) else name.upper()
 
 
 class RowNames:
     """The meaning of the names in a clause.
 
-    `variables` has the variables of PATTERN by their keys, `unions` those of each SUBSET by its
-    key. The names in `tables` mean the rows themselves.
+    `variables` maps the keys of PATTERN's variables to their names. `unions` maps the key of each
+    SUBSET to its variables. The names in `tables` refer to the rows themselves.
     """
 
     def __init__(self, pattern: Node, tables: Sequence[str], findings: Findings) -> None:
@@ -65,14 +65,17 @@ class RowNames:
         self._tables = frozenset(map(key_of, tables))
 
     def of(self, name: str) -> tuple[str, ...] | None:
-        """Return the variables that the name means, or None if it is unknown."""
+        """Return the variables that the name stands for, or None if it is unknown."""
         key = key_of(name)
         if key in self.variables:
             return (self.variables[key],)
         return self.unions.get(key)
 
     def named(self, name: str, span: Span) -> tuple[str, ...]:
-        """Return the variables that the name means; refuse an unknown one and return none."""
+        """Return the variables that the name stands for.
+
+        If the name is unknown, report an error and return no variables.
+        """
         found = self.of(name)
         if found is None:
             self.unknown(name, span)
@@ -87,7 +90,7 @@ class RowNames:
         return self.of(name) is not None or key_of(name) in self._tables
 
     def split(self, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the variables before a column (none for all rows) and the path of the column."""
+        """Return the variables before a column (none for all rows), and the column's path."""
         if len(parts) > 1:
             named = self.of(parts[0])
             if named is not None:
@@ -98,7 +101,7 @@ class RowNames:
 
 
 def column_path(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path of a column: an attribute of the event or of its payload."""
+    """Return the path of a column, to an attribute of the event or a field of its payload."""
     own = OWN.get(parts[0].lower()) if len(parts) == 1 else None
     if own is not None:
         return (own,)
@@ -109,10 +112,10 @@ def column_path(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class RowConditions:
-    """The conditions and measures of one clause.
+    """A translator of the conditions and measures of one clause.
 
-    `copies` has the aliases of each variable's components. `has_lines` means that each row has a
-    result of its own; its measures look at the match up to that row.
+    `copies` maps each variable to the aliases of its components. With `has_lines`, each row has a
+    result of its own, and its measures are evaluated on the match up to that row.
     """
 
     def __init__(
@@ -133,7 +136,7 @@ class RowConditions:
         self._rows = fewest_events(pattern)
 
     def of(self, name: str, expr: Expr) -> Iterator[Expr]:
-        """Yield the conjuncts of `name AS expr` in DEFINE, for each component of the variable."""
+        """Yield the conditions that `name AS expr` in DEFINE sets for each component of `name`."""
         for conjunct in conjuncts(expr):
             if conjunct == Constant(value=True):
                 continue
@@ -152,17 +155,17 @@ class RowConditions:
         return found if self._has_lines else rewritten(found, _of_all)
 
     def key(self, path: ColumnName, *, from_last: bool = False) -> Expr:
-        """Return a column of the first row of the match, or of the last.
+        """Return a reference to a column of the first row of the match, or of the last row.
 
-        The first row suits a column of PARTITION BY, since all rows agree on it.
+        A column of PARTITION BY has the same value in all rows, so the first row serves.
         """
         return RowRef((), column_path(path.parts), from_last, span=path.span)
 
     def _resolved(self, expr: Expr, name: str) -> Expr:
-        """Return the expression with its variables apart from its paths.
+        """Return the expression with each reference split into variables and a path.
 
-        A reference to the row that `name` is chosen for gets no variable. `name` is empty in
-        MEASURES.
+        A reference to the current row gets no variable. `name` is the variable of the current row,
+        or empty in MEASURES.
         """
 
         def change(part: Expr) -> Expr:
@@ -190,7 +193,7 @@ class RowConditions:
             or any(ref.is_label for ref in refs)
             or any(isinstance(part, RowAggregate) for part in walk(expr.operand))
         ):
-            message = f"`{expr.function}` is over the rows of one variable, each by itself"
+            message = f"`{expr.function}` takes one value for each row of one variable"
             hint = f"write it like {expr.function.upper()}(A.price)"
             self._findings.add("E_FUNCTION", expr.span, message, hint)
             return expr
@@ -207,35 +210,36 @@ class RowConditions:
         if ref.is_label:
             return () if first == "*" else self._names.named(first, ref.span), ("type",)
         if rest and not self._names.is_known(first) and first != "payload":
-            inside = f"a field of a field is written behind a variable, like A.{'.'.join(ref.path)}"
+            inside = f"write a field of a field after a variable, like A.{'.'.join(ref.path)}"
             self._names.unknown(first, ref.span, inside)
         return self._names.split(ref.path)
 
     def _placed(self, ref: RowRef, name: str) -> RowRef:
-        """Mark a reference with PREV or NEXT that looks at the stream, or refuse it.
+        """Return the reference, marked with `beyond` if its PREV or NEXT may leave the match.
 
-        In DEFINE they look at rows of the match. PREV of the chosen row may look further back.
+        In DEFINE, only PREV of the current row may leave the match. An error is reported for any
+        other reference in DEFINE that may.
         """
         message = hint = ""
         if not ref.shift or (ref.is_label and (ref.shift < 0 or not name)):
             return ref
         if ref.shift > 0 and name:
-            message = "NEXT looks at a row that is not known while this one is chosen"
-            hint = "ask it of the variable of that row, with PREV"
+            message = "NEXT reads a row that is not known yet when this row is tested"
+            hint = "write the condition for the variable of that row, with PREV"
         elif self._has_lines or abs(ref.shift) > self._known_beside(ref, name):
             if not name:
                 return replace(ref, beyond=True)
             if not _is_before_the_row(ref):
                 message = "PREV goes beyond the rows of the match here"
-                hint = "put a variable there, without a condition, so that it is a row of the match"
+                hint = "add a variable without a condition there, so that the row is in the match"
         if message:
             self._findings.add("E_SQL", ref.span, message, hint)
         return ref
 
     def _goes_beyond(self, expr: Expr, name: str) -> bool:
-        """Return whether the condition asks for a row before the chosen one that may be no member.
+        """Return whether PREV of the current row may leave the match in this condition.
 
-        Such a condition is refused if it also asks for rows of the match.
+        An error is reported if such a condition also reads rows of the match.
         """
         beyond = [
             part
@@ -245,15 +249,15 @@ class RowConditions:
             and -part.shift > self._known_beside(part, name)
         ]
         if beyond and not _is_of_the_row(expr, by_previous=True):
-            message = "PREV goes beyond the rows of the match here, beside rows of the match"
-            hint = "make it a condition of its own, joined by AND"
+            message = "PREV goes beyond the match in a condition that also uses rows of the match"
+            hint = "write it as a separate condition, joined by AND"
             self._findings.add("E_SQL", beyond[0].span, message, hint)
         return bool(beyond)
 
     def _known_beside(self, ref: RowRef, name: str) -> int:
-        """Return the least number of rows of the match before the referenced row.
+        """Return the smallest number of rows that the match has before the referenced row.
 
-        For NEXT these are the rows after it.
+        For NEXT, return the smallest number of rows after it.
         """
         beside = self._before if ref.shift < 0 else self._behind
         if ref.aliases:
@@ -271,7 +275,7 @@ class RowConditions:
 
 
 def _of_all(part: Expr) -> Expr:
-    """Remove FINAL; with one result for the whole match it equals RUNNING."""
+    """Remove FINAL, which equals RUNNING if the whole match has one result."""
     return replace(part, final=False) if isinstance(part, RowRef | RowAggregate) else part
 
 
@@ -280,15 +284,15 @@ def _is_last(ref: RowRef) -> bool:
 
 
 def _is_before_the_row(ref: RowRef) -> bool:
-    """Return whether the reference is PREV of the chosen row."""
+    """Return whether the reference is PREV of the current row."""
     is_from_here = not ref.aliases and ref.from_last and not ref.offset
     return is_from_here and ref.shift < 0 and not ref.is_label
 
 
 def _is_of_the_row(expr: Expr, *, by_previous: bool) -> bool:
-    """Return whether the expression depends on the chosen row alone.
+    """Return whether the expression depends on the current row alone.
 
-    `by_previous` also allows rows before it, members of the match or not.
+    With `by_previous`, it may also depend on rows before that one, in the match or not.
     """
     rows = [part for part in walk(expr) if isinstance(part, RowRef | RowAggregate)]
     return bool(rows) and all(
@@ -313,6 +317,6 @@ def named_once(named: Sequence[NamedValue], findings: Findings) -> None:
     for each in named:
         key = key_of(each.name.text)
         if key in seen:
-            message = f"`{cut(each.name.text)}` is there twice"
+            message = f"`{cut(each.name.text)}` is defined twice"
             findings.add("E_ALIAS_TWICE", each.name.span, message, "rename one of them")
         seen.add(key)

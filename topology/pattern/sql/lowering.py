@@ -1,10 +1,10 @@
-"""Turns a row pattern into a pattern of the language: a sequence of components, with MATCHES BEST.
+"""Translates a row pattern of SQL into a pattern of the language, for use with MATCHES BEST.
 
 A variable that is written in several places has a component for each place. The events of all of
-them have the variable's name as their label. A count of several rows becomes a count of a group,
-which needs an upper bound.
+these components have the variable's name as their label. A count of several rows becomes a count of
+a group, which needs an upper bound.
 
-Bound: MAX_PLACES components; the language's own bounds are checked later.
+Bound: MAX_PLACES components. The language's own bounds are checked later.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ MAX_PLACES: Final = 400
 
 
 class TooManyPlaces(Exception):
-    """An error: the pattern has more than MAX_PLACES components."""
+    """The error that a pattern has more than MAX_PLACES components."""
 
 
 class RowLowering:
-    """The tree of one query. `copies` has the aliases of each variable's components."""
+    """A translator of one query's pattern. `copies` maps each variable to component aliases."""
 
     def __init__(self, names: Sequence[str], findings: Findings) -> None:
         self.copies: dict[str, list[str]] = {name: [] for name in names}
@@ -63,8 +63,8 @@ class RowLowering:
             case AllOf(rows):
                 return self._permuted(rows)
             case CountedNode(maximum=maximum) if maximum == UNBOUNDED:
-                message = "a group of several rows without an upper bound"
-                self._findings.add("E_QUANT", row.span, message, "give it one, like (A B){1,4}")
+                message = "the count of a group of several rows needs an upper bound"
+                self._findings.add("E_QUANT", row.span, message, "write one, like (A B){1,4}")
         lowered: Node = row.rebuilt([self._node(each) for each in row.children])
         return lowered
 
@@ -93,7 +93,7 @@ class RowLowering:
 
 
 def _flat(counted: CountedNode) -> EventNode | CountedNode:
-    """Merge nested counts into one where possible: `(A+)?` becomes `A*`."""
+    """Return a node with nested counts merged into one where possible: `(A+)?` becomes `A*`."""
     row, count = counted.node, Quant.of(counted)
     while isinstance(row, CountedNode):
         both = times(count, Quant.of(row))

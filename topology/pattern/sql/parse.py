@@ -1,13 +1,13 @@
-"""Reads MATCH_RECOGNIZE, SQL's spelling of patterns, into the same tree.
+"""Parses MATCH_RECOGNIZE, SQL's notation for patterns, into the tree of the pattern language.
 
 Source: ISO/IEC TR 19075-5 (row pattern recognition), and `WITHIN` of Flink.
-docs/guides/match_recognize.md lists the supported, the different and the refused parts. The rows of
-a partition are its events in the order of `ref_time`. Consecutive rows mean STRICT, and preference
-is MATCHES BEST. Events of equal time are ordered by source, epoch and sequence number (TIES BY
-KEY).
+docs/guides/match_recognize.md lists the features that are supported, that differ, and that are
+refused. The rows of a partition are its events in the order of `ref_time`. Consecutive rows mean
+STRICT steps, and SQL's rules of preference mean MATCHES BEST. Events with equal times are ordered
+by source, epoch and sequence number (TIES BY KEY).
 
 Bounds: those of `topology.pattern.language.parse`. Any text results in a query or in
-`QueryRefused`. The latter has the first syntax error, or else all errors of meaning.
+`QueryRefused`, which has the first syntax error, or else all errors of meaning.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ _HINTS: Final = {
     "MATCH_RECOGNIZE": "write SELECT * FROM name MATCH_RECOGNIZE (…), or the clause alone",
     "PATTERN": "the clauses are PARTITION BY, ORDER BY, MEASURES, ONE ROW PER MATCH, AFTER MATCH,"
     " PATTERN, WITHIN, SUBSET, DEFINE, in this order",
-    "AS": "a measure and a definition have a name by AS",
+    "AS": "measures and definitions need AS and a name",
 }
 
 
 def is_sql(text: str) -> bool:
-    """Return whether a text is written in SQL; no query of the pattern language begins that way."""
+    """Return whether a text begins like SQL; no query of the pattern language does."""
     return _BEGINS.match(text) is not None
 
 
 def parse_sql(text: str, *, default_within_ns: int | None = None) -> Query:
-    """Return the query of a text, or raise QueryRefused.
+    """Return the query of a text; raise QueryRefused if the text has errors.
 
-    `default_within_ns` is the window of a query without WITHIN.
+    `default_within_ns` replaces WITHIN in a query that has none.
     """
     findings = Findings()
     clause = _read(text, findings)
@@ -86,7 +86,7 @@ def parse_sql(text: str, *, default_within_ns: int | None = None) -> Query:
 
 @cache
 def _grammar() -> Lark:
-    """Return the parser's tables, which are made when the first query is read (0.1 s)."""
+    """Return the parser; the first call builds its tables, which takes 0.1 s."""
     return Lark.open_from_package(
         "topology.pattern.sql",
         "grammar.lark",
@@ -133,7 +133,7 @@ def _unexpected(word: str, span: Span, accepted: Iterable[str], findings: Findin
     close = nearest(word, [each for each in names if each.isalpha() and each not in _WORDS])
     hint = f"did you mean `{close}`?" if close and close != word.upper() else ""
     hint = hint or next((_HINTS[each] for each in names if each in _HINTS), "")
-    message = f"{found} where {listed or 'the end'} should stand"
+    message = f"{found} where {listed or 'the end'} is expected"
     findings.add("E_SYNTAX", span, message, hint)
 
 
@@ -146,8 +146,8 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
 
     pattern: Node = with_events(clause.pattern, canonical)
     if can_be_absent(pattern):
-        message = "the pattern matches no rows at all too, and an empty match has no place in time"
-        hint = "let one row have to be there, with + for *"
+        message = "the pattern also matches no rows, and an empty match has no place in time"
+        hint = "make one row mandatory, for example with + in place of *"
         findings.add("E_ALL_OPTIONAL", clause.span, message, hint)
     lowering = RowLowering([*names.variables.values()], findings)
     node = lowering.node(pattern, clause.span)
@@ -166,7 +166,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
             where += conditions.of(variable, each.expr)
     for path in clause.order:
         if column_path(path.parts[-1:]) != ("time",):
-            message = "events are in the order of their time, whatever the order of arrival"
+            message = "rows are always in the order of ref_time"
             findings.add("E_SQL", path.span, message, "write ORDER BY ref_time")
     skip, to = _skip(clause, names, pattern, findings)
     clauses = {"WITHIN": clause.within.span} if clause.within is not None else {}
@@ -191,20 +191,21 @@ def _unions(clause: RecognizeClause, names: RowNames, findings: Findings) -> Non
     for name, *members in clause.subset:
         found = [each for member in members for each in names.named(member.text, member.span)]
         if names.of(name.text) is not None:
-            message = f"`{cut(name.text)}` is a variable already"
+            message = f"`{cut(name.text)}` is already a variable"
             findings.add("E_ALIAS_TWICE", name.span, message, "rename the subset")
         else:
             names.unions[key_of(name.text)] = tuple(dict.fromkeys(found))
 
 
 def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findings) -> int:
-    """Return the window, 1 ns less than the interval, which is exclusive as in Flink.
+    """Return the query's window, which is 1 ns shorter than the interval of WITHIN.
 
-    WITHIN of the pattern language is inclusive.
+    An event exactly one interval later is excluded in SQL, as in Flink. WITHIN of the pattern
+    language would include it.
     """
     if clause.within is None and default_ns is None:
-        message = "a match has no bound in time, so no result would ever be final"
-        hint = "write WITHIN INTERVAL '10' SECOND behind PATTERN's parenthesis, or give a default"
+        message = "a match has no time limit, so no result would ever be final"
+        hint = "write WITHIN INTERVAL '10' SECOND after PATTERN's parenthesis, or set a default"
         findings.add("E_WINDOW", clause.span, message, hint)
         return 1
     length_ns = clause.within.ns if clause.within is not None else default_ns or 0
@@ -217,9 +218,9 @@ def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findin
 def _skip(
     clause: RecognizeClause, names: RowNames, pattern: Node, findings: Findings
 ) -> tuple[Skip, tuple[str, ...]]:
-    """Return the kind of the skip and the variables to which it goes.
+    """Return the kind of SKIP, and the variables to which it skips.
 
-    TO NEXT ROW is no skip, since each start has only one match.
+    TO NEXT ROW has the kind `none`, because each start has only one match.
     """
     if clause.skip is None:
         return "past_last", ()
@@ -231,7 +232,7 @@ def _skip(
         names.unknown(to.text, span)
         return "none", ()
     if not any(can_follow_another(pattern, variable) for variable in found):
-        message = f"`{to.text}` is the first row, so the match would be found again for ever"
+        message = f"`{to.text}` is the first row, so the same match would be found forever"
         findings.add("E_SQL", span, message, "write AFTER MATCH SKIP TO NEXT ROW")
     return kind, found
 
@@ -241,8 +242,8 @@ def _columns(
 ) -> tuple[Column, ...]:
     """Return the columns of the result.
 
-    These are the columns of PARTITION BY and MEASURES, or those that SELECT chooses among them. If
-    each row has a result, SELECT may also choose the row's own columns.
+    These are the columns of PARTITION BY and MEASURES, or those of them that SELECT chooses. If
+    each row has a result, SELECT may also choose columns of that row.
     """
     measures = clause.measures or ()
     named_once(measures, findings)
@@ -261,7 +262,7 @@ def _columns(
         if column is None and clause.all_rows:
             column = Column(conditions.key(path, from_last=True), name)
         if column is None:
-            message = f"`{cut(name)}` is no column of the matches"
+            message = f"`{cut(name)}` is not a column of the matches"
             hint = meant(name, [each.name for each in found], "name a measure, or write *")
             findings.add("E_ATTRIBUTE_UNKNOWN", path.span, message, hint)
         else:

@@ -1,8 +1,8 @@
 """Turns a parse tree into the clauses of a MATCH_RECOGNIZE, with names not yet resolved.
 
 A column is a `RowRef` whose path is the whole name, including a variable before it. FIRST, LAST,
-PREV and NEXT are part of that `RowRef`. Features of SQL that have no meaning here are refused with
-the reason. Errors are collected, and the tree after an error is never used.
+PREV and NEXT set fields of that `RowRef`. SQL features that make no sense for streams are refused
+with the reason. Errors are collected; after an error the tree is never used.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ NAVIGATION: Final = frozenset({"first", "last", "prev", "next"})
 
 
 class QuotedName(str):
-    """A part of a name that was in quotes, so that its case counts."""
+    """A part of a name that was written in quotes, and therefore keeps its case."""
 
     __slots__ = ()
 
 
 class NamedValue(NamedTuple):
-    """`expr AS name`."""
+    """An expression with its name: `expr AS name`."""
 
     name: Name
     expr: Expr
 
 
 class ColumnName(NamedTuple):
-    """A name with dots; `called` is the name that AS gives it."""
+    """The name of a column, split at its dots. `called` is the name that AS gives to the column."""
 
     parts: tuple[str, ...]
     span: Span
@@ -66,7 +66,7 @@ class ColumnName(NamedTuple):
 
 
 class SkipClause(NamedTuple):
-    """AFTER MATCH SKIP. `kind`: as in syntax.Query; `to`: the variable of TO FIRST or TO LAST."""
+    """The clause AFTER MATCH SKIP. `kind`: see syntax.Query. `to`: the variable after TO."""
 
     kind: Skip
     to: Name | None
@@ -75,10 +75,10 @@ class SkipClause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecognizeClause:
-    """The parts of one MATCH_RECOGNIZE, and of the SELECT around it.
+    """The clauses of one MATCH_RECOGNIZE, and of the SELECT around it.
 
-    `chosen` has the names after SELECT and is None for `*`. `tables` has the names that FROM and AS
-    give to the rows. Each entry of `subset` is the name of a union, then its members.
+    `chosen`: the names after SELECT, or None for `*`. `tables`: the names that FROM and AS give to
+    the rows. `subset`: one entry for each SUBSET, its name followed by its members.
     """
 
     pattern: Node
@@ -98,10 +98,10 @@ class RecognizeClause:
 
 @v_args(wrapper=placed)
 class RecognizeReader(ConditionReader):
-    """A reader of one clause.
+    """A reader of one MATCH_RECOGNIZE.
 
-    `_moved` has the places of the columns inside FIRST, LAST, PREV and NEXT. `_finals` has the
-    places of FINAL.
+    `_moved`: the places of the columns inside FIRST, LAST, PREV and NEXT. `_finals`: the places of
+    FINAL.
     """
 
     def __init__(self, findings: Findings) -> None:
@@ -112,7 +112,7 @@ class RecognizeReader(ConditionReader):
     def __default__(
         self, data: Token, children: list[Any], _: object
     ) -> tuple[str, tuple[Any, ...]]:
-        """Return the name of a part of the clause, and the items that it lists."""
+        """Return a rule's name and its items; this applies to all rules without a method."""
         return str(data), tuple(children)
 
     def select(self, _: Span, children: list[Any]) -> RecognizeClause:
@@ -134,7 +134,7 @@ class RecognizeReader(ConditionReader):
 
     def ordered(self, span: Span, children: list[Any]) -> ColumnName:
         if len(children) > 1 and children[1].upper() == "DESC":
-            message = "time has one direction: events are in the order of ref_time"
+            message = "rows are always in ascending order of ref_time"
             self._refuse(span, message, "leave DESC out")
         path: ColumnName = children[0]
         return path
@@ -149,7 +149,7 @@ class RecognizeReader(ConditionReader):
     def rows(self, span: Span, children: list[Token]) -> tuple[str, bool]:
         words = [word.upper() for word in children]
         if "UNMATCHED" in words:
-            message = "a row is unmatched for good only when its window has passed"
+            message = "a row is certainly unmatched only after its window has passed"
             hint = "leave WITH UNMATCHED ROWS out; the ordered topic has all rows"
             self._refuse(span, message, hint)
         return "all_rows", words[0] == "ALL"
@@ -173,7 +173,7 @@ class RecognizeReader(ConditionReader):
 
     def define(self, _: Span, children: list[NamedValue]) -> tuple[str, tuple[NamedValue, ...]]:
         for span in self._finals:
-            message = "FINAL is of the whole match, which is not known while its rows are chosen"
+            message = "FINAL needs the whole match, which is not known while its rows are tested"
             self._refuse(span, message, "leave FINAL out")
         return "define", tuple(children)
 
@@ -183,7 +183,7 @@ class RecognizeReader(ConditionReader):
     def _named(self, name: Name, expr: Expr) -> NamedValue:
         deep = too_deep_in(expr)
         if deep is not None:
-            self._refuse(deep.span, "the expression is too deep", "take some of it apart")
+            self._refuse(deep.span, "the expression is nested too deep", "split it into parts")
             expr = Constant(None, span=deep.span)
         return NamedValue(name, expr)
 
@@ -203,7 +203,7 @@ class RecognizeReader(ConditionReader):
         low, high, _ = count = super().quant(span, children)
         if high != UNBOUNDED and (high < low or high == 0):
             hint = f"write {{{high},{low}}}" if high else "leave the variable out"
-            self.findings.add("E_QUANT", span, f"from {low} to {high} is no range", hint)
+            self.findings.add("E_QUANT", span, f"{low} to {high} is not a range", hint)
             return ONCE
         return count
 
@@ -219,12 +219,12 @@ class RecognizeReader(ConditionReader):
 
     def nothing(self, span: Span, _: list[Any]) -> Node:
         message = "an empty match has no event, so it has no place in a stream"
-        self._refuse(span, message, "leave () out, or write ? behind what may be absent")
+        self._refuse(span, message, "leave () out, or write ? after an optional part")
         return EventNode((), "")
 
     def anchor(self, span: Span, _: list[Any]) -> Node:
-        message = "a stream has no first and no last row for ^ and $ to stand for"
-        hint = "leave it out; a beginning is an event of its own, which a variable can match"
+        message = "^ and $ have no meaning, because a stream has no first and no last row"
+        hint = "leave it out; if an event marks the beginning, match it with a variable"
         self._refuse(span, message, hint)
         return EventNode((), "")
 
@@ -254,10 +254,10 @@ class RecognizeReader(ConditionReader):
         word = unit.text.lower().removesuffix("s")
         whole, _, fraction = str(text[1:-1]).strip().partition(".")
         if word not in UNITS:
-            message = f"`{cut(unit.text)}` is no unit of an interval here"
+            message = f"`{cut(unit.text)}` is not a supported unit of an interval"
             self.findings.add("E_WINDOW", span, message, "units are DAY, HOUR, MINUTE and SECOND")
         elif not whole.isdecimal() or not (fraction or "0").isdecimal() or len(text) > 40:
-            message = f"{cut(text)} is no number of {unit.text.upper()}"
+            message = f"{cut(text)} is not a number of {unit.text.upper()}"
             self.findings.add("E_WINDOW", span, message, "write it like INTERVAL '10' SECOND")
         else:
             ns, rest = divmod(int(whole + fraction) * UNITS_NS[word], 10 ** len(fraction))
@@ -280,7 +280,7 @@ class RecognizeReader(ConditionReader):
     def count_rows(self, span: Span, children: list[Any]) -> Expr:
         name, *of, _ = children
         if name.text.lower() != "count":
-            message = f"only COUNT takes rows, `{cut(name.text)}` takes a column"
+            message = f"only COUNT takes *; `{cut(name.text)}` takes a column"
             self.findings.add("E_FUNCTION", span, message, "name a column in place of *")
         return RowAggregate("count", tuple(each.text for each in of), None, span=span)
 
@@ -288,8 +288,8 @@ class RecognizeReader(ConditionReader):
         name, *arguments = children
         function = name.text.lower()
         if function == "match_number":
-            message = "a late event would renumber all matches behind it"
-            self._refuse(span, message, "use the `id` of the match, which stays")
+            message = "a late event would renumber all later matches"
+            self._refuse(span, message, "use the `id` of the match, which does not change")
         elif function == "classifier":
             return self._classifier(arguments, span)
         elif function in NAVIGATION:
@@ -303,9 +303,9 @@ class RecognizeReader(ConditionReader):
         return Constant(None, span=span)
 
     def _classifier(self, arguments: Sequence[Expr], span: Span) -> Expr:
-        """Read CLASSIFIER() or CLASSIFIER(U): the label of the last row of the match, or of U.
+        """Read CLASSIFIER(), the label of the last row of the match, or CLASSIFIER(U).
 
-        U is a variable or a SUBSET.
+        The latter is the label of the last row of U, which is a variable or a SUBSET.
         """
         of = arguments[0] if arguments else RowRef((), ("*",), span=span)
         if len(arguments) > 1 or not isinstance(of, RowRef) or len(of.path) != 1:
@@ -315,7 +315,7 @@ class RecognizeReader(ConditionReader):
         return replace(of, is_label=True, span=span)
 
     def _navigated(self, function: str, arguments: Sequence[Expr], span: Span) -> Expr:
-        """Apply FIRST, LAST, PREV or NEXT to every column inside its argument."""
+        """Return the first argument with FIRST, LAST, PREV or NEXT applied to each column."""
         physical = function in {"prev", "next"}
         step = arguments[1] if len(arguments) == 2 else Constant(1 if physical else 0)
         refs = [each for part in arguments[:1] for each in walk(part)]
@@ -327,7 +327,7 @@ class RecognizeReader(ConditionReader):
             or not any(isinstance(each, RowRef) for each in refs)
         ):
             hint = f"write it like {function.upper()}(A.price), or {function.upper()}(A.price, 2)"
-            message = f"{function.upper()} takes a column, and how far to go"
+            message = f"{function.upper()} takes a column and, optionally, a number of rows"
             self.findings.add("E_FUNCTION", span, message, hint)
             return Constant(None, span=span)
         count = step.value
@@ -335,14 +335,14 @@ class RecognizeReader(ConditionReader):
 
         def moved(expr: Expr) -> Expr:
             if isinstance(expr, RowAggregate | Call) and expr.function in AGGREGATES:
-                message = f"{function.upper()} is of columns, not of an aggregate"
+                message = f"{function.upper()} takes columns, not an aggregate"
                 self.findings.add("E_FUNCTION", span, message, "leave one of them out")
             if not isinstance(expr, RowRef):
                 return expr
             place = (kind, expr.span.line, expr.span.column)
             if place in self._moved or (kind == "logical" and expr.shift):
-                message = f"{function.upper()} cannot be of another such function"
-                hint = "PREV and NEXT may be of FIRST and LAST, nothing else within each other"
+                message = f"{function.upper()} cannot be applied to another such function"
+                hint = "PREV and NEXT accept FIRST and LAST; no other nesting is possible"
                 self.findings.add("E_FUNCTION", span, message, hint)
             self._moved.add(place)
             if physical:

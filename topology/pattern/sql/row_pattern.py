@@ -1,6 +1,7 @@
-"""Answers questions about a row pattern as it is written, with its variables as aliases.
+"""Answers questions about a row pattern of SQL before it is translated.
 
-`topology.pattern.sql.lowering` turns the pattern into components.
+The aliases in it are still the variables of PATTERN. `topology.pattern.sql.lowering` turns it into
+components.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from topology.pattern.tree.syntax import (
 
 
 def fewest_beside(row: Node, *, behind: bool) -> dict[str, int]:
-    """Return, by variable, the least number of rows in a match before each of its rows.
+    """Return for each variable the smallest number of rows in a match before one of its rows.
 
-    With `behind` these are the rows after it.
+    With `behind`, count the rows after it instead.
     """
     found: dict[str, int] = {}
     _beside(row, 0, behind, found)
@@ -38,7 +39,7 @@ def _beside(row: Node | Negation, beside: int, behind: bool, found: dict[str, in
 
 
 def can_follow_another(row: Node | Negation, name: str, is_first: bool = True) -> bool:
-    """Return whether a row of the variable may come after the first row of a match."""
+    """Return whether a row of the variable may follow the first row of a match."""
     match row:
         case EventNode(alias=own):
             return own == name and not is_first
@@ -53,7 +54,7 @@ def can_follow_another(row: Node | Negation, name: str, is_first: bool = True) -
 
 
 def times(outer: Quant, inner: Quant) -> Quant | None:
-    """Return `(A inner) outer` as one count of A, or None if one count cannot express it."""
+    """Return `(A inner) outer` as one count of A, or None if no single count is equivalent."""
     if ONCE in (outer, inner):
         return inner if outer == ONCE else outer
     if outer.reluctant != inner.reluctant:

@@ -1,4 +1,4 @@
-"""Checks queries that read each other's matches (INTO), and finds the types that each reads."""
+"""Checks chains of queries, in which a query reads the matches that another writes with INTO."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from topology.pattern.tree.walk import components
 
 
 class ChainError(NamedTuple):
-    """An error of one query among the others, with a hint."""
+    """An error in the matches that a query reads from other queries, with a hint."""
 
     query: str
     message: str
@@ -19,9 +19,9 @@ class ChainError(NamedTuple):
 
 
 def types_read(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
-    """Return, by the names of queries, the types that they name and another query writes INTO.
+    """Return, by the names of queries, the event types that each reads from another's INTO.
 
-    A query that reads its own matches, directly or through others, reads nothing.
+    A query that reads its own matches, directly or through other queries, gets no types.
     """
     read = _types_named(queries)
     while circle := _circle(queries, read):
@@ -40,14 +40,14 @@ def chain_errors(queries: Sequence[Query]) -> Iterator[ChainError]:
             continue
         type_ = min(read[query.name])
         if query.emit == "slack":
-            message = f"`{type_}` are matches, whose corrections are not gathered"
+            message = f"`{type_}` are matches, for which EMIT SLACK is not supported"
             yield ChainError(query.name, message, "leave EMIT SLACK out")
         if query.sets:
-            message = f"`{type_}` are matches, which are no members of sets"
+            message = f"`{type_}` are matches, which cannot be members of sets"
             yield ChainError(query.name, message, "leave AS SETS out")
         for writer in queries:
             if writer.sets and writer.into in read[query.name]:
-                message = f"reads `{writer.into}`, which are sets of matches and no events"
+                message = f"reads `{writer.into}`, which are sets of matches, not events"
                 hint = f"leave AS SETS out of `{writer.name}`"
                 yield ChainError(query.name, message, hint)
 
@@ -61,7 +61,10 @@ def _types_named(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
 
 
 def _circle(queries: Sequence[Query], read: Mapping[str, frozenset[str]]) -> list[str]:
-    """Return queries each of which reads the next, and the last the first, or none."""
+    """Return queries that read each other in a circle, or an empty list.
+
+    Each query in the list reads the matches of the next one, and the last reads those of the first.
+    """
     writers: dict[str, list[str]] = {}
     for query in queries:
         writers.setdefault(query.into, []).append(query.name)

@@ -1,9 +1,9 @@
 """Fills in the options that a query leaves out.
 
-USING is skip_till_next. MATCHES is MAXIMAL for skip_till_any, else ONE. EMIT is FINAL if the
-pattern can end in a negation, since absence is certain only after the window; else it is EAGER.
-UNCERTAIN is IGNORE for AS SETS, which grades nothing. All other options have the defaults of
-syntax.Query.
+The default of USING is skip_till_next. MATCHES defaults to MAXIMAL for skip_till_any, else to ONE.
+EMIT defaults to FINAL if the pattern can end in a negation, because absence is certain only after
+the window. For other patterns it is EAGER. UNCERTAIN defaults to IGNORE for AS SETS, whose matches
+are not graded, else to NOMINAL. All other options have the defaults of syntax.Query.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from topology.pattern.tree.syntax import (
 
 
 def ends_in_negation(node: Node | Negation) -> bool:
-    """Return whether a match can end in a gap in which nothing may happen."""
+    """Return whether a match of the node can end in a negation."""
     match node:
         case Negation():
             return True
@@ -37,12 +37,12 @@ def ends_in_negation(node: Node | Negation) -> bool:
 
 
 def can_be_absent(node: Node | Negation) -> bool:
-    """Return whether a match may have no event of the node."""
+    """Return whether a match may contain no event of the node."""
     return fewest_events(node) == 0
 
 
 def fewest_events(node: Node | Negation) -> int:
-    """Return the least number of events of the node in a match."""
+    """Return the smallest number of events of the node that a match may contain."""
     match node:
         case EventNode(minimum=minimum):
             return minimum
@@ -54,9 +54,10 @@ def fewest_events(node: Node | Negation) -> int:
 
 
 def with_defaults(said: Mapping[str, Any], node: Node) -> dict[str, Any]:
-    """Return the given options, and the defaults that depend on these or on the pattern.
+    """Return the options in `said`, with defaults for some that are left out.
 
-    They are fields of a Query.
+    These are the options whose defaults depend on other options or on the pattern. The keys of both
+    mappings are fields of Query.
     """
     return {
         "matches": "maximal" if said.get("strategy") == "any" else "one",

@@ -1,11 +1,12 @@
 """Finds the partition key of a query: the paths on which all events of a match agree.
 
-They come from `[a, b]`, and from chains of equalities over one path. An example of a chain is
-`a.id = b.id AND b.id = c.id`. It must reach all aliases of every alternative, negated ones too.
+The paths come from `[a, b]`, and from chains of equalities over one path, like `a.id = b.id AND
+b.id = c.id`. A chain must connect all aliases of every alternative, including negated ones.
 
-A chain must also hold together when optional components are absent, since conjuncts that name them
-then have no effect. So equalities connect all components that must be present (one alone must not
-be a group). Each other alias equals one of these directly.
+A chain must stay connected when optional components are absent, because conjuncts that name them
+then have no effect. So the equalities must connect all mandatory components with each other. If
+there is only one, it must not be a group. Each other alias must be equal to a mandatory one
+directly.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Link = tuple[Path, str, str]
 
 
 def partition_paths(conjuncts: Sequence[Expr], parts: Sequence[Part]) -> tuple[Path, ...]:
-    """Return the paths in the order in which the conjuncts name them."""
+    """Return the paths of the partition key, in the order in which the conjuncts name them."""
     paths: dict[Path, None] = {}
     links = [link for link in map(_link, conjuncts) if link is not None]
     for expr in conjuncts:
@@ -33,7 +34,7 @@ def partition_paths(conjuncts: Sequence[Expr], parts: Sequence[Part]) -> tuple[P
 
 
 def is_implied_by(expr: Expr, paths: Sequence[Path]) -> bool:
-    """Return whether the conjunct says only that events agree on these paths."""
+    """Return whether a partition key of these paths makes the conjunct redundant."""
     link = _link(expr)
     return isinstance(expr, Same) or (link is not None and link[0] in paths)
 

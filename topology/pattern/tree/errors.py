@@ -1,7 +1,8 @@
-"""Describes the errors of a query: the place, the problem, and a remedy.
+"""Collects the errors of a query, and shows each with its place and a remedy.
 
-A `QueryError` is a value. `QueryRefused` has all errors that were found in one go, at most
-`MAX_ERRORS`, in the order of the text. It shows each below the line that has it:
+A `QueryError` describes one error. `QueryRefused` is the exception that has all errors of a query,
+at most `MAX_ERRORS`, in the order of the text. Its message shows each error with the line that
+contains it:
 
     error[E_ALIAS_UNKNOWN]: no component is called `c`
       --> line 2, column 7
@@ -10,7 +11,7 @@ A `QueryError` is a value. `QueryRefused` has all errors that were found in one 
        |       ^
        = help: did you mean `e`?
 
-Lines and columns count from 1; columns and lengths are in characters. A query that did not come
+Lines and columns count from 1; columns and lengths are in characters. A query that was not read
 from text has line 0, and its errors are shown without a line.
 """
 
@@ -24,27 +25,27 @@ from typing import Final
 from topology.pattern.tree.syntax import Span
 
 MAX_ERRORS: Final = 20
-"""The largest number of errors that are reported, and of warnings: the first ones in the text.
+"""The largest number of errors that are reported, and also of warnings.
 
-The others are found when these are corrected.
+The first ones in the text are reported. The others appear once these are corrected.
 """
 
 MAX_FOUND: Final = 200
 """The largest number of errors and warnings that are collected."""
 
 SHOWN_CHARS: Final = 100
-"""The largest part of a query's line, in characters, that an error shows."""
+"""The largest number of characters of a query's line that an error shows."""
 
 MAX_WORD: Final = 60
-"""The largest part of a wrong word, in characters, that a message shows."""
+"""The largest number of characters of a wrong word that a message shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryError:
-    """An error or a warning of a query.
+    """An error or a warning about a query.
 
-    `code`: E_… refuses the query, W_… only warns; docs/reference/pattern_grammar.md lists them.
-    `hint` is a remedy and may be empty.
+    A `code` that begins with `E_` refuses the query; one that begins with `W_` only warns. They are
+    listed in docs/reference/pattern_grammar.md. `hint` is a remedy, or an empty string.
     """
 
     code: str
@@ -65,7 +66,7 @@ class QueryError:
 
 
 class QueryRefused(ValueError):
-    """An error that refuses a query. `errors` is never empty."""
+    """The exception for a query with errors. `errors` contains at least one."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class QueryRefused(ValueError):
 
 
 class Findings:
-    """A collector of errors and warnings; it keeps each only once."""
+    """A collector of errors and warnings, which drops duplicates."""
 
     def __init__(self) -> None:
         self._found: list[QueryError] = []
@@ -94,13 +95,13 @@ class Findings:
             self._found.append(error)
 
     def too_deep(self, span: Span, levels: int) -> None:
-        message = f"nested deeper than {levels} levels"
-        self.add("E_TOO_LARGE", span, message, "take some of it apart")
+        message = f"the query is nested deeper than {levels} levels"
+        self.add("E_TOO_LARGE", span, message, "split it into parts")
 
     def name_once(
         self, kind: str, named: Iterable[tuple[str, Span]], hint: str = "rename one of them"
     ) -> None:
-        """Refuse a name that one before it has; an empty name is none."""
+        """Report an error for each name that an earlier one equals; empty names are ignored."""
         seen: set[str] = set()
         for name, span in named:
             if name in seen:
@@ -126,7 +127,7 @@ class Findings:
 
 
 def report(errors: Iterable[QueryError], text: str = "") -> str:
-    """Return errors or warnings in readable form, each below its line of `text`."""
+    """Return errors or warnings in readable form, each with its line of `text`."""
     lines = text.split("\n")
     return "\n\n".join(_shown(error, lines) for error in errors)
 
@@ -151,7 +152,7 @@ def _shown(error: QueryError, lines: Sequence[str]) -> str:
 
 
 def _excerpt(line: str, start: int, length: int) -> tuple[str, str]:
-    """Return the part of a line around the error, and the carets below it."""
+    """Return an excerpt of a line around the error, and the carets to print below it."""
     line = "".join(each if each.isprintable() else " " for each in line)
     first = max(0, start - SHOWN_CHARS * 2 // 3) if len(line) > SHOWN_CHARS else 0
     part = line[first : first + SHOWN_CHARS]
@@ -163,7 +164,7 @@ def _excerpt(line: str, start: int, length: int) -> tuple[str, str]:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word that was probably meant, or an empty text."""
+    """Return the known word that the user probably meant, or an empty string."""
     if len(word) > MAX_WORD:
         return ""
     by_lower = {each.lower(): each for each in known}
@@ -172,7 +173,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def meant(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return a hint: the word that was probably meant, or all known words if they are few."""
+    """Return a hint for an unknown word: the known word that the user probably meant.
+
+    If no known word is near, return `otherwise`. If that is empty, list the known words, unless
+    there are more than 12.
+    """
     every = sorted(known)
     close = nearest(word, every)
     if close:
@@ -183,6 +188,6 @@ def meant(word: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def cut(word: str) -> str:
-    """Return a word in the form in which a message repeats it."""
+    """Return a word as messages show it: printable, and cut after MAX_WORD characters."""
     plain = "".join(each if each.isprintable() else " " for each in word)
     return plain if len(plain) <= MAX_WORD else f"{plain[:MAX_WORD]}..."

@@ -1,7 +1,8 @@
 """Computes a digest of a query's tree, which is the same in every process and version.
 
-It covers the names of the nodes, and the fields that differ from their defaults. So a field that is
-added later changes no fingerprint. Spans are left out.
+The digest covers the class names of the nodes, and the fields that differ from their defaults. So a
+field that a later version adds does not change the digests of existing queries. Places in the text
+(spans) are not covered.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ def fingerprint(query: Query) -> str:
 
 
 def with_functions(fingerprint: str, digest: str) -> str:
-    """Return the fingerprint of a query together with its user's functions.
+    """Return a fingerprint of a query that also covers the user's own functions.
 
-    `digest` is of the texts of these functions. If it is empty, the query's fingerprint stays.
+    `digest` is the digest of the source texts of these functions. If it is empty, the query's
+    fingerprint is returned unchanged.
     """
     if not digest:
         return fingerprint

@@ -1,14 +1,14 @@
-"""Finds the free groups: a maximal match has all their eligible entries between the neighbours.
+"""Finds free groups: a maximal match contains every eligible entry between their neighbours.
 
-A group is free if nothing relates its elements to each other, to another group, or to their number.
-So it has no maximum and no UNTIL, and is not greedy. No predicate has an index or an aggregate over
-it. Every step from, to and within it is under skip-till-any. A condition like `b.x > a.x` may
-relate an element to singles, since it concerns no other element.
+A group is free if no condition relates its elements to each other, to another group, or to their
+number. So it has no maximum and no UNTIL, and is not greedy. No predicate has an index or an
+aggregate over it. Every step into, out of and within the group is under skip-till-any. A condition
+like `b.x > a.x` may relate an element to single events, because it concerns no other element.
 
-For given singles, take all eligible entries between the neighbours. They are a match if any subset
-of them is one. They have the earliest first and the latest last entry, so the gaps for negations
-are the smallest. This is not true of STRICT negations, nor of those that name elements of the
-group. With one of these the group is not free.
+For given single events, take all eligible entries between the neighbours. They are a match if any
+subset of them is a match. They include the earliest first entry and the latest last entry, so the
+gaps for negations are the smallest. This is not true of STRICT negations, nor of those that name
+elements of the group. A group with such a negation is not free.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from topology.pattern.tree.syntax import UNBOUNDED
 
 
 def is_free(alternative: Alternative, component: Component) -> bool:
-    """Return whether a component is free, as every single is unless it is greedy.
+    """Return whether a component is free; a single event is, unless it is greedy.
 
-    A greedy component must take events that another could leave out.
+    A greedy component must take events that another component could leave out.
     """
     if component.greedy:
         return False
@@ -37,9 +37,9 @@ def is_free(alternative: Alternative, component: Component) -> bool:
 
 
 def is_boundless(alternative: Alternative, component: Component) -> bool:
-    """Return whether any number of events may join or leave a group.
+    """Return whether a group may gain or lose any number of events, apart from its predicates.
 
-    This considers its counts, its UNTIL and the negations. Its predicates are not considered.
+    This depends on its maximum, its loop, its UNTIL, and the negations.
     """
     if component.maximum != UNBOUNDED or component.until is not None or component.loop != "any":
         return False
@@ -51,9 +51,9 @@ def is_boundless(alternative: Alternative, component: Component) -> bool:
 
 
 def _is_of_elements(predicate: Predicate, alternative: Alternative, component: Component) -> bool:
-    """Return whether a predicate concerns each element by itself, or only together with singles.
+    """Return whether a predicate relates each element of a group at most to single events.
 
-    It must have no effect if one of those singles is absent.
+    The predicate must also have no effect if one of these single events is absent.
     """
     others = [alternative.components[j] for j in predicate.aliases - {component.index}]
     if any(other.is_group for other in others) or not predicate.skips_absent:

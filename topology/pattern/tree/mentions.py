@@ -1,7 +1,7 @@
-"""Lists how an expression uses the events that it names, with one `Mention` for each place.
+"""Lists how an expression uses events, with one `Mention` for each use.
 
-A condition may depend on one element, its neighbours, a whole group, or the time of an event. Code
-that asks for this reads the mentions, and need not know every kind of node.
+A condition may depend on one element, its neighbours, a whole group, or the time of an event.
+Callers find this in the mentions, so they need not know every kind of node.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from topology.pattern.tree.walk import expressions, walk
 How = Literal["plain", "each", "at", "whole", "before", "running", "previous", "all"]
 """The ways in which an expression uses an event.
 
-- plain: `a.x`, for a group each of its elements
+- plain: `a.x`; for a group, each of its elements
 - each: `a[i+k].x`
 - at: `a[k].x`
 - whole: an aggregate over all elements
 - before: an aggregate over the elements up to i-k
-- running: SQL's DEFINE
+- running: a condition from SQL's DEFINE
 - previous: `PREV(a.x)`
-- all: `[x]`, which names all events
+- all: `[x]`, which concerns all events
 
-SQL's rows in RETURN are none of these. They are rows of the match, or beyond it (`looks_back`,
-`looks_on`).
+References to rows in SQL's MEASURES are not mentions. They name rows of the match, or rows around
+it (`looks_back`, `looks_on`).
 """
 
 BY_ORDER: Final = frozenset({"each", "at", "before", "running"})
 """Uses that depend on the order of a group's elements."""
 
 COUNTED: Final = frozenset({"each", "before"})
-"""Uses that have one value for each i."""
+"""Uses that have a separate value for each index i of a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A use of an event. `alias` is empty for `[x]`; `number` is the k of an index."""
+    """One use of an event. `alias` is empty for `[x]`; `number` is the k of an index."""
 
     alias: str
     how: How
@@ -65,7 +65,7 @@ def called(query: Query) -> set[str]:
 
 
 def mentions(expr: Expr) -> Iterator[Mention]:
-    """Yield the mentions of an expression in the order of the text."""
+    """Yield the mentions in an expression, in the order of the text."""
     for part in walk(expr):
         match part:
             case Ref(alias, path, None):
@@ -97,7 +97,7 @@ def looks_at_time(expr: Expr) -> bool:
 
 
 def looks_back(expr: Expr) -> bool:
-    """Return whether the expression asks for events before another, members of the match or not."""
+    """Return whether the expression reads an earlier event that need not be in the match."""
     return any(
         isinstance(part, Previous) or (isinstance(part, RowRef) and part.beyond and part.shift < 0)
         for part in walk(expr)
@@ -105,10 +105,10 @@ def looks_back(expr: Expr) -> bool:
 
 
 def looks_on(expr: Expr) -> bool:
-    """Return whether the expression asks for events after another, members of the match or not."""
+    """Return whether the expression reads a later event that need not be in the match."""
     return any(isinstance(part, RowRef) and part.beyond and part.shift > 0 for part in walk(expr))
 
 
 def counted_through(expr: Expr) -> set[str]:
-    """Return the groups of which the expression has one value for each i."""
+    """Return the aliases of the groups for which the expression uses the index i."""
     return {mention.alias for mention in mentions(expr) if mention.how in COUNTED}

@@ -1,17 +1,17 @@
 """Computes the normal form of a query: alternatives without OR, each a partial order of components.
 
-`turns` writes out counts of groups, `partial_order` spreads the tree, and `equivalence` finds the
-partition key. The conjuncts of WHERE are separated by the names in them. Each belongs to one place,
-where it is tested: the partition key, a component's own conditions, or a negation. All others are
-in `Alternative.predicates`. A conjunct that asks for NULL of one optional component alone is in two
-places. It is among the component's own, for its events, and a predicate, for its absence.
+`turns` writes out the counts of groups, `partial_order` expands the tree, and `equivalence` finds
+the partition key. The names in a conjunct of WHERE decide where it is tested: by the partition key,
+among a component's own conditions, or at a negation. All other conjuncts are in
+`Alternative.predicates`. A conjunct that tests one optional component for NULL is in two places. It
+is among the component's own conditions, for its events, and among the predicates, for its absence.
 
-- A conjunct may name an alias of another branch of an OR. It is then treated like one on an absent
-  optional component: it is left out, unless it asks for NULL.
+- A conjunct may name an alias of another branch of an OR. That component then counts as optional
+  and absent: the conjunct is left out, unless it tests for NULL.
 - `[a]` within OR or NOT is a predicate over all components. It does not apply to negated events.
 
-Cost: the number of alternatives is the product of the branches of the ORs, at most
-`MAX_ALTERNATIVES`. All else is linear in their size, except the partial order (quadratic).
+Cost: linear in the total size of the alternatives, except for the partial order, which is
+quadratic. Each combination of OR branches is an alternative, at most `MAX_ALTERNATIVES`.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ EDGES: Final[Mapping[str, Edge]] = {
     "next": "next",
     "any": "any",
 }
-"""The contiguity of a step that has none of its own, by the query's strategy."""
+"""The contiguity that each strategy gives to steps without a contiguity of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One positive component of an alternative.
+    """A positive (not negated) component of an alternative.
 
-    `before`: the components (by index) that all come before this one, transitively. `edge` is the
-    contiguity of the step into it, `loop` that of steps inside the group. Both include the query's
-    strategy; `partition` is "strict" together with `NormalForm.by_partition`. `types` is empty for
-    `_`. `maximum` is UNBOUNDED or a number.
+    `before`: the indexes of all components that precede this one, transitively. `edge`: the
+    contiguity of the step into the component. `loop`: the contiguity of the steps inside the group.
+    Both are taken from the query's strategy if the step has none; `partition` becomes "strict" with
+    `NormalForm.by_partition`. `types` is empty for `_`. `maximum` is UNBOUNDED or a number.
 
-    `own`: conjuncts that name this alias alone, without an index or an aggregate. For a group they
-    hold for each element. An event that fails them is never a member.
+    `own`: the conjuncts that name this alias alone, without an index or an aggregate. Each event of
+    the component must satisfy them.
 
     `until`, `reluctant`, `label`, `hidden`: see syntax.EventNode. `branches`, `beside`: see
     partial_order.Spot.
@@ -94,35 +94,36 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A negation in its gap.
+    """A negation and its gap, the time in which none of its events may occur.
 
-    `left` and `right` are the nearest components on either side, by index. An empty `left` is the
-    start of the match, an empty `right` its end.
+    `left` and `right`: the indexes of the nearest components before and after the gap. An empty
+    `left` means that the gap is at the start of the match, an empty `right` that it is at the end.
 
-    An absent optional neighbour is replaced by the next one further out once the match is known. So
-    the gap begins after the last present entry of all components at or before `left`. It ends
-    before the first present entry of all at or after `right`. Both borders are excluded, and times
-    are corrected timestamps. With nothing on the left the gap begins at last - W, with nothing on
-    the right it ends at first + W. Here first and last are those of the whole match, W is the
-    window, and these instants are included. With nothing on either side (the branch of an AND is
-    absent) there is no gap, and nothing blocks.
+    If a neighbour is absent from a match, the next component further out takes its place. So the
+    gap begins after the last entry of any component at or before `left`. It ends before the first
+    entry of any component at or after `right`. Both borders are excluded, and times are corrected
+    timestamps. Without a component on the left, the gap begins one window before the last entry of
+    the match. Without one on the right, it ends one window after the first entry of the match.
+    These two instants are included. If no component is on either side, because the branch of an AND
+    is absent, nothing blocks.
 
-    `after`: the ends of FORs before it, as components and a time after the last of them. The gap
-    begins at the latest of these instants and of that last entry.
+    `after`: the ends of earlier negations with FOR, each as components and a time in ns after their
+    last entry. The gap begins at the latest of these instants and of the last entry on the left.
 
-    `for_ns`: the gap has this length, both ends excluded, inside the window or not. With nothing on
-    the left it has this length before the first entry on the right. Predicates of the alternative
-    keep the entries on its right at least this far from those on its left.
+    `for_ns`: the length of the gap, both ends excluded, inside the window or not. Without a
+    component on the left, the gap is before the first entry on the right. Predicates of the
+    alternative keep the entries on the right at least this far from those on the left.
 
-    `limit`: a component and a length in ns, from a condition like `b.time - a.time < 5 s`. Only
-    events less than this length after the component can block. It is only for a gap at the end of a
-    match.
+    `limit`: the index of a component and a length in ns. They come from a condition like
+    `b.time - a.time < 5 s`. Only events less than this length after the component can block. Only a
+    gap at the end of a match has a limit.
 
-    `strict`: only the event directly after the last entry on the left counts, and only if it is in
-    the gap. With nothing on the left it is the event directly before the first entry on the right.
+    `strict`: only the event directly after the last entry on the left can block, if it is in the
+    gap. Without a component on the left, it is the event directly before the first entry on the
+    right.
 
-    `predicates`: the conjuncts that name its alias. One that also names an absent optional
-    component does not count, unless it asks for NULL (`asks_for_null`).
+    `predicates`: the conjuncts that name the alias of the negation. A conjunct that also names an
+    absent optional component has no effect, unless it tests for NULL (`asks_for_null`).
     """
 
     alias: str
@@ -138,17 +139,18 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A conjunct over several positive aliases, or with indexes or aggregates.
+    """A conjunct over several positive components, or with indexes or aggregates.
 
-    `aliases`: the components that it names, by index; none if it is a constant. `whole`: the groups
-    that it needs as a whole, for an aggregate over all or an index other than [1].
+    `aliases`: the indexes of the components that it names; empty if it is a constant. `whole`: the
+    groups of which it needs all elements, for an aggregate or an index other than [1].
 
-    A conjunct on whole groups is tested when they are closed: by the first successor taken, or at
-    the end. Any other is tested as soon as everything it names is bound or known to be absent (a
-    successor was taken). Over a group it is tested for each element taken.
+    A conjunct that needs all elements of groups is tested when these groups are closed. That is
+    when the first successor is taken, or at the end of the match. Any other is tested once all
+    components that it names are bound or absent. A component is known to be absent when a successor
+    was taken. A conjunct over a group is tested for each element taken.
 
-    `skips_absent`: it holds if an optional component that it names is absent, since it does not ask
-    for NULL.
+    `skips_absent`: whether it is satisfied if an optional component that it names is absent. It is,
+    unless it tests for NULL.
     """
 
     expr: Expr
@@ -159,10 +161,10 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One way through the ORs of a query.
+    """An alternative of a query: a pattern with one branch of each OR.
 
-    `number` is its place among the alternatives, in the order of the text. `columns` are those of
-    RETURN, rewritten for this alternative. `branches`: see partial_order.Part.
+    `number`: its position among the alternatives, in the order of the text. `columns`: the columns
+    of RETURN, rewritten for this alternative. `branches`: see partial_order.Part.
     """
 
     number: int
@@ -173,12 +175,12 @@ class Alternative:
     branches: Branches = ()
 
     def may_lack(self, components: Iterable[int]) -> bool:
-        """Return whether a match may have no event of these components."""
+        """Return whether a match may have no event of any of these components."""
         return all(self.components[j].is_optional for j in components)
 
     @property
     def is_linear(self) -> bool:
-        """Whether each component comes after all those with a smaller index: a plain sequence."""
+        """Whether the components form a plain sequence: each follows all with a smaller index."""
         return all(len(component.before) == component.index for component in self.components)
 
 
@@ -186,12 +188,13 @@ class Alternative:
 class NormalForm:
     """A query in the form in which it is evaluated.
 
-    `same`: the partition key, which is the paths on which all events agree. Its sources are
-    `[a, b]`, and chains of equalities over one path of all aliases (positive and negated). The
-    conjuncts that the key implies are in no other place.
+    `same`: the paths of the partition key, on which all events agree. They come from `[a, b]`, and
+    from chains of equalities over one path that connect all aliases, also negated ones. Conjuncts
+    that the key implies are tested nowhere else.
 
-    `by_partition`: STRICT looks only at the events of the same partition. `node`: the pattern with
-    counts of groups written out. `fingerprint`: the hex digest of the tree.
+    `by_partition`: whether STRICT considers only the events of the same partition. `node`: the
+    pattern with the counts of groups written out. `fingerprint`: the hexadecimal digest of the
+    tree.
     """
 
     query: Query
@@ -203,10 +206,10 @@ class NormalForm:
 
     @property
     def span_ns(self) -> int:
-        """The longest time from the first event of a match to the last event that can forbid it.
+        """The longest time from the first event of a match to the last event that can prevent it.
 
-        It also bounds the time before a match in which events can forbid it. It is the window plus
-        the longest FOR at either end.
+        It also limits how long before a match an event can prevent it. It is the window, plus the
+        longest FOR at the start or the end of the pattern.
         """
         borders = [
             max([0, *(ns for _, ns in blocker.after)]) + (blocker.for_ns or 0)
@@ -218,7 +221,7 @@ class NormalForm:
 
 
 def normalise(query: Query) -> NormalForm:
-    """Return the normal form of a checked query, which is not too large."""
+    """Return the normal form of a valid query."""
     turns = Turns(query.node)
     parts = parts_of(turns.node)
     every = frozenset().union(*map(_aliases_of, parts))
@@ -240,7 +243,7 @@ def normalise(query: Query) -> NormalForm:
 
 
 def parts_of(node: Node) -> list[Part]:
-    """Return the ways through a pattern without counts that have at least one component."""
+    """Return the alternatives of a pattern without counts that have at least one component."""
     return [part for part in spread(node) if part.spots]
 
 
@@ -249,7 +252,7 @@ def _aliases_of(part: Part) -> frozenset[str]:
 
 
 def has_choice(alternatives: Sequence[Alternative]) -> bool:
-    """Return whether a start may have several matches under MATCHES ALL."""
+    """Return whether a start event may have several matches under MATCHES ALL."""
     if len(alternatives) > 1 or not alternatives[0].is_linear:
         return True
     parts = alternatives[0].components
@@ -259,7 +262,10 @@ def has_choice(alternatives: Sequence[Alternative]) -> bool:
 
 
 def asks_for_null(expr: Expr) -> bool:
-    """Return whether IS NULL or coalesce is in it, so that it can hold for an absent component."""
+    """Return whether the expression has IS NULL or coalesce.
+
+    Only such an expression can be true of an absent component.
+    """
     return any(
         isinstance(part, syntax.IsNull)
         or (isinstance(part, syntax.Call) and part.function == "coalesce")
@@ -275,7 +281,7 @@ def _alternative(
     negated: frozenset[str],
     query: Query,
 ) -> Alternative:
-    """Return one alternative; `negated` has the negated aliases of all alternatives."""
+    """Return one alternative; `negated` contains the negated aliases of all alternatives."""
     edge, present = EDGES[query.strategy], _aliases_of(part)
     asked = [expr for each in asked_of_all for expr in turns.conditions(each, present)]
     positive = [expr for expr in asked if negated.isdisjoint(aliases(expr))]
@@ -316,9 +322,9 @@ def _alternative(
 
 
 def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
-    """Yield the tests that entries on the right of a negation with FOR come when its time is over.
+    """Yield conditions that no entry follows a negation with FOR before its time is over.
 
-    If a neighbour may be absent, the entries beyond it are tested too.
+    If a neighbour of the negation may be absent, the conditions cover the entries beyond it too.
     """
     if gap.negation.for_ns is None:
         return
@@ -337,7 +343,10 @@ def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
 
 
 def _steps(part: Part, spot: Spot) -> Iterator[Expr]:
-    """Yield the tests for WITHIN on a step and on a loop: the last event before is near enough."""
+    """Yield conditions for WITHIN on a step and on a loop.
+
+    Each limits the time between an entry and the entry before it.
+    """
     alias, is_group = spot.node.alias, spot.node.is_group
     if spot.node.loop_within_ns is not None:
         each, other = (syntax.Ref(alias, ("time",), syntax.Each(k)) for k in (0, -1))
@@ -364,9 +373,10 @@ def _near(late: Expr, early: Expr, within_ns: int) -> Expr:
 def _limits(
     gap: NegatedSpot, asked: Sequence[Expr], components: Sequence[Component]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the limits of a gap at the end of a match (`Blocker.limit`).
+    """Yield the limits of a gap at the end of a match (see `Blocker.limit`).
 
-    A component that may be absent gives no limit, nor does a group, which has several times.
+    Optional components yield no limit, because they may be absent. Groups yield none, because they
+    have several times.
     """
     single = {c.alias: c.index for c in components if c.minimum == c.maximum == 1}
     alias = gap.negation.alias
@@ -427,13 +437,13 @@ def _predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Itera
             about = frozenset(index_of.values())
         only = components[min(about)] if len(about) == 1 else None
         if only and expr in only.own and (skips_absent or not only.is_optional):
-            continue  # Each element has been tested already.
+            continue  # The component's own conditions test this already.
         whole = frozenset(index for index in about if _is_whole(expr, components[index]))
         yield Predicate(expr, about, whole, skips_absent)
 
 
 def _is_whole(expr: Expr, component: Component) -> bool:
-    """Return whether the expression needs the group as a whole."""
+    """Return whether the expression needs all elements of the group at once."""
     return component.is_group and any(
         mention.how == "whole" or (mention.how == "at" and mention.number != 1)
         for mention in mentions(expr)
@@ -442,10 +452,10 @@ def _is_whole(expr: Expr, component: Component) -> bool:
 
 
 def timed_apart(form: NormalForm) -> NormalForm:
-    """Return the form with conditions on the time of one component alone moved to the predicates.
+    """Return the form with conditions on one component's time moved from `own` to predicates.
 
-    This is for inexact times. An event may fail such a condition by its corrected timestamp and
-    satisfy it by its event time, so indexes must not depend on it.
+    This is for inexact times. An event may fail such a condition by its corrected timestamp but
+    satisfy it by its event time. The indexes depend on `own`, so they would miss this event.
     """
     return replace(form, alternatives=tuple(map(_timed_apart, form.alternatives)))
 

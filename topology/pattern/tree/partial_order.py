@@ -1,14 +1,14 @@
-"""Spreads a pattern into alternatives without OR: the components, their order, and the gaps.
+"""Expands a pattern into alternatives without OR, with their components, their order, and the gaps.
 
-OR is distributed in the order of the text. SEQ orders everything on its left before everything on
-its right. AND orders nothing.
+Each alternative takes one branch of each OR, in the order of the text. SEQ places its parts one
+after the other. AND sets no order.
 
-- An edge before a compound belongs to each of its first components, unless one has its own edge.
-  An edge before an optional component is absent together with it.
+- An edge before a compound belongs to each of its first components that has no edge of its own. If
+  an optional component is absent, so is the edge before it.
 - A negation in an AND begins with the AND, and ends when its FOR is over. A negation in an OR is
-  the alternative in which no other branch happens, and has no event.
+  the alternative in which no other branch occurs; it has no event.
 - A negation at a border of a compound has its neighbour outside, in the SEQ around it. Without
-  such a neighbour it is at the start or the end.
+  such a neighbour it is at the start or the end of the match.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from topology.pattern.tree.syntax import (
 )
 
 Branches = tuple[int | tuple[int, int], ...]
-"""The numbers of the branches taken; OVER stands for an AND that took nothing."""
+"""The numbers of the branches that were taken; OVER stands for an AND that has no event."""
 
 Aliases = frozenset[str]
-"""Components by their aliases, which are all different."""
+"""Components, given by their aliases, which are all different."""
 
 Since = tuple[tuple[Aliases, int], ...]
-"""An instant: the latest of several.
+"""An instant, given as the latest of several.
 
-Each is a set of components and a time in ns after the last of them. An empty set stands for the
-instant at which the part begins.
+Each entry has a set of components, and a time in ns after the last event of these. An empty set
+stands for the instant at which the part begins.
 """
 
 BEGIN: Final[Since] = ((frozenset(), 0),)
 
 OVER: Final = (1, 0)
-"""The choice that ends an AND (`match.preference`)."""
+"""The entry of `Branches` for the end of an AND (see `match.preference`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A component and its place.
+    """A component and its place in the pattern.
 
-    `before`: the components that come before it. `branches`: the branch taken of each OR that
-    begins with it, from the outermost on, without ORs in an AND. The branches of ORs right before
-    it that took nothing precede these. `beside`: the first component of the outermost AND around
-    it, or empty. `within_ns`: see Item.
+    `before`: the components that precede it. `branches`: the branches taken of the ORs that begin
+    with this component, from the outermost to the innermost, without ORs in an AND. They follow the
+    branches of ORs directly before it that have no event. `beside`: the first component of the
+    outermost AND around it, or an empty string. `within_ns`: see Item.
     """
 
     node: EventNode
@@ -69,11 +69,11 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class NegatedSpot:
-    """A negation and its place.
+    """A negation and its place in the pattern.
 
-    `left` and `right` are the nearest components, empty if there are none so far. `beside`: it is
-    one of the parts of an AND. `since`: the instant when everything before it is over, FORs
-    included.
+    `left` and `right`: the nearest components before and after it, empty if none were found yet.
+    `beside`: whether it is one of the parts of an AND. `since`: the instant when everything before
+    it is over, including earlier FORs.
     """
 
     negation: Negation
@@ -85,17 +85,17 @@ class NegatedSpot:
 
     @property
     def after(self) -> Since:
-        """The ends of FORs: the instants of `since` later than the last event on the left."""
+        """The ends of earlier FORs: the instants of `since` that are after an event on the left."""
         return tuple((at, ns) for at, ns in self.since if at and ns)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A way through a part of the pattern.
+    """An alternative of a part of the pattern.
 
-    `spots`: its components by their aliases, in order. `first` and `last`: the components that have
-    none of the part before them, or after them. `branches`: those of ORs after the last component
-    that took nothing. `over`: the instant when the part is over.
+    `spots`: its components by their aliases, in order. `first` and `last`: its components that no
+    other of its components precedes, or follows. `branches`: the branches of ORs after the last
+    component that have no event. `over`: the instant when the part is over.
     """
 
     spots: Mapping[str, Spot] = field(default_factory=dict)
@@ -106,12 +106,12 @@ class Part:
     over: Since = BEGIN
 
     def among(self, aliases: Collection[str]) -> list[Spot]:
-        """Return the components with these aliases, in order."""
+        """Return the components with these aliases, in the order of the part."""
         return [spot for alias, spot in self.spots.items() if alias in aliases]
 
 
 def size(node: Node | Negation) -> tuple[int, int]:
-    """Return the number of alternatives, and of components in the largest of them."""
+    """Return the number of alternatives, and the number of components in the largest one."""
     match node:
         case EventNode() | Negation():
             return 1, int(isinstance(node, EventNode))
@@ -129,7 +129,7 @@ def size(node: Node | Negation) -> tuple[int, int]:
 
 
 MANY: Final = 10_000
-"""The number of turns, and of ways through them, at which counting stops."""
+"""The number of turns or alternatives at which counting stops."""
 
 
 def _size_of_turns(counted: CountedNode) -> tuple[int, int]:
@@ -144,9 +144,10 @@ def _size_of_turns(counted: CountedNode) -> tuple[int, int]:
 
 
 def spread(node: Node | Negation) -> list[Part]:
-    """Return the alternatives of a tree without counts of groups (`topology.pattern.tree.turns`).
+    """Return the alternatives of a tree in which `tree.turns` has written out the counts.
 
-    Their number is that of `size`. A negation as a branch of an OR has no component.
+    `size` returns their number. A negation that is a branch of an OR becomes an alternative without
+    components.
     """
     match node:
         case Negation():
@@ -166,18 +167,18 @@ def spread(node: Node | Negation) -> list[Part]:
         case Seq(items=items):
             return [_in_a_row(parts) for parts in product(*map(_choices, items))]
         case CountedNode():
-            raise TypeError("a count of a group is written out first")
+            raise TypeError("a count of a group must be written out first")
 
 
 def _choices(item: Item) -> Sequence[Part | NegatedSpot]:
-    """Return the parts that an item of a SEQ or a node of an AND can be."""
+    """Return the alternatives of an item of a SEQ, or of a node of an AND."""
     if isinstance(item.node, Negation):
         return [NegatedSpot(item.node, item.edge == "strict")]
     return [_entered(part, item) for part in spread(item.node)]
 
 
 def _branched(part: Part, *numbers: int | tuple[int, int]) -> Part:
-    """Return the part with the branches that were taken before it."""
+    """Return the part with the numbers of earlier branches put before its own."""
     if not part.spots:
         return replace(part, branches=(*numbers, *part.branches))
     alias, first = next(iter(part.spots.items()))
@@ -197,9 +198,9 @@ def _entered(part: Part, item: Item) -> Part:
 
 
 def _side_by_side(parts: Sequence[Part | NegatedSpot]) -> Part:
-    """Combine the parts of an AND.
+    """Combine the parts of an AND into one part.
 
-    A negation without FOR is over with the one part that happens.
+    A negation without FOR ends with the first event of the only other part.
     """
     positive = [part for part in parts if isinstance(part, Part)]
     first = frozenset(alias for part in positive for alias in part.first)
@@ -258,7 +259,10 @@ def _later(since: Since, by_ns: int) -> Since:
 
 
 def _placed(since: Since, begin: Since) -> Since:
-    """Return an instant within a part that begins at `begin`."""
+    """Return an instant of a part, relative to events before the part.
+
+    `begin` is the instant at which the part begins.
+    """
     found: dict[Aliases, int] = {}
     for at, ns in since:
         for own, own_ns in ((at, ns),) if at else _later(begin, ns):

@@ -1,9 +1,10 @@
 """Defines the tree of a pattern query, which is read from text and then checked.
 
-Trees are values: equal trees mean equal queries. The place of a node in the text (`span`) does not
-count. docs/guides/patterns.md describes the language.
+Trees are compared by value, without the places of their nodes in the text (`span`).
+docs/guides/patterns.md describes the language.
 
-A tree may be nonsense, like a negation of everything; `topology.pattern.language.check` finds that.
+A tree may have no meaning, like a pattern of nothing but negations.
+`topology.pattern.language.check` reports that.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 Edge = Literal["strict", "next", "any"]
-"""The way a step follows the one before: directly, as the first eligible event, or freely."""
+"""The contiguity of a step: to the very next event, the next eligible one, or any eligible one."""
 
 Strategy = Literal["strict", "partition", "next", "any"]
 Matches = Literal["one", "best", "maximal", "all"]
@@ -23,16 +24,16 @@ Ties = Literal["strict", "key"]
 Uncertain = Literal["ignore", "nominal", "possible"]
 
 FROM_START: Final[frozenset[Matches]] = frozenset({"one", "best"})
-"""The values of MATCHES that find at most one match for each start."""
+"""The values of MATCHES that report at most one match for each start event."""
 
 UNBOUNDED: Final = -1
-"""The maximum of `+`, `*` and `{n,}`."""
+"""The maximum of a count without an upper bound: `+`, `*` or `{n,}`."""
 
 EVERY_FIELD: Final = "*"
-"""The column that stands for all fields of an event, if each event has a result."""
+"""The name of a column that stands for all fields of an event, if each event is a result."""
 
 LIMIT: Final = 10_000
-"""The largest number of results of a unit (an end or a start event); more are an overflow."""
+"""The default of LIMIT: the largest number of results of one start or end event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,11 @@ Below = TypeVar("Below")
 
 @dataclass(frozen=True, slots=True)
 class TreeNode(Generic[Below]):
-    """The base of all nodes of a tree.
+    """The base class of all nodes of a tree.
 
-    A class lists in BELOW those of its fields that have nodes, one or several of them, in the order
-    of the text. `span` is the node's place, which does not affect equality.
+    Each class lists in BELOW the fields that contain its child nodes, in the order of the text.
+    Such a field has one node or a tuple of nodes. `span` is the node's place in the text, which
+    does not affect equality.
     """
 
     BELOW: ClassVar[tuple[str, ...]] = ()
@@ -63,7 +65,7 @@ class TreeNode(Generic[Below]):
 
     @property
     def children(self) -> tuple[Below, ...]:
-        """The nodes directly below."""
+        """The child nodes, in the order of the text."""
         found: list[Below] = []
         for name in self.BELOW:
             part = getattr(self, name)
@@ -71,7 +73,7 @@ class TreeNode(Generic[Below]):
         return tuple(found)
 
     def rebuilt(self, children: Sequence[Any]) -> Self:
-        """Return the node with other children, as many as it has."""
+        """Return a copy of the node with other children; their number must stay the same."""
         rest = iter(children)
         parts: dict[str, Any] = {}
         for name in self.BELOW:
@@ -92,7 +94,7 @@ class Expr(TreeNode["Expr"]):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Expr):
-    """A literal of the text; None is NULL."""
+    """A literal in the text; NULL is None."""
 
     value: bool | int | float | str | None
 
@@ -104,21 +106,21 @@ class Duration(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Param(Expr):
-    """A parameter, bound when the query starts. A bare name is a parameter too."""
+    """A parameter, whose value is bound when the query starts. A bare name is a parameter too."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """`[i+offset]`: each element of a group in turn."""
+    """The index `[i+offset]`, which stands for each element of a group in turn."""
 
     offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """`[position]`: one element, counted from 1, or backwards from -1 (`first` is 1, `last` -1)."""
+    """The index of one element, from 1, or from -1 backwards (`first` is 1, `last` is -1)."""
 
     position: int
 
@@ -128,9 +130,9 @@ Index = Each | At
 
 @dataclass(frozen=True, slots=True)
 class Ref(Expr):
-    """`alias.path` or `alias[index].path`.
+    """An attribute of an event: `alias.path` or `alias[index].path`.
 
-    Without an index it means each element of a group. `path` begins with a reserved attribute
+    Without an index, it refers to each element of a group. `path` begins with a reserved attribute
     (RESERVED) or a field of the payload.
     """
 
@@ -141,10 +143,11 @@ class Ref(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Previous(Expr):
-    """`PREV(alias.path, back)`: the attribute of the event `back` places earlier.
+    """`PREV(alias.path, back)`: an attribute of the event `back` places before another.
 
-    The places are those of the events that a STRICT step looks at. The value is NULL if there is no
-    such event, or if it is more than WITHIN earlier. A group has a value for each element.
+    The places are counted among the events that a STRICT step considers. The value is NULL if there
+    is no such event, or if it is more than WITHIN earlier. For a group, there is one value for each
+    element.
     """
 
     alias: str
@@ -153,16 +156,17 @@ class Previous(Expr):
 
 
 RESERVED: Final = frozenset({"time", "ts", "error", "source", "seq", "type", "payload"})
-"""First names of a path that are not fields of the payload; `.payload.name` is always one."""
+"""First names of a path that do not name a field of the payload; `.payload.name` always does."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall(Expr):
     """`function(alias[].path)`: an aggregate over the elements of a group.
 
-    With `before` = k it is over the elements up to i-k only. `count` may have an empty path; with a
-    path it counts the values that are not NULL. `others` has aliases whose events are elements too,
-    after those of the first alias (turns of a group, written out).
+    With `before` = k, it covers only the elements up to i-k. For `count` the path may be empty;
+    with a path, `count` counts the values that are not NULL. `others`: further aliases whose events
+    are elements too, after those of `alias`. These are the other turns of a group that was written
+    out.
     """
 
     function: str
@@ -249,7 +253,7 @@ class Like(Test):
 
 @dataclass(frozen=True, slots=True)
 class Same(Expr):
-    """`[a, b]`: all events of the match, negated ones too, agree on each of the paths."""
+    """`[a, b]`: all events of the match agree on each of the paths, and so must negated events."""
 
     paths: tuple[tuple[str, ...], ...]
 
@@ -281,16 +285,16 @@ class Or(Expr):
 
 @dataclass(frozen=True, slots=True)
 class RowRef(Expr):
-    """`path` of a row of the match, as SQL names it; NULL if there is no such row.
+    """The attribute `path` of a row of the match, as SQL names it; NULL if there is no such row.
 
-    The search for the row begins at the last event of `aliases`, or at the first without
-    `from_last`. It goes `offset` of their events back from the last, or on from the first. From
-    there it goes `shift` on among all events of the match. With `beyond` this last step is among
-    all events that a STRICT step looks at, no further away than WITHIN. Without aliases the search
-    is among the events of all components.
+    The search starts at the last event of `aliases`, or at the first one if `from_last` is False.
+    It goes `offset` of their events back from the last, or forward from the first. From there it
+    goes `shift` events forward, or backward if negative, among all events of the match. With
+    `beyond`, this last step is among all events that a STRICT step considers, at most WITHIN away.
+    If `aliases` is empty, the search is among the events of all components.
 
-    `is_label`: the value is the name of the row's variable, instead of a path. `final`: the row is
-    sought in the whole match, if each row has a result of its own.
+    `is_label`: the value is the name of the row's variable, in place of the attribute. `final`: the
+    row is searched for in the whole match, also if each row has its own result.
     """
 
     aliases: tuple[str, ...]
@@ -305,10 +309,10 @@ class RowRef(Expr):
 
 @dataclass(frozen=True, slots=True)
 class RowAggregate(Expr):
-    """`function(operand)` over the events of `aliases`, or of the whole match if there are none.
+    """`function(operand)` over the events of `aliases`, or of the whole match if that is empty.
 
-    Each of these events has the alias `""` in the operand. Without an operand the events themselves
-    are counted. `final`: see RowRef.
+    In the operand, the alias `""` stands for each of these events in turn. Without an operand, the
+    events themselves are counted. `final`: see RowRef.
     """
 
     function: str
@@ -319,9 +323,10 @@ class RowAggregate(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Running(Expr):
-    """A condition of SQL's DEFINE.
+    """A condition from SQL's DEFINE.
 
-    `test` must hold for each event of `alias`. It sees the match up to that event.
+    `test` must be true for each event of `alias`. It is evaluated on the rows of the match up to
+    that event.
     """
 
     BELOW = ("test",)
@@ -334,26 +339,26 @@ class Running(Expr):
 
 
 class PatternNode(TreeNode["Node | Negation"]):
-    """A node of a pattern, which events match."""
+    """The base class of a pattern's nodes, which match events."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EventNode(PatternNode):
-    """A component: `minimum` to `maximum` events of `types`, or of any type if none is named.
+    """A component: `minimum` to `maximum` events of `types`, or of any type if `types` is empty.
 
-    `alias` is never empty in a finished tree: a component without one has a hidden alias (`_1`,
-    `_2`, … by its place in the text). `loop` overrides the strategy for steps inside the group.
-    `loop_within_ns` is the longest time from one of its events to the next.
+    `alias` is never empty in a finished tree: a component without one gets a hidden alias by its
+    place in the text (`_1`, `_2`, …). `loop` overrides the strategy for steps inside the group.
+    `loop_within_ns` is the longest time between two consecutive events of the group.
 
     `greedy`: an event that fits both the group and its successor belongs to the group. MATCHES ALL
     and MAXIMAL then report no match that leaves out an event that the group could take. `until`: an
-    event of the group's types for which it is TRUE ends the group and is no member. `reluctant`:
-    MATCHES BEST prefers fewer events of it; otherwise it prefers more.
+    event of the group's types that satisfies this condition ends the group and does not belong to
+    it. `reluctant`: MATCHES BEST prefers fewer events in the group. Otherwise it prefers more.
 
-    `label`: the name of the events in a match, if it is not the alias (SQL writes a variable in
-    several places). `hidden`: the events have no result of their own (`Query.all_rows`).
+    `label`: the name of the events in a match, if it differs from the alias (SQL may use a variable
+    in several places). `hidden`: the events have no result of their own (see `Query.all_rows`).
     """
 
     types: tuple[str, ...]
@@ -375,10 +380,10 @@ class EventNode(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class Negation(PatternNode):
-    """No event of these types, at this place of the sequence.
+    """The absence of events of these types, at this place in the sequence.
 
-    With `for_ns` it lasts that long after the events before it. At the start of a pattern it lasts
-    that long before the events after it.
+    With `for_ns`, the absence lasts that long after the events before it. At the start of a
+    pattern, it lasts that long before the events after it.
     """
 
     types: tuple[str, ...]
@@ -388,10 +393,10 @@ class Negation(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A part of a sequence.
+    """An item of a sequence.
 
-    `edge` overrides the strategy for the step into it. `within_ns` is the longest time of that
-    step.
+    `edge` overrides the strategy for the step into the item. `within_ns` is the longest time that
+    this step may take.
     """
 
     node: Node | Negation
@@ -414,7 +419,7 @@ class Seq(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class AllOf(PatternNode):
-    """AND: all of the nodes, in any order. A negation in it begins with the AND."""
+    """AND: all of the nodes, in any order. A negation among them begins with the AND."""
 
     BELOW = ("nodes",)
 
@@ -423,7 +428,7 @@ class AllOf(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class AnyOf(PatternNode):
-    """OR: one of the nodes; one may be a negation with FOR."""
+    """OR: one of the nodes. One of them may be a negation with FOR."""
 
     BELOW = ("nodes",)
 
@@ -432,10 +437,10 @@ class AnyOf(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class CountedNode(PatternNode):
-    """A count of a node: `minimum` to `maximum` turns of it in a row.
+    """A node that occurs several times: `minimum` to `maximum` turns in a row.
 
-    `loop` overrides the strategy for the step into a further turn. `name` is the name of the turns.
-    `reluctant`: see EventNode.
+    `loop` overrides the strategy for the step from one turn to the next. `name` is the group's
+    name, for `count(name)`. `reluctant`: see EventNode.
     """
 
     BELOW = ("node",)
@@ -453,7 +458,7 @@ Node = EventNode | Seq | AllOf | AnyOf | CountedNode
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of RETURN. `name` is never empty: without AS it is the expression's text."""
+    """A column of RETURN. `name` is never empty: without AS it is the text of the expression."""
 
     expr: Expr
     name: str
@@ -461,13 +466,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A whole query; each option that the text leaves out has its default value here.
+    """A whole query. An option that the text leaves out has its default value here.
 
-    `sets`: the matches of an end event are one result (AS SETS). `skip_to`: the alias of SKIP TO
-    FIRST/LAST. `skip_also`: other aliases that count as that one (SQL's SUBSET). `slack_ns`: the
-    duration of EMIT SLACK, if it has one. `columns`: None is RETURN *. `all_rows`: each event of a
-    match is a result. `text`: the text of the query. `clauses`: the places of the clauses that it
-    has. `stream`: the name after FROM in SQL.
+    `sets`: the matches of an end event are one result (AS SETS). `skip_to`: the alias in SKIP TO
+    FIRST or SKIP TO LAST. `skip_also`: further aliases that count as that one (SQL's SUBSET).
+    `slack_ns`: the duration of EMIT SLACK, or None. `columns`: None for RETURN *. `all_rows`: each
+    event of a match is a result. `text`: the text of the query. `clauses`: the places of its
+    clauses in the text, by keyword. `stream`: the name after FROM in SQL.
     """
 
     node: Node
@@ -496,6 +501,6 @@ class Query:
     def place_of(self, *clauses: str) -> Span:
         """Return the place of the first of these clauses that the query has.
 
-        Without any of them it is the place of the query.
+        If it has none of them, return the place of the query.
         """
         return next((self.clauses[each] for each in clauses if each in self.clauses), self.span)

@@ -1,18 +1,19 @@
 """Writes out counts of a whole SEQ, AND or OR: `SEQ(B b, C c){1,3}` becomes one to three turns.
 
-A further turn is an OR of the turn and of nothing, so that MATCHES BEST has the order of choices of
-a regular expression. Each component of a turn has a name of its own (`b@1`), and the `label` that
-it has in the text. Conditions are rewritten to these names:
+Each optional turn becomes an OR of the turn and nothing. So MATCHES BEST prefers its choices in the
+same order as a regular expression. Each component of a turn gets an alias of its own (`b@1`), and
+its alias in the text becomes the `label`. Conditions are rewritten to the new aliases:
 
-    b.x            each b, with each other event that is named; for a negation those of its turn
-    b[i].x         of the i-th turn, for each i for which all indexes used exist
-    b[2].x         of the second turn, like `first` and `last`; NULL without such a turn, and left
+    b.x            every b, with every other event that is named; a negated b only with the events
+                   of its own turn
+    b[i].x         b of the i-th turn, for each i for which all indexes used exist
+    b[2].x         b of the second turn, like `first` and `last`; NULL without such a turn, and left
                    out, as for any group, without any turn
     count(b)       over all turns, like the other aggregates; `count(turn)` by the name
 
-An index is for an event that each turn has exactly once (`indexed`). Cost: the turns written out,
-and each condition once for each turn. A condition that names several events plainly is written once
-for each pair of turns.
+Only an event that each turn has exactly once can have an index (`indexed`). Cost: linear in the
+turns written out, and in the copies of each condition. A condition usually has one copy for each
+turn. If it names several events without an index, it has one for each combination of turns.
 """
 
 from __future__ import annotations
@@ -48,20 +49,20 @@ from topology.pattern.tree.syntax import (
 from topology.pattern.tree.walk import components, rewritten, walk
 
 NOTHING: Final = Seq(())
-"""The alternative to a further turn."""
+"""The branch of the OR in which no further turn follows."""
 
 MAX_ASKED: Final = 1_000
-"""The largest number of choices of turns for which one condition is tested; more are refused."""
+"""The largest number of combinations of turns for which one condition is tested."""
 
 LIST: Final = "list"
-"""The aggregate that returns the values themselves; only a column becomes one."""
+"""The aggregate that returns the list of all values; only columns use it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedGroup:
-    """A count that is inside no other.
+    """A count of a group that is not inside another one.
 
-    `indexed`: the aliases of which each turn has exactly one event.
+    `indexed`: the aliases that have exactly one event in each turn.
     """
 
     node: CountedNode
@@ -71,7 +72,7 @@ class CountedGroup:
 
 
 def counted_groups(node: Node | Negation) -> Iterator[CountedGroup]:
-    """Yield the outermost counts in the order of the text."""
+    """Yield the outermost counts of groups, in the order of the text."""
     if not isinstance(node, CountedNode):
         for each in node.children:
             yield from counted_groups(each)
@@ -86,7 +87,10 @@ def counted_groups(node: Node | Negation) -> Iterator[CountedGroup]:
 
 
 def asked_times(expr: Expr, groups: Mapping[str, CountedGroup]) -> int:
-    """Return the largest number of choices of turns for a condition; `groups` is by alias."""
+    """Return the largest number of combinations of turns for which a condition is tested.
+
+    `groups` maps aliases to the groups that contain them.
+    """
     found = list(mentions(expr))
     plain = {mention.alias for mention in found if _is_plain(mention)} & groups.keys()
     through = counted_through(expr) & groups.keys()
@@ -97,7 +101,7 @@ def asked_times(expr: Expr, groups: Mapping[str, CountedGroup]) -> int:
 
 
 def _turns_of(node: Node) -> int:
-    """Return the largest number of turns of a count, times those of the counts inside it."""
+    """Return the largest number of turns of a count, multiplied by that of each count inside it."""
     return prod([each.maximum for each in walk(node) if isinstance(each, CountedNode)])
 
 
@@ -112,7 +116,7 @@ def _in_each_turn(node: Node | Negation) -> Iterator[str]:
 
 
 class Turns:
-    """A pattern with its counts written out. `node` is the pattern without any count of a group."""
+    """A pattern whose counts of groups are written out. `node` is the resulting pattern."""
 
     def __init__(self, node: Node) -> None:
         self._groups = list(counted_groups(node))
@@ -159,7 +163,7 @@ class Turns:
         return replace(node, alias=alias, label=node.label or node.alias, until=until)
 
     def _of_turn(self, part: Expr, turn: tuple[int, ...]) -> Expr:
-        """Replace an alias in UNTIL by its copy in the same turn."""
+        """Replace an alias in UNTIL by the alias of its copy in the same turn."""
         if isinstance(part, Ref | AggregateCall | Previous) and part.alias in self._copies:
             for at, alias in self._copies[part.alias]:
                 if _agree(at, turn):
@@ -169,14 +173,17 @@ class Turns:
     # -- conditions ---------------------------------------------------------------------------
 
     def conditions(self, expr: Expr, present: Collection[str]) -> list[Expr]:
-        """Return the conditions that a conjunct becomes in an alternative with these aliases."""
+        """Return the conditions that replace a conjunct in an alternative with these aliases."""
         found = [self._shared(expr, present)]
         for group in self._groups:
             found = [other for each in found for other in self._by_turn(each, group, present)]
         return found
 
     def column(self, column: Column, present: Collection[str]) -> Column:
-        """Return a column of RETURN; an attribute that each turn has becomes a list."""
+        """Return a rewritten column of RETURN.
+
+        An attribute with a value in each turn becomes a list.
+        """
         match column.expr:
             case Ref(alias, path, None) if alias in self._of:
                 expr = self._aggregate(AggregateCall(LIST, alias, path), present)
@@ -185,7 +192,7 @@ class Turns:
         return replace(column, expr=expr)
 
     def _shared(self, expr: Expr, present: Collection[str]) -> Expr:
-        """Rewrite the parts that are of all turns, or of one turn by its number."""
+        """Rewrite the parts of an expression that concern all turns, or one turn by its number."""
 
         def change(part: Expr) -> Expr:
             match part:
@@ -240,7 +247,10 @@ class Turns:
                 yield from self._plain(expr, plain, own, present)
 
     def _in_turn(self, expr: Expr, group: CountedGroup, turn: int, turns: int) -> Expr | None:
-        """Replace `i` by the number of the turn; return None if an index does not exist."""
+        """Return the expression with `i` replaced by the number of the turn.
+
+        The result is None if the expression needs a turn that does not exist.
+        """
         for mention in mentions(expr):
             if mention.alias in group.aliases and mention.how in {"each", "before"}:
                 at = turn + mention.number if mention.how == "each" else turn - mention.number
@@ -266,9 +276,9 @@ class Turns:
         within: tuple[int, ...],
         present: Collection[str],
     ) -> Iterator[Expr]:
-        """Yield the expression for each choice of copies of the aliases in `plain`.
+        """Yield the expression for each combination of copies of the aliases in `plain`.
 
-        `within` is the turn of these copies.
+        Only copies in the turn `within` are used, or all copies if it is empty.
         """
         choices = []
         for alias in plain:
@@ -291,7 +301,7 @@ class Turns:
 
 
 def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Return whether one turn is inside the other, or the same."""
+    """Return whether two turns are the same, or one of them is inside the other."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 

@@ -1,7 +1,8 @@
 """Traverses a tree: its components, its conjuncts, and all parts of an expression.
 
-Functions that only look do not recurse, so that they can examine a tree of any depth before it is
-refused. Functions that make another tree recurse, and are for checked trees.
+Functions that only read a tree do not use recursion, so they can examine a tree of any depth before
+it is refused. Functions that return a changed tree use recursion, and accept only trees that were
+checked.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from topology.pattern.tree.syntax import (
 )
 
 MAX_DEPTH: Final = 100
-"""The largest depth of nested conditions, of nested patterns, and of the terms of one sum."""
+"""The largest depth of nested conditions and patterns, and the largest number of terms in a sum."""
 
 
 def walk(root: Below) -> Iterator[Below]:
-    """Yield a node of an expression or a pattern, and all nodes in it, in the order of the text."""
+    """Yield a node of an expression or a pattern, and all nodes below it, in text order."""
     waiting: list[Any] = [root]
     while waiting:
         each = waiting.pop()
@@ -36,12 +37,12 @@ def walk(root: Below) -> Iterator[Below]:
 
 
 def components(node: Node | Negation) -> Iterator[EventNode | Negation]:
-    """Return the components in the order of the text."""
+    """Return the components of a pattern in the order of the text."""
     return (each for each in walk(node) if isinstance(each, EventNode | Negation))
 
 
 def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
-    """Return the conditions that must all hold."""
+    """Return the conditions that AND joins in an expression, or none if there is no expression."""
     found: list[Expr] = []
     waiting = [expr] if expr is not None else []
     while waiting:
@@ -54,9 +55,9 @@ def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
 
 
 def flat(kind: type[And] | type[Or], parts: Sequence[Expr], span: Span = NOWHERE) -> Expr:
-    """Return the parts as one AND or OR, without another of its kind inside.
+    """Return the parts as one AND or OR, which contains no other node of the same kind.
 
-    One part alone is returned as it is.
+    A single part is returned unchanged.
     """
     below: list[Expr] = []
     for part in parts:
@@ -65,7 +66,7 @@ def flat(kind: type[And] | type[Or], parts: Sequence[Expr], span: Span = NOWHERE
 
 
 def expressions(query: Query) -> Iterator[Expr]:
-    """Yield WHERE, every UNTIL and every column."""
+    """Yield all expressions of a query: WHERE, each UNTIL and each column."""
     if query.where is not None:
         yield query.where
     for component in components(query.node):
@@ -92,7 +93,7 @@ def too_deep_in(root: Below) -> Below | None:
 
 
 def rewritten(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """Return the expression with `change` applied to every node, the lower ones first."""
+    """Return the expression with `change` applied to every node, children first."""
     below = expr.children
     new = tuple(rewritten(each, change) for each in below)
     is_same = all(one is other for one, other in zip(new, below, strict=True))

@@ -1,7 +1,7 @@
 """Lists the words of the query language: keywords, strategies, units, functions.
 
-Keywords are recognized in any case. `first` and `last` have a meaning only in their own places and
-stay free as names. The same is true of units and functions.
+Keywords may be written in upper or lower case. Some keywords, like `first` and `last`, have a
+meaning only in certain places, and may be names elsewhere. The same is true of units and functions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEYWORDS: Final = frozenset({
     "false", "sets", "for", "best",
 })  # fmt: skip
 FREE: Final = frozenset({"first", "last", "sets", "best"})
-"""Keywords that may be used as names too."""
+"""Keywords that may also be used as names."""
 
 STRATEGIES: Final[Mapping[str, Strategy]] = {
     "strict": "strict",
@@ -34,7 +34,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "skip_till_any": "any",
     "skip_till_any_match": "any",
 }
-"""Strategies by their spelling, with `_` for `-`."""
+"""The strategies by their spelling in lower case, with `_` in place of `-`."""
 
 RESERVED_WORDS: Final = (KEYWORDS | STRATEGIES.keys()) - FREE
 
@@ -48,7 +48,7 @@ UNITS_NS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("d", "day", "days"), 86_400 * 1_000_000_000),
 }
 MAX_NS: Final = 1 << 62
-"""The longest length of time (146 years)."""
+"""The longest duration that a query may have (146 years)."""
 
 COMPARED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq,
@@ -59,7 +59,7 @@ COMPARED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     ">=": operator.ge,
 }
 MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""Each comparison with its sides exchanged."""
+"""The operator that replaces each comparison if its operands are exchanged."""
 
 AGGREGATES: Final = frozenset({"count", "sum", "avg", "min", "max", "stddev"})
 
@@ -71,7 +71,7 @@ FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
     "length": (1, 1),
     "coalesce": (1, 100),
 }
-"""The least and the largest number of arguments of each function."""
+"""The smallest and the largest number of arguments of each function."""
 
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 
@@ -82,7 +82,7 @@ def is_plain(name: str) -> bool:
 
 
 def quoted(name: str) -> str:
-    """Return a name as it is written: in back-ticks if it would be read as something else."""
+    """Return a name as a query must write it: in back-ticks unless it is plain and unreserved."""
     if is_plain(name) and name.lower() not in RESERVED_WORDS:
         return name
     return f"`{name}`"

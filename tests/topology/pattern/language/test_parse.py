@@ -207,7 +207,7 @@ REFUSED = [
     ("PATTERN A+ a GREEDY WITHIN 1 s", [("E_SYNTAX", 1, 14, 6)], "write LOOP GREEDY"),
     ("PATTERN A WITHIN 1 s LATE AMEND 1 s", [("E_SYNTAX", 1, 27, 5)], "REPORT"),
     ("PATTERN A WITHIN 1 s LATE REFETCH", [("E_SYNTAX", 1, 27, 7)], "leave LATE out; raise `corr"),
-    ("PATTERN A WITHIN 1 s MATCHES ALL MATCHES ONE", [("E_SYNTAX", 1, 34, 11)], "said twice"),
+    ("PATTERN A WITHIN 1 s MATCHES ALL MATCHES ONE", [("E_SYNTAX", 1, 34, 11)], "written twice"),
     ("PATTERN A WITHIN 1 s MATCHES ALL LIMIT 0", [("E_SYNTAX", 1, 34, 7)], "1 or more"),
     ("PATTERN A|_ WITHIN 1 s", [("E_SYNTAX", 1, 11, 1)], "write `_` alone"),
     ("PATTERN A WITHIN 1 s;;", [("E_SYNTAX", 1, 22, 1)], "`;` where"),
@@ -237,7 +237,7 @@ REFUSED = [
     ),
     ("PATTERN SEQ(A, !B+ b[]) WITHIN 1 s", [("E_NOT_PLACE", 1, 16, 7)], "write it like !B b"),
     ("PATTERN SEQ(A, !SEQ(B, C)) WITHIN 1 s", [("E_NOT_PLACE", 1, 16, 10)], "only one event"),
-    ("PATTERN !A WITHIN 1 s", [("E_NOT_ALONE", 1, 9, 2)], "no pattern"),
+    ("PATTERN !A WITHIN 1 s", [("E_NOT_ALONE", 1, 9, 2)], "of a negation alone"),
     (
         "PATTERN A a WHERE strict(a, c){a.x = 1} WITHIN 1 s",
         [("E_ALIAS_UNKNOWN", 1, 29, 1)],
@@ -269,7 +269,7 @@ def test_how_an_error_looks() -> None:
         parse("PATTERN SEQ(A a, B b)\nWITHIN 5 mintes\n")
     assert str(refused.value) == "\n".join(
         [
-            "error[E_WINDOW]: `mintes` is no unit of time",
+            "error[E_WINDOW]: `mintes` is not a unit of time",
             "  --> line 2, column 8",
             "   |",
             " 2 | WITHIN 5 mintes",

@@ -226,20 +226,20 @@ SETS = "UNCERTAIN IGNORE MATCHES ALL AS SETS"
             ],
             "`q0` reads `q1` reads `q0`",
         ),
-        (["A a WITHIN 1 s RETURN * INTO X", "X x WITHIN 1 s EMIT SLACK"], "not gathered"),
+        (["A a WITHIN 1 s RETURN * INTO X", "X x WITHIN 1 s EMIT SLACK"], "is not supported"),
         (
             [
                 "A a WITHIN 1 s RETURN * INTO X",
                 "SEQ(A a, X x) WITHIN 1 s USING skip_till_any UNCERTAIN IGNORE MATCHES ALL AS SETS",
             ],
-            "no members of sets",
+            "cannot be members of sets",
         ),
         (
             [
                 f"SEQ(A a, B b) WITHIN 1 s USING skip_till_any {SETS} RETURN * INTO X",
                 "X x WITHIN 1 s",
             ],
-            "sets of matches and no events",
+            "sets of matches, not events",
         ),
     ],
 )
