@@ -67,7 +67,7 @@ class RowEmitter(ResultEmitter):
     ) -> None:
         """Emit a row with a null if it is new or has changed.
 
-        `is_proven`: events have shown the row, not only the end of the input.
+        `is_proven`: whether events decided the row, not only the end of the input.
         """
         row, is_sure = content
         before, was_sure = current.content

@@ -128,7 +128,7 @@ def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
         value = str(value)
     call = _CALL.fullmatch(value.strip()) if isinstance(value, str) else None
     if call is None:
-        remedy = "write it like avg(payload.v), in quotes if it holds a comma"
+        remedy = "write it like avg(payload.v), in quotes if it contains a comma"
         raise refused(f"{shown(value)} is not an aggregate", remedy)
     function, inner = call.groups()
     if function not in BUILT_IN and function not in own:
