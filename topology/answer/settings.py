@@ -1,7 +1,6 @@
 """Defines the settings that windows, joins, patterns and detectors share.
 
-Each kind of query adds its own in the `settings` of its package, and `topology.config.query` puts
-them together.
+Each kind of query adds its own settings in its package, and `topology.config.query` combines them.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ Path = tuple[str, ...]
 
 
 def key_path(key: str | None) -> Path | None:
-    """Return the names of the path to the key in a payload."""
+    """Return the names on the path to the key in a payload, or None if there is no key."""
     return None if key is None else path_of(tuple(key.split(".")))
 
 
