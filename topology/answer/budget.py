@@ -2,7 +2,7 @@
 
 Detectors read up to the newest event less a wait. This has a price: a late event forces a second
 reading. An event that is `l` late forces a second reading of everything that was read of the last
-`l`. So a wait of w has the price
+`l` of event time. So a wait of w has the price
 
     price(w) = sum over the late events of a span:  rate * max(0, l - w) * step * share
 
@@ -14,9 +14,9 @@ before the wait is tried. The shortest wait is chosen whose price is at most
     min(granted, FULL - first - others)
 
 `granted` is the share of a processor that the user grants, and `first` the load of first readings.
-`others` is the load of other programs, as far as the driver reports it. In one span the wait falls
-to a half at most, and rises without a limit. If no shorter wait fits, detectors read only up to W,
-and nothing is read again.
+`others` is the load of other programs, as far as the driver reports it. In one span the wait may
+fall to a half at most, but it may rise without limit. If no shorter wait fits, detectors read only
+up to W, and nothing is read again.
 
 The price holds on average. `spending` also bounds the cost within every two seconds, by limiting
 how far after W detectors read.
@@ -145,7 +145,7 @@ class Budget(Kept):
         self.price_ppm = best_ppm
 
     def _again(self, wait_ns: int, items: int, span_ns: int) -> int:
-        """Return the items that a span reads again if late events come one by one, in `UNIT`."""
+        """Return the items that a span reads again if late events arrive singly, in `UNIT`."""
         total_ns = 0
         for number, count in enumerate(self._late):
             if count:

@@ -1,18 +1,18 @@
 """Tracks the progress of a stream for a query.
 
 `goal_ns`: results that end at or before it may be emitted, by the query's rule (`rules`). With
-`answer: early`, W must have passed the end by more than the clock errors (W - E). E is announced
-with each watermark, and is at least the time error of every event since. Every event in order
-raises W too, so a window does not wait for the next announcement.
+`answer: early`, W must have passed the end by more than the time error E. E is announced with each
+watermark, and is at least the time error of every event since. Every event in order raises W too,
+so a window does not wait for the next announcement.
 
-If a query reads accepted events and has a quality target, only the target closes its windows. MERGE
-has a target of its own, and misses events too.
+If a query reads accepted events and has a quality target, only the target closes its windows. W
+does not close them, because MERGE has a target of its own and may miss events too.
 
 `sure_ns`: the largest value of W - E so far. No further event in order is before it.
 
 `final_ns`: results that end at or before it are final. One of two conditions holds: the
-completeness frontier C has passed it and W is `new_source_allowance` further, or W is `correct_for`
-further. C covers known sources only: a new source may bring earlier events, and the allowance
+completeness frontier C has passed it and W is later by `new_source_allowance`, or W is later by
+`correct_for`. C covers known sources only: a new source may bring earlier events, and the allowance
 leaves room for them. The errors here include those of idle sources, which may send again. No
 frontier ever decreases, and final_ns <= goal_ns.
 
@@ -70,7 +70,7 @@ class Frontier(Kept):
         *,
         ordered: bool = True,
     ) -> None:
-        """Start before all events; if `ordered`, W closes what the target does not."""
+        """Start before all events; if `ordered`, W closes windows that the target does not."""
         self._query = query
         self._correct_for_ns = query.changes_for_ns
         self._new_source_allowance_ns = query.new_source_allowance_ns
@@ -92,7 +92,7 @@ class Frontier(Kept):
 
     @property
     def passed_ns(self) -> int:
-        """The instant before which the watermarks allow no more events, whatever the time errors."""
+        """The instant before which the watermarks allow no more events, whatever their errors."""
         return self.watermark_ns - self.error_ns
 
     def hear(self, event: Event) -> None:
@@ -181,7 +181,7 @@ class Frontier(Kept):
         self.goal_ns = max(self.goal_ns, self.final_ns)
 
     def crowd(self) -> None:
-        """Make results final as if no new source could appear, because room is short."""
+        """Make results final as if no new source could appear, to save room."""
         self.give_up(self.heard_ns - self._error_all_ns)
 
     def seal(self) -> None:

@@ -2,8 +2,8 @@
 
 The target is the share of windows with events that must be right when they are first emitted. A
 window is right if no event that may belong to it arrives later. The waiting strategy decides how
-long that takes, from the past delays of each source. At its end plus `max_wait` a window is emitted
-in any case. Late events correct it, as always.
+long to wait, from the past delays of each source. At its end plus `max_wait` a window is emitted in
+any case. Late events correct it, as always.
 
 * A window is closed when the strategy allows it, by the arrival clock: at the latest at its end
   plus `max_wait`, never before its end. If the events are ordered, W closes it too, because events
@@ -18,11 +18,11 @@ in any case. Late events correct it, as always.
   so much earlier.
 * A result that is emitted before MERGE has passed its end is `uncertain`.
 
-The target does not cover windows that `max_wait` closes. Nor does it cover windows that are closed
-without waiting for a source that is silent for `idle_ns` (`topology.waiting.budget`). So an outage
-does not delay other sources. `achieved_ppm` does cover these windows, and `missed_outside_target`
-counts the wrong ones. If `idle_ns` is at most `max_wait`, a silent source is awaited until
-`max_wait`, so windows get every event that arrives by then.
+The target does not cover windows that are closed by `max_wait`, or without waiting for a source
+that is silent for `idle_ns` (`topology.waiting.budget`). So an outage does not delay other sources.
+`achieved_ppm` does cover these windows, and `missed_outside_target` counts the wrong ones. If
+`idle_ns` is at most `max_wait`, a silent source is awaited until `max_wait`, so windows get every
+event that arrives by then.
 
 Cost: about 5 us an event; O(sources) for each piece that counts, and for each instant between the
 end of a window and its emission. Memory and state: two tables per source, about 1 kB. Window
@@ -51,7 +51,10 @@ FEWEST_PIECES: Final = 4
 
 PIECES_OF_REACH: Final = 256
 MAX_PENDING: Final = 10_000
-"""The most windows that were emitted early and may still be wrong; the oldest counts as missed."""
+"""The largest number of windows that were emitted early and may still be wrong.
+
+Beyond this number, the oldest counts as missed.
+"""
 
 
 TARGET: Final = Shape("answer.target", 1, _heard_events=INT, _late_events=INT, _driver=DRIVER)
@@ -131,7 +134,7 @@ class QualityTarget(KeptPart):
             patient=quality.idle_ns <= quality.max_wait_ns,
         )
         self._heard = Event("", "", 0, 0, 0, 0)
-        """The event that the strategy is shown; it is reused, because no strategy keeps it."""
+        """The event that is passed to the strategy; it is reused, because no strategy keeps it."""
         self._ignored: list[Decision] = []
         self._heard_events = 0
         self._late_events = 0
@@ -189,7 +192,7 @@ class QualityTarget(KeptPart):
     # -- Figures -----------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """Return figures of the windows with events.
+        """Return the figures of the windows with events.
 
         Shares are in ppm: `late_ppm` of events, the others of windows.
         """

@@ -65,14 +65,14 @@ class QualityConfig(Section):
     """The longest wait for a first result. Raise it if `accuracy` is missed, lower it if an answer
     is of no use later."""
     idle_ns: Annotated[PositiveNs, Unspelled()] = NEVER
-    """The silence after which a source is not awaited.
+    """The silence after which a source is no longer awaited.
 
     It is the longest `merge.idle_after` of the streams that the query reads.
     """
     max_sources: Annotated[Count, Unspelled()] = 10_000
     """The most sources that are remembered."""
     published: Annotated[Any, Unspelled()] = None
-    """A maker of a published strategy (`topology.published`), from these settings and a length."""
+    """A function from these settings and a window length to a strategy of `topology.published`."""
 
     def policy(self, window_ns: int) -> SlackPolicy:
         """Return a fresh waiting strategy for windows of this length."""
@@ -87,7 +87,7 @@ class QualityConfig(Section):
 class AnswerSettings(Section):
     """The settings that every kind of query has.
 
-    A topology sets the `name` of its queries, and what follows from its other sections.
+    A topology sets the `name` of its queries, and the fields that its other sections determine.
     """
 
     name: Annotated[str, Unspelled()] = ""

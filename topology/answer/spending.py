@@ -16,8 +16,8 @@ far after W that the amount left pays for reading it `HEAPS` times:
 
 In the span after a silence, the load of first readings is taken to be at least that before it. A
 silence has no readings, so it does not show that the next ones are cheap. A silence is a span
-without a reading, or one that lasted too long. Each span that lasted too long halves the load that
-is taken from before.
+without a reading, or one that lasted too long. Each span that lasted too long halves this assumed
+load.
 
 The reach falls to zero within a span if everything is spent, and grows again as the window
 advances. Detectors do not undo what they have read. A late event among the events they have read is

@@ -1,6 +1,6 @@
 """Stores the events that may still get a partner, by side and key, in the order of time.
 
-Cost: O(log n) to find a place, and a move of the events after a new one, which usually belongs near
+Cost: O(log n) to find a place, plus moving the events after a new one, which usually belongs near
 the end. Events are usually removed at the front. The places that this leaves free are closed up
 from time to time, so each removal costs O(1) on average.
 
@@ -17,7 +17,7 @@ from typing import Any, Final
 from topology.join.entry import JoinEntry, Place
 
 SPARE: Final = 32
-"""The largest number of free places at which a list is never compacted."""
+"""The number of free places in a list that never cause it to be compacted."""
 
 
 class KeyEntries:
@@ -56,7 +56,7 @@ class JoinIndex:
         self.count = 0
 
     def put(self, entry: JoinEntry) -> bool:
-        """Add an entry, and return False if it is there already."""
+        """Add an entry and return True, or return False if the index has its event already."""
         keys = self._sides[entry.side]
         found = keys.get(entry.key)
         if found is None:

@@ -15,7 +15,7 @@ Some events are left out and counted:
 * `duplicates`: an event with the same coordinates arrived before.
 
 Near `max_events` the new-source allowance is given up. At `max_events` the oldest event is given up
-(`given_up`). Then the rows with a null that it has, or may have changed later, are emitted as
+(`given_up`). Then its rows with a null, and those that it might still have changed, are emitted as
 final. An `Overflow` reports an event that has more than `max_rows` rows.
 
 A join that is restored without a stored state begins in the middle of its streams. `outer` decides

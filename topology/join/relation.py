@@ -11,8 +11,8 @@ errors. A *bond* says how one event of a cell relates to another, on a scale:
 Two events may belong together by corrected timestamps, but in no world. Under BOUNDS such events
 have no bond. Otherwise their bond is PLAIN, with the odds 0.
 
-Both relations have the methods below. The `owner` is the event whose partners are searched. It is
-an event of the first side, or one of another side that needs partners on the first.
+Both relations have the methods below. The `owner` is the event for which partners are looked up. It
+is an event of the first side, or one of another side that needs partners on the first.
 
 * `cells`: the cells that contain the event with at least the given bond.
 * `reach`: the first and the last event time that a partner can have.
@@ -47,7 +47,7 @@ CERTAIN: Final = 3
 
 NO_CELL: Final = 0
 MAX_CELLS: Final = 1_000
-"""The largest number of windows in which an uncertain event is searched, the nearest first."""
+"""The largest number of windows that an uncertain event may be in; the nearest are used."""
 
 
 class ByInterval:
@@ -184,7 +184,7 @@ class ByWindow:
         )
 
     def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
-        """Return the product, over the clocks, of the odds that its members are in the cell."""
+        """Return the product, by clock, of the odds that the clock's members are in the cell."""
         odds = 1.0
         left = list(members)
         while left:

@@ -4,8 +4,8 @@ An event is kept until the finality horizons of all streams have passed the end 
 it may belong to. Its own stream is included, so further events of that stream are after that end,
 or expired. So no event can miss a partner that was released.
 
-Rows with a null search the partners of their owner as long as they can change. Rows of more than
-two sides search all partners of the first side's event. In a join by interval, the end of such an
+Rows with a null require the partners of their owner as long as they can change. Rows of more than
+two sides require all partners of the first side's event. In a join by interval, the end of such an
 owner may be after that of its partner. Then the partner is kept as long as the owner, unless it
 might have been released before the owner arrived.
 """
@@ -71,7 +71,7 @@ class Retention:
                     partner.until_ns = max(partner.until_ns, self._relation.end(cell, owner))
 
     def loosen(self, given_up: JoinEntry, bonded: Iterable[Owner]) -> None:
-        """Keep entries for a shorter time if only an event that is now given up required more.
+        """Shorten the retention of entries that were kept longer only for an event now given up.
 
         The event given up is the oldest one, so this is rare.
         """
@@ -105,7 +105,7 @@ class Retention:
         return 8 * self._index.count > 7 * self._most
 
     def excess(self) -> JoinEntry | None:
-        """Remove the oldest entry from the heap and return it if there are too many, else None."""
+        """Pop and return the oldest entry if the index is over its bound; otherwise return None."""
         if self._index.count <= self._most:
             return None
         if self._oldest is None:

@@ -172,7 +172,7 @@ Condition = Annotated[
 
 
 class JoinSettings(AnswerSettings):
-    """The settings of a join; `clocks` are those of its streams."""
+    """The settings of a join; `clocks` has the clock settings of its streams."""
 
     join: Condition | None = None
     """The condition under which events belong together."""

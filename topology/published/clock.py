@@ -1,10 +1,10 @@
 """CLOCK as published: uses the quickest round of each burst, with an error that does not grow.
 
 Only the round of a burst with the smallest round-trip time T counts (minimum filter). The offset is
-d = ((t2 - t1) + (t3 - t4)) / 2 and the error is T / 2 (3.12-3.14), until the next burst. There is
-no rate, no growth, no segment, and only one server. The model ignores the clock's changes between
-two bursts, so the bound holds only at the burst. This module is for comparison. It has the
-interface of `topology.clock.measured`.
+d = ((t2 - t1) + (t3 - t4)) / 2 and the error is T / 2 (3.12-3.14), until the next burst. The model
+has no rate, no growing error and no segments, and uses only one server. The model ignores the
+clock's changes between two bursts, so the bound holds only at the burst. This module is for
+comparison. It has the interface of `topology.clock.measured`.
 
 A burst ends when no round has arrived for `BURST_GAP_NS` of the server's time; the thesis gives no
 figure. A round of an earlier burst is late. Implausible rounds are rejected as in the default

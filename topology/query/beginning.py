@@ -1,4 +1,4 @@
-"""Finds the instant from which a query counts that was added to a running application.
+"""Finds the instant from which a query added to a running application counts events.
 
 Such a query has not seen the events before it, so its first windows and matches would be partial. A
 query that was changed, or removed and added again, begins like a new one. Nothing is emitted until
@@ -11,9 +11,9 @@ The query counts from an instant that is after every event it has not seen:
   order would do as well, but it carries neither those errors nor the missing events. A result
   emitted before the first watermark might be confirmed although an event is lost. This delays the
   beginning by one `heartbeat`. If no watermarks are announced, the first event in order is used.
-* Events that MERGE accepts are out of order. Their operator remembers the newest time that it has
-  passed on (`topology.query.queries`). Without such an operator, `max_ahead` bounds the times
-  of earlier events, because CLOCK lets no event be further ahead of its arrival.
+* Events that MERGE accepts are out of order. Their operator stores the latest possible time of the
+  events so far (`topology.query.queries`). Without such an operator, `max_ahead` bounds the times
+  of earlier events, because CLOCK allows no event to be further ahead of its arrival.
 """
 
 from __future__ import annotations

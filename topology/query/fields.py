@@ -1,7 +1,7 @@
 """Reads from a payload the data that a query needs: the value at a path, and the text of a key.
 
-Other operators do not read payloads. A `Decode` function turns a payload into an object, or into
-UNREADABLE (`topology.model.payload`). It is called only if the query needs a field.
+Payloads are opaque to earlier operators. A `Decode` function turns a payload into an object, or
+into UNREADABLE (`topology.model.payload`). It is called only if the query needs a field.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def path_of(words: tuple[str, ...]) -> tuple[str, ...]:
 class KeyTexts:
     """A cache of the texts of keys, because most events repeat a key.
 
-    It has the texts of strings and integers only: other values that are equal as keys of a dict may
+    It caches strings and integers only, because other values that are equal as keys of a dict may
     have different texts.
     """
 

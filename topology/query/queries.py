@@ -2,7 +2,8 @@
 
 The state of a query is stored under its name and a digest of what it computes. A changed query
 begins anew, in the middle of the stream (`topology.query.beginning`). The state of a removed query
-is deleted when changes are written next. Results of one instant are in the order of the queries.
+is deleted with the next changes to the state. Results of one instant are in the order of the
+queries.
 
 Watermarks of an idle stream arrive as ramps (`topology.model.ramp`). Each query gets only those
 watermarks at which any query decides something.
@@ -54,7 +55,7 @@ class QueryOperator(InstantOperator):
     """A query as an operator.
 
     `known_by` is its name and a digest of what it computes. `beginnings` has the instant from which
-    the query counts, for each stream, or is empty if that does not matter to it. A query that is
+    the query counts, for each stream, or is empty if the query does not need it. A query that is
     restored without a stored state begins in the middle of the stream. `is_ordered`: its events
     come from MERGE in order.
     """

@@ -21,7 +21,7 @@ Values = tuple[Any, ...]
 RowCells = tuple[AggregateCell, ...]
 
 THE_ROW: Final = -1
-"""The index that stands in place of a cell's, for functions that read the row itself."""
+"""The index used in place of a cell's index for functions that read the row itself."""
 
 
 class AggregateRow:
@@ -131,7 +131,7 @@ class Makers:
         ]
 
     def is_sure(self, row: AggregateRow) -> bool:
-        """Return whether the values are certain, given that the row's events certainly belong."""
+        """Return whether the values are certain if the row's events are certainly in the window."""
         return self.is_tallied or all(
             function.is_sure(cell_in(row, place)) for function, place in self.parts
         )

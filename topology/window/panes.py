@@ -185,7 +185,7 @@ class Panes(Grid[Pane]):
 
 
 def each_once(held: Held) -> list[UnsureEvent]:
-    """Return the uncertain events of the panes, each once, though several panes may contain it."""
+    """Return the uncertain events of the panes, each once, even if several panes contain it."""
     found = {event.number: event for _, pane in held for event in pane.unsure or ()}
     return list(found.values())
 
@@ -211,7 +211,7 @@ class Sums:
             self.front.append((slice_ns, grown))
 
     def window(self, slices: Held, start_ns: int, end_ns: int) -> AggregateRow:
-        """Return the key's row in [start, end); neither may be smaller than in earlier calls.
+        """Return the key's row in [start, end); neither bound may be less than in earlier calls.
 
         The caller must not change the row.
         """

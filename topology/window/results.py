@@ -118,7 +118,7 @@ class WindowEmitter(ResultEmitter):
         confidence: str,
         four: tuple[Named, Named, Named, Named],
     ) -> None:
-        """Add a result to the step; `four` has its values, low, high and expected values."""
+        """Add a result; `four` has its values, lower bounds, upper bounds and expected values."""
         values, low, high, expected = four
         self.add(
             WindowResult(

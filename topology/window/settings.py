@@ -53,7 +53,7 @@ COUNT: Final = "count"
 
 
 class Window(NamedTuple):
-    """A kind of windows and their size.
+    """The kind and the size of a query's windows.
 
     `size_ns` is the gap of a session, and `events` the size of a count window.
     """
@@ -169,7 +169,7 @@ Spelled = Annotated[
 
 
 class WindowSettings(AnswerSettings):
-    """The settings of a window query; `clock` is that of its stream."""
+    """The settings of a window query; `clock` has the clock settings of its stream."""
 
     window: Spelled | None = None
     """The windows of a window query."""

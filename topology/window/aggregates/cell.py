@@ -72,7 +72,7 @@ class AggregateCell:
         raise NotImplementedError
 
     def is_sure(self) -> bool:
-        """Return whether the value is certain, given that the cell's events certainly belong."""
+        """Return whether the value is certain if the cell's events are certainly in the window."""
         return True
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
@@ -116,7 +116,7 @@ class AggregateFunction:
         return bounds
 
     def weighted(self, cell: Any, possibles: Sequence[tuple[Any, int]]) -> Any:
-        """Return the expected value; the weights of possible cells are in 1 / WHOLE_WEIGHT."""
+        """Return the expected value; a possible cell's weight is in units of 1 / WHOLE_WEIGHT."""
         raise NotImplementedError
 
     def sizes(self, cell: Any, possibles: Sequence[Any]) -> list[int]:

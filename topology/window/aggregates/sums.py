@@ -215,7 +215,7 @@ def totals(cells: Sequence[Any], shift: int) -> list[int]:
 
 
 def free_spread(sizes: Sequence[int]) -> tuple[int, int]:
-    """Return the smallest and the largest sum of any choice of the sizes."""
+    """Return the smallest and the largest sum of any subset of the sizes."""
     return sum(size for size in sizes if size < 0), sum(size for size in sizes if size > 0)
 
 
