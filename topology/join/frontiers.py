@@ -1,7 +1,7 @@
 """Tracks the progress of a join's streams, with one frontier for each.
 
 The rows of an event on the first side wait for all other streams. The row of an event on another
-side waits for the first stream alone, because it only says that the event has no partner there.
+side waits for the first stream alone, because it only shows that the event has no partner there.
 
 A side has two frontiers, which refer to the streams that its rows wait for:
 

@@ -91,9 +91,10 @@ class Owners:
         self._done: NumberedTable[int] = NumberedTable("done/", INT)
         self.tables: tuple[NumberedTable[Any], ...] = (self._saved, self._done)
         self._closing: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
-        """Owners whose rows are to be emitted: those of the first side, and all others."""
+        """The owners whose rows are still to be emitted: those of the first side, and all others.
+        """
         self._ending: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
-        """Owners with rows that are not final."""
+        """The owners with emitted rows that are not final, divided likewise."""
 
     def expect(self, owner: Owner) -> None:
         """Arm the timer of a new or restored owner, which has not emitted rows yet."""

@@ -29,7 +29,7 @@ Current = CurrentResult[Shown]
 
 
 class RowEmitter(ResultEmitter):
-    """An emitter of rows; its count `overflows` only grows."""
+    """An emitter of rows; `overflows` counts the events with too many rows."""
 
     def __init__(self, query: JoinSettings, relation: Relation) -> None:
         is_keyed = query.key_paths[0] is not None

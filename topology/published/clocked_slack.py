@@ -24,7 +24,7 @@ CLOCKED: Final = FLOORED.with_more("waiting.clocked", 1, _clock_ns=BIG, _moved_n
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClockedSlack(FlooredSlack):
-    """A strategy with frontier = clock - slack. Each subclass has its own slack."""
+    """A strategy whose frontier is the clock less a slack, which each subclass computes."""
 
     SHAPE = CLOCKED
 

@@ -22,7 +22,7 @@ from topology.model.outcome import Step
 from topology.published.smoothed import SMOOTHED, Smoothed
 
 BEFORE_ALL_NS: Final = NO_REF - 1
-"""An instant at which no source is overdue, so none is bounded by time."""
+"""An instant at which no source is overdue; it disables the bounds by time."""
 
 PACED_SOURCE: Final = SOURCE.with_more(
     "published.paced_source", 1, empty_since_ns=INT, _spoke_ns=INT, _pace=optional(SMOOTHED)

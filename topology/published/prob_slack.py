@@ -43,7 +43,7 @@ MS: Final = 1_000_000
 
 
 class Jumping(Fitting):
-    """A fitting that makes a model of every `period` events, and then starts new counts."""
+    """A fitting that makes a model from every `period` events, and then counts from zero again."""
 
     def _due(self) -> DelayTables | None:
         if self._now.events < self._period:

@@ -60,7 +60,7 @@ class Thesis(Timeout):
         self._filled += 1
 
     def in_order(self, epoch: int, seq: int, at_ns: int) -> None:
-        """Note that the event with this sequence number was emitted without buffering.
+        """Record that the event with this sequence number was emitted without buffering.
 
         Only two events with consecutive numbers show the source's pace.
         """
@@ -69,7 +69,7 @@ class Thesis(Timeout):
         self._direct = (epoch, seq, at_ns)
 
     def left_hold(self, held_ns: int) -> None:
-        """Note that an early event was emitted after `held_ns` in the buffer."""
+        """Record that an early event was emitted after `held_ns` in the buffer."""
         self._buffered.add(held_ns)
 
     def wait_ns(self) -> int:

@@ -26,9 +26,9 @@ from topology.waiting.budget import PPM
 from topology.waiting.policy import SlackPolicy
 
 LDOP_FACTOR_PPM: Final = 4_000_000
-"""Four times the mean: among the measured factors this one has the fewest late events."""
+"""Four times the mean, the factor with the fewest late events among those measured."""
 LDOP_REMEMBERS: Final = 10
-"""The number of `max_wait`s of arrivals over which the mean is computed."""
+"""The mean is computed over the arrivals within this many times `max_wait`."""
 
 
 QUALITY: Final[Mapping[str, Callable[[QualityConfig, int], SlackPolicy]]] = {
@@ -39,4 +39,4 @@ QUALITY: Final[Mapping[str, Callable[[QualityConfig, int], SlackPolicy]]] = {
     "ldop": lambda q, _: LDOP(LDOP_REMEMBERS * q.max_wait_ns, LDOP_FACTOR_PPM, idle_ns=q.idle_ns),
     "mean_delay": lambda *_: AverageDelay(),
 }
-"""Makers of a strategy, from a quality target and the length of its windows."""
+"""Functions that make a strategy from a quality target and the length of its windows."""

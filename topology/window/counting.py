@@ -40,7 +40,7 @@ from topology.window.unsure.event import unsure_of
 
 
 class CountedKeys(Table[str, Counted]):
-    """The counted events of each key."""
+    """A table of the events of each key, as `Counted`."""
 
     def __init__(self, query: WindowSettings, makers: Makers) -> None:
         super().__init__("count/", counted_shape(makers))

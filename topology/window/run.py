@@ -7,8 +7,8 @@ An event is plain if all of these conditions hold:
 * It is a data event in order: not late, and not before W. It is certainly in one slice of time, and
   its time error is no larger than that of earlier events.
 * That slice already has a pane, and there is room for one more.
-* No window is to be emitted again at the end of the event's instant. W, raised to the event's time,
-  closes no window and makes none final.
+* No window has to be emitted again at the end of the event's instant. W, raised to the event's
+  time, closes no window and makes none final.
 
 Any other event is processed by itself on the general path (`operator`), which defines the results.
 

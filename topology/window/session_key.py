@@ -1,8 +1,8 @@
 """Stores the sessions of one key as separate envelopes.
 
 An event changes a single envelope, because all envelopes that it may connect are merged into one
-(`session_core`). So each envelope is emitted, saved and forgotten by itself. The envelopes that a
-key keeps for corrections hardly add to the cost of an event.
+(`session_core`). So each envelope is emitted, saved and forgotten by itself. The number of
+envelopes that a key keeps for corrections hardly affects the cost of an event.
 """
 
 from __future__ import annotations

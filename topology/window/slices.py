@@ -84,11 +84,11 @@ class SliceTimers:
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
         self._closing: Timers[int] = Timers()
-        """Slices, by the next end of a window that contains them."""
+        """The slices, by the next end of a window that contains them."""
         self.ending: Timers[int] = Timers()
-        """Slices, by the end of the last window that contains them."""
+        """The slices, by the end of the last window that contains them."""
         self.emitted: Timers[int] = Timers()
-        """Windows that were emitted and are not final, by their end."""
+        """The windows that were emitted and are not final, by their end."""
 
     def expect(self, slice_ns: int, closed_ns: int) -> None:
         """Arm the timers of a slice that now has events.

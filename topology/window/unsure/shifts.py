@@ -10,7 +10,7 @@ up.
 These bounds are much narrower than with a free choice for each event. If a source sends evenly,
 about as many events leave at one edge as enter at the other.
 
-Clocks drift, which a slack allows for. Over the window, theta changes by at most the play of its
+A slack allows for the drift of clocks. Over the window, theta changes by at most the play of its
 clock (`topology.model.one_clock`) over the distance from the window's middle. An event within the
 slack of an edge may be on either side of it. The slack grows with the window. For long windows it
 is better to treat the two edges separately, because each then needs slack only for its own
