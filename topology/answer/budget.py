@@ -1,26 +1,28 @@
-"""Finds the shortest wait after the newest event whose price fits the granted load.
+"""Finds the shortest wait of speculative detectors whose price fits the granted load.
 
-Speculative reading has a price: a late event forces a second reading. An event that is `l` late
-forces a second reading of everything that was read of the last `l`. So a wait of w has the price
+Detectors read up to the newest event less a wait. This has a price: a late event forces a second
+reading. An event that is `l` late forces a second reading of everything that was read of the last
+`l` of event time. So a wait of w has the price
 
     price(w) = sum over the late events of a span:  rate * max(0, l - w) * step * share
 
-`rate` is items a second and `step` the cost of one item, both measured. `share` is the part of this
-that is really read again, because of keys, convergence, and several late events at once. It is
-measured as well, under the current wait. So each wait's price is computed before the wait is tried.
-The shortest wait is chosen that fits into
+`rate` is the number of items per second and `step` the cost of one item, both measured. `share` is
+the part of these items that is really read again, because of keys, convergence, and several late
+events at once. It is measured as well, under the current wait. So the price of a wait is computed
+before the wait is tried. The shortest wait is chosen whose price is at most
 
     min(granted, FULL - first - others)
 
-`granted` is the user's share, `first` the load of the other work. `others` is the load of other
-programs, as far as the driver reports it. In one span the wait falls to a half at most, and rises
-without a limit. If even the whole wait costs too much, the wait is whole and nothing is read again.
+`granted` is the share of a processor that the user grants, and `first` the load of first readings.
+`others` is the load of other programs, as far as the driver reports it. In one span the wait may
+fall to a half at most, but it may rise without limit. If no shorter wait fits, detectors read only
+up to W, and nothing is read again.
 
-The price holds on average. `spending` also bounds it within every two seconds, by how far after W
-is read.
+The price holds on average. `spending` also bounds the cost within every two seconds, by limiting
+how far after W detectors read.
 
-Counts of late events decay by a thirty-second in each span. They are in the buckets of
-`topology.model.histogram`, which grow by an eighth each; waits have the same precision.
+Counts of late events decay by 1/32 in each span. They are in the buckets of
+`topology.model.histogram`, eight for each octave; waits have the same precision.
 
 The published control finds its wait by trial instead (Reliable Speculative Processing, 4.4).
 
@@ -43,7 +45,7 @@ UNIT: Final = 1 << 10
 BUCKETS: Final = 480
 """The buckets of `topology.model.histogram`: eight for each octave of nanoseconds."""
 SMALL_NS: Final = 1_000_000
-"""A wait below twice this is set at once, and is not halved step by step."""
+"""A wait below twice this value may fall to any value at once, not only to a half."""
 
 
 BUDGET: Final = Shape(
@@ -61,7 +63,7 @@ BUDGET: Final = Shape(
 
 
 class Budget(Kept):
-    """The wait that fits `granted_ppm` of a processor, weighed anew after each span."""
+    """The wait whose price fits `granted_ppm` of a processor, chosen again after each span."""
 
     SHAPE = BUDGET
 
@@ -93,7 +95,7 @@ class Budget(Kept):
         return ahead_ns if self._wait_ns < 0 else min(self._wait_ns, ahead_ns)
 
     def note_late(self, late_ns: int) -> None:
-        """Count the lateness of the latest event of an instant."""
+        """Count the largest lateness among the events of an instant; it is ignored if it is 0."""
         if late_ns <= 0:
             return
         number = min(bucket_of(late_ns), BUCKETS - 1)
@@ -101,7 +103,7 @@ class Budget(Kept):
         self._late[number] += UNIT
 
     def weigh(self, span_ns: int, first_ns: int, ahead_ns: int, items: int, again: int) -> None:
-        """Weigh a span that has ended, and choose the wait for the next one.
+        """Record the costs of a span that has ended, and choose the wait for the next one.
 
         `items` were read for the first time, at a cost of `first_ns`, and `again` items a second
         time.
@@ -123,7 +125,7 @@ class Budget(Kept):
 
     @property
     def share_ppm(self) -> int:
-        """The part of the expected second readings that really took place."""
+        """The share of the expected second readings that really took place, in ppm."""
         if self._expected <= 0 or self._came >= self._expected:
             return WHOLE
         return max(self._came * WHOLE // self._expected, 1_000)
@@ -143,7 +145,7 @@ class Budget(Kept):
         self.price_ppm = best_ppm
 
     def _again(self, wait_ns: int, items: int, span_ns: int) -> int:
-        """Return the items that a span reads again if late events come one by one, in `UNIT`."""
+        """Return the items that a span reads again if late events arrive singly, in `UNIT`."""
         total_ns = 0
         for number, count in enumerate(self._late):
             if count:

@@ -1,24 +1,25 @@
-"""Tracks how far a stream has come, as a query sees it.
+"""Tracks the progress of a stream for a query.
 
-`goal_ns`: what ends at or before it may be emitted, by the query's rule (`rules`). With `answer:
-early`, W must have passed the end by more than the clock errors (W - E). E is announced with each
-watermark, and is at least the error of every event since. Every event in order raises W too, so a
-window does not wait for the next announcement.
+`goal_ns`: results that end at or before it may be emitted, by the query's rule (`rules`). With
+`answer: early`, W must have passed the end by more than the time error E. E is announced with each
+watermark, and is at least the time error of every event since. Every event in order raises W too,
+so a window does not wait for the next announcement.
 
-A query that reads accepted events and has a quality target is closed by its target alone. MERGE
-has a target of its own, and misses events too.
+If a query reads accepted events and has a quality target, only the target closes its windows. W
+does not close them, because MERGE has a target of its own and may miss events too.
 
-`sure_ns`: W - E has passed what ends at or before it, so no event before it can follow.
+`sure_ns`: the largest value of W - E so far. No further event in order is before it.
 
-`final_ns`: what ends at or before it is final. One of two conditions holds: the completeness
-frontier C has passed it and W is `new_source_allowance` further, or W is `correct_for` further. C
-covers known sources only: a
-new source may bring earlier events, and the allowance leaves room for them. The errors here include
-those of idle sources, which may come back. No frontier ever falls, and final_ns <= goal_ns.
+`final_ns`: results that end at or before it are final. One of two conditions holds: the
+completeness frontier C has passed it and W is later by `new_source_allowance`, or W is later by
+`correct_for`. C covers known sources only: a new source may bring earlier events, and the allowance
+leaves room for them. The errors here include those of idle sources, which may send again. No
+frontier ever decreases, and final_ns <= goal_ns.
 
-`proven_ns`: how far the input had decided results before it ended (`seal`).
+`proven_ns`: results that end at or before it were decided before the input ended (`seal`).
 
-The confidence of a window does not depend on new sources: no known fact speaks against it.
+The possibility of new sources does not lower the confidence of a window, because no known fact
+suggests them.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ FRONTIER: Final = Shape(
 class Frontier(Kept):
     """The frontiers of one stream for a query.
 
-    `hear` and `announce` move them, and `settle` applies the moves at the end of the instant.
-    `watermark_ns` is W and `error_ns` is E, as they were announced last. `beginning` tells from
-    when the query counts the stream.
+    `hear` and `announce` record progress, and `settle` applies it at the end of the instant.
+    `watermark_ns` is W and `error_ns` is E, from the last announcement and later events.
+    `beginning` has the instant from which the query counts the stream.
     """
 
     SHAPE = FRONTIER
@@ -69,7 +70,7 @@ class Frontier(Kept):
         *,
         ordered: bool = True,
     ) -> None:
-        """Start before all events; if `ordered`, W closes what the target does not."""
+        """Start before all events; if `ordered`, W closes windows that the target does not."""
         self._query = query
         self._correct_for_ns = query.changes_for_ns
         self._new_source_allowance_ns = query.new_source_allowance_ns
@@ -91,11 +92,11 @@ class Frontier(Kept):
 
     @property
     def passed_ns(self) -> int:
-        """The watermarks allow no event before this instant any more, whatever the time errors."""
+        """The instant before which the watermarks allow no more events, whatever their errors."""
         return self.watermark_ns - self.error_ns
 
     def hear(self, event: Event) -> None:
-        """Take an event in order."""
+        """Raise W and E to the time and the error of an event in order."""
         if event.ref_time_ns > self.watermark_ns:
             self.watermark_ns = event.ref_time_ns
         if event.error_ns > self.error_ns and self._heeds_errors:
@@ -103,7 +104,7 @@ class Frontier(Kept):
             self._error_all_ns = max(self._error_all_ns, event.error_ns)
 
     def announce(self, event: Event) -> None:
-        """Take a watermark record."""
+        """Record W, C and the time errors of a watermark."""
         self.watermark_ns = max(self.watermark_ns, event.ref_time_ns)
         self._announced_ns = self.watermark_ns
         self._complete_ns = max(self._complete_ns, event.complete_ns)
@@ -147,17 +148,17 @@ class Frontier(Kept):
 
     @property
     def closed_ns(self) -> int:
-        """No event before it is awaited; results beyond it cannot become final."""
+        """The instant before which no event is awaited; later results cannot become final."""
         return max(self.goal_ns, self.sure_ns)
 
     @property
     def decided_ns(self) -> int:
-        """The watermarks allow no event before this instant that still changes results."""
+        """The instant before which the watermarks allow no event that still changes results."""
         return self._decided_ns(self._new_source_allowance_ns)
 
     @property
     def heard_ns(self) -> int:
-        """The same as `decided_ns` if no new source appears."""
+        """The value of `decided_ns` if no new source appears."""
         return self._decided_ns(0)
 
     def _decided_ns(self, new_source_allowance_ns: int) -> int:
@@ -175,12 +176,12 @@ class Frontier(Kept):
         return other
 
     def give_up(self, until_ns: int) -> None:
-        """Make final what ends at or before this time, because there is no room to keep it."""
+        """Make results that end at or before this time final, because there is too little room."""
         self.final_ns = max(self.final_ns, min(until_ns, self.closed_ns))
         self.goal_ns = max(self.goal_ns, self.final_ns)
 
     def crowd(self) -> None:
-        """Stop leaving room for new sources."""
+        """Make results final as if no new source could appear, to save room."""
         self.give_up(self.heard_ns - self._error_all_ns)
 
     def seal(self) -> None:
@@ -194,9 +195,10 @@ class Frontier(Kept):
     def is_incomplete(self, end_ns: int) -> bool:
         """Return whether an event before `end_ns` may be missing.
 
-        The last announcement tells it: a sequence number is lost, a source is not awaited, or the
-        window was closed before that was certain. Before the first announcement, a query that
-        began in the middle of its stream cannot know.
+        By the last announcement, this is so if a sequence number is lost, or a source is not
+        awaited. It is also so if the window was closed before W - E reached its end. Before the
+        first announcement, a query that began in the middle of its stream does not know, so the
+        result is True.
         """
         if self._announced_ns == NOT_YET and self.beginning.awaits_watermarks:
             return True

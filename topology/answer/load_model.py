@@ -1,17 +1,17 @@
-"""Models the cost of detectors, and so how far after W they may read.
+"""Models the cost of speculative detectors, which limits how far after W they may read.
 
-All speculative detectors of a stream share one model. It knows the newest event, the distance to W,
-and the cost of the rollbacks that late events have caused. `budget` derives the shortest wait whose
-price is granted, `spending` the bound on every two seconds. Costs are weighed a span at a time. A
-span ends only with an event of a later span, because instants without events depend on how the
-input was cut into batches.
+All speculative detectors of a stream share one model. It has the time of the newest event, its
+distance to W, and the cost of the rollbacks that late events have caused. `budget` derives the
+shortest wait whose price is granted, and `spending` bounds the cost within every two seconds. Costs
+are evaluated a span at a time. A span ends only with an event of a later span, because instants
+without events depend on how the input was cut into batches.
 
 The core has no clock: it counts items, and an item costs `STEP_NS`, or what the driver has measured
 on this machine. The load decides how early results are emitted, and never which results are right.
 
 The published runtime adaptation has the same idea: read less far when the processor is busy
-(Reliable Speculative Processing, 4.4). There the wait is a share alpha of the whole, found by
-trial. Here the price of a wait is known before it is tried.
+(Reliable Speculative Processing, 4.4). There the wait is a share alpha of the distance from W to
+the newest event, found by trial. Here the price of a wait is known before it is tried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from topology.model.operator import Figures
 
 STEP_NS: Final = 4_000
 QUIET: Final = -1
-"""The open instant has no event yet."""
+"""The lateness of an open instant that has no event yet."""
 
 
 LOAD_MODEL: Final = Shape(
@@ -45,8 +45,8 @@ LOAD_MODEL: Final = Shape(
 class LoadModel(Kept):
     """The load of the detectors of one stream.
 
-    `granted_ppm` is their share of a processor. Stream time is at most `max_ahead_ns` after arrival
-    time.
+    `granted_ppm` is their share of a processor. An event more than `max_ahead_ns` ahead of its
+    arrival does not count as the newest.
     """
 
     SHAPE = LOAD_MODEL
@@ -61,7 +61,7 @@ class LoadModel(Kept):
         self._again = 0
         """The items that were read again since the last span ended."""
         self._unpaid = 0
-        """The items read again that are not counted as spent yet."""
+        """The items that were read again and are not charged to `spending` yet."""
         self._step_ns = STEP_NS
 
     def items_cost(self, step_ns: int, others_ppm: int) -> None:
@@ -70,13 +70,13 @@ class LoadModel(Kept):
         self.budget.others_ppm = others_ppm
 
     def note_event(self, ref_ns: int, at_ns: int) -> None:
-        """Record the time and the arrival of an event; each detector may report it."""
+        """Record an event's time and arrival; several detectors may report the same event."""
         self._late_ns = max(self._late_ns, self.newest_ns - ref_ns, 0)
         if self.newest_ns < ref_ns <= at_ns + self._max_ahead_ns:
             self.newest_ns = ref_ns
 
     def note_work(self, first: int, again: int) -> None:
-        """Count the items that a detector has read."""
+        """Count the items that a detector has read for the first time and again."""
         self._first += first
         self._again += again
         self._unpaid += again
@@ -86,7 +86,7 @@ class LoadModel(Kept):
         return max(0, self.newest_ns - watermark_ns) if watermark_ns > NOT_YET else 0
 
     def goal_ns(self, watermark_ns: int) -> int:
-        """Return the time until which detectors read."""
+        """Return the event time up to which detectors read."""
         if watermark_ns >= self.newest_ns:
             return watermark_ns
         return max(watermark_ns, self.newest_ns - self.wait_ns(watermark_ns))
@@ -101,7 +101,7 @@ class LoadModel(Kept):
         return ahead_ns - budget.spending.reach_ns > budget.chosen_ns(ahead_ns)
 
     def figures(self, watermark_ns: int, *, is_ahead: bool) -> Figures:
-        """Return the wait, its share of the whole wait (alpha), and the lead over the merge.
+        """Return the wait, its share of the distance to W (alpha), and the lead over MERGE.
 
         All are 0 if detectors are not speculative.
         """
@@ -111,7 +111,7 @@ class LoadModel(Kept):
         return {"wait_ns": wait_ns, "wait_share_ppm": alpha_ppm, "lead_ns": ahead_ns - wait_ns}
 
     def settle(self, now_ns: int, watermark_ns: int) -> None:
-        """End an instant; the first detector that calls this has it weighed."""
+        """End an instant; only the call of the first detector in the instant has an effect."""
         late_ns, self._late_ns = self._late_ns, QUIET
         if late_ns == QUIET:
             return
@@ -128,7 +128,7 @@ class LoadModel(Kept):
         self._first = self._again = 0
 
     def explain(self) -> dict[str, Any]:
-        """Return the price of rollbacks and their bounds, in shares of a processor."""
+        """Return the price of rollbacks and the loads, in ppm of a processor; bounds are in ns."""
         budget = self.budget
         return {
             "price_ppm": budget.price_ppm,

@@ -1,6 +1,6 @@
 """Tracks the progress of a query's streams, for windows and joins alike.
 
-Each stream has a frontier. A query with a quality target has one for all of its streams
+Each stream has a frontier. A query with a quality target has one target for all of its streams
 (`topology.answer.quality_target`).
 """
 
@@ -33,7 +33,7 @@ class QueryProgress:
         self.target = target
 
     def hear(self, event: Event, frontier: Frontier, *, is_taken: bool) -> None:
-        """Learn from an event of the frontier's stream; the query takes it or ignores it."""
+        """Record an event of the frontier's stream; `is_taken`: the query uses the event."""
         if self._ordered and not event.late:
             frontier.hear(event)
         if self.target is None:
@@ -44,7 +44,7 @@ class QueryProgress:
             self.target.hear_of(event)
 
     def heed(self, event: Event, frontier: Frontier) -> bool:
-        """Learn from a control event; return False if it changes nothing."""
+        """Process a control event; return False if it changes nothing."""
         if event.kind == WATERMARK:
             frontier.announce(event)
             return True
@@ -62,7 +62,7 @@ class QueryProgress:
         return self.target is not None and self.target.is_waiting
 
     def settle(self, now_ns: int) -> None:
-        """Apply what arrived in the instant that has ended."""
+        """Apply the progress made in the instant that has ended."""
         if self.target is not None:
             passed_ns = min([frontier.passed_ns for frontier in self._all])
             self.target.settle(now_ns, passed_ns if self._ordered else NOT_YET)
@@ -70,7 +70,7 @@ class QueryProgress:
             frontier.settle()
 
     def due_ns(self) -> int:
-        """Return when to settle if nothing arrives."""
+        """Return the next instant at which `settle` must be called even if nothing arrives."""
         return NEVER if self.target is None else self.target.due_ns()
 
     def seal(self) -> None:

@@ -1,30 +1,33 @@
-"""Emits a window as soon as the quality target allows it: `quality: {accuracy, max_wait}`.
+"""Decides when a quality target allows a window to be emitted: `quality: {accuracy, max_wait}`.
 
 The target is the share of windows with events that must be right when they are first emitted. A
 window is right if no event that may belong to it arrives later. The waiting strategy decides how
-long that takes, by what it has seen of each source. At its end plus `max_wait` a window is emitted
-in any case. Late events correct it, as always.
+long to wait, from the past delays of each source. At its end plus `max_wait` a window is emitted in
+any case. Late events correct it, as always.
 
 * A window is closed when the strategy allows it, by the arrival clock: at the latest at its end
   plus `max_wait`, never before its end. If the events are ordered, W closes it too, because events
-  that the merge has awaited are not awaited again.
+  that MERGE has awaited are not awaited again.
 * The share counts time windows, however many keys they have: one missing event makes a window
   wrong. Sessions, count windows, joins and patterns do not know their ends beforehand. For these,
-  time is cut into pieces, and a piece counts as a window. A piece is a sixteenth of `max_wait`.
-  If events matter for much longer, it is a 256th of that time, up to a quarter of `max_wait`.
+  time is divided into pieces, and a piece counts as a window. A piece is 1/16 of `max_wait`.
+  If events have an effect for much longer, it is 1/256 of that time, up to 1/4 of `max_wait`.
   So long windows are not examined many times a second. An event counts for every piece that it
   may affect, up to the gap of a session.
-* An event with the time error e counts as e earlier, because it may matter that early.
+* An event with the time error e counts as earlier by e, because it may belong to windows that are
+  so much earlier.
 * A result that is emitted before MERGE has passed its end is `uncertain`.
 
-The target does not cover windows closed by `max_wait`, or without a source that is silent for
-`idle_ns` (topology.waiting.budget). So an outage does not delay other sources. `achieved_ppm` does
-cover these windows, and `missed_outside_target` counts the wrong ones. If `idle_ns` is at most
-`max_wait`, a silent source is awaited until `max_wait`, so windows get every event of that time.
+The target does not cover windows that are closed by `max_wait`, or without waiting for a source
+that is silent for `idle_ns` (`topology.waiting.budget`). So an outage does not delay other sources.
+`achieved_ppm` does cover these windows, and `missed_outside_target` counts the wrong ones. If
+`idle_ns` is at most `max_wait`, a silent source is awaited until `max_wait`, so windows get every
+event that arrives by then.
 
 Cost: about 5 us an event; O(sources) for each piece that counts, and for each instant between the
-end of a window and its emission. Memory and state: two tables per source, about 1 kB. Windows write
-them as parts of the state when the source has sent; other queries write them at each checkpoint.
+end of a window and its emission. Memory and state: two tables per source, about 1 kB. Window
+queries write them as separate parts of the state after the source has sent; other queries write all
+of them at each checkpoint.
 """
 
 from __future__ import annotations
@@ -44,18 +47,21 @@ from topology.waiting.driver import DRIVER, Closing, Decision, WindowDriver
 
 PIECES: Final = 16
 FEWEST_PIECES: Final = 4
-"""The fewest pieces in `max_wait`, however long events matter."""
+"""The least number of pieces in `max_wait`, however long events have an effect."""
 
 PIECES_OF_REACH: Final = 256
 MAX_PENDING: Final = 10_000
-"""The most windows that were emitted early and may still be wrong; the oldest counts as missed."""
+"""The largest number of windows that were emitted early and may still be wrong.
+
+Beyond this number, the oldest counts as missed.
+"""
 
 
 TARGET: Final = Shape("answer.target", 1, _heard_events=INT, _late_events=INT, _driver=DRIVER)
 
 
 def target_figures(first: str) -> dict[str, Figure]:
-    """Return the meaning of the figures below, for queries whose first output has this name."""
+    """Return the figures of a quality target; `first` is the name of the query's first output."""
     return {
         "target_ppm": Figure(
             f"Share of instants that should be complete at their {first}, strictest query"
@@ -82,9 +88,9 @@ def target_shape(target: Shape, policy: Shape) -> Shape:
 class QualityTarget(KeptPart):
     """The quality target of a query.
 
-    It is for windows of `size_ns` every `every_ns`, or else for pieces of time, and an event
-    affects all pieces up to `reach_ns` after it. `zone_ns` is the least time error assumed. Results
-    that end at or before `closed_ns` may be emitted.
+    It counts windows of `size_ns` every `every_ns`, or pieces of time if `every_ns` is 0. An event
+    affects all pieces up to `reach_ns` after it. `zone_ns` is the smallest time error to assume for
+    an event. Results that end at or before `closed_ns` may be emitted.
     """
 
     SHAPE: ClassVar[Shape] = TARGET
@@ -112,9 +118,9 @@ class QualityTarget(KeptPart):
         settings = quality.model_copy(update={"published": None})
         how = (repr(settings), size_ns, every_ns, reach_ns, self._shape.digest)
         self._waits = crc32(repr(how).encode())
-        """A checksum of the settings and the shape: a state with another one does not fit.
+        """A checksum of the settings and the shape; a state with another checksum is not loaded.
 
-        The state counts windows by their length, and contains what the strategy keeps.
+        Such a state has windows of another length, or the tables of another strategy.
         """
         self._driver = WindowDriver(
             self.policy,
@@ -128,7 +134,7 @@ class QualityTarget(KeptPart):
             patient=quality.idle_ns <= quality.max_wait_ns,
         )
         self._heard = Event("", "", 0, 0, 0, 0)
-        """The event that the strategy is shown; it is reused, because no strategy keeps it."""
+        """The event that is passed to the strategy; it is reused, because no strategy keeps it."""
         self._ignored: list[Decision] = []
         self._heard_events = 0
         self._late_events = 0
@@ -137,8 +143,8 @@ class QualityTarget(KeptPart):
     def hear(self, event: Event, *, speaks: bool = True, margin_ns: int = 0) -> None:
         """Take an event of the query, in the order of arrival.
 
-        If `speaks` is false, the event overtook others of its source and says nothing about the
-        source's progress. It may matter `margin_ns` longer than others.
+        If `speaks` is false, the event does not show how far its source has advanced. It may have
+        an effect for `margin_ns` longer than other events.
         """
         self._look_at(event)
         self._heard_events += 1
@@ -176,7 +182,7 @@ class QualityTarget(KeptPart):
         return self._driver.is_waiting
 
     def due_ns(self) -> int:
-        """Return when to settle if nothing arrives."""
+        """Return the next instant at which `settle` must be called even if nothing arrives."""
         due_ns = self._driver.next_deadline_ns()
         return NEVER if due_ns is None else due_ns
 
@@ -186,7 +192,7 @@ class QualityTarget(KeptPart):
     # -- Figures -----------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """Return figures of the windows with events.
+        """Return the figures of the windows with events.
 
         Shares are in ppm: `late_ppm` of events, the others of windows.
         """
@@ -218,7 +224,7 @@ class QualityTarget(KeptPart):
     def load(self, plain: Plain) -> bool:
         """Read a dumped state, and return whether it fits these settings.
 
-        If it does not, only the time until which it had closed windows is used.
+        If it does not, only its `closed_ns` is used.
         """
         waits, closed_ns, row = row_of(plain, PERHAPS_TARGET, 3)
         self.closed_ns = INT.load(closed_ns, None, self, "closed_ns")
@@ -226,7 +232,7 @@ class QualityTarget(KeptPart):
             self._shape.put(self, row)
         return bool(waits == self._waits)
 
-    # The tables of the strategy may be written as parts of their own.
+    # The tables of the strategy may be written as separate parts of the state.
 
     def keep_apart(self) -> None:
         for table in self.policy.tables():
@@ -250,7 +256,7 @@ class QualityTarget(KeptPart):
 
 
 class PerhapsTarget(ValueKind):
-    """The kind of a quality target or None. It reads nothing if either side is None."""
+    """The stored form of a quality target or None; nothing is read unless both sides have one."""
 
     def dump(self, value: QualityTarget | None) -> Plain:
         return None if value is None else value.dump()

@@ -7,14 +7,14 @@
     speculate    detectors: up to the newest event, less the wait that the load requires
                  (`load_model`; Reliable Speculative Processing, 4 and 4.4)
 
-No other rule decides when a result may be emitted. Emitted results are corrected, whatever the rule
-is.
+No other rule decides when a result may be emitted. Under every rule, emitted results are corrected.
 
-* Windows, and join rows with a null, ask their `Frontier`: what ends at or before its `goal_ns` is
-  emitted.
-* A pattern emits a match as soon as it is found. A query that waits emits what is decided before
-  the goal (`Engine.raise_target`). With `answer: final` the goal is the finality horizon itself.
-* Detectors read up to the goal, and emit what they find there.
+* Windows, and join rows with a null, use their `Frontier`: results that end at or before its
+  `goal_ns` are emitted.
+* A pattern emits a match as soon as it is found. A pattern that waits emits the matches that are
+  decided before the goal (`Engine.raise_target`). With `answer: final` the goal is the finality
+  horizon itself.
+* Detectors read up to the goal, and emit the results that they find there.
 """
 
 from __future__ import annotations

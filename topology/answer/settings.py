@@ -1,7 +1,6 @@
 """Defines the settings that windows, joins, patterns and detectors share.
 
-Each kind of query adds its own in the `settings` of its package, and `topology.config.query` puts
-them together.
+Each kind of query adds its own settings in its package, and `topology.config.query` combines them.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ Path = tuple[str, ...]
 
 
 def key_path(key: str | None) -> Path | None:
-    """Return the names of the path to the key in a payload."""
+    """Return the names on the path to the key in a payload, or None if there is no key."""
     return None if key is None else path_of(tuple(key.split(".")))
 
 
@@ -66,14 +65,14 @@ class QualityConfig(Section):
     """The longest wait for a first result. Raise it if `accuracy` is missed, lower it if an answer
     is of no use later."""
     idle_ns: Annotated[PositiveNs, Unspelled()] = NEVER
-    """The silence after which a source is not awaited.
+    """The silence after which a source is no longer awaited.
 
     It is the longest `merge.idle_after` of the streams that the query reads.
     """
     max_sources: Annotated[Count, Unspelled()] = 10_000
     """The most sources that are remembered."""
     published: Annotated[Any, Unspelled()] = None
-    """A maker of a published strategy (`topology.published`), from these settings and a length."""
+    """A function from these settings and a window length to a strategy of `topology.published`."""
 
     def policy(self, window_ns: int) -> SlackPolicy:
         """Return a fresh waiting strategy for windows of this length."""
@@ -88,7 +87,7 @@ class QualityConfig(Section):
 class AnswerSettings(Section):
     """The settings that every kind of query has.
 
-    A topology sets the `name` of its queries, and what follows from its other sections.
+    A topology sets the `name` of its queries, and the fields that its other sections determine.
     """
 
     name: Annotated[str, Unspelled()] = ""

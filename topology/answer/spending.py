@@ -1,28 +1,29 @@
-"""Bounds how far detectors read after W by what rollbacks have cost lately.
+"""Bounds how far after W detectors read, by the recent cost of rollbacks.
 
-`budget` chooses a wait whose price fits on average. Late events come in bursts, though: when a
-silent source delivers again, everything that was read since may be read again at once. The
-window of the last `WINDOW_NS` tells at each instant how much is left to spend:
+`budget` chooses a wait whose price fits on average. But late events come in bursts: when a silent
+source delivers again, everything that was read since may be read again at once. At each instant,
+the window of the last `WINDOW_NS` determines how much is left to spend:
 
-    left = min(granted, FULL - busy) * window - what was read again
+    left = min(granted, FULL - busy) * window - the cost of second readings
 
-`busy` is the load of everything else, first readings included. It is the larger of the loads in the
-window and in its last span. A burst uses up the room that was saved before it.
+`busy` is the load of everything else, first readings included. It is the mean load of the window,
+or the load of its last span if that is larger. A burst may use what was saved before it.
 
-An event after W can force a second reading only of what was read after W. So detectors read no
-further after W than what is left pays for, `HEAPS` times over:
+An event after W can force a second reading only of what was read after W. So detectors read only so
+far after W that the amount left pays for reading it `HEAPS` times:
 
     reach = left / (HEAPS * the load of first readings)
 
 In the span after a silence, the load of first readings is taken to be at least that before it. A
 silence has no readings, so it does not show that the next ones are cheap. A silence is a span
-without a reading, or one that lasted too long. Each further silent span halves what is assumed from
-before.
+without a reading, or one that lasted too long. Each span that lasted too long halves this assumed
+load.
 
-The reach falls to zero within a span if everything is spent, and grows again as the window moves
-on. Events that were read stay read. A late event among them is read at once, and the next two
-seconds pay the excess. The same holds for an event before W, from a source that was silent for
-longer than MERGE waits. Such an event causes a rollback whatever the wait is.
+The reach falls to zero within a span if everything is spent, and grows again as the window
+advances. Detectors do not undo what they have read. A late event among the events they have read is
+processed at once, and the following two seconds pay the excess. The same holds for an event before
+W, from a source that was silent for longer than MERGE waits. Such an event causes a rollback
+whatever the wait is.
 
 Cost: O(1) for an instant with second readings, O(spans) for a span. Memory: four numbers for each
 span of the window, and four more.
@@ -40,7 +41,7 @@ WHOLE: Final = 1_000_000
 """Parts per million."""
 WINDOW_NS: Final = 2_000_000_000
 FULL_PPM: Final = 850_000
-"""The load of a processor that may be used in all."""
+"""The total load of a processor that may be used."""
 HEAPS: Final = 2
 """How many times within two seconds all speculative work may be repeated."""
 
@@ -66,8 +67,8 @@ SPENDING: Final = Shape(
 class Spending(Kept):
     """The account of second readings within the last two seconds.
 
-    `span_ns` is the length of an undisturbed span. `left_ns` may still be spent; it is negative
-    after an excess. Detectors may read `reach_ns` after W.
+    `span_ns` is the usual length of a span. `left_ns` may still be spent; it is negative after an
+    excess. Detectors may read up to `reach_ns` after W.
     """
 
     SHAPE = SPENDING
@@ -92,7 +93,7 @@ class Spending(Kept):
         self._reach()
 
     def end(self, span_ns: int, first_ns: int, others_ppm: int) -> None:
-        """End a span."""
+        """End a span of `span_ns`, in which first readings cost `first_ns`."""
         spans = self._spans
         self._least_first_ppm = self._first_before(span_ns, first_ns)
         spans.append(LoadSpan(span_ns, first_ns, self._open_ns, others_ppm * span_ns // WHOLE))
@@ -103,7 +104,7 @@ class Spending(Kept):
         self._reckon()
 
     def _first_before(self, span_ns: int, first_ns: int) -> int:
-        """Return the load of first readings before the silence that the span is, or contains."""
+        """Return the load of first readings before the silence in the span, or 0 without one."""
         if not self._spans:
             return 0
         if not first_ns:
@@ -113,7 +114,7 @@ class Spending(Kept):
         return 0
 
     def _reckon(self) -> None:
-        """Compute the loads and what is left; what was saved before the window is lost."""
+        """Compute the loads and the amount left; savings from before the window are lost."""
         spans = self._spans
         self._first_ppm = _busiest([span.first_ns for span in spans], spans)
         busy_ppm = _busiest([span.first_ns + span.others_ns for span in spans], spans)

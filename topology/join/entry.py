@@ -1,4 +1,4 @@
-"""Defines the entry that a join keeps of an event on one side, and reads it from the payload."""
+"""Defines the entry that a join keeps for an event on one side, and reads it from the payload."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class JoinEntry:
         error_ns: Its time error: the event time is in [ref - error, ref + error].
         values: The values of the event that rows show.
         until_ns: The instant until which it is kept (`retention`).
-        came_ns: When the event came, possible partners up to this instant had been released
-            (`marks`); NOT_YET if none had.
-        is_fresh: Whether the instant in which it came is still open.
+        came_ns: The instant up to which possible partners had been released when the event
+            arrived (`marks`); NOT_YET if none had.
+        is_fresh: Whether the instant in which it arrived is still open.
         is_kept: Whether it is in the index.
     """
 

@@ -1,21 +1,21 @@
-"""Tracks the progress of the streams of a join, by a frontier for each of them.
+"""Tracks the progress of a join's streams, with one frontier for each.
 
-A row of the first side waits for all other streams. A row of another side waits for the first
-stream alone. If it has nulls, it only says that the first side has no partner.
+The rows of an event on the first side wait for all other streams. The row of an event on another
+side waits for the first stream alone, because it only shows that the event has no partner there.
 
 A side has two frontiers, which refer to the streams that its rows wait for:
 
-* `goal_ns(side)`: the events that follow are at or after this instant.
-* `final_ns(side)`: not even a late event is before this instant.
+* `goal_ns(side)`: no further event in order is before this instant.
+* `final_ns(side)`: no further event, not even a late one, is before this instant.
 
-`released_ns`: no stream brings a late event before this instant. So entries that end before it can
-be forgotten.
+`released_ns`: no stream can bring an event before this instant any more. So entries that end before
+it can be forgotten.
 
 A join that began in the middle of its streams has not seen earlier events
 (`topology.query.beginning`). Each stream has its own beginning. `since_ns(side)`: the join has seen
 all events at or after this instant that the side's rows wait for.
 
-With a quality target, one target follows the sources of all streams
+With a quality target, one target covers the sources of all streams
 (`topology.answer.quality_target`). An instant that it closes is closed on each stream. So a row
 that waits for partners of one stream may wait for a source of another. In return, the target need
 not be divided among the streams.
@@ -39,13 +39,13 @@ from topology.query.beginning import ALWAYS, QueryBeginning
 FRONTIERS: Final = Shape("join.frontiers", 1, _all=Parts(FRONTIER), target=PERHAPS_TARGET)
 SHARED_TARGET: Final = TARGET.with_more("join.target", 1, _unheard=list_of(TEXT), _is_new=FLAG)
 BETWEEN: Final = "\n"
-"""The separator of a stream's name, which never contains it, from a source's name."""
+"""The separator between the name of a stream, which never contains it, and a source's name."""
 
 
 class SharedTarget(QualityTarget):
     """A quality target that all streams of a join share.
 
-    Sources of one name on different streams are different sources. A stream without any event
+    Sources of the same name on different streams are different sources. A stream without any event
     counts as a source that is behind all events, until it sends or is idle.
     """
 
@@ -159,7 +159,7 @@ def _known(time_ns: int) -> int | None:
 def frontiers_of(query: JoinSettings, *, ordered: bool, announced: bool) -> Frontiers:
     """Return the frontiers of a new join.
 
-    No event may be farther ahead of its arrival than the largest `max_ahead_ns` of the clocks.
+    The largest `max_ahead_ns` of the clocks limits how far an event may be ahead of its arrival.
     """
     target = target_of(query)
     ahead_ns = max(clock.max_ahead_ns for clock in query.clocks)

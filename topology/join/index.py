@@ -1,11 +1,11 @@
 """Stores the events that may still get a partner, by side and key, in the order of time.
 
-Cost: O(log n) to find a place, and a move of the events after a new one, which usually comes near
-the end. Events are removed at the front. The places that this leaves free are closed up from time
-to time, so each removal costs O(1).
+Cost: O(log n) to find a place, plus moving the events after a new one, which usually belongs near
+the end. Events are usually removed at the front. The places that this leaves free are closed up
+from time to time, so each removal costs O(1) on average.
 
-A search is by corrected timestamp, and widened by the largest error of its key. So it also finds
-events out of reach, which the caller leaves out.
+A search uses corrected timestamps, and is widened by the largest time error of its key. So it also
+finds events out of reach, which the caller leaves out.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any, Final
 from topology.join.entry import JoinEntry, Place
 
 SPARE: Final = 32
-"""The number of free places that a list may have before they are closed up."""
+"""The number of free places in a list that never cause it to be compacted."""
 
 
 class KeyEntries:
-    """The events of one side and one key, from the index `first` on; earlier ones were released.
+    """The events of one side and one key, from the index `first` on; earlier places are free.
 
-    `widest_ns` is the largest error of any event since this was last empty.
+    `widest_ns` is the largest time error of any event so far.
     """
 
     __slots__ = ("entries", "first", "places", "widest_ns")
@@ -56,7 +56,7 @@ class JoinIndex:
         self.count = 0
 
     def put(self, entry: JoinEntry) -> bool:
-        """Add an entry, and return False if it is there already."""
+        """Add an entry and return True, or return False if the index has its event already."""
         keys = self._sides[entry.side]
         found = keys.get(entry.key)
         if found is None:
@@ -82,7 +82,7 @@ class JoinIndex:
         self.count -= 1
 
     def between(self, side: int, key: str, first_ns: int, last_ns: int) -> list[JoinEntry]:
-        """Return, in order, all entries that may be between the instants, and perhaps others."""
+        """Return the entries that may be between the instants, and perhaps others, in order."""
         found = self._sides[side].get(key)
         if found is None:
             return []

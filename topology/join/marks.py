@@ -1,13 +1,13 @@
-"""Records facts about held events that a restart could not derive.
+"""Records facts about held events that cannot be derived after a restart.
 
-After a restart all held events come back, whichever query holds them, and on whichever side. A
-query then derives which of them it had released. Marks are for the exceptions:
+A restart restores all held events, for every query and on every side. A query then derives which of
+them it had released. Marks are for the exceptions:
 
 * ABSENT: the event was left out or given up on a side.
-* WIDE: the event was so uncertain that possible partners had been released when it came. They do
-  not come back because of it. The mark is `Frontiers.released_ns` at that time.
+* WIDE: the event was so uncertain that possible partners had been released before it arrived. Such
+  partners must not be kept because of it. The mark is `Frontiers.released_ns` at that time.
 
-A mark is deleted when no query holds the event. So only such exceptions cost memory.
+A mark is deleted when no query holds the event any more. So only such exceptions cost memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Marks:
         self._mark(self._wide, "", released_ns, event)
 
     def came_ns(self, event: Event) -> int:
-        """Return the instant up to which possible partners were released when the event came."""
+        """Return the instant up to which partners had been released when the event arrived."""
         return self._wide.rows.get((event.offset, ""), NOT_YET)
 
     def _mark(self, table: NumberedTable[Any], key: str, row: int, event: Event) -> None:

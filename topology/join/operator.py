@@ -1,4 +1,4 @@
-"""Runs JOIN, a query over the events of several streams whose rows are corrected.
+"""Runs JOIN: joins the events of several streams, and corrects the rows after late events.
 
 Events and control events pass through unchanged; rows are added as `JoinResult`s. `relation`
 decides which events belong together, and `rows` which rows they make. `outer` emits and corrects
@@ -11,19 +11,19 @@ events in order, except those left out. This holds for every order of arrival.
 Some events are left out and counted:
 
 * `without_key`: the event has no key.
-* `expired`: it is before the finality horizon of its own stream.
-* `duplicates`: its coordinates have come before.
+* `expired`: the event is before the finality horizon of its own stream.
+* `duplicates`: an event with the same coordinates arrived before.
 
 Near `max_events` the new-source allowance is given up. At `max_events` the oldest event is given up
-(`given_up`). Then the rows with a null that it has or may fill are emitted as they are, as final.
-An `Overflow` reports an event that has more than `max_rows` rows.
+(`given_up`). Then its rows with a null, and those that it might still have changed, are emitted as
+final. An `Overflow` reports an event that has more than `max_rows` rows.
 
-A join that is restored without a state of its own begins in the middle of its streams. `outer`
-decides which rows it does not emit. A late event from the time before is left out as `expired`.
-Before the first watermark the finality horizon is unknown, so the event may be expired.
+A join that is restored without a stored state begins in the middle of its streams. `outer` decides
+which rows it does not emit. A late event from before its beginning is left out as `expired`. Until
+the first watermark the finality horizon is unknown, so the event may have expired.
 
-Events that are kept are *held*: they are in the log, and come back with `restore` without new
-results. Cost per event: O(log n), and a step for each event in its reach and for each row.
+Kept events are *held*: they stay in the log, and `restore` adds them again without new results.
+Cost per event: O(log n), plus one step for each event in its reach and for each row.
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ FIGURES: Final[Mapping[str, Figure]] = {
 class Join(KeepingQuery):
     """A join query as an operator.
 
-    `ordered`: MERGE emits the events in order, so each of them raises its stream's frontier;
-    otherwise marks between them do. `announced`: the streams have watermarks.
+    Args:
+        ordered: Whether MERGE emits the events in order, so that each of them raises its stream's
+            frontier. Otherwise marks between the events raise it.
+        announced: Whether the streams have watermarks.
     """
 
     def __init__(
@@ -258,7 +260,7 @@ class Join(KeepingQuery):
 
     @property
     def _late(self) -> set[int]:
-        """The offsets of the open instant's events that came after the frontier passed them."""
+        """The offsets of events in the open instant that arrived after the frontier passed them."""
         return {
             entry.event.offset
             for entry in self._fresh
@@ -276,7 +278,8 @@ class Join(KeepingQuery):
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         """Restore the query in steps; yield the number of events restored in each.
 
-        `held` may include events that only other queries hold, because the state does not tell.
+        `held` may include events that only other queries hold, because the state does not record
+        this.
         """
         yield from super().restoring(state, held)
         if self._kept.is_in(state):
@@ -293,7 +296,7 @@ class Join(KeepingQuery):
             for entry in self._reading.entries(event, sides):
                 entry.came_ns = self.marks.came_ns(event)
                 self._index.put(entry)
-        # They were counted before the restart.
+        # These events were counted before the restart.
         self._reading.unreadable = self._reading.unkeyed = 0
         for entry in list(self._index):
             self._retention.keep(entry, self._rows.bonded(entry))

@@ -1,19 +1,19 @@
 """Emits rows with a null when no more partners are expected, and corrects them until final.
 
 The rows of an owner (`rows`) are emitted at the end of the instant in which the frontier has passed
-the owner's end. If the owner came later, they are emitted at the end of the instant in which it
-came. From then on they are kept, and compared with the valid rows after each event that may belong
-to the owner. Rows that no longer hold are retracted, and new ones emitted. Rows that have become
-more or less certain are updated. When nothing can change the rows, they are forgotten. Before that,
-they are emitted once more if the query asks for finals.
+the owner's end. If the owner arrived later, they are emitted at the end of the instant of its
+arrival. Emitted rows are kept, and compared with the valid rows after each event that may be a
+partner of the owner. Rows that are no longer valid are retracted, and new ones emitted. Rows that
+have become more or less certain are updated. When nothing can change the rows, they are forgotten.
+Before that, they are emitted once more if the query asks for finals.
 
 An owner without a row with a null never gets one later, because partners are only added. So nothing
 is recorded about it.
 
-A join that began in the middle of its streams emits no such row of an owner if a partner may have
-come earlier. It emits rows without a null, because no earlier event can undo them.
+A join that began in the middle of its streams emits no row with a null if a partner may have
+arrived before the beginning. It emits rows without a null, because no earlier event can undo them.
 
-At a bound an owner is *abandoned*: its rows are emitted as they are, as final.
+At a bound an owner is *abandoned*: its current rows are emitted as final.
 
 State: an entry for each owner that has emitted rows which are not final, and for each abandoned
 owner.
@@ -56,9 +56,9 @@ class EmittedRows(NumberedTable[SavedRows]):
         return self._emitted
 
     def find(self, key: Key) -> SavedRows | None:
-        """Return the saved rows of an owner, by id in ascending order.
+        """Return the rows of an owner as they are saved, by id in ascending order, or None.
 
-        A restart may find them in another order.
+        The order is fixed, because a restart may find the rows in another order.
         """
         if key not in self._emitted:
             return None
@@ -91,9 +91,10 @@ class Owners:
         self._done: NumberedTable[int] = NumberedTable("done/", INT)
         self.tables: tuple[NumberedTable[Any], ...] = (self._saved, self._done)
         self._closing: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
-        """Owners whose rows are to be emitted: those of the first side, and all others."""
+        """The owners whose rows are still to be emitted: those of the first side, and all others.
+        """
         self._ending: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
-        """Owners with rows that are not final."""
+        """The owners with emitted rows that are not final, divided likewise."""
 
     def expect(self, owner: Owner) -> None:
         """Arm the timer of a new or restored owner, which has not emitted rows yet."""
@@ -214,7 +215,7 @@ class Owners:
     def resume(self, entries: Mapping[str, JoinEntry]) -> None:
         """Continue with the restored rows, after all events are in the index.
 
-        If an event is no longer in the input, its rows cannot be corrected.
+        If the event of an owner is no longer in the input, its rows cannot be corrected.
         """
         for key in [*self._done.rows]:
             if key[1] in entries:

@@ -1,6 +1,6 @@
 """Runs all join queries of a partition as one operator, over the events of several streams.
 
-After an event was passed on, this operator holds it while one of the queries keeps it.
+After passing an event on, the operator holds it as long as one of the queries keeps it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class JoinQueries(KeepingQueries[Join]):
         return self._finish(step)
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
-        """Let several queries process the events one by one, because each emits rows at once."""
+        """Process events one by one if there are several queries, as each emits rows at once."""
         found: list[Finding] = []
         if len(self._queries) > 1:
             for event in events:

@@ -1,18 +1,18 @@
-"""Decides when events belong together, how certainly, and how long this may change.
+"""Decides which events belong together, how certainly, and how long this may change.
 
-A *cell* is a range of time in which rows are made. It is a window, named by its start, or all time
-for a join by interval (NO_CELL). A possible world is one choice of event times within their errors.
-A *bond* says how one event of a cell relates to another, on a scale:
+A *cell* is a range of time in which rows are made. It is a window, identified by its start, or all
+time for a join by interval (NO_CELL). A possible world is one choice of event times within their
+errors. A *bond* says how one event of a cell relates to another, on a scale:
 
 * CERTAIN: they belong together in every world.
 * PLAIN: they belong together by corrected timestamps.
 * POSSIBLE: they belong together in some world.
 
-If two events belong together by corrected timestamps, but in no world, they have no bond under
-BOUNDS. Otherwise their bond is PLAIN, with the odds 0.
+Two events may belong together by corrected timestamps, but in no world. Under BOUNDS such events
+have no bond. Otherwise their bond is PLAIN, with the odds 0.
 
-Both relations have the same methods. The `owner` is the event that a row, or its absence, refers
-to. It is one of the first side, or of another side if partners on the first side are looked for.
+Both relations have the methods below. The `owner` is the event for which partners are looked up. It
+is an event of the first side, or one of another side that needs partners on the first.
 
 * `cells`: the cells that contain the event with at least the given bond.
 * `reach`: the first and the last event time that a partner can have.
@@ -22,12 +22,12 @@ to. It is one of the first side, or of another side if partners on the first sid
   cannot.
 * `odds_of_bond`: the probability that `other` belongs to the `owner`, given that the owner is in
   the cell.
-* `end`: the instant before which all partners are.
-* `span`: the start and the end, as a row shows them.
+* `end`: an instant after all event times that a partner can have.
+* `span`: the start and the end that a row shows.
 
-`topology.model.one_clock` computes how far two events are apart. The error of a clock is one number
-for all its events, so they are shifted together in a window. All odds are counts of whole
-nanoseconds, where all shifts within an error are equally likely. Only the last division rounds.
+`topology.model.one_clock` computes how far two events are apart. A clock has one error for all its
+events, so they are shifted together in a window. Odds are ratios of counts of whole nanoseconds,
+where all shifts within an error are equally likely. Only the last division rounds.
 """
 
 from __future__ import annotations
@@ -47,11 +47,14 @@ CERTAIN: Final = 3
 
 NO_CELL: Final = 0
 MAX_CELLS: Final = 1_000
-"""The largest number of windows in which an uncertain event is looked for, the nearest first."""
+"""The largest number of windows that an uncertain event may be in; the nearest are used."""
 
 
 class ByInterval:
-    """A relation by distance: each other event is in [first + low, first + high]."""
+    """A relation by interval: each other event is in [first + low, first + high].
+
+    `first` is the time of the first side's event.
+    """
 
     def __init__(self, query: JoinSettings) -> None:
         self._low_ns = query.condition.low_ns
@@ -89,8 +92,8 @@ class ByInterval:
     def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
         """Return the product of the odds of each pair of the owner and another member.
 
-        With several pairs it only serves to rank rows, because each pair includes the owner's own
-        error.
+        With several pairs the product only serves to rank rows, because each factor includes the
+        owner's error.
         """
         owner = members[0]
         return prod([self.odds_of_bond(cell, owner, other) for other in members[1:]], start=1.0)
@@ -101,7 +104,7 @@ class ByInterval:
             return 1.0 if bond else 0.0
         low_ns, high_ns = self._bounds(owner)
         least_ns, most_ns = owner.apart(other, self._play)
-        # Their common clock limits the distance.
+        # The events share a clock, which limits their distance.
         if most_ns - least_ns < 2 * (owner.error_ns + other.error_ns):
             return max(0, min(most_ns, high_ns) - max(least_ns, low_ns) + 1) / (
                 most_ns - least_ns + 1
@@ -156,9 +159,9 @@ class ByWindow:
         return cell <= entry.ref_ns < cell + self._size_ns
 
     def _given(self, cell: int, owner: JoinEntry, other: JoinEntry) -> tuple[int, int]:
-        """Count the instants in the window at which `other` may be while the owner is in it.
+        """Count the instants at which `other` may be, given that the owner is in the window.
 
-        Return that count, and the count of such instants anywhere.
+        Return the count of those in the window, and the count of all.
         """
         first_ns, last_ns = other.ref_ns - other.error_ns, other.ref_ns + other.error_ns
         if owner.has_clock_of(other):
@@ -181,7 +184,7 @@ class ByWindow:
         )
 
     def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
-        """Return the product of the odds that each clock puts its members into the cell."""
+        """Return the product, by clock, of the odds that the clock's members are in the cell."""
         odds = 1.0
         left = list(members)
         while left:
@@ -191,7 +194,7 @@ class ByWindow:
         return odds
 
     def _together(self, cell: int, members: Sequence[JoinEntry]) -> float:
-        """Return the share of the shifts of one clock that put all members into the window.
+        """Return the share of a clock's possible shifts that put all members into the window.
 
         Shifts are relative to the reported timestamps. The clock's possible drift between two
         members is allowed for at both ends.
@@ -202,7 +205,7 @@ class ByWindow:
         shifts = [(m.ref_ns - m.event.ts_ns, m.error_ns) for m in members]
         least_ns = max(shift_ns - error_ns for shift_ns, error_ns in shifts)
         most_ns = min(shift_ns + error_ns for shift_ns, error_ns in shifts)
-        # The timestamps are broken, so each member counts by itself.
+        # The timestamps are broken, so each member is treated separately.
         if least_ns > most_ns + slack_ns:
             return prod(self._together(cell, [member]) for member in members)
         least_ns -= slack_ns

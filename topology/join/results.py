@@ -29,7 +29,7 @@ Current = CurrentResult[Shown]
 
 
 class RowEmitter(ResultEmitter):
-    """An emitter of rows; its count `overflows` only grows."""
+    """An emitter of rows; `overflows` counts the events with too many rows."""
 
     def __init__(self, query: JoinSettings, relation: Relation) -> None:
         is_keyed = query.key_paths[0] is not None
@@ -67,7 +67,7 @@ class RowEmitter(ResultEmitter):
     ) -> None:
         """Emit a row with a null if it is new or has changed.
 
-        `is_proven`: events have shown the row, not only the end of the input.
+        `is_proven`: whether events decided the row, not only the end of the input.
         """
         row, is_sure = content
         before, was_sure = current.content

@@ -1,13 +1,13 @@
-"""Decides how long a join keeps an event, and which event is removed first without room.
+"""Decides how long a join keeps an event, and which event is removed first if there is no room.
 
-An event is kept until the finality horizons of all streams have passed the end of all that it may
-belong to. This includes its own stream: a further event there that is not expired is after that
-end. So no event can miss a partner that was released.
+An event is kept until the finality horizons of all streams have passed the end of everything that
+it may belong to. Its own stream is included, so further events of that stream are after that end,
+or expired. So no event can miss a partner that was released.
 
-Rows with a null look up the partners of their owner while they can change. Rows of more than two
-sides look up everything that belongs to the first. In a join by interval, such an owner may end
-after its partner. Then the partner is kept as long as the owner, unless it might have been released
-before the owner came.
+Rows with a null require the partners of their owner as long as they can change. Rows of more than
+two sides require all partners of the first side's event. In a join by interval, the end of such an
+owner may be after that of its partner. Then the partner is kept as long as the owner, unless it
+might have been released before the owner arrived.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Retention:
                 self._oldest = None  # Few entries of the heap are still in the index.
 
     def _bind(self, entry: JoinEntry, bonded: Iterable[Owner]) -> None:
-        """Compute how long the entry is kept; it may also extend how long `bonded` ones are."""
+        """Compute how long the entry is kept; this may also extend how long `bonded` ones are."""
         entry.until_ns = max(entry.until_ns, end_in(self._relation, -1, entry))
         if not self._outlasts:
             return
@@ -71,10 +71,9 @@ class Retention:
                     partner.until_ns = max(partner.until_ns, self._relation.end(cell, owner))
 
     def loosen(self, given_up: JoinEntry, bonded: Iterable[Owner]) -> None:
-        """Shorten how long entries are kept that might have belonged to an event now given up.
+        """Shorten the retention of entries that were kept longer only for an event now given up.
 
-        The event given up is the oldest one. So it is rarely the reason why another is kept so
-        long.
+        The event given up is the oldest one, so this is rare.
         """
         if self._outlasts:
             for cell, entry in bonded:
@@ -106,7 +105,7 @@ class Retention:
         return 8 * self._index.count > 7 * self._most
 
     def excess(self) -> JoinEntry | None:
-        """Remove the oldest entry from the heap and return it if there are too many, else None."""
+        """Pop and return the oldest entry if the index is over its bound; otherwise return None."""
         if self._index.count <= self._most:
             return None
         if self._oldest is None:

@@ -1,9 +1,9 @@
 """Computes the rows of a join from the events that are kept.
 
-A row is a cell, and one event or null of each side. Rows with a null belong to an *owner*: an event
-of the first side in a cell. In a FULL join an event of another side is an owner too, and its only
-row contains nothing but the event. On each other side, the owner has partners, or null if there are
-none. Its rows are all combinations of these.
+A row has a cell, and one event or null for each side. Rows with a null belong to an *owner*: an
+event of the first side in a cell. In a FULL join an event of another side is an owner too, and its
+only row contains nothing but the event. On each other side, the owner has partners, or null if
+there are none. Its rows are all combinations of these.
 
 Rows without a null are found when the last of their events arrives (`joined`). Rows with a null are
 computed on demand (`lacking`), and again after each event that may have changed them.
@@ -11,7 +11,7 @@ computed on demand (`lacking`), and again after each event that may have changed
 Events are partners by corrected timestamp. With BOUNDS all possible events are partners, and null
 is added unless one of them is certain.
 
-Cost: O(log n) and one step for each event in reach, and for each row.
+Cost: O(log n), plus one step for each event in reach and for each row.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Rows:
     def bonded(self, entry: JoinEntry) -> list[Owner]:
         """Return the events of related sides that may be partners of the entry, with their cells.
 
-        The first side is related to all others. Return none if all rows are emitted at once and
-        have two events, because nothing reads them again.
+        The first side is related to all others. For an inner join of two sides the list is empty,
+        because its rows are emitted at once and never computed again.
         """
         if not self._is_asked:
             return []
@@ -85,7 +85,7 @@ class Rows:
         ]
 
     def touched(self, entry: JoinEntry, bonded: Iterable[Owner]) -> Iterator[Owner]:
-        """Yield those of the `bonded` events that are owners, whose rows the entry may change."""
+        """Yield the owners among `bonded`, whose rows the entry may change."""
         if entry.side or self._is_full:
             for cell, other in bonded:
                 if cell in self._relation.cells(other, self._least):

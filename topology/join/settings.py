@@ -147,7 +147,7 @@ def _sides(value: Any) -> Any:
         raise refused(message, SIDES)
     for alias in value:
         if not isinstance(alias, str) or re.fullmatch(_ALIAS, alias, re.ASCII) is None:
-            remedy = "call the side by a letter, then letters, digits and _"
+            remedy = "begin the name with a letter or _, then use letters, digits and _"
             raise refused(f"{shown(alias)} cannot be the name of a side", remedy)
     return value
 
@@ -172,7 +172,7 @@ Condition = Annotated[
 
 
 class JoinSettings(AnswerSettings):
-    """The settings of a join; `clocks` are those of its streams."""
+    """The settings of a join; `clocks` has the clock settings of its streams."""
 
     join: Condition | None = None
     """The condition under which events belong together."""
@@ -239,7 +239,7 @@ class JoinSettings(AnswerSettings):
 
 
 def fingerprint(query: JoinSettings) -> bytes:
-    """Return bytes that are equal for joins with the same rows."""
+    """Return bytes that are equal for joins that make the same rows."""
     kind, *bounds_ns = query.condition
     sides = [*zip(query.aliases, query.streams, query.types, query.key_paths, strict=True)]
     what = (kind, *bounds_ns, query.outer or INNER)

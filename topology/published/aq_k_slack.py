@@ -1,7 +1,7 @@
 """AQ-K-Slack: scales K by a feedback loop to keep a given coverage.
 
-Frontier = clock - ceil(alpha K). K is the largest delay so far, as in MP-K-Slack, and alpha is in
-[0, 1], from 1. The *coverage* of a window of `window_ns` (right end closed) is the share of its
+Frontier = clock - ceil(alpha K). K is the largest delay so far, as in MP-K-Slack. alpha is in [0,
+1] and starts at 1. The *coverage* of a window of `window_ns` (right end closed) is the share of its
 events that were in its result. It is measured when the result is L old, where L is the
 0.95-quantile of the last 2,000 latenesses. An earlier measurement would overestimate it. Each
 measured window moves alpha by a PD step towards `coverage`:
@@ -9,8 +9,8 @@ measured window moves alpha by a PD step towards `coverage`:
     err = coverage - measured;   alpha += kp err + kd (err - err before), clamped to [0, 1]
 
 The gains 0.5 and 0.8 are those of the public extension; the papers print none. Bounds: `MAX_OPEN`
-windows that are not measured yet (the oldest are never measured), and `LATENESSES`. Cost: O(log
-LATENESSES) for an event. Siddhi's `akslack` differs: it scales only the growth of K.
+windows that are not measured yet (beyond that the oldest is dropped), and `LATENESSES` latenesses.
+Cost: O(log LATENESSES) for an event. Siddhi's `akslack` differs: it scales only the growth of K.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AQKSlack(MPKSlack):
         self._coverage = coverage
         self.alpha = 1.0
         self._before: float | None = None
-        self._windows: dict[int, list[int]] = {}  # By number: [events, late events].
+        self._windows: dict[int, list[int]] = {}  # By window number: [events, late events].
         self._open: list[int] = []  # The numbers of these windows, as a heap.
         self._measured_to = BEFORE_ALL  # The last window that was measured.
         self._latenesses: deque[int] = deque()

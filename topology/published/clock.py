@@ -1,14 +1,14 @@
-"""CLOCK as published: takes the least round trip, with a bound that does not grow.
+"""CLOCK as published: uses the quickest round of each burst, with an error that does not grow.
 
-The round of a burst with the least round trip T counts (minimum filter). The offset is d = ((t2 -
-t1) + (t3 - t4)) / 2 and the error is T / 2 (3.12-3.14), until the next burst. There is no rate, no
-growth, no segment, and only one server. The model ignores the clock's changes between two bursts,
-so the bound holds only at the burst. This module is for comparison. It has the interface of
-`topology.clock.measured`.
+Only the round of a burst with the smallest round-trip time T counts (minimum filter). The offset is
+d = ((t2 - t1) + (t3 - t4)) / 2 and the error is T / 2 (3.12-3.14), until the next burst. The model
+has no rate, no growing error and no segments, and uses only one server. The model ignores the
+clock's changes between two bursts, so the bound holds only at the burst. This module is for
+comparison. It has the interface of `topology.clock.measured`.
 
-A burst ends when no round has come for `BURST_GAP_NS` of the server's time; the thesis gives no
-figure. A round of an earlier burst is late. Absurd rounds are rejected as in the default. The state
-is `unsynced` before the first round, and while T / 2 exceeds `max_error`.
+A burst ends when no round has arrived for `BURST_GAP_NS` of the server's time; the thesis gives no
+figure. A round of an earlier burst is late. Implausible rounds are rejected as in the default
+model. The state is `unsynced` before the first round, and while T / 2 exceeds `max_error`.
 
 S. Rajendran, thesis, 3.2.2. Cost: O(1), six numbers.
 """
@@ -40,7 +40,7 @@ THESIS: Final = Shape(
 
 
 class ThesisClock(Kept):
-    """The clock of one source by its quickest round.
+    """The model of one source's clock, from its quickest round.
 
     `segment`, `jumps` and `falsetickers` stay 0.
     """
@@ -84,7 +84,7 @@ class ThesisClock(Kept):
             self._offset_ns = ((sample.t2_ns - sample.t1_ns) + (sample.t3_ns - sample.t4_ns)) // 2
 
     def cell(self, ts_ns: int) -> ClockCell:
-        """Return the cell of a time; all cells have the same offset and error."""
+        """Return the cell that contains `ts_ns`; all cells have the same offset and error."""
         start_ns = cell_start(ts_ns)
         if self._round_trip_ns is None:
             return ClockCell(start_ns, UNSYNCED)

@@ -1,7 +1,7 @@
-"""Waits until the clock of the events has advanced by K, which each method chooses.
+"""Waits until the event-time clock has advanced by K, which each method chooses.
 
-The clock is the largest accepted time so far. Frontier = clock - K, inclusive. A frontier that was
-reached stays. An event whose lateness is at most K is never late.
+The clock is the largest accepted time so far. Frontier = clock - K, inclusive. The frontier never
+moves back. An event that is at most K behind the clock is never late.
 
 Once the clock has not advanced for `idle_ns`, it is assumed to advance with the arrival clock. So
 the end of a stream is emitted. The events of a source that only stalled are then late.
@@ -24,7 +24,7 @@ CLOCKED: Final = FLOORED.with_more("waiting.clocked", 1, _clock_ns=BIG, _moved_n
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClockedSlack(FlooredSlack):
-    """A strategy with frontier = clock - slack. Each subclass has its own slack."""
+    """A strategy whose frontier is the clock less a slack, which each subclass computes."""
 
     SHAPE = CLOCKED
 
@@ -35,11 +35,11 @@ class ClockedSlack(FlooredSlack):
         self._moved_ns = BEFORE_ALL
 
     def slack_ns(self) -> int:
-        """Return the current wait."""
+        """Return the current wait K."""
         raise NotImplementedError
 
     def _arrived(self, ts_ns: int, now_ns: int, moves: bool) -> None:
-        """Handle an arrival before the clock moves to `ts_ns`, if it `moves`."""
+        """Handle an arrival; if it `moves` the clock, the clock advances to `ts_ns` afterwards."""
 
     def _observe(self, event: Event, now_ns: int) -> None:
         ts_ns = event.ref_time_ns

@@ -1,7 +1,7 @@
-"""Waits for certainty: BL-ED of ProbSlack's paper.
+"""Waits until every live source has sent a later event: BL-ED of ProbSlack's paper.
 
 The frontier is the time up to which every live source has sent. No event is missed if each source
-keeps order, and all of them are known.
+sends in order, and all sources are known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVENT_DRIVEN: Final = FLOORED.with_more(
 class EventDriven(FlooredSlack):
     """A strategy that waits for all live sources.
 
-    Cost: O(1) for an event, O(sources) when the last of them advances.
+    Cost: O(1) for an event, O(sources) when the source that is furthest behind advances.
     """
 
     SHAPE = EVENT_DRIVEN

@@ -2,8 +2,8 @@
 
 Frontier = clock - `factor` * LD. LD is the mean of (arrival - time) over the events that arrived
 out of order within the last `window_ns` of arrival. It is 0 if there were none. The published
-factor is drawn at random from a range of slacks; here it is a number. A mean does not reflect
-tails: an event later than factor * LD is late, whatever the tail is.
+factor is drawn at random from a range of slacks; here it is fixed. A mean does not reflect tails:
+an event that is more than factor * LD behind the clock is late, however heavy the tail is.
 
 Cost: O(1) amortised. Memory: the arrivals out of order in a window, at most `MAX_KEPT` (the oldest
 are dropped first).

@@ -1,8 +1,8 @@
 """Waits for the mean delay so far: BL-AD of ProbSlack's paper.
 
-The frontier is the arrival clock less the mean delay (rounded up to the ns), in continuous time. On
-clocks of whole ms it closes up to 1 ms earlier than a frontier in whole ms only. This matters much,
-because half of the delays are then ties.
+The frontier is the arrival clock less the mean delay (rounded up to the ns), in continuous time. If
+timestamps are in whole ms, a window closes up to 1 ms earlier than with a frontier in whole ms. The
+difference is large, because half of the delays are then ties.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ MEAN_DELAY: Final = FLOORED.with_more(
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AverageDelay(FlooredSlack):
-    """A strategy that waits for the mean delay. Cost: O(1) for an event; three numbers."""
+    """A strategy that waits for the mean delay.
+
+    Cost: O(1) for an event. Memory: three numbers.
+    """
 
     SHAPE = MEAN_DELAY
 

@@ -1,12 +1,12 @@
-"""MERGE as published: waits for an empty source by the pace of its events.
+"""MERGE as published: waits for an empty source as long as its pace suggests.
 
-An event is emitted when every live source has sent a later one. A source may be empty while another
-one has an event. It is given up after min(cap, average + 2 deviations) of the times between its
-events ((3.2), (3.3)). The time-outs of all sources run in parallel. A source that was given up is
-not waited for until it sends again.
+An event is emitted when every live source has sent a later one. A source is empty if it has no
+buffered event while another source has one. It is given up after min(cap, average + 2 deviations)
+of the times between its events ((3.2), (3.3)). The time-outs of all sources run in parallel. A
+source that was given up is not waited for until it sends again.
 
 `idle_after` applies too. After a late event its source must catch up, whatever its delay. A pause
-of the log has no special treatment. S. Rajendran, thesis, 3.1. Cost: O(sources) for an instant.
+of the log is not treated specially. S. Rajendran, thesis, 3.1. Cost: O(sources) for an instant.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from topology.model.outcome import Step
 from topology.published.smoothed import SMOOTHED, Smoothed
 
 BEFORE_ALL_NS: Final = NO_REF - 1
-"""An instant at which no source is overdue, so none is bounded by time."""
+"""An instant at which no source is overdue; it disables the bounds by time."""
 
 PACED_SOURCE: Final = SOURCE.with_more(
     "published.paced_source", 1, empty_since_ns=INT, _spoke_ns=INT, _pace=optional(SMOOTHED)
@@ -64,7 +64,7 @@ class PacedProgress(SourceProgress):
 
 
 class PacedBounds(SourceBounds):
-    """The bounds of all sources: the newest key of the live one that is furthest behind.
+    """The bounds of all sources: the newest key of the live source that is furthest behind.
 
     Each source is a `PacedProgress`.
     """
@@ -78,7 +78,7 @@ class PacedBounds(SourceBounds):
         self.leave(progress, BEHIND)
 
     def await_(self, progress: SourceProgress, until_ns: int) -> None:
-        """Do nothing: a pause of the log is not bridged."""
+        """Do nothing, because a pause of the log is not treated specially."""
 
     def _doze(self, progress: SourceProgress) -> bool:
         self.leave(progress, OUT)
@@ -92,7 +92,7 @@ class PacedBounds(SourceBounds):
         given_up_ns = [NEVER]
         for progress in self._sources.values():
             assert isinstance(progress, PacedProgress)
-            # A source behind a gap is not waited for.
+            # A source that is blocked by a gap is not waited for.
             if not progress.blocked and progress.state < OUT:
                 given_up_ns.append(progress.given_up_ns(self._max_wait_ns))
         return min(given_up_ns)
@@ -113,7 +113,7 @@ class PacedBounds(SourceBounds):
 
 
 class PacedMerge(Merge):
-    """A MERGE that takes every event by itself, and measures the pace of its sources."""
+    """A MERGE that processes every event by itself, and measures the pace of its sources."""
 
     takes_plain: bool = False
     bounds_class = PacedBounds

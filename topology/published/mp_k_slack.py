@@ -2,8 +2,8 @@
 
 K is the largest delay so far. With `measure="next_tick"`, as published, a delay is relative to the
 next value of the clock. So K exceeds the real lateness by the next step of the clock. With
-"arrival" it is relative to the clock at the arrival. K never falls: one outlier delays the stream
-for ever. `max_k_ns` bounds it.
+`measure="arrival"` a delay is relative to the clock at the arrival. K never falls, so one outlier
+delays the stream for ever. `max_k_ns` bounds K.
 
 Cost: O(1) for an event. Memory: O(1).
 """

@@ -1,22 +1,22 @@
 """ProbSlack as printed (Rivetti et al., DEBS 2018).
 
-A window closes when a later event has come, or when the joint probability J is at most `delta`. J
-is the probability that an event of the window is still on its way (`topology.waiting.miss`).
+A window closes when a later event has arrived, or when the joint probability J is at most `delta`.
+J is the probability that an event of the window is still on its way (`topology.waiting.miss`).
 Everything is one stream, as in the paper: the last event is the newest of all.
 
-* Fitting: the counts of `period` events make a model, then they begin anew. Before the first model
-  the strategy is event-driven.
+* Fitting: the counts of `period` events make a model, and then start again from zero. Before the
+  first model the strategy is event-driven.
 * Guard: while missed / closed windows >= delta, the strategy is event-driven. When this begins,
   model and counts are dropped, and the next model takes `period` events.
-  `guard=False` shows the rule alone, which does not keep its target. J does not use the fact that
-  nothing has come until now, so every event of a window spends delta anew.
+  `guard=False` uses the rule alone, which does not keep its target. J ignores that no event has
+  arrived until now, so every event of a window spends delta anew.
 
-Some rules are those of this module. The guard counts exactly the closed windows that missed an
+Some rules are additions of this module. The guard counts exactly the closed windows that missed an
 event, and it is off until a window has closed. delta = 0 is event-driven. The frontier is the time
-of the last event + (least risky alpha - 1 step), so that a reorder can be driven too.
+of the last event + (least risky alpha - 1 step), so that the strategy can drive a reordering too.
 
-Cost: O(1) amortised for an event. Memory as in `topology.waiting.miss`, and a number for each
-row in use.
+Cost: O(1) amortised for an event. Memory as in `topology.waiting.miss`, and a number for each row
+in use.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MS: Final = 1_000_000
 
 
 class Jumping(Fitting):
-    """The counts of `period` events, which make a model and then begin anew."""
+    """A fitting that makes a model from every `period` events, and then counts from zero again."""
 
     def _due(self) -> DelayTables | None:
         if self._now.events < self._period:
@@ -56,7 +56,7 @@ class Jumping(Fitting):
 
 
 class Polyline:
-    """The line at which J passes `theta` (in 2^-32).
+    """The line at which J exceeds `theta` (in units of 2^-32).
 
     It is the least alpha with J(alpha, beta) > theta, as a step function of beta. Its values are
     computed when they are needed.

@@ -4,9 +4,9 @@
   factor 2. S. Rajendran, thesis, 3.2.1.
 * `rfc`: the same with the deviation from the old average and factor 4 (RFC 6298).
 
-Both measure how often a source sends and how long its early events were buffered. So they look at
-every event, and none takes the short way. A source is cold as in `topology.reorder.timeout`; its
-wait is then `max_wait`. Cost: O(1) for an event.
+Both measure how often a source sends and how long its early events were buffered. So they process
+every event, and none takes the fast path. A source is cold by the rule of
+`topology.reorder.timeout`; its wait is then `max_wait`. Cost: O(1) for an event.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ class Thesis(Timeout):
         self._filled += 1
 
     def in_order(self, epoch: int, seq: int, at_ns: int) -> None:
-        """Note that the number was emitted without buffering.
+        """Record that the event with this sequence number was emitted without buffering.
 
-        Only two consecutive ones show the source's pace.
+        Only two events with consecutive numbers show the source's pace.
         """
         if (epoch, seq - 1) == self._direct[:2]:
             self._inter.add(at_ns - self._direct[2])
         self._direct = (epoch, seq, at_ns)
 
     def left_hold(self, held_ns: int) -> None:
-        """Note that an early event was emitted after `held_ns` in the buffer."""
+        """Record that an early event was emitted after `held_ns` in the buffer."""
         self._buffered.add(held_ns)
 
     def wait_ns(self) -> int:
@@ -86,7 +86,8 @@ class Thesis(Timeout):
 class PacedBuffer(NumberedBuffer):
     """A source whose pace is measured.
 
-    An event that begins a sequence or an epoch is not buffered either, if its own arrival emits it.
+    An event that begins a sequence or an epoch also counts as not buffered, if its own arrival
+    emits it.
     """
 
     SHAPE = PACED_SOURCE
@@ -130,9 +131,9 @@ class PacedBuffer(NumberedBuffer):
 
 
 class PacedReorder(Reorder):
-    """REORDER with sources whose pace is measured.
+    """A REORDER with sources whose pace is measured.
 
-    With `by_event_clock` the timestamps of their events count, not the arrivals.
+    With `by_event_clock` the pace is measured by the timestamps of events, not by their arrivals.
     """
 
     takes_plain: bool = False
@@ -147,5 +148,5 @@ class PacedReorder(Reorder):
         by_event_clock: bool = False,
     ) -> None:
         make = partial(PacedBuffer, is_rfc=is_rfc, by_event_clock=by_event_clock)
-        config = config.model_copy(update={"rule": "fixed"})  # The rule `miss` would have figures.
+        config = config.model_copy(update={"rule": "fixed"})  # The rule `miss` would add figures.
         super().__init__(stream, config, position, make, PACED_SOURCE)

@@ -1,4 +1,4 @@
-"""Smooths averages as the thesis does (3.2)-(3.5), and as RFC 6298 does."""
+"""Computes smoothed averages as in the thesis, (3.2)-(3.5), and as in RFC 6298."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SMOOTHED: Final = Shape("published.smoothed", 1, samples=INT, average_ns=INT, de
 class Smoothed(Kept):
     """The smoothed average and deviation of a time.
 
-    (3.2)-(3.5): the first sample is the average, and the second gives the first deviation. With
-    `against_new` the deviation is from the average that already contains the sample, as printed.
-    RFC 6298 uses the average before it.
+    The first sample is the first average, and the second sample gives the first deviation
+    (3.2)-(3.5). With `against_new` the deviation is from the average that already contains the
+    sample, as printed. RFC 6298 uses the average before the sample.
     """
 
     SHAPE = SMOOTHED

@@ -1,10 +1,10 @@
-"""Lists the strategies of papers for a query with `quality`, by their names in the topology file.
+"""Lists the published strategies for a query with `quality`, by their names in the topology file.
 
 | name           | a window is emitted                                                      |
 |----------------|--------------------------------------------------------------------------|
 | `prob_slack`   | as Rivetti et al. print it                                               |
 | `event_driven` | when all sources have sent something after its end                       |
-| `mp`           | when the clock of the events is after its end by the largest lateness    |
+| `mp`           | when the event-time clock is after its end by the largest lateness       |
 | `aq`           | the same, with the share of the largest lateness that keeps the accuracy |
 | `ldop`         | the same, with a multiple of the mean delay of events out of order       |
 | `mean_delay`   | when the mean delay has passed since its end                             |
@@ -26,9 +26,9 @@ from topology.waiting.budget import PPM
 from topology.waiting.policy import SlackPolicy
 
 LDOP_FACTOR_PPM: Final = 4_000_000
-"""Four times the mean: among the measured factors this one has the fewest late events."""
+"""Four times the mean, the factor with the fewest late events among those measured."""
 LDOP_REMEMBERS: Final = 10
-"""The mean is over the arrivals of this many times `max_wait`."""
+"""The mean is computed over the arrivals within this many times `max_wait`."""
 
 
 QUALITY: Final[Mapping[str, Callable[[QualityConfig, int], SlackPolicy]]] = {
@@ -39,4 +39,4 @@ QUALITY: Final[Mapping[str, Callable[[QualityConfig, int], SlackPolicy]]] = {
     "ldop": lambda q, _: LDOP(LDOP_REMEMBERS * q.max_wait_ns, LDOP_FACTOR_PPM, idle_ns=q.idle_ns),
     "mean_delay": lambda *_: AverageDelay(),
 }
-"""Makers of a strategy, from a quality target and the length of its windows."""
+"""Functions that make a strategy from a quality target and the length of its windows."""

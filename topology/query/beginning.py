@@ -1,4 +1,4 @@
-"""Finds the instant from which a query that was added to a running application counts.
+"""Finds the instant from which a query added to a running application counts events.
 
 Such a query has not seen the events before it, so its first windows and matches would be partial. A
 query that was changed, or removed and added again, begins like a new one. Nothing is emitted until
@@ -6,14 +6,14 @@ the instant is known. It is part of the query's state.
 
 The query counts from an instant that is after every event it has not seen:
 
-* After MERGE, the first watermark gives it. Events that were emitted in order before it are at or
-  before the watermark, give or take the largest time error of the sources. The first event in
-  order would do as well, but it tells neither those errors nor what is missing. A result emitted
-  before the first watermark might be called confirmed although an event is lost. The price is
-  one `heartbeat`. If no watermarks are announced, the first event in order is used.
-* Events that MERGE accepts are out of order. Their operator remembers the newest time that it has
-  passed on (`topology.query.queries`). Without such an operator, `max_ahead` bounds the times
-  of earlier events, because CLOCK lets no event be further ahead.
+* After MERGE, the first watermark determines it. Events that were emitted in order before the
+  watermark are at or before it, within the largest time error of the sources. The first event in
+  order would do as well, but it carries neither those errors nor the missing events. A result
+  emitted before the first watermark might be confirmed although an event is lost. This delays the
+  beginning by one `heartbeat`. If no watermarks are announced, the first event in order is used.
+* Events that MERGE accepts are out of order. Their operator stores the latest possible time of the
+  events so far (`topology.query.queries`). Without such an operator, `max_ahead` bounds the times
+  of earlier events, because CLOCK allows no event to be further ahead of its arrival.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class QueryBeginning:
     """The instant from which a query has seen all events of one stream.
 
     Attributes:
-        since_ns: Every event before the query is earlier. ALWAYS if the query has seen all events,
-            UNKNOWN while the instant is being found.
+        since_ns: An instant after all events that the query has not seen. ALWAYS if it has seen all
+            events, UNKNOWN while the instant is being found.
         is_unknown: Whether the instant is still being found.
     """
 
@@ -65,11 +65,11 @@ class QueryBeginning:
 
     @property
     def awaits_watermarks(self) -> bool:
-        """Whether only a watermark tells the query what is missing."""
+        """Whether the query needs a watermark to know which events are missing."""
         return self._announced and self.is_amid
 
     def hear(self, event: Event) -> None:
-        """Find the instant from an event, if it is unknown."""
+        """Derive the instant from an event, if it is still unknown."""
         if event.kind == WATERMARK and self._ordered:
             self.follow(event.ref_time_ns + max(event.error_all_ns, self._margin_ns))
         elif event.kind == DATA and not self._ordered:

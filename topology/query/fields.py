@@ -1,7 +1,7 @@
-"""Reads what a query needs of a payload: the value at a path, and the text of a key.
+"""Reads from a payload the data that a query needs: the value at a path, and the text of a key.
 
-The payload is opaque until here. A `Decode` turns it into an object, or into UNREADABLE
-(`topology.model.payload`). It is called only if the query needs a field.
+Payloads are opaque to earlier operators. A `Decode` function turns a payload into an object, or
+into UNREADABLE (`topology.model.payload`). It is called only if the query needs a field.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Decode = Callable[[Any], Any]
 NO_KEY: Final = ""
 """The text of the key of a query without a key."""
 MAX_TEXTS: Final = 1 << 15
-"""The number of remembered texts at which all are forgotten."""
+"""The number of cached texts at which the cache is cleared."""
 
 
 def at(payload: Any, path: tuple[str, ...]) -> Any:
@@ -36,10 +36,10 @@ def path_of(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class KeyTexts:
-    """A cache of the texts of scalars, because most events repeat a key.
+    """A cache of the texts of keys, because most events repeat a key.
 
-    It remembers texts and integers only: other values that are equal in a dict may have different
-    texts.
+    It caches strings and integers only, because other values that are equal as keys of a dict may
+    have different texts.
     """
 
     __slots__ = ("_texts",)

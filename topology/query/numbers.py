@@ -1,10 +1,10 @@
-"""Defines the values that windows use, and sums that do not depend on the order of arrival.
+"""Defines the values that queries use, and sums that do not depend on the order of arrival.
 
-A number is a finite float, or an integer of no larger magnitude; true and false are no numbers. A
-scalar is a number, a text of at most `MAX_TEXT_CHARS`, or a truth value. Aggregates leave out and
-count all other values of a payload. Keys must be distinguishable (`distinguished`), so a float
-beyond 64 bits cannot be one. JSON readers make such floats of integers that do not fit, and several
-neighbouring integers become the same float.
+A number is a finite float, or an integer of no larger magnitude; true and false are not numbers. A
+scalar is a number, a text of at most `MAX_TEXT_CHARS` characters, or a truth value. Aggregates
+leave out and count all other values of a payload. Keys must be distinguishable (`distinguished`),
+so a float beyond 64 bits cannot be one. JSON parsers convert integers that do not fit into such
+floats, and several neighbouring integers become the same float.
 
 Sums are integers in units of 2^-shift, which represent every double exactly. So additions, merges
 and weights are exact in any order, and only the last division rounds, to the nearest double. Cost:
@@ -37,7 +37,7 @@ def number(value: Any) -> Any:
     """Return the value if it is a number that arithmetic can use, else None."""
     kind = type(value)
     if kind is float:
-        # NaN and -0.0 are not returned.
+        # NaN is excluded, and -0.0 becomes 0.0.
         return (value or 0.0) if -_LARGEST_FLOAT <= value <= _LARGEST_FLOAT else None
     return value if kind is int and -_LARGEST <= value <= _LARGEST else None
 
@@ -51,13 +51,13 @@ def scalar(value: Any) -> Any:
 
 
 def distinguished(value: Any) -> Any:
-    """Return the scalar, or None if other values may have become the same number."""
+    """Return the scalar, or None if a JSON parser may have made other integers the same float."""
     is_merged = type(value) is float and not _LAST_MERGED < value < _FIRST_MERGED
     return None if is_merged else scalar(value)
 
 
 def is_text(value: str) -> bool:
-    """Return whether UTF-8 can encode the text, which unpaired surrogates prevent."""
+    """Return whether UTF-8 can encode the text; it cannot encode unpaired surrogates."""
     if value.isascii():
         return True
     try:
@@ -101,7 +101,7 @@ def json_number(value: Any) -> Any:
 def quotient(total: int, divisor: int) -> float | None:
     """Return the double nearest to total / divisor; None beyond the range of doubles."""
     try:
-        # The compiler turns both operands of `/` into doubles first, and so rounds twice.
+        # Compiled code converts both operands of `/` to doubles first, and so rounds twice.
         return float(truediv(total, divisor))
     except OverflowError:
         return None
@@ -111,7 +111,7 @@ def root(total: int, divisor: int) -> float | None:
     """Return the square root of total / divisor (>= 0); it never decreases as the ratio grows."""
     if total <= 0:
         return 0.0
-    # So many bits give the 53 bits of a double for a ratio of any size.
+    # This number of bits yields the 53 bits of a double for a ratio of any size.
     bits = max(0, 2 * _ROOT_BITS - total.bit_length() + divisor.bit_length())
     bits += bits & 1
     whole = isqrt((total << bits) // divisor)

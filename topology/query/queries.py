@@ -2,10 +2,11 @@
 
 The state of a query is stored under its name and a digest of what it computes. A changed query
 begins anew, in the middle of the stream (`topology.query.beginning`). The state of a removed query
-is deleted with the next changes. Results of one instant are in the order of the queries.
+is deleted with the next changes to the state. Results of one instant are in the order of the
+queries.
 
-Watermarks of an idle stream arrive as ramps (`topology.model.ramp`): each query gets the beats at
-which any query decides something.
+Watermarks of an idle stream arrive as ramps (`topology.model.ramp`). Each query gets only those
+watermarks at which any query decides something.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from topology.query.beginning import ALWAYS, QueryBeginning, begin_amid
 KNOWN_BY_BYTES: Final = 8
 
 NEWEST: Final = "newest"
-"""The state key of the newest instant that was passed before MERGE.
+"""The state key of the latest possible time of the events so far, for queries before MERGE.
 
-The keys of queries contain a SEPARATOR, so this name is free.
+The keys of queries contain a SEPARATOR, so they cannot equal this key.
 """
 
 WORST: Final[Mapping[str, Any]] = {
@@ -43,9 +44,9 @@ WORST: Final[Mapping[str, Any]] = {
     "wait_share_ppm": max,
     "lead_ns": max,
 }
-"""The figures of which the worst query counts, in place of a sum.
+"""The figures for which the worst value of all queries is reported in place of the sum.
 
-For `lead_ns`, which is 0 without speculation, it is the query that gains most.
+For `lead_ns`, which is 0 without speculation, it is the largest value.
 """
 
 
@@ -53,9 +54,10 @@ For `lead_ns`, which is 0 without speculation, it is the query that gains most.
 class QueryOperator(InstantOperator):
     """A query as an operator.
 
-    `known_by` is its name and a digest of what it computes. `beginnings` tell from when it counts,
-    by stream, if that matters to it. A query that is restored without a state of its own begins in
-    the middle of the stream. `is_ordered`: its events come from MERGE in order.
+    `known_by` is its name and a digest of what it computes. `beginnings` has the instant from which
+    the query counts, for each stream, or is empty if the query does not need it. A query that is
+    restored without a stored state begins in the middle of the stream. `is_ordered`: its events
+    come from MERGE in order.
     """
 
     def __init__(self, name: str, fingerprint: bytes) -> None:
@@ -75,7 +77,7 @@ class QueryOperator(InstantOperator):
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         """Return whether these watermarks of one instant would decide something.
 
-        `topology.model.ramp` asks this.
+        `topology.model.ramp` calls this.
         """
         raise NotImplementedError
 
@@ -85,7 +87,7 @@ Q = TypeVar("Q", bound=QueryOperator)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Queries(Composite, Generic[Q]):
-    """The queries of one kind in a stage, in the order of their results."""
+    """The queries of one kind in a stage, in the order in which results are emitted."""
 
     def __init__(self, queries: Sequence[Q]) -> None:
         super().__init__(
@@ -107,7 +109,7 @@ class Queries(Composite, Generic[Q]):
         return self._finish(step)
 
     def _finish(self, step: Step) -> Step:
-        """Add to the step what is not a result."""
+        """Complete the step; subclasses add everything that is not a result."""
         return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
@@ -158,8 +160,8 @@ class Queries(Composite, Generic[Q]):
 class KeepingQuery(QueryOperator):
     """A query that keeps events.
 
-    `kept` and `released` list the events that it has begun and ceased to keep since they were last
-    cleared. An event that it keeps several times is listed as often.
+    `kept` and `released` list the events that it has started and stopped keeping since the lists
+    were last cleared. An event that it keeps several times is listed as often.
     """
 
     def __init__(self, name: str, fingerprint: bytes) -> None:
@@ -186,7 +188,7 @@ class KeepingQueries(Queries[K]):
         self._times: dict[Event, int] = {}
         """How many times each event is kept."""
         self._freed: list[Event] = []
-        """The events that no query keeps any more, until the next step takes them."""
+        """The events that no query keeps any more and that no step has reported yet."""
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         found = super()._found(events, now_ns)
@@ -194,7 +196,7 @@ class KeepingQueries(Queries[K]):
         return found
 
     def _settle(self) -> None:
-        """Record the events that the queries have begun and ceased to keep."""
+        """Record the events that the queries have started and stopped keeping."""
         for query in self._queries:
             for event in query.kept:
                 self._times[event] = self._times.get(event, 0) + 1

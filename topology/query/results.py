@@ -1,4 +1,4 @@
-"""Keeps what was emitted of each result, and decides which operation comes next.
+"""Keeps the last emitted content of each result, and decides which operation comes next.
 
 A result has an id and is corrected until it is final (`topology.model.result`). An operator keeps a
 `CurrentResult` for each result that may still change, and asks it for the operation:
@@ -7,10 +7,10 @@ A result has an id and is corrected until it is final (`topology.model.result`).
     emitted, and the content is new  update; also if only `final` is new, and readers want that
     emitted, and no longer true      retract
 
-Revisions count from 0 without gaps, retracts included.
+Revisions count from 0 without gaps; a retraction has a revision too.
 
-A `ResultEmitter` collects and counts what is emitted. Each operator has a subclass that builds the
-values. Cost: O(1). Memory: about 64 bytes for each current result, and its content.
+A `ResultEmitter` collects and counts the emitted results. Each operator has a subclass that builds
+the values. Cost: O(1). Memory: about 64 bytes for each current result, and its content.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ C = TypeVar("C")
 
 
 class CurrentResult(Generic[C]):
-    """A result as it was last emitted, under this `revision`.
+    """A result as it was last emitted, with its `revision` and `content`.
 
-    A new value is news if its `content` differs. `live` is true until the result is retracted; if
-    it is emitted again, its revisions go on.
+    `live` is true until the result is retracted; if it is emitted again, its revisions continue.
     """
 
     __slots__ = ("content", "final", "live", "revision")
@@ -47,16 +46,16 @@ class CurrentResult(Generic[C]):
     def __init__(
         self, content: C, revision: int = -1, *, live: bool = False, final: bool = False
     ) -> None:
-        """Make a result that was not emitted yet, by default."""
+        """Make a result; by default it has not been emitted yet."""
         self.content = content
         self.revision = revision
         self.live = live
         self.final = final
 
     def show(self, content: C, *, is_news: bool, is_final: bool) -> str:
-        """Make the content current and return its operation; NO_NEWS if nothing is emitted.
+        """Make the content current and return the operation, or NO_NEWS if nothing is emitted.
 
-        `is_news`: readers of the current content need this one.
+        `is_news`: whether readers of the last emitted content need this one.
         """
         if self.live and not is_news:
             return NO_NEWS
@@ -68,7 +67,7 @@ class CurrentResult(Generic[C]):
         return op
 
     def retract(self, *, is_final: bool = True) -> str:
-        """Return the operation that retracts it. If it is not final, an emit may follow."""
+        """Retract the result and return the operation. If it is not final, an emit may follow."""
         self.revision += 1
         self.live = False
         self.final = is_final
@@ -78,8 +77,9 @@ class CurrentResult(Generic[C]):
 class ResultEmitter:
     """A collector of the `results` of a query.
 
-    They name the `stream` and the `query`, and their key if the query `is_keyed`. `now_ns` is the
-    instant at which they are emitted. `counts` holds the number of results so far by operation.
+    Each result names the `stream` and the `query`, and its key if the query `is_keyed`. `now_ns` is
+    the instant at which results are emitted. `counts` is the number of results so far, by
+    operation.
     """
 
     def __init__(self, stream: str, query: str, *, is_keyed: bool) -> None:

@@ -1,4 +1,4 @@
-"""Makes the rows of windows: the cells that a query's aggregates fill from some events."""
+"""Makes the rows of windows: a row has the cells of a query's aggregates over a set of events."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Values = tuple[Any, ...]
 RowCells = tuple[AggregateCell, ...]
 
 THE_ROW: Final = -1
-"""A substitute for the index of a cell if a function reads the row itself."""
+"""The index used in place of a cell's index for functions that read the row itself."""
 
 
 class AggregateRow:
-    """The number of `events`, and the `cells` with their values.
+    """The number of `events` in a set, and the `cells` with their values.
 
-    The order in which events are added and rows are merged changes nothing.
+    The order in which events are added and rows are merged does not matter.
     """
 
     __slots__ = ("cells", "events")
@@ -60,7 +60,7 @@ class AggregateRow:
 
 
 class CellPlan(NamedTuple):
-    """A plan for one cell of each row: how to make it, which field it reads, and which values."""
+    """A plan for one cell of each row: its constructor, its field, and the filter of its values."""
 
     make: MakeCell
     path: Path
@@ -71,11 +71,11 @@ class Makers:
     """A factory for the rows of a query, which also computes the values of its aggregates.
 
     Attributes:
-        failures: A list of one number: how often users' functions have raised.
+        failures: A list of one number: how many exceptions users' functions have raised.
         cells: The plans of a row's cells, in order. Functions of one field may share a cell.
         uses: The number of aggregates that read each cell.
         parts: The function of each aggregate, and the index of its cell.
-        is_tallied: Whether all cells are tallies; always False if not `plain`.
+        is_tallied: Whether all cells are tallies; always False unless `plain` is set.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Makers:
         ]
 
     def is_sure(self, row: AggregateRow) -> bool:
-        """Return whether the values are certain, if it is certain which events belong."""
+        """Return whether the values are certain if the row's events are certainly in the window."""
         return self.is_tallied or all(
             function.is_sure(cell_in(row, place)) for function, place in self.parts
         )
@@ -143,7 +143,7 @@ def cell_in(row: AggregateRow, place: int) -> Any:
 
 
 class CellsKind(ValueKind):
-    """A description of the cells that the `makers` make, for saving and loading them."""
+    """The stored form of the cells that the `makers` make."""
 
     def __init__(self, makers: Makers) -> None:
         super().__init__("cells", is_plain=False)
@@ -160,12 +160,12 @@ class CellsKind(ValueKind):
 
 
 def row_kind(makers: Makers) -> ValueKind:
-    """Return a description of the rows that the makers make, for saving and loading them."""
+    """Return the stored form of the rows that the makers make."""
     return record(AggregateRow, cells=CellsKind(makers), events=INT)
 
 
 def _unfailing(usable: Usable) -> Usable:
-    """Return `usable` changed so that it leaves out a value if the user's code raises."""
+    """Return `usable`, wrapped to return None if the user's code raises."""
 
     def tried(value: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Stores the events of one key for a count window, in order; old ones may be folded into a row."""
+"""Stores the events of one key for count windows, in order, and folds old events into a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topology.window.results import CURRENT, Current
 from topology.window.unsure.event import UNSURE_EVENT, UnsureEvent
 
 Place = tuple[int, str, int, int]
-"""Corrected timestamp, source, epoch and sequence number."""
+"""The sort key of an event: corrected timestamp, source, epoch and sequence number."""
 
 
 @dataclass(slots=True, eq=False)
@@ -23,18 +23,18 @@ class Counted:
     """The events of one key in a query with count windows.
 
     Attributes:
-        folded: The number of events that are final and folded. They come before all others.
-        row: The folded events of the window that is not full yet.
+        folded: The number of folded events. They precede all kept events.
+        row: The folded events of the newest window that has any.
         first_ns: The corrected timestamp of the first event in `row`.
         least_ns: The earliest possible time of the events in `row`.
         latest_ns: The latest possible time of the events in `row`.
         before_ns: The latest possible time of all events in earlier windows.
-        kept: The other events, in order.
-        floor: A place such that no kept event is before it.
-        error_ns: The largest time error of any event.
+        kept: The events that are not folded, in order.
+        floor: The sort key of the last folded event; no kept event precedes it.
+        error_ns: The largest time error of any event so far.
         emitted: The number of windows, from the first on, that have been emitted.
-        current: The results of emitted windows that are not final, by window.
-        anew_from: The first window to look at again.
+        current: The results of emitted windows that are not final, by window number.
+        anew_from: The number of the first window that must be computed again.
         is_touched: Whether an event was added in the open instant.
     """
 
@@ -59,10 +59,10 @@ class Counted:
         return (self.folded + len(self.kept)) // self.size
 
     def insert(self, event: UnsureEvent) -> None:
-        """Insert an event at its place, and mark the windows that this changes.
+        """Insert an event in order, and mark the windows that this changes.
 
-        The windows from there on now have other events. Earlier windows that may have ended after
-        the event are less certain.
+        The window of the event and all later windows now have other events. Earlier windows that
+        may extend beyond the event are less certain.
         """
         at = bisect_right(self.kept, place(event), key=place)
         self.kept.insert(at, event)
@@ -74,7 +74,7 @@ class Counted:
         self.anew_from = min(self.anew_from, next(unsure, number))
 
     def members(self, number: int) -> Sequence[UnsureEvent]:
-        """Return the kept events of the window; the first window may also have folded ones."""
+        """Return the kept events of the window; its folded events, if any, are in `row`."""
         start = number * self.size - self.folded
         return self.kept[max(0, start) : start + self.size]
 
@@ -97,7 +97,7 @@ class Counted:
         return row
 
     def is_apart(self, number: int) -> bool:
-        """Return whether the window's events are certainly apart from earlier and later ones."""
+        """Return whether no earlier or later event may belong between the window's events."""
         start = number * self.size - self.folded
         least_ns = min(earliest(event) for event in self.members(number))
         before_ns = self.before_ns
@@ -117,12 +117,12 @@ class Counted:
         )
 
     def passed(self, time_ns: int) -> int:
-        """Return the number of first kept events that are certainly before the time."""
+        """Return how many kept events, from the first on, are certainly before `time_ns`."""
         later = (at for at, event in enumerate(self.kept) if latest(event) >= time_ns)
         return next(later, len(self.kept))
 
     def fold(self, n: int, makers: Makers) -> None:
-        """Fold the first `n` kept events, which are final."""
+        """Fold the first `n` kept events into the row of their window."""
         for event in self.kept[:n]:
             if self.folded % self.size == 0:
                 self.before_ns = max(self.before_ns, self.latest_ns)

@@ -13,15 +13,15 @@ its events. A window that never fills is never emitted, not even at the end of t
 A result is certain if the window's events certainly follow all events before them and precede all
 events after them. Otherwise its bounds are None.
 
-A query that began in the middle of the stream counts from the first instant from which it has all
-events (`topology.query.beginning`). Earlier events are left out. Its windows begin relative to that
-instant, so an uninterrupted run would have divided the events differently. Therefore no window is
-confirmed. The instant is part of the ids, so they differ from those of any earlier run. Emitting
-nothing would be correct too, but useless, and a replay would contradict a confirmed result.
+A query that began in the middle of the stream leaves out events before the first instant from which
+it has seen all events (`topology.query.beginning`). Its windows begin relative to that instant, so
+an uninterrupted run would have divided the events differently. Therefore no window is confirmed,
+because a replay could contradict it. The instant is part of the ids, so they differ from those of
+any earlier run.
 
 Bounds: at most `max_windows` keys; the events of further keys are left out (`refused`). Keys are
-never forgotten, because their count would begin again. Cost: O(log kept) per event, O(kept) per
-emitted window.
+never forgotten, because their counts would start again at 0. Cost: O(log kept) per event, O(kept)
+per emitted window.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from topology.window.unsure.event import unsure_of
 
 
 class CountedKeys(Table[str, Counted]):
-    """The counted events of each key."""
+    """A table of the events of each key, as `Counted`."""
 
     def __init__(self, query: WindowSettings, makers: Makers) -> None:
         super().__init__("count/", counted_shape(makers))
@@ -116,7 +116,7 @@ class Counting(WindowKind):
 
     def is_due(self, frontier: Frontier) -> bool:
         return (
-            bool(self._touched)  # The end of the instant looks at these keys and arms their timers.
+            bool(self._touched)  # `settle` examines these keys and arms their timers.
             or self._closing.next_ns <= frontier.goal_ns
             or self._ending.next_ns < frontier.final_ns
         )
@@ -182,7 +182,7 @@ class Counting(WindowKind):
     def _fold(self, key: str, counted: Counted, n: int) -> None:
         """Fold the first `n` kept events, which are final.
 
-        A window is final with its last event.
+        A window becomes final when its last event is folded.
         """
         if n <= 0:
             return

@@ -1,4 +1,4 @@
-"""Defines the contract of window kinds, which differ in where windows begin."""
+"""Defines the interface of the kinds of windows: tumbling, sliding, session and count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from topology.window.unsure.measure import Measure
 class WindowKind:
     """The windows of one query.
 
-    The counts `expired`, `refused` and `given_up` only grow. `tables` are the state.
+    The counts `expired`, `refused` and `given_up` only grow. `tables` contain the state.
     """
 
     tables: list[Table[Any, Any]]
@@ -35,7 +35,7 @@ class WindowKind:
         self._measure = Measure(query, makers)
         self._frontier = frontier
         self._beginning = frontier.beginning
-        """Windows that may have earlier events are not emitted."""
+        """The query's first instant; windows with possibly unseen events are not emitted."""
         self._emitter = emitter
         self._heeds_errors = query.heeds_errors
         self.expired = 0
@@ -53,7 +53,7 @@ class WindowKind:
         raise NotImplementedError
 
     def is_due(self, frontier: Frontier) -> bool:
-        """Return whether anything would be emitted or forgotten with this frontier."""
+        """Return whether `settle` would emit or forget anything with this frontier."""
         raise NotImplementedError
 
     @property
@@ -68,4 +68,4 @@ class WindowKind:
         return {"expired": self.expired, "refused": self.refused, "given_up": self.given_up}
 
     def loaded(self) -> None:
-        """Continue after a restore, once the frontier and the tables have been read."""
+        """Rebuild the derived data after a restore has read the frontier and the tables."""

@@ -1,8 +1,8 @@
-"""Runs WINDOW, a query over the events of one stream whose results are corrected.
+"""Runs WINDOW: computes windows over the events of one stream, and corrects their results.
 
 Events and control events pass through unchanged; results are added as `WindowResult`s. The kinds of
-windows are tumbling and sliding (`spans`), session (`sessions`) and count (`counting`). Each window
-and key has one result (`reading`).
+windows are tumbling and sliding (`spans`), session (`sessions`) and count (`counting`). A window
+has one result for each key (`reading`).
 
 A window is first emitted (`emit`, revision 0) when the frontier has passed its end (`frontier`). It
 is emitted again (`update`) after each instant that changed it. It is final when nothing can change
@@ -15,24 +15,25 @@ changed, at multiples of its interval on the arrival clock. A window without eve
 With `quality` a window is emitted as soon as a quality target allows it
 (`topology.answer.quality_target`).
 
-The operator reads ordered events, or accepted events (`topology.flow.accepted`) as they come, with
-marks of MERGE's progress. Either way MERGE decides which results are certain and final. A quality
-target may close a window before MERGE does. It alone closes windows over accepted events.
+The operator reads ordered events from MERGE. Alternatively it reads accepted events
+(`topology.flow.accepted`) in order of arrival, with marks of MERGE's progress. Either way MERGE
+decides which results are certain and final. A quality target may close a window before MERGE does.
+Over accepted events, only the target closes windows.
 
-Windows are decided when their instant is over, in the order of their starts and keys, and their
-results carry that instant. `on_end` closes all windows in order, as final.
+Results are emitted when an instant is over, in the order of window start and key, and carry that
+instant. `on_end` closes all windows, in the same order, as final.
 
 A query counts everything that it leaves out. These are events without a key (`without_key`), values
 that an aggregate cannot use (`skipped`), and payloads that cannot be read (`unreadable`). It also
-counts events that come after their window is final (`expired`). The bounds in the settings refuse
+counts events that arrive after their window is final (`expired`). The bounds in the settings refuse
 events (`refused`) or make windows final early (`given_up`). All these events still pass through, so
 the operators before this one account for them.
 
-Most events only add to open windows. `run` finds them, and they are processed in batches.
+Most events only add to open windows. `run` finds runs of such events, which are processed in
+batches.
 
-Restore: the state is read back as it was; no events are held. A query without a state of its own
-begins in the middle of the stream. It emits no windows that started earlier
-(`topology.query.beginning`).
+Restore: the state is read back; no events are held. A query without a stored state begins in the
+middle of the stream. It emits no windows that started earlier (`topology.query.beginning`).
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ from topology.window.spans import Spans
 QUERY: Final = "query"
 TARGET: Final = "promise"
 OF_TARGET: Final = "promise/"
-"""State keys: the query's own, its quality target's, and the prefix of the target's parts."""
+"""State keys: that of the query, that of its quality target, and the prefix of the target's parts.
+"""
 KINDS: Final[Mapping[str, type[WindowKind]]] = {
     TUMBLING: Spans,
     SLIDING: Spans,
@@ -117,7 +119,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 def target_of(query: WindowSettings) -> QualityTarget | None:
     """Return the quality target of the query, or None if it has none.
 
-    For sessions and count windows, it is a target for pieces of time.
+    For sessions and count windows, the target counts pieces of time in place of windows.
     """
     if query.quality is None:
         return None
@@ -135,10 +137,14 @@ def target_of(query: WindowSettings) -> QualityTarget | None:
 class Windows(QueryOperator):
     """A window query as an operator.
 
-    `functions` are the user's aggregates by name, and `functions_digest` is a digest of their
-    texts. `ordered`: MERGE emits the events in order, so each of them raises W; otherwise marks
-    between them do. `announced`: the stream has watermarks. `plain`: the plain case (`run`) is
-    used; without it the results are the same, but slower.
+    Args:
+        functions: The user's aggregates, by name.
+        functions_digest: A digest of their texts.
+        ordered: Whether MERGE emits the events in order, so that each of them raises W. Otherwise
+            marks between the events raise it.
+        announced: Whether the stream has watermarks.
+        plain: Whether plain events (`run`) are processed in batches. The results are the same
+            without this, but slower.
     """
 
     def __init__(
@@ -227,9 +233,9 @@ class Windows(QueryOperator):
         self._instant_open = True
 
     def _take_run(self, events: Sequence[Event], begun: int) -> int:
-        """Take in the plain events (`run`) from the index `begun` on, and return their number.
+        """Process the plain events (`run`) from the index `begun` on, and return their number.
 
-        Their last instant stays open.
+        The instant of the last of them stays open.
         """
         spans, frontier = self._windows, self._frontier
         assert isinstance(spans, Spans)

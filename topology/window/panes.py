@@ -1,14 +1,15 @@
 """Stores a pane for each key and slice of time, and computes windows from panes.
 
-Sliding windows share the work of adding up their slices (`Sums`), by two stacks. For the slices
-before a turning point, a key has a sum from each slice up to that point. For the slices after it,
-the key has one sum from that point on. A window merges one sum of each side, whatever the number of
-its slices. When windows begin after the turning point, the end of the requested window becomes the
-new one. So each slide costs a key three merges on average, not one per slice of the window.
+Sliding windows share the work of adding up their slices (`Sums`), by the method of two stacks. For
+each slice before a turning point, a key has the sum from that slice up to the point. For the slices
+after it, the key has one sum that begins at the point. A window merges one sum of each side,
+whatever the number of its slices. When windows begin after the turning point, the end of the
+requested window becomes the new one. So each slide costs a key three merges on average, not one per
+slice of the window.
 
-Only a merge is needed. An inverse is not needed, and min and max have none. If a late event changes
+Aggregates need only a merge, not an inverse, which min and max do not have. If a late event changes
 a sum, all sums of its key are computed again. Memory: at most one row per pane. The sums are
-derived, and are not part of the state.
+derived from the panes, so they are not part of the state.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Pane(AggregateRow):
     """The events of a key in a slice: a row of those certainly in it, and the `unsure` ones.
 
     Each uncertain event is in the panes of all slices that it may be in. A pane becomes `blurred`
-    when it has more than `max_edge_events` of them. Then those with a corrected timestamp inside go
-    into the row, and the others are forgotten.
+    when it has more than `max_edge_events` uncertain events. Then those with a corrected timestamp
+    in the slice are added to the row, and the others are forgotten.
     """
 
     __slots__ = ("blurred", "unsure")
@@ -72,11 +73,11 @@ def pane_kind(makers: Makers) -> ValueKind:
 
 
 Held = list[tuple[int, Pane]]
-"""The panes of one key in the slices of one window, ascending."""
+"""The panes of one key in one window, each with the start of its slice, ascending."""
 
 
 class Panes(Grid[Pane]):
-    """The panes of a query by slice and key; other parts may read `by_number`."""
+    """A table of a query's panes by slice and key; other classes may read `by_number`."""
 
     def __init__(self, makers: Makers, measure: Measure, slices: Slices) -> None:
         super().__init__("pane/", pane_kind(makers))
@@ -161,7 +162,7 @@ class Panes(Grid[Pane]):
         return self._measure.plain(row)
 
     def _row_of(self, key: str, held: Held, start_ns: int, end_ns: int) -> AggregateRow:
-        """Return the row of the key in [start, end), computed from `held`, its panes there."""
+        """Return the key's row in [start, end), computed from `held`, the key's panes there."""
         if not self._is_sliding:
             return held[0][1]
         sums = self._sums.get(key)
@@ -174,7 +175,7 @@ class Panes(Grid[Pane]):
         return sums.window(held, start_ns, end_ns)
 
     def _own(self, held: Held) -> list[UnsureEvent]:
-        """Return the panes' uncertain events, each in the slice of its corrected timestamp."""
+        """Return each uncertain event whose corrected timestamp is in one of the panes' slices."""
         return [
             event
             for slice_ns, pane in held
@@ -184,7 +185,7 @@ class Panes(Grid[Pane]):
 
 
 def each_once(held: Held) -> list[UnsureEvent]:
-    """Return the uncertain events of the panes, each once, though several panes may have it."""
+    """Return the uncertain events of the panes, each once, even if several panes contain it."""
     found = {event.number: event for _, pane in held for event in pane.unsure or ()}
     return list(found.values())
 
@@ -210,7 +211,7 @@ class Sums:
             self.front.append((slice_ns, grown))
 
     def window(self, slices: Held, start_ns: int, end_ns: int) -> AggregateRow:
-        """Return the row of the key in [start, end); neither may be smaller than in earlier calls.
+        """Return the key's row in [start, end); neither bound may be less than in earlier calls.
 
         The caller must not change the row.
         """

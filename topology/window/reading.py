@@ -2,9 +2,9 @@
 
 A payload that cannot be read has no fields, and is counted in `unreadable`.
 
-A key is a scalar (`numbers`). An event without a key is left out of the query and counted in
-`unkeyed`. If a value is missing, null or unusable for its aggregate, that aggregate leaves it out,
-and it is counted in `skipped`.
+A key is a scalar (`topology.query.numbers`). An event without a key is left out of the query and
+counted in `unkeyed`. If a value is missing, null or unusable for its aggregate, that aggregate
+leaves it out, and it is counted in `skipped`.
 
 Events are read one by one (`read`). For queries that need only numbers and counts, many events are
 read at a time into columns by key (`columns`). The result is the same, at a third of the cost.
@@ -28,7 +28,7 @@ NO_FIELDS: Final[dict[str, Any]] = {}
 
 
 class Columns:
-    """The values of some events of one key: their number `n`, and a list of values per cell."""
+    """The values of several events of one key: their number `n`, and a list of values per cell."""
 
     __slots__ = ("n", "values")
 
@@ -38,14 +38,14 @@ class Columns:
 
 
 class WindowReading:
-    """A reader of events for one query; `unreadable`, `unkeyed` and `skipped` only grow."""
+    """A reader of events for one query; `unreadable`, `unkeyed` and `skipped` are counters."""
 
     def __init__(self, query: WindowSettings, makers: Makers) -> None:
         self._key = key_path(query.key)
         self._texts = KeyTexts()
         wanted = [(plan.path, plan.usable) for plan in makers.cells]
         self._fields = list(dict.fromkeys(wanted))
-        """Each field is read once, however many cells take its value."""
+        """The distinct fields to read; several cells may take the value of one field."""
         self._places = [self._fields.index(field) for field in wanted]
         self._paths = [plan.path for plan in makers.cells]
         self._uses = makers.uses
@@ -59,7 +59,7 @@ class WindowReading:
     def read(self, value: Any) -> tuple[str, Values] | None:
         """Return the key's text and the values, or None if the event has no key.
 
-        The list has None for a value that is left out.
+        The values contain None for each cell that leaves its value out.
         """
         if self._blind:
             return NO_KEY, ()

@@ -24,8 +24,8 @@ Current = CurrentResult[int]
 class WindowEmitter(ResultEmitter):
     """An emitter of window results.
 
-    A result is confirmed if it is certain, its window is closed, and the frontier knows of no gap
-    or waiver that may affect it.
+    A result is confirmed if it is certain, its window is closed, and no event of the window may be
+    missing.
     """
 
     def __init__(self, stream: str, query: WindowSettings, frontier: Frontier) -> None:
@@ -51,8 +51,8 @@ class WindowEmitter(ResultEmitter):
         """Emit the result of a window if it is new or has changed; return the current result.
 
         `number` identifies the window among those of its key. `before` is its current result, which
-        is changed and returned; if it is None, a new one is. `is_proven`: events have shown the
-        result, not only the end of the input.
+        is updated and returned; if it is None, a new one is made. `is_proven`: whether events
+        decided the result, not only the end of the input.
         """
         is_sure = is_closed and measured.is_sure and not self._frontier.is_incomplete(span_ns[1])
         digest = _digest(span_ns, measured, is_sure=is_sure, is_final=is_final)
@@ -73,7 +73,7 @@ class WindowEmitter(ResultEmitter):
         *,
         is_final: bool,
     ) -> bool:
-        """Emit windows that have no result yet, and return whether the results are confirmed.
+        """Emit the results of windows that have none yet, and return whether these are certain.
 
         The results equal those of `emit`. The windows must be certain, closed, and identified by
         their starts.
@@ -118,7 +118,7 @@ class WindowEmitter(ResultEmitter):
         confidence: str,
         four: tuple[Named, Named, Named, Named],
     ) -> None:
-        """Add a result to the step; `four` has its values, low, high and expected values."""
+        """Add a result; `four` has its values, lower bounds, upper bounds and expected values."""
         values, low, high, expected = four
         self.add(
             WindowResult(
@@ -142,7 +142,7 @@ class WindowEmitter(ResultEmitter):
 
 
 def emitted_plain(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool) -> Current:
-    """Return the current result that `emit` would have made of a plain window, as not final."""
+    """Return the current result, not final, that `emit` would have made for a plain window."""
     return current_of(0, _digest(span_ns, measured, is_sure=is_sure, is_final=False))
 
 
@@ -156,8 +156,8 @@ CURRENT: Final = record(current_of, revision=INT, content=INT, live=FLAG)
 def _digest(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool, is_final: bool) -> int:
     """Return a digest that is equal for equal results, and the same in every run.
 
-    Certain values equal their bounds and expected values. Most are certain, so the digest does not
-    repeat them four times.
+    Certain values equal their bounds and expected values, and most values are certain. So the
+    digest does not repeat them four times.
     """
     values, *others = measured[:4]
     is_alone = measured.is_sure or all(other == values for other in others)

@@ -2,19 +2,20 @@
 
 An event is plain if all of these conditions hold:
 
-* Its query has windows of fixed times over the events that MERGE emits. It has no `early`, no
-  quality target, and not the uncertainty `thesis3`.
+* Its query has tumbling or sliding windows over the events that MERGE emits. The query has no
+  `early`, no quality target, and not the uncertainty `thesis3`.
 * It is a data event in order: not late, and not before W. It is certainly in one slice of time, and
-  its error is no larger than that of earlier events.
-* That slice has a pane already, and there is room for one more.
-* No window waits for the end of the event's instant to be emitted again. W, raised to the event,
-  closes no window and makes none final.
+  its time error is no larger than that of earlier events.
+* That slice already has a pane, and there is room for one more.
+* No window has to be emitted again at the end of the event's instant. W, raised to the event's
+  time, closes no window and makes none final.
 
-Any other event takes the general path (`operator`), one at a time, which defines the results.
+Any other event is processed by itself on the general path (`operator`), which defines the results.
 
-So nothing is due at any instant of the run. The work of all its instants is done once, and only the
-last instant stays open, as always. The events are read into columns by key, and added one column at
-a time. If a query has cells other than a `Tally`, events are added one by one.
+So nothing is due at any instant of the run. The work at the end of an instant is done once for the
+whole run, and only the last instant stays open, as always. The events are read into columns by key,
+and added one column at a time. If a query has cells other than a `Tally`, events are added one by
+one.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from topology.window.settings import SLIDING, TUMBLING, WindowSettings
 
 
 class Room(NamedTuple):
-    """The limits of plain events: the slice [start, end), and `limit_ns`, which W must not reach.
+    """The limits of a run: its events are in the slice [start, end) and before `limit_ns`.
 
-    At most `vacancies` of them may open a pane.
+    A run has at most `vacancies` events, because each of them may open a pane.
     """
 
     start_ns: int

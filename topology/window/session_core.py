@@ -1,15 +1,16 @@
-"""Defines sessions, and the parts of them that are certain.
+"""Defines sessions and their cores, which are the certain parts of sessions.
 
-Two events belong together if they are at most `gap` apart, or if a chain of such events joins them.
-A possible world is one choice of event times within their errors. If times are uncertain, these
-differ:
+Two events belong to one session if they are at most `gap` apart, or if a chain of such events
+connects them. A possible world is one choice of event times within their errors. If times are
+uncertain, these differ:
 
-* A *core* is joined in every world. An event certainly joins a core if no world puts it farther
-  than `gap` from the span that the core certainly covers. Two cores join likewise. Joining only
-  widens that span, so cores do not depend on the order of arrival.
-* A *session*, as it is emitted, is joined by corrected timestamps. That is one of the worlds, so a
-  session consists of whole cores.
-* An *envelope* is joined in some world. The true sessions are parts of envelopes, and consist of
+* A *core* is a set of events that are in one session in every world. An event certainly joins a
+  core if no world puts it farther than `gap` from the span that the core certainly covers. Two
+  cores are merged by the same rule. Merging only widens that span, so cores do not depend on the
+  order of arrival.
+* A *session*, as it is emitted, is connected by corrected timestamps. That is one of the worlds, so
+  a session consists of whole cores.
+* An *envelope* is connected in some world. The true sessions are parts of envelopes, and consist of
   whole cores.
 
 If all three are the same, the session is certain. Without time errors they always are.
@@ -28,7 +29,7 @@ from topology.window.aggregates.cell import merged
 from topology.window.cells import AggregateRow, Makers, row_kind
 
 Place = tuple[int, str, int, int]
-"""Corrected timestamp, source, epoch and sequence number."""
+"""The sort key of an event: corrected timestamp, source, epoch and sequence number."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,13 +37,13 @@ class Core:
     """A set of events that are in one session in every possible world.
 
     Attributes:
-        head: The place of its first event.
+        head: The sort key of its first event.
         last: The latest corrected timestamp.
         begins: The latest time at which it begins in any world.
         ends: The earliest time at which it ends in any world.
         lower: The earliest possible time of its events.
         upper: The latest possible time of its events.
-        row: The values of its events.
+        row: The row with the values of its events.
         is_fresh: Whether it has changed since it was emitted.
     """
 
@@ -60,7 +61,7 @@ class Core:
         return self.head[0]
 
     def joins(self, other: Core, gap_ns: int) -> bool:
-        """Return whether the two cores are joined in every world."""
+        """Return whether the two cores are in one session in every world."""
         return other.begins - self.ends <= gap_ns and self.begins - other.ends <= gap_ns
 
     def take(self, other: Core) -> None:

@@ -1,8 +1,8 @@
-"""Stores the sessions of one key as envelopes that do not touch each other.
+"""Stores the sessions of one key as separate envelopes.
 
-An event changes a single envelope, because it joins all envelopes that it touches into one
-(`session_core`). So each envelope is emitted, saved and forgotten by itself. The envelopes that a
-key keeps for corrections do not make an event more expensive.
+An event changes a single envelope, because all envelopes that it may connect are merged into one
+(`session_core`). So each envelope is emitted, saved and forgotten by itself. The number of
+envelopes that a key keeps for corrections hardly affects the cost of an event.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from topology.window.results import CURRENT, Current
 from topology.window.session_core import Core, Cores, core_kind, head_of, sessions_of
 
 Results = dict[int, tuple[Current, int, bool]]
-"""The last emitted results by start, each with its end and whether the session was closed then."""
+"""The last emitted results by start, each with its end and whether the session was closed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,10 +29,10 @@ class Envelope:
 
     Attributes:
         cores: The cores, ordered by their first event.
-        current: The results that are not final. A session that is open again has a retracted one.
-        is_exact: Whether no time in it has an error; then it has one core.
+        current: The results that are not final; that of a reopened session is retracted.
+        is_exact: Whether all its event times are certain; then it has one core.
         is_blurred: Whether it had too many cores; then only corrected timestamps count.
-        is_news: Whether it has changed since it was emitted early.
+        is_news: Whether it has changed since it was last emitted early.
         is_touched: Whether it has changed in the open instant.
         lower: The earliest possible time of its events.
         upper: The latest possible time of its events.
@@ -56,7 +56,7 @@ class Envelope:
         self.upper = max([core.upper for core in cores])
 
     def absorb(self, other: Envelope) -> None:
-        """Merge another envelope into this one, because an event may join the two."""
+        """Merge another envelope into this one, because a new event may connect the two."""
         self._hold([*self.cores, *other.cores])
         self.current |= other.current
         self.is_exact = self.is_exact and other.is_exact
@@ -126,7 +126,7 @@ class KeySessions:
     fresh: dict[Envelope, None] = field(default_factory=dict)
 
     def near(self, lower_ns: int, upper_ns: int, gap_ns: int) -> slice:
-        """Return the slice of the envelopes that a core with these extreme times may join."""
+        """Return the slice of `envelopes` that a core with these extreme times may join."""
         first = bisect_left(self.envelopes, lower_ns - gap_ns, key=upper_of_envelope)
         after = bisect_right(self.envelopes, upper_ns + gap_ns, key=lower_of_envelope)
         return slice(first, max(first, after))

@@ -1,27 +1,29 @@
 """Computes session windows: the events of a key that follow each other within a gap.
 
-A session covers [first event, last event + gap] and is identified by its first event. It is emitted
-when the frontier has passed its end. A late event may widen a session (`update`). If it moves the
-start, the old session is retracted and a new one emitted. If it joins sessions, the others are
-retracted. If it reopens a session, that one is retracted, not as final, and emitted again when it
-closes. No events are kept, only cores (`session_core`): one per session if times are certain.
+A session covers [first event, last event + gap] and is identified by the time of its first event.
+It is emitted when the frontier has passed its end. A late event may extend a session (`update`). If
+it changes the start, the old session is retracted and a new one emitted. If it connects sessions,
+the later ones are retracted. If it reopens a session, the result is retracted, but not as final,
+and is emitted again when the session closes. No events are kept, only cores (`session_core`): one
+per session if times are certain.
 
 If times are uncertain, `values` are those of the session by corrected timestamps. `low` and `high`
-hold for the true session that contains its first core, whichever other cores of the envelope belong
-to it. A session is also emitted again after a session that may be part of it has changed and
+are bounds for the true session that contains its first core, whichever other cores of the envelope
+belong to it. A session is also emitted again after a session that may be part of it has changed and
 closed, if this changes the result.
 
 A query that began in the middle of the stream emits no session that may include earlier events.
 Such a session possibly starts within a gap of the first instant that the query counts
-(`topology.query.beginning`). A session that a late event moves there is retracted.
+(`topology.query.beginning`). If a late event extends a session back to that time, the session is
+retracted.
 
-Bounds: at most `max_windows` cores; beyond that they are given up or refused as in `spans`. An
-envelope has at most `max_edge_events` cores; beyond that its sessions are emitted by corrected
+Bounds: at most `max_windows` cores; beyond that they are given up or events refused, as in `spans`.
+An envelope has at most `max_edge_events` cores; beyond that its sessions are emitted by corrected
 timestamps alone from then on.
 
 `expired` counts events with a corrected timestamp before the finality horizon, if no kept session
-is near. It also counts events at a time up to which the sessions of their key are final. They would
-open a session that overlaps a final one.
+is near. It also counts events that are not after the final sessions of their key, because they
+would open a session that overlaps a final one.
 
 Cost: O(aggregates) per event in order; O(cores of the envelope + log envelopes of the key) per
 event out of order; O(cores of the envelope) per emitted session.
@@ -61,7 +63,7 @@ class Sessions(WindowKind):
         self._by_key: dict[str, KeySessions] = defaultdict(KeySessions)
         self._envelopes = Envelopes(self._by_key, makers)
         self._passed: Table[str, int] = Table("passed/", INT)
-        """The end of the sessions that are final and released, by key."""
+        """The end of the last final session that was forgotten, by key."""
         self.tables = [self._envelopes, self._passed]
         self._touched: dict[str, None] = {}
         self._fresh: dict[str, None] = {}
@@ -209,8 +211,8 @@ class Sessions(WindowKind):
     def _retract_moved(self, key: str, envelope: Envelope, sessions: Sequence[Cores]) -> None:
         """Retract the results of sessions that are now part of another.
 
-        The result of a session that was open again has been retracted already. It is not retracted
-        twice, because readers expect a retraction to refer to a current result.
+        The result of a reopened session has been retracted already. It is not retracted twice,
+        because readers expect a retraction to refer to a current result.
         """
         if not envelope.current:
             return
@@ -323,7 +325,7 @@ class Sessions(WindowKind):
                 self.count += len(envelope.cores)
                 if envelope.is_fresh:
                     self._loaded_fresh(key, known, envelope)
-            # The timers of later envelopes follow those of the first.
+            # The timers of the first envelope, when they fire, arm those of later ones.
             for first in known.envelopes[:1]:
                 for core in first.cores:
                     self._closing.arm(key, core.last + self._gap_ns)

@@ -53,7 +53,7 @@ COUNT: Final = "count"
 
 
 class Window(NamedTuple):
-    """A kind of windows and their size.
+    """The kind and the size of a query's windows.
 
     `size_ns` is the gap of a session, and `events` the size of a count window.
     """
@@ -76,9 +76,9 @@ class Window(NamedTuple):
 
 
 class Aggregate(NamedTuple):
-    """A function that a query computes from its windows, and the arguments of its call.
+    """The call of an aggregate function in a query: its name and its arguments.
 
-    `path` leads to the value, like `("payload", "force")`; only `count` has an empty one.
+    `path` leads to the value, like `("payload", "force")`; it is empty for `count` alone.
     `quantile_ppm` is the share of `quantile`, 990_000 for 0.99; other functions do not use it.
     """
 
@@ -94,7 +94,7 @@ class Aggregate(NamedTuple):
 
 
 def _share_text(ppm: Any) -> str:
-    """Return a share as a call spells it; for any other value, a text that is not a valid share."""
+    """Return the text of a share in a call, or an invalid text if `ppm` is not an integer."""
     if type(ppm) is not int:
         return f"{ppm} millionths"
     return str(ppm // MILLION) if ppm in (0, MILLION) else f"{ppm / MILLION:f}"
@@ -113,9 +113,9 @@ _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCI
 
 
 def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
-    """Return the aggregate that `value` names, a call as text or an aggregate made in code.
+    """Return the aggregate that `value` describes: a call as text, or an aggregate made in code.
 
-    An aggregate made in code may name a user's function that is given later.
+    An aggregate made in code may name a user's function that is registered later.
     """
     own = (*user_functions_of(info).aggregates,)
     if isinstance(value, Aggregate):
@@ -128,7 +128,7 @@ def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
         value = str(value)
     call = _CALL.fullmatch(value.strip()) if isinstance(value, str) else None
     if call is None:
-        remedy = "write it like avg(payload.v), in quotes if it holds a comma"
+        remedy = "write it like avg(payload.v), in quotes if it contains a comma"
         raise refused(f"{shown(value)} is not an aggregate", remedy)
     function, inner = call.groups()
     if function not in BUILT_IN and function not in own:
@@ -169,7 +169,7 @@ Spelled = Annotated[
 
 
 class WindowSettings(AnswerSettings):
-    """The settings of a window query; `clock` is that of its stream."""
+    """The settings of a window query; `clock` has the clock settings of its stream."""
 
     window: Spelled | None = None
     """The windows of a window query."""
@@ -207,12 +207,12 @@ class WindowSettings(AnswerSettings):
 
     @property
     def emits_every_ns(self) -> int:
-        """The interval at which open windows are emitted; 0 if never."""
+        """The interval at which open windows are emitted; 0 if they are not."""
         return 0 if self.answer == FINAL else self.early_ns
 
 
 def fingerprint(query: WindowSettings) -> bytes:
-    """Return bytes that are equal for queries with the same windows."""
+    """Return bytes that are equal for queries with the same name and results."""
     kind, size_ns, _, events = windows = query.windows
     what = (kind, size_ns, windows.step_ns, events, key_path(query.key))
     outputs = [(name, *each) for name, each in query.outputs.items()]

@@ -1,11 +1,11 @@
 """Computes where windows of a fixed size begin and end, and which slices make them up.
 
-Windows [k every, k every + size) are aligned to the epoch. The edges of all windows cut time into
-slices, so each window is a row of whole slices. A slice belongs to size / every windows, rounded
-down or up if that is no whole number. A tumbling window is one slice.
+Windows [k every, k every + size) are aligned to the Unix epoch. The edges of all windows divide
+time into slices, so each window is a sequence of whole slices. A slice belongs to size / every
+windows, rounded down or up if that is not a whole number. A tumbling window is one slice.
 
-`SliceTimers` tells when windows end, so that no window is looked at before its end. Cost: O(log
-slices) for each window that closes or becomes final, and nothing for windows that are kept.
+`SliceTimers` has the times at which windows end, so no window is examined before its end. Cost:
+O(log slices) for each window that closes or becomes final, and nothing for windows that are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topology.model.timers import Timers
 
 
 class Slices:
-    """The slices of a query, each named by its start; `size_ns` >= `every_ns` > 0."""
+    """The slices of a query, each identified by its start; `size_ns` >= `every_ns` > 0."""
 
     __slots__ = ("_cut_ns", "every_ns", "size_ns")
 
@@ -48,7 +48,7 @@ class Slices:
         return found[:at_most]
 
     def held(self, slices: Collection[int], start_ns: int) -> list[int]:
-        """Return, ascending, those of `slices` that are part of the window at `start_ns`."""
+        """Return those of `slices` that are part of the window at `start_ns`, ascending."""
         end_ns = start_ns + self.size_ns
         most = 2 * (self.size_ns // self.every_ns + 1)
         if len(slices) <= most:
@@ -61,7 +61,7 @@ class Slices:
         return range(first + -first % self.every_ns, slice_ns + 1, self.every_ns)
 
     def first_end(self, slice_ns: int, after_ns: int) -> int:
-        """Return the first end, after an instant, of a window that contains the slice.
+        """Return the first end after `after_ns` of the windows that contain the slice.
 
         If all such windows have ended, return the end of the last one.
         """
@@ -74,7 +74,7 @@ class Slices:
 
 
 class SliceTimers:
-    """The timers of a query's slices and windows, each named by its start.
+    """The timers of a query's slices and windows, each identified by its start.
 
     A timer that has fired does not fire again until it is armed again.
     """
@@ -84,11 +84,11 @@ class SliceTimers:
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
         self._closing: Timers[int] = Timers()
-        """Slices, by the next end of a window that contains them."""
+        """The slices, by the next end of a window that contains them."""
         self.ending: Timers[int] = Timers()
-        """Slices, by the end of the last window that contains them."""
+        """The slices, by the end of the last window that contains them."""
         self.emitted: Timers[int] = Timers()
-        """Windows that were emitted and are not final, by their end."""
+        """The windows that were emitted and are not final, by their end."""
 
     def expect(self, slice_ns: int, closed_ns: int) -> None:
         """Arm the timers of a slice that now has events.
@@ -110,7 +110,7 @@ class SliceTimers:
         return closed_ns >= self._closing.next_ns or final_ns >= next_final_ns
 
     def room_ns(self, frontier: Frontier) -> int:
-        """Return an instant such that nothing becomes due while W is below it."""
+        """Return the instant that W must reach before anything becomes due."""
         next_final_ns = min(self.emitted.next_ns, self.ending.next_ns)
         return frontier.room_ns(self._closing.next_ns, next_final_ns)
 

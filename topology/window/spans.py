@@ -10,16 +10,16 @@ emitted are given up (`given_up`), as if `correct_for` were shorter. If there ar
 that would open a pane is left out (`refused`). So one key too many does not affect other keys and
 windows. Events for final windows are counted in `expired`.
 
-A query that began in the middle of the stream keeps windows that started earlier like all others,
-but does not emit them (`topology.query.beginning`).
+A query that began in the middle of the stream keeps windows that started earlier, but does not emit
+them (`topology.query.beginning`).
 
 Plain events (`run`) are processed in batches, and plain windows that close together are emitted in
-one loop. The results of these windows are not stored while their panes stay the same.
+one loop. The results of these windows are not stored while their panes do not change.
 
-Cost: O(aggregates) per event, and O(slices it may be in) if it is uncertain. An emitted window
-costs O(aggregates) and, if it slides, a look at each of its slices (`panes`). In addition, m
-uncertain events cost O(m log m). Memory: one pane per key and slice, and as much again for the sums
-of sliding windows.
+Cost: O(aggregates) per event, for each slice that it may be in. An emitted window costs
+O(aggregates), and O(slices of the window) more if it slides (`panes`). In addition, m uncertain
+events cost O(m log m). Memory: one pane per key and slice, and as much again for the sums of
+sliding windows.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from topology.window.slices import Slices, SliceTimers
 MAX_TOUCHED_SLICES: Final = 1_000
 """The largest number of slices that an event is added to.
 
-An event that may be in more blurs the pane of its corrected timestamp.
+An event that may be in more slices blurs the pane of its corrected timestamp.
 """
 
 AS_ITS_PANE: Final = (current_of(0, 0), current_of(0, 1))
-"""Placeholders for the current results of unchanged tumbling windows, unconfirmed and confirmed.
+"""Placeholders for the current results of unchanged tumbling windows, uncertain and certain.
 
 Such a window was emitted once, and its pane has not changed since. The digest of its result can be
 computed from the pane, and is rarely needed.
@@ -173,7 +173,7 @@ class Spans(WindowKind):
             self.expired += 1
 
     def _pane(self, slice_ns: int, key: str) -> Pane | None:
-        """Return the pane of an event, to be changed; None if the event is expired or refused."""
+        """Return the pane that an event changes, or None if the event is expired or refused."""
         pane = self._panes.find((slice_ns, key))
         if pane is None:
             return self._open(slice_ns, key)
@@ -207,8 +207,8 @@ class Spans(WindowKind):
     def _mark(self, slice_ns: int, key: str) -> bool:
         """Mark a changed pane and its windows, and return whether any of these windows is final.
 
-        A marked pane is saved, and its marked windows are emitted. If a window is final, the event
-        is expired.
+        A marked pane is saved, and its marked windows are emitted again. An event for a final
+        window counts as expired.
         """
         self._panes.note((slice_ns, key))
         closed_ns = self._closed_ns

@@ -1,8 +1,8 @@
-"""Lists the aggregates that a query may name, with one row for each.
+"""Lists the built-in aggregates that a query may use, in one table.
 
-To add an aggregate, write a cell and a function (`cell`) and add a row here. The reader of topology
-files, the windows, the SQL views and the property tests read this list. Only some tests have lists
-of their own (CONTRIBUTING).
+To add an aggregate, write its cell and its function (`cell`), and add a row here. The parser of
+topology files, the windows, the SQL views and the property tests all read this table. Some other
+tests have lists of their own (CONTRIBUTING).
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from topology.window.aggregates.sums import Average, Count, Deviation, Largest, 
 from topology.window.aggregates.tally import Squares, Tally
 
 Usable = Callable[[Any], Any]
-"""A function that returns the value to add for a value of the payload, or None to leave it out."""
+"""A function from a payload value to the value to aggregate, or to None if it is left out."""
 
 MakeCell = Callable[..., AggregateCell]
 
 Result = Literal["whole", "real", "number", "value"]
-"""The type of a result: an integer, a real number, a number of the inputs' type, or an input."""
+"""The type of a result: an integer, a float, a number of the inputs' type, or one of the inputs."""
 
 
 class BuiltIn(NamedTuple):
-    """An aggregate that a query may name, listed under its name in `BUILT_IN`.
+    """An aggregate that a query may use, listed under its name in `BUILT_IN`.
 
     Attributes:
         example: A call as users write it, with all its arguments.
         result: The type of its result.
-        usable: Returns the value to add for a value of the payload, or None if that is left out.
-        make: Makes an empty cell; for `quantile` it takes the share. It is None if the function
-            needs no values and reads the row itself.
-        function: Computes the result from a cell.
+        usable: The function that selects the payload values to aggregate.
+        make: The constructor of an empty cell; that of `quantile` takes the share in ppm. It is
+            None for `count`, which reads the row itself.
+        function: The function that computes the result from a cell.
     """
 
     example: str

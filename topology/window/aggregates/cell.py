@@ -1,21 +1,21 @@
-"""Defines the contract of aggregates: cells collect the values of a field, functions read cells.
+"""Defines the interface of aggregates: cells collect the values of a field, functions read cells.
 
-A cell takes values one by one, and merges with another cell of its kind. The order of additions and
-merges never changes the result, so a late event is simply added. Functions of one field share a
+A cell takes values one by one, and merges with another cell of its class. The order of additions
+and merges never changes the result, so a late event is simply added. Functions of one field share a
 cell if they can.
 
-Some events may or may not belong to the window, because their times are uncertain. `possibles` has
-a cell for each of these events, or for each group of events that belongs as a whole or not at all.
-`bounds` returns the smallest and the largest value over all choices of them that leave at least one
-event in the window. A bound that cannot be known is None. A value may overflow to None, and may be
-rounded; the bounds must then still be ordered.
+Some events may or may not belong to the window, because their times are uncertain. The argument
+`possibles` has one cell for each such event, or for each group of events that belongs as a whole or
+not at all. `bounds` returns the smallest and the largest value over all choices of these cells that
+leave at least one event in the window. A bound that cannot be computed is None. A value that
+overflows is None, and values may be rounded; the lower bound must still not exceed the upper.
 
-If each choice has a probability, `weighted` computes the value from sums weighted by it. A function
-without `weighs` uses corrected timestamps alone.
+If each possible cell has a probability, `weighted` computes the expected value. A function with
+`weighs = False` uses corrected timestamps alone.
 
-A function is `additive` if each event adds its size to the value, whatever other events are there.
-The errors of clocks limit the choices for such functions (`shifts`). `within` turns the smallest
-and the largest sum into bounds.
+A function is `additive` if each event adds a fixed amount to the value, whatever other events are
+in the window. For such functions, the events of one clock share its error, which narrows the bounds
+(`topology.window.unsure.shifts`). `within` converts the smallest and the largest sum into bounds.
 
 Values are JSON values. `json_number` and `quotient` of `topology.query.numbers` return None for a
 number that is too large.
@@ -32,7 +32,10 @@ Bounds = tuple[Any, Any]
 
 
 class Placed(Protocol):
-    """The time and the origin of a value: an event, or the kept part of an uncertain event."""
+    """The time and the coordinates of the event that a value comes from.
+
+    `Event` and `UnsureEvent` have these attributes.
+    """
 
     ref_time_ns: int
     error_ns: int
@@ -50,7 +53,7 @@ class AggregateCell:
     __slots__ = ()
 
     def add(self, value: Any, event: Placed) -> None:
-        """Add a value of `event`, which provides its time and source."""
+        """Add a value of `event`; some cells also use the event's time and source."""
         raise NotImplementedError
 
     def take(self, values: list[Any]) -> None:
@@ -69,7 +72,7 @@ class AggregateCell:
         raise NotImplementedError
 
     def is_sure(self) -> bool:
-        """Return whether the value is certain, if it is certain which events belong."""
+        """Return whether the value is certain if the cell's events are certainly in the window."""
         return True
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
@@ -92,9 +95,9 @@ def merged(one: Any, others: Iterable[Any]) -> Any:
 
 
 class AggregateFunction:
-    """A function that computes a value from a cell, by default the cell's own value.
+    """An aggregate function: it computes a value from a cell, by default `cell.value()`.
 
-    It never changes a cell.
+    It never changes the cell.
     """
 
     __slots__ = ()
@@ -113,11 +116,11 @@ class AggregateFunction:
         return bounds
 
     def weighted(self, cell: Any, possibles: Sequence[tuple[Any, int]]) -> Any:
-        """Return the value with each possible cell weighted, in units of 1 / WHOLE_WEIGHT."""
+        """Return the expected value; a possible cell's weight is in units of 1 / WHOLE_WEIGHT."""
         raise NotImplementedError
 
     def sizes(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
-        """Return the amount that each possible cell would add, in the unit that `within` takes."""
+        """Return the amount that each possible cell would add, in the unit of `low` in `within`."""
         raise NotImplementedError
 
     def within(self, cell: Any, possibles: Sequence[Any], low: int, high: int) -> Bounds:

@@ -1,6 +1,6 @@
 """Runs the aggregates that users write and register by name.
 
-No inverse is needed: sliding windows share their work by combining states alone
+Such an aggregate needs no inverse function, because sliding windows share work by combining states
 (`topology.window.panes`).
 """
 
@@ -25,11 +25,12 @@ class Function(NamedTuple):
     order of events; otherwise results depend on it too.
 
     Attributes:
-        init: Returns the state without values.
-        add: Returns the state after one more value.
-        combine: Returns the state that combines two states.
-        value: Returns the value that results show for a state.
-        usable: Returns the value to pass to `add` for a value of the payload, None to leave it out.
+        init: A function that returns the state without values.
+        add: A function that returns the state after one more value.
+        combine: A function that returns the combination of two states.
+        value: A function that returns the value that results show for a state.
+        usable: A function that returns the value to pass to `add` for a value of the payload, or
+            None to leave it out.
     """
 
     init: Callable[[], Plain]
@@ -42,8 +43,8 @@ class Function(NamedTuple):
 class Custom(AggregateCell):
     """A cell with the state of a user's aggregate.
 
-    If the user's code raises, the state stays as it was or the value is None, and `failures[0]`
-    counts the error. The cell has no bounds if it is uncertain which events belong.
+    If the user's code raises, the state does not change, or the value is None. `failures[0]` counts
+    these exceptions. If the window has uncertain events, both bounds are None.
     """
 
     __slots__ = ("failures", "function", "state")

@@ -2,10 +2,10 @@
 
 * `first` and `last` order events by corrected timestamp, source, epoch and sequence number. The
   result is certain if its event certainly belongs, and no event of another source may precede
-  (follow) it. To know this, a cell keeps the two outermost edges of different sources. Values have
-  no order, so an uncertain result has the bounds None.
-* `distinct` keeps a set of at most `MAX_DISTINCT` values that certainly differ. Beyond that the
-  value stays at that number as a lower bound, and `high` is None.
+  (follow) it. To decide this, a cell keeps the outermost possible times of two different sources.
+  Scalars need not be comparable, so an uncertain result has the bounds None.
+* `distinct` keeps a set of at most `MAX_DISTINCT` distinguishable values. If there are more, its
+  value is `MAX_DISTINCT`, which is a lower bound, and `high` is None.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ MAX_DISTINCT: Final = 10_000
 
 
 class First(AggregateCell):
-    """The first value of a field, and how certain it is.
+    """The first value of a field, and whether it is certain.
 
-    The attributes use the times that `first` compares; for `last` these are mirrored.
+    For `last`, the times in `far` and `edges` are negated.
 
     Attributes:
-        best: The place of the first event so far.
+        best: The sort key of the first event so far.
         found: The value of that event.
-        far: The far end of that event's interval of possible times.
-        edges: The earliest near ends of such intervals, of at most two sources.
+        far: The end of that event's interval of possible times.
+        edges: The earliest starts of such intervals, for at most two sources.
     """
 
     __slots__ = ("best", "edges", "far", "found")
@@ -46,7 +46,7 @@ class First(AggregateCell):
     def add(self, value: Any, event: Placed) -> None:
         time_ns = self.sign * event.ref_time_ns
         place = (event.ref_time_ns, event.source, event.epoch, event.seq)
-        # The edge is beyond all times that the event may have had.
+        # The ends of the interval are 1 ns beyond all possible times of the event.
         reach_ns = event.error_ns + 1 if event.error_ns else 0
         self._meet(place, value, time_ns + reach_ns)
         self._edge(time_ns - reach_ns, event.source)
@@ -107,7 +107,7 @@ class First(AggregateCell):
 
 
 class Last(First):
-    """The last value of a field: `First` with time mirrored."""
+    """The last value of a field: `First` with negated times."""
 
     __slots__ = ()
 
@@ -115,7 +115,7 @@ class Last(First):
 
 
 class Distinct(AggregateCell):
-    """The number of distinct values; `seen` is None after more than `MAX_DISTINCT` of them."""
+    """The texts of the distinct values; `seen` is None after more than `MAX_DISTINCT` of them."""
 
     __slots__ = ("seen",)
 

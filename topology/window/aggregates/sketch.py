@@ -1,19 +1,20 @@
 """Computes `quantile` from counts in buckets whose edges grow by a constant factor.
 
 A positive number v is in the bucket k with GAMMA^(k-1) < v <= GAMMA^k. Its value is taken to be the
-bucket's middle, which is off by at most `RELATIVE_ERROR`. Negative numbers are treated likewise,
-and a number nearer to 0 than `SMALLEST` counts as 0. So the order of arrival does not matter, and
-sketches merge by adding counts. The idea is that of DDSketch (Masson, Rim, Lee, VLDB 2019).
+middle of the bucket, which differs from v by at most `RELATIVE_ERROR`. Negative numbers are treated
+likewise, and a number nearer to 0 than `SMALLEST` counts as 0. So the order of arrival does not
+matter, and sketches merge by adding counts. The idea is that of DDSketch (Masson, Rim, Lee, VLDB
+2019).
 
-The quantile q of n values is the one at rank floor(q (n - 1)), counted from 0. At q = 0 and q = 1
-it is the min and the max within the same error.
+The quantile q of n values is the value at rank floor(q (n - 1)), counted from 0. At q = 0 it is the
+minimum, and at q = 1 the maximum, within the same error.
 
-No library is used, because counts by bucket are plain values and so are their own state. An open
-window costs one entry per bucket in use. A library's array per sketch would cost kilobytes per key.
-There are at most 142,000 buckets, enough for all doubles.
+No library is used: a dictionary of counts is a plain value, so it is stored in the state directly.
+It has one entry per used bucket, but a library's array would take kilobytes per key. There are at
+most 142,000 buckets, enough for all doubles.
 
-The lower bound adds the lowest possible values while they are at or below the quantile, because
-each of them only lowers it. The upper bound mirrors this.
+For the lower bound, possible values are added in ascending order, as long as they are at most the
+quantile. Each of them can only lower it. The upper bound is computed likewise, in descending order.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ GAMMA: Final = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 SMALLEST: Final = 1e-300
 _LOG_GAMMA: Final = log(GAMMA)
 _OFFSET: Final = 1 << 20
-"""An offset that keeps the indices of positive numbers above 0; larger than any exponent."""
+"""The offset that keeps the indices of positive numbers above 0; it exceeds every exponent."""
 _PPM: Final = 1_000_000
 
 
@@ -55,7 +56,7 @@ def value_in(bucket: int) -> float:
 
 
 class Quantile(AggregateCell):
-    """A sketch with `counts` by bucket, for the quantile at `ppm` millionths."""
+    """A sketch for the quantile at `ppm` millionths; `counts` is the number of values by bucket."""
 
     __slots__ = ("counts", "ppm")
 

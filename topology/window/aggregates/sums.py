@@ -1,17 +1,18 @@
 """Computes count, sum, avg, stddev, min and max; all but count read a tally.
 
-Without values `sum` and `count` are 0, and the others are None. `stddev` is that of the population:
-the root of the mean square distance from the mean.
+Without values `sum` and `count` are 0, and the others are None. `stddev` is the standard deviation
+of the population.
 
-The bounds, if each possible group may belong or not:
+If each possible group of events may belong to the window or not, the bounds are computed as
+follows:
 
 * count and sum: each group adds its size or nothing.
 * avg: starting from the certain events, the groups with the largest (smallest) mean are added
   while they raise (lower) the average. No other choice gives a more extreme average.
-* stddev: outer bounds, computed from the extremes of each sum separately.
-* min and max: the values of the certain events alone, and of all possible events.
+* stddev: the extremes of each sum are computed separately, so the bounds may be too wide.
+* min and max: one bound is over the certain events alone, the other over all possible events.
 
-Cost: an exact addition per value (`numbers`).
+Cost: one exact addition per value (`topology.query.numbers`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from topology.window.aggregates.tally import Squares, Tally
 
 
 class Additive(AggregateFunction):
-    """A function whose value is the sum of what the events add."""
+    """A function whose value is a sum of one amount per event."""
 
     __slots__ = ()
 
@@ -175,7 +176,7 @@ class Least(AggregateFunction):
     def extremes(
         self, cell: Tally, possibles: Sequence[Any], innermost: Callable[..., Any]
     ) -> Bounds:
-        """Return the value over all possible events, and the value over the certain ones.
+        """Return the value over certain and possible events, and that over certain events alone.
 
         If there are no certain values, the second one is the `innermost` of the values of the
         possible cells.
@@ -199,7 +200,7 @@ class Largest(Least):
 
 
 def number_of(total: int, shift: int, bits: int = 0) -> Any:
-    """Return a total in units of 2^-(shift + bits): an integer if it is whole and `shift` is 0."""
+    """Return total * 2^-(shift + bits) as a number: an integer if it is whole and `shift` is 0."""
     whole, rest = divmod(total, 1 << (shift + bits))
     return quotient(total, 1 << (shift + bits)) if rest or shift else json_number(whole)
 
@@ -214,7 +215,7 @@ def totals(cells: Sequence[Any], shift: int) -> list[int]:
 
 
 def free_spread(sizes: Sequence[int]) -> tuple[int, int]:
-    """Return the smallest and the largest sum of any choice of the sizes."""
+    """Return the smallest and the largest sum of any subset of the sizes."""
     return sum(size for size in sizes if size < 0), sum(size for size in sizes if size > 0)
 
 
@@ -232,5 +233,5 @@ def weighed(cell: Tally, possibles: Sequence[tuple[Any, int]]) -> tuple[int, int
 
 
 def deviation(n: int, total: int, squares: int, shift: int) -> Any:
-    """Return the standard deviation, from the number and the sums of values; None if none."""
+    """Return the standard deviation from the number, sum and square sum; None without values."""
     return root(n * squares - total * total, (n * n) << (2 * shift)) if n else None

@@ -1,10 +1,9 @@
-"""Sums up a field of numbers for sum, avg, min, max and stddev.
+"""Accumulates a field of numbers for sum, avg, min, max and stddev.
 
-Values come in batches. A float is a whole number of units of 2^-shift, once the shift is as fine as
-the finest value so far. Then adding it takes one multiplication and one addition, without a
-fraction.
+Sums are exact integers in units of 2^-`shift`, where `shift` grows with the finest value so far. A
+float that needs no finer unit costs one multiplication and one addition, without a fraction.
 
-Memory: some 80 bytes and its numbers. Cost: 0.1 us a value.
+Memory: about 80 bytes and the numbers. Cost: about 0.1 us per value.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from topology.model.operator import Plain
 from topology.window.aggregates.cell import AggregateCell, Placed
 
 SCALES: Final = [2.0**shift for shift in range(1_024)]
-"""All powers of 2 from 1 up that are doubles."""
+"""The powers of 2, from 2^0 on, that a double can represent."""
 
 
 class Tally(AggregateCell):
@@ -26,10 +25,10 @@ class Tally(AggregateCell):
     Attributes:
         n: The number of values.
         total: Their exact sum, in units of 2^-`shift`.
-        shift: The fineness of the units, no finer than the finest value.
-        least: The smallest value, None without values. If an integer and a float are equal and
+        shift: The exponent of the unit, no larger than the finest value so far requires.
+        least: The smallest value, or None without values. If an integer and a float are equal and
             smallest, it is the integer.
-        largest: The largest value, likewise.
+        largest: The largest value, by the same rule.
     """
 
     __slots__ = ("largest", "least", "n", "shift", "total")
@@ -48,7 +47,7 @@ class Tally(AggregateCell):
             self._reach(value, value)
 
     def sum_up(self, value: Any) -> int:
-        """Add the value to the sums, and return it in units that are fine enough for it."""
+        """Add the value to the sums, and return it in units of 2^-`shift`; `shift` may grow."""
         if type(value) is int:
             units: int = value << self.shift
         else:
@@ -90,7 +89,7 @@ class Tally(AggregateCell):
         self.n += len(values)
         self.total, self.shift = total, shift
         if 0 < wholes < len(values):
-            # Among equal values `min` and `max` return the first one, which is now the integer.
+            # `min` and `max` return the first of several equal values, which is now the integer.
             values = sorted(values, key=lambda value: isinstance(value, float))
         self._reach(min(values), max(values))
 

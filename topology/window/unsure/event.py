@@ -1,7 +1,7 @@
 """Defines an event that may be on either side of a window's edge, because its time is uncertain.
 
-Its values are kept as long as the window, but its payload is not. To compute bounds, its time, its
-clock, and the error of its time are needed.
+It is kept as long as the window, with its values and without its payload. Its time, its clock and
+its time error are kept too, to compute bounds.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class UnsureEvent:
     def weight(self, span: Span) -> int:
         """Return the probability that the event was in the span, in units of 1 / WHOLE_WEIGHT.
 
-        All times within its error are equally likely. Over adjacent windows that cover its error,
-        the weights add up to the whole.
+        All times within its error are equally likely. Over adjacent windows that cover its possible
+        times, the weights add up to WHOLE_WEIGHT.
         """
         if self.error_ns == 0:
             return WHOLE_WEIGHT if self.is_inside(span) else 0

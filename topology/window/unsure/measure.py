@@ -2,30 +2,30 @@
 
 `values` depend on the query's `uncertainty`:
 
-* `plain` (default), `ignore`, `bounds`: events are inside by corrected timestamp. So counts, and
-  sums of whole numbers, are whole.
+* `plain` (default), `ignore`, `bounds`: an event belongs to the windows that contain its corrected
+  timestamp. So counts, and sums of integers, are integers.
 * `expected`: expected values, see below.
 * `thesis3`: the mean over three windows, shifted by -T, 0 and T. T is the largest time error near
   the window, at most `max_error`. `first`, `last` and values that are not numbers are taken by
   corrected timestamp.
 
-`expected` is computed under all but `ignore`. For count, sum, avg and stddev it uses weighted sums,
-in which each uncertain event has the probability that it was inside. For other aggregates, and for
-blurred windows, it equals `values`.
+`expected` is computed under all but `ignore`. For count, sum, avg and stddev it uses weighted sums.
+The weight of an uncertain event is the probability that it was in the window. For other aggregates,
+and for blurred windows, it equals `values`.
 
 `low` and `high` are computed under all but `ignore`. They are the extremes over all possible worlds
-that leave the window an event, or None if these are not known. A possible world is one choice of
-event times within their errors, with one error per clock.
+in which the window has an event, or None if the extremes are unknown. A possible world is one
+choice of event times within their errors, with one error per clock.
 
 Corrected timestamps and weights treat each event alone. Bounds consider the effect of a clock on
 all of its events. So `values` (except of `thesis3`) and `expected` are moved into the bounds if
-they are outside. If both bounds are one number, `values` and `expected` are that number too, as no
-world has another.
+they are outside. If both bounds are equal, `values` and `expected` equal them too, because every
+world has this value.
 
-An aggregate has no value if none of its events is inside. If some possible world agrees, the worlds
-with a value prove nothing. Then the value, its bounds and the expected value are None, and the
-result is uncertain. (Under `expected`, avg and stddev have a value there.) A result is certain if
-all its values are.
+An aggregate has no value if it can use no event in the window. If this is so by corrected
+timestamps and in some possible world, then the value, its bounds and the expected value are None.
+The result is then uncertain. (Under `expected`, avg and stddev have a value in this case.) A result
+is certain if all its values are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Named = dict[str, Any]
 class Measured(NamedTuple):
     """The values of a window and their bounds, by the names of the query's aggregates.
 
-    They must not be changed: if all is certain, the four can be the same object.
+    The dictionaries must not be changed: if all values are certain, all four can be one object.
     """
 
     values: Named
@@ -158,16 +158,16 @@ class Measure:
     ) -> Measured:
         """Return the values, moved into their bounds, and the bounds.
 
-        The events of `certain` belong, and each group of `possibles` may. `spread_of` takes the
-        sizes that the groups add. It returns the smallest and the largest sum over all possible
-        worlds.
+        The events of `certain` belong to the window, and each group of `possibles` may. `spread_of`
+        takes the sizes that the groups add. It returns the smallest and the largest sum over all
+        possible worlds.
         """
         low: Named = {}
         high: Named = {}
         is_sure = True
         for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
             cell, cells = cell_in(certain, at), [cell_in(one, at) for one in possibles]
-            # If this world has no value, this becomes the least number of values in any world.
+            # The least number of values in any world, if `values` has none; otherwise -1.
             fewest = -1
             if function.additive:
                 least, most = spread_of(function.sizes(cell, cells))
@@ -191,7 +191,7 @@ class Measure:
 
 
 def _within(value: Any, low: Any, high: Any) -> Any:
-    """Return the value, moved to the nearest known bound if it is outside."""
+    """Return the value, or the bound that it violates; a bound of None is ignored."""
     if value is None or number(value) is None:
         return value
     if low is not None and value < low:
@@ -200,7 +200,10 @@ def _within(value: Any, low: Any, high: Any) -> Any:
 
 
 def mean(three: tuple[Any, Any, Any]) -> Any:
-    """Return the mean of the numbers among the three, or the middle one if it is no number."""
+    """Return the mean of those of the three values that are numbers.
+
+    If none is a number, or if the second is a value that is not a number, return the second.
+    """
     middle = three[1]
     known = [value for value in three if number(value) is not None]
     if not known or (middle is not None and number(middle) is None):

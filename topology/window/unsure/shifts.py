@@ -1,20 +1,21 @@
 """Computes extreme sums over possible worlds, in which each clock has a single error.
 
-The event time is ts + theta, where theta is how much the source's clock is behind. Within one
-segment of the clock, theta is one number. Each uncertain event allows the theta in [ref - err - ts,
-ref + err - ts], so the clock's theta is in all of these intervals. As theta moves, events enter and
-leave a window one by one, so the sum of their sizes is a step function. Its extremes over the
-allowed theta are the extremes of that source. Sources are independent, so their extremes add up.
+The event time is ts + theta, where theta is the amount by which the source's clock is slow. Within
+one segment of the clock, theta is constant. Each uncertain event allows the theta in [ref - err -
+ts, ref + err - ts], so the clock's theta is in all of these intervals. As theta increases, events
+enter and leave a window one by one, so the sum of their sizes is a step function. Its extremes over
+the allowed theta are the extremes of that source. Sources are independent, so their extremes add
+up.
 
-This is much narrower than a free choice for each event. If a source sends evenly, about as many
-events leave at one edge as enter at the other.
+These bounds are much narrower than with a free choice for each event. If a source sends evenly,
+about as many events leave at one edge as enter at the other.
 
-Clocks drift, which a slack allows for. Over the window, theta moves by at most the play of its
+A slack allows for the drift of clocks. Over the window, theta changes by at most the play of its
 clock (`topology.model.one_clock`) over the distance from the window's middle. An event within the
-slack of an edge chooses freely. The slack grows with the window. For long windows it is better to
-treat the two edges apart, which needs slack only for the width of each edge. The narrower of the
-two results holds. If the events of one clock allow no common theta, its timestamps are broken, and
-each event chooses freely.
+slack of an edge may be on either side of it. The slack grows with the window. For long windows it
+is better to treat the two edges separately, because each then needs slack only for its own
+uncertain events. The narrower of the two results is used. If the events of one clock allow no
+common theta, its timestamps are broken, and each event may be in or out independently.
 
 Cost: O(m log m) for m uncertain events.
 """
@@ -66,12 +67,12 @@ def _of_clock(events: Sequence[Sized], span: Span, play: Play) -> Spread:
 
 
 def _free(events: Sequence[Sized]) -> Spread:
-    """Return the smallest and the largest sum if each event chooses freely whether it belongs."""
+    """Return the smallest and the largest sum if each event may be in or out independently."""
     return free_spread([size for _, size in events])
 
 
 def _together(events: Sequence[Sized], span: Span, slack_ns: int) -> Spread:
-    """Return the smallest and the largest sum if all events share one theta, but for the slack."""
+    """Return the smallest and the largest sum if all events share one theta, within the slack."""
     least = max(event.ref_time_ns - event.error_ns - event.ts_ns for event, _ in events) - slack_ns
     most = min(event.ref_time_ns + event.error_ns - event.ts_ns for event, _ in events) + slack_ns
     if least > most:
