@@ -23,7 +23,10 @@ from topology.model.outcome import Malformed
 from topology.wire.line_reader import Content
 
 BATCH: Final = 256
-"""Smallest size at which a batch ends with its instant; the outcomes do not depend on it."""
+"""The smallest number of contents in a batch, except in the last one.
+
+The outcomes do not depend on it.
+"""
 
 MOST_AT_ONCE: Final = 65_536
 

@@ -75,7 +75,7 @@ ROTATING: Final = FITTING.with_more("waiting.rotating", 1, _until_due=INT, _befo
 class DelayTables(Kept):
     """The counts of one span of events.
 
-    They are g and d of the events in order, and d of stragglers.
+    The tables count g and d of the events in order, and d of the stragglers.
     """
 
     SHAPE = DELAYS
@@ -113,7 +113,7 @@ class Fitting(Kept):
         self.base_ns: int | None = None
 
     def add(self, apart_ns: int, delay_ns: int) -> DelayTables | None:
-        """Count an event, `apart_ns` >= 0 after the last one.
+        """Count an event with the time `apart_ns` >= 0 after the last one and this delay.
 
         Return the counts for a model if one is due, or else None.
         """
