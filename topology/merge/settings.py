@@ -1,4 +1,4 @@
-"""The section `merge` of a stream: the settings of MERGE."""
+"""Defines the section `merge` of a stream: the settings of MERGE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The progress of one source in MERGE: its queue, its newest event, and its delays."""
+"""Represents the progress of one source in MERGE: its queue, its newest event, and its delays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BEHIND: Final = 5
 MERGE does not wait for it until one of its events is in time.
 """
 DOZING: Final = 6
-"""The source is silent for `idle_after`, but no longer than usual.
+"""The source has been silent for `idle_after`, but no longer than usual.
 
 It is not live, but its bound stays, so that its next event is in time.
 """
@@ -57,7 +57,7 @@ NOT_LED: Final = -1
 """The distance of a source that is not led."""
 
 LONGEST_SILENCE_NS: Final = 86_400_000_000_000
-"""Longer silences count as this long."""
+"""The longest usual silence; longer silences count as this long."""
 SILENCES: Final = 2
 """A source is expected until it has been silent for this many times its usual silence."""
 FORGETS: Final = 4
@@ -67,8 +67,8 @@ FORGETS: Final = 4
 MAX_MISSING: Final = 1_000
 """The largest number of ranges of missing numbers per source.
 
-At the bound the newest two are joined. C may then wait longer than necessary, but never promises
-too much.
+At the bound the newest two are joined. C may then be lower than necessary, but it is never too
+high.
 """
 
 
@@ -134,7 +134,7 @@ class SourceProgress(KnownSource):
         error_ns: The largest time error of the buffered events and of the last one.
         epoch: The epoch of the newest number.
         seq: The newest number.
-        _missing: The smaller numbers that never came, which limit C.
+        _missing: The ranges of smaller numbers that have not arrived, which limit C.
     """
 
     SHAPE = SOURCE
@@ -204,7 +204,7 @@ class SourceProgress(KnownSource):
     def received(self) -> int:
         """The number of events that MERGE has received from the source.
 
-        It is part of the state, so that the emission of an event does not change the state.
+        The state contains this sum, so that the emission of an event does not change the state.
         """
         return self.released + self.late + self.duplicate + len(self.queue)
 
@@ -237,7 +237,7 @@ class SourceProgress(KnownSource):
         return self.queue
 
     def fall_silent(self) -> None:
-        """Drop the queue if it is empty, because no event of the source is likely to come soon."""
+        """Release the source's own queue if it is empty, because no event is likely soon."""
         if not self.queue:
             self.queue = NOTHING_QUEUED
 
@@ -307,7 +307,7 @@ class SourceProgress(KnownSource):
         self.seq = event.seq
 
     def fill(self, event: Event) -> bool:
-        """Record that a missing number has come, and return whether the event's time fits.
+        """Record that a missing number has arrived, and return whether the event's time fits.
 
         The time fits if it is between those of its neighbours by number. Then the order by time
         agrees with the order by number. The result is also False if the number was not missing.
