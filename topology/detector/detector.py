@@ -50,9 +50,9 @@ from topology.model.operator import Plain
 MAX_RESULTS: Final = 1_000
 """The largest number of results of one item."""
 MAX_RESULTS_BYTES: Final = 1 << 20
-"""Largest total size of one item's results (`size_of_output`)."""
+"""The largest total size of one item's results, in bytes (`size_of_output`)."""
 MAX_TICKS: Final = 100_000
-"""Largest number of timers between two events; a key that reaches it is stopped."""
+"""The largest number of timers between two events; a key that reaches it is stopped."""
 MAX_SIZE: Final = 100_000
 """The largest number of values in a key's state.
 
@@ -126,7 +126,7 @@ class Detector:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stopped:
-    """The state of a stopped key, with the reason."""
+    """The state of a stopped key: the reason why it was stopped."""
 
     why: str
 

@@ -7,7 +7,8 @@ The query's `answer` decides how far events are read, and so when results are em
 * `early`: up to the watermark W, as MERGE emits events. Late events correct the results.
 * `speculate`: events are read when MERGE accepts them, before it emits them. Reading goes up to the
   newest event time less a wait. `budget` chooses the wait, so that rollbacks take no more of a
-  processor than is granted. Results are emitted earlier by the rest of the time in MERGE.
+  processor than is granted. The gain is the time that events wait in MERGE, less
+  this wait.
 
 After the last correction all answers have the same results, which are those of an in-order run
 (`unit`). Only the confidence of a result may differ: it is that of the result's last emission.
@@ -152,7 +153,7 @@ class Detecting(KeepingQuery):
         )
         self.load = LoadModel(query.granted_ppm, query.clock.max_ahead_ns)
         self._seen_work = (0, 0)
-        """The counts of steps that have been reported to the load model: first and repeated ones.
+        """The counts of first and repeated steps that the load model already has.
         """
         self.emitter = DetectorEmitter(stream, query.name, is_keyed=query.key is not None)
         self._left_out = dict.fromkeys(LEFT_OUT, 0)
@@ -180,7 +181,7 @@ class Detecting(KeepingQuery):
 
     @property
     def last_ns(self) -> int:
-        """The newest time in the input of any kind. The cost is O(buffered results)."""
+        """The newest time in all inputs of the query. It costs O(buffered results)."""
         return max(self.load.newest_ns, self._frontier.watermark_ns, self._results.newest_ns)
 
     def end_at(self, last_ns: int, step: Step) -> None:

@@ -1,5 +1,7 @@
 """Runs all detectors of a stream as one operator, by levels if some read results of others.
 
+In this example the detectors `near` and `peak` read events, and `pass` reads their results:
+
     events ──┬──────────────► near ──┬─► pass
              └► peak ───────────────►┘
 

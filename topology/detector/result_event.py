@@ -9,9 +9,9 @@ and `end_ns`, unless a value has that name. The event's type is the query's `int
 source is `<query>/<id of the result>`.
 
 Results come after all other events of their instant, those of lower levels first. Within a level
-they are in the order of the queries. Emissions of a query are in the order of their items, windows
-and matches in the order of their ids. So the order of a chain is total, and does not depend on the
-order of arrival.
+they are in the order of the queries. Emissions of a query are in the order of their items, and its
+windows and matches in the order of their ids. So the order of a chain is total, and does not depend
+on the order of arrival.
 
 Only changes are passed on. No event changes if a replay emits the same result again, or if a result
 is emitted and retracted within an instant (`net`).

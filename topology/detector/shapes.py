@@ -1,6 +1,6 @@
 """Determines whether an object consists of its attributes alone, slots included.
 
-That is so if no class that it inherits from, besides `object`, is built into Python. A subclass of
+That is so if its class inherits from no built-in class besides `object`. A subclass of
 dict, int, deque or datetime has content that its attributes do not show. A NamedTuple has parts,
 and no attributes.
 
@@ -80,7 +80,7 @@ def made(kind: type, attributes: Mapping[str, Any]) -> Any:
 def _is_made_of_attributes(kind: type) -> bool:
     """Return whether objects of the class have nothing but attributes.
 
-    `object.__new__` raises TypeError for a class with other content.
+    `object.__new__` raises TypeError for a class whose objects have other content.
     """
     try:
         object.__new__(kind)

@@ -57,7 +57,7 @@ KEEPS_MORE: Final = 8
 """Savepoints become denser again once they have fewer values than `max_kept` divided by this."""
 
 MAX_IDS: Final = 10_000
-"""Largest number of a key's ids that may be emitted again, and whose revisions are stored."""
+"""The largest number of a key's ids that may be emitted again, with their revisions."""
 
 
 class Record(NamedTuple):

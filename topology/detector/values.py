@@ -38,11 +38,11 @@ Classes = Mapping[str, type]
 """The classes that a state may contain, by name."""
 
 MAX_DEPTH: Final = 64
-"""Largest nesting depth of a state."""
+"""The largest nesting depth of a state."""
 MAX_COMPARED: Final = 400
-"""Largest depth to which `same` compares; a payload may be nested more deeply than a state."""
+"""The largest depth to which `same` compares; a payload may be nested more deeply than a state."""
 GLANCE: Final = 64
-"""Number of a state's parts that `glance` examines after each item."""
+"""The number of a state's parts that `glance` examines after each item."""
 ODD: Final = -1
 BLOCK: Final = 64
 """The size of a block, in bytes.
@@ -327,7 +327,7 @@ def size_of(value: Any, at_most: int) -> int:
 
 
 def _inside(value: Any) -> Collection[Any] | None:
-    """Return the parts of a group or of an object, or None for anything else."""
+    """Return the parts of a container or of an object, or None for anything else."""
     kind = type(value)
     if kind is dict:
         return [*value.keys(), *value.values()]
@@ -351,8 +351,8 @@ def glance(value: Any, classes: Classes) -> int:
     """Return `ODD` if `packed` would refuse the value, or else the number of long texts' blocks.
 
     Bytes and integers count as texts. At most `GLANCE` parts are examined, and all others are
-    ignored. The parts of groups and objects are examined while they fit in this limit. Groups and
-    objects of only numbers and texts do not count towards it.
+    ignored. The parts of containers and objects are examined while they fit in this limit.
+    Containers and objects of only numbers and texts do not count towards it.
     """
     if type(value) in _FIXED:
         return _glance_at_scalar(value)
@@ -387,7 +387,7 @@ def glance(value: Any, classes: Classes) -> int:
 
 
 def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
-    """Return the parts of a group or an object, or None if it is not a value.
+    """Return the parts of a container or of an object, or None if it is not a value.
 
     The list is empty if there is no room for all parts.
     """

@@ -115,7 +115,7 @@ class Alignment(Operator):
         return {"waiting_for": waiting_for, "waivers": self.waivers}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
-        """Return the place of one event if it is buffered here; O(buffered events)."""
+        """Return the place of one event, or None if it is not here. Cost: O(buffered events)."""
         for event in self.held():
             if (event.source, event.seq) == (source, seq) and epoch in {NO_EPOCH, event.epoch}:
                 where = {"stream": event.stream, "epoch": event.epoch, "since": event.at_ns}

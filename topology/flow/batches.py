@@ -3,7 +3,7 @@
 A batch ends between two instants. Its time is the arrival of the next content, because nothing can
 arrive before that. So every instant ends within its own batch, together with the decisions at its
 end. All deadlines before the next arrival fire in the batch, each at its own time, over all streams
-and operators. So the outcomes of a batch do not depend on where the others are cut. The last batch
+and operators. So the outcomes of a batch do not depend on where other batches end. The last batch
 has the time of its own last arrival; then the input ends.
 
 An instant with more than `MOST_AT_ONCE` contents is cut anyway. The next arrival is then at the

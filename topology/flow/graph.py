@@ -107,7 +107,7 @@ class Graph:
     def add(self, part: Graph, order: Mapping[str, int]) -> None:
         """Add the chains and junctions of a part that has had no input yet.
 
-        `order` ranks all streams that may have chains. O(streams already in the graph).
+        `order` ranks all streams that may have chains. Cost: O(streams already in the graph).
         """
         if self._passed is not None:
             what, now_ns = self._passed

@@ -142,7 +142,7 @@ class Replay:
 
     @property
     def queries(self) -> list[str]:
-        """The queries that read these streams, but no detectors, which do not declare needs."""
+        """The queries that read these streams, without detectors, whose needs are unknown."""
         if not self._hears:
             return []
         return [

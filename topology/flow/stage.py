@@ -61,8 +61,8 @@ class Stage(Composite):
 
     `operators` are the stage's, in order. `streams` are those that can occur in its input (default:
     all). If the input is the sequenced topic, `lanes` are its upstream partitions, which are
-    aligned first (default: there is one). `table` has the reports about the clocks of sources; its
-    owner adds to it.
+    aligned first (by default there is one). `table` has the reports about the clocks of sources;
+    its owner adds to it.
     """
 
     def __init__(
@@ -248,8 +248,8 @@ class Stage(Composite):
     def locate_in(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:
         """Return the operators' answers about one event, by stream (`topology.model.location`).
 
-        Also return the upstream partitions for which the event waits, and since when. O(buffered
-        events).
+        Also return the upstream partitions for which the event waits, and since when. Cost:
+        O(buffered events).
         """
         aligned = None if self.alignment is None else self.alignment.locate(source, epoch, seq)
         return {"alignment": aligned, "streams": self._graph.locate(stream, source, epoch, seq)}

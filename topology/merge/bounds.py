@@ -84,12 +84,11 @@ class SourceBounds(Kept):
         self.limited_by_time = False
         """Whether only time, or a change of `led_max_ns`, can change what may be emitted."""
         self.pooled_ns = NOT_LED
-        """The pool's wait that determines the limit, or `NOT_LED` if the pool does not determine
-        it.
+        """The pool's wait, if it determines the limit; otherwise `NOT_LED`.
 
         If the pool's wait changes, the limit may change too.
         """
-        self._limit_wait_ns = 0  # D of the keyed source that is the limit.
+        self._limit_wait_ns = 0  # The D of the keyed source that is the limit.
         self.awaited: set[str] = set()
         self.awaited_until_ns = NEVER
 
@@ -252,7 +251,7 @@ class SourceBounds(Kept):
             self.watch(progress)
 
     def _lead(self, progress: SourceProgress, wait_ns: int) -> None:
-        """Make the clock the bound of the source, at the distance `wait_ns`."""
+        """Make the clock minus `wait_ns` the bound of the source."""
         if progress.state != DOZING:
             progress.state = LED if progress.warm else COLD
         progress.led_wait_ns = wait_ns
@@ -280,7 +279,7 @@ class SourceBounds(Kept):
             self._lead_no_more(wait_ns)
 
     def _lead_no_more(self, wait_ns: int) -> None:
-        """Lower the largest distance if it was `wait_ns`, at which no source is led any more."""
+        """Lower `led_max_ns` if it was `wait_ns`, with which no source is led any more."""
         if wait_ns == self.led_max_ns:
             self.led_max_ns = max(self._led, default=-1)
             if self.led_cold and self._cold_wait_ns > self.led_max_ns:

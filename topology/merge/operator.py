@@ -47,8 +47,8 @@ These are the decisions in special cases:
 * An event ahead of the arrival clock waits for the clock, even if no source holds it up. Otherwise
   sources that come back would be late until the clock has reached it.
 * An unmarked event at or below the newest of its own source is a duplicate, because each source is
-  in sequence. The stage before sends such events after a restart with `at_least_once`.
-* An idle source that comes back below the last emitted time may send more late events. If a source
+  in sequence. The previous stage sends such events after a restart with `at_least_once`.
+* An idle source that comes back with a late event may send more of them. If a source
   comes back after its end-of-stream marker, the marker counts like a heartbeat.
 
 Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` if W or C moved, and

@@ -149,7 +149,7 @@ class WindowDriver(Kept):
     def announce(self, bound_ns: int, now_ns: int) -> None:
         """Record that no further event at or below the bound will arrive.
 
-        So no strategy waits for such an event.
+        The windows up to the bound may then close, whatever the strategy waits for.
         """
         if bound_ns > self._announced_ns:
             self._announced_ns = bound_ns
@@ -394,7 +394,7 @@ class WindowDriver(Kept):
             self._settle(missed=False)
 
     def _settle(self, missed: bool) -> None:
-        """Resolve the oldest of the closed windows that are not resolved."""
+        """Resolve the oldest window that is closed and not resolved."""
         number = self._next_pending
         by = self._pending.popleft()
         self._next_pending = number + 1

@@ -28,7 +28,7 @@ def share(part: float) -> int:
 
 
 class Joint:
-    """The rows of J, multiplied by `whole` = N_g N_d.
+    """The rows of J, multiplied by `whole`, the number of pairs of g and d.
 
     `never` is the number of delays that count as infinite.
     """
