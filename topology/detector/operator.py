@@ -105,12 +105,14 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "replayed": total("Events and timers processed again"),
     "rollbacks": total("Rollbacks of a state to a checkpoint"),
     "converged": total("Replays that ended early because they reached a known state"),
-    "corrected": total("Late events that the detector's own correct function took in"),
+    "corrected": total("Late events that the detector's own correct function processed"),
     "checkpoints": total("States saved for rollbacks"),
     "failed": total("Events and timers at which a detector raised an exception"),
     "too_many_results": total("Events and timers at which a detector returned too many results"),
     "stopped": total("Keys stopped because their state or timers exceeded a bound"),
-    "nondeterministic": total("Times that a detector gave another result for the same input"),
+    "nondeterministic": total(
+        "Times that a detector returned different results for the same input"
+    ),
     "expired": total("Events that arrived after their time was final"),
     "refused": total("Events left out because max_keys keys existed"),
     "given_up": total("Times that all results were made final because the buffer was full"),

@@ -79,7 +79,7 @@ class Queues:
         self._count(event)
 
     def hold_late(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
-        """Buffer an event that is late for `cause`, until the open instant is over."""
+        """Buffer an event that is late because of `cause`, until the open instant is over."""
         progress.held_late += 1
         event.late = cause
         event.at_ns = now_ns
@@ -103,7 +103,7 @@ class Queues:
         return events
 
     def restoring(self, held: Iterable[Event]) -> Iterator[int]:
-        """Buffer restored events again, late ones beside the queues; yield 1 for each of them."""
+        """Buffer restored events again, late ones outside the queues; yield 1 for each of them."""
         for event in sorted(held, key=in_sequence):
             progress = self._sources[event.source]
             if event.late:

@@ -28,9 +28,9 @@ POOL_EVERY: Final = 8
 KEYED: Final = 0
 """The source is live, and its newest time is its bound."""
 LED: Final = 1
-"""The source is live and overdue. The clock is its bound, at the distance of its own delays."""
+"""The source is live and overdue. Its bound is the clock minus a wait, given by its own delays."""
 COLD: Final = 2
-"""Like `LED`, with the delays of the pool because its own are too few."""
+"""Like `LED`, but the wait is given by the pool's delays, because its own are too few."""
 AWAITED: Final = 3
 """The source was live before a pause of the whole log and has not caught up.
 
@@ -54,7 +54,7 @@ NOTHING_QUEUED: Final[deque[Event]] = deque()
 """
 
 NOT_LED: Final = -1
-"""The distance of a source that is not led."""
+"""The `led_wait_ns` of a source that is not led."""
 
 LONGEST_SILENCE_NS: Final = 86_400_000_000_000
 """The longest usual silence; longer silences count as this long."""
@@ -67,8 +67,7 @@ FORGETS: Final = 4
 MAX_MISSING: Final = 1_000
 """The largest number of ranges of missing numbers per source.
 
-At the bound the newest two are joined. C may then be lower than necessary, but it is never too
-high.
+At the bound the newest two are joined. C may then be lower than necessary, but never too high.
 """
 
 
@@ -169,7 +168,7 @@ class SourceProgress(KnownSource):
         self.state = OUT
         self.newest_ns = NO_REF
         self.error_ns = 0
-        self.noted_error_ns = 0  # An upper bound of its entry in topology.merge.errors.
+        self.noted_error_ns = 0  # An upper bound of its error in topology.merge.errors.
         self.queue = NOTHING_QUEUED
         self.delays = Histogram(miss_ppm)
         self.warm = False
@@ -177,7 +176,7 @@ class SourceProgress(KnownSource):
         self.blocked = False
         self.in_keyed = False
         self.in_live = False
-        # These three tell whether the source has an entry in the heap of that name.
+        # These three flags say whether the source has an entry in the heap of that name.
         self.in_silent = False
         self.said_bye = False
         self.woke_ns = NEVER  # Its newest time when it came back after being idle.
@@ -185,7 +184,8 @@ class SourceProgress(KnownSource):
         self.input_partition = -1  # The upstream partition of its last event.
         self.released = 0
         self.late = 0
-        self.held_late = 0  # The late events that are buffered until the open instant is over.
+        # The number of late events that are buffered until the open instant is over.
+        self.held_late = 0
         self.duplicate = 0
         self.epoch = -1
         self.seq = -1

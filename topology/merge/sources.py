@@ -99,7 +99,7 @@ class KnownSources(SourceTable[SourceProgress]):
         return NEVER
 
     def _throw_out(self) -> None:
-        """Remove duplicate entries of sources that were forgotten and came again."""
+        """Remove duplicate entries of sources that were forgotten and then seen again."""
         known = self.rows.values()
         self._live = [(each.newest_ns, each.source) for each in known if each.in_live]
         self._silent = [(each.newest_ns, each.source) for each in known if each.in_silent]

@@ -59,14 +59,14 @@ class Watermark(Kept):
         self.ns = NO_REF
         self.complete_ns = NO_REF
         self.news_ns = NEVER
-        """The instant at which the last announcement said something new; NEVER if it did not.
+        """The instant of the last announcement if it announced a change; otherwise NEVER.
 
-        Readers act on it when that instant is over, so one more announcement follows and ends it.
+        Readers act on a change when its instant is over, so one more announcement follows.
         """
         self.lacking: set[str] = set()  # The sources with missing numbers.
 
     def is_owed(self, last_ns: int) -> bool:
-        """Return whether C was announced as W, but does not reach the last emitted event."""
+        """Return whether C was announced as equal to W, but does not reach `last_ns`."""
         return self.complete_ns >= self.ns and self._least_complete_ns() < last_ns
 
     def idle_beats(
@@ -141,7 +141,7 @@ class Watermark(Kept):
         event.complete_ns = self.complete_ns
         errors = self._known.errors
         live_ns = errors.largest_ns(is_live=True)
-        # Some sources with missing numbers sent an end-of-stream marker.
+        # Sources with missing numbers count even after their end-of-stream markers.
         lacking = [self._sources[source].error_ns for source in self.lacking]
         event.error_ns = live_ns
         event.error_all_ns = max(live_ns, errors.largest_ns(is_live=False), *lacking)
@@ -153,7 +153,7 @@ class Watermark(Kept):
         return min(most_ns, now_ns - lag_ns)
 
     def _course(self, heads: list[Bound]) -> tuple[int, int]:
-        """Return where W stops without input, and how far it is behind the clock until then."""
+        """Return the time at which W stops without input, and its distance from the clock before."""
         least_ns = self._known.least_ns(is_live=True)
         if least_ns < NEVER:
             return min(least_ns, heads[0][0]) if heads else least_ns, 0
