@@ -153,7 +153,7 @@ class Watermark(Kept):
         return min(most_ns, now_ns - lag_ns)
 
     def _course(self, heads: list[Bound]) -> tuple[int, int]:
-        """Return the time at which W stops without input, and its distance from the clock before."""
+        """Return when W stops without input, and its distance from the clock until then."""
         least_ns = self._known.least_ns(is_live=True)
         if least_ns < NEVER:
             return min(least_ns, heads[0][0]) if heads else least_ns, 0
