@@ -204,7 +204,7 @@ class TopologyDriver:
             ValueError: `now_ns` is before the current time.
         """
         if _checked_ns("now_ns", now_ns) < self._now_ns:
-            raise ValueError(f"time cannot go back: it is {self._now_ns} ns, not {now_ns} ns")
+            raise ValueError(f"time cannot go back from {self._now_ns} ns to {now_ns} ns")
         self._begun = True
         self._now_ns = now_ns
         self._take(self._order.tick(now_ns))

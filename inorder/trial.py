@@ -171,7 +171,7 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
         if not same(rules.unpack(before), state):
             yield f"before {seen!r} the state differs when it is read back"
     except NotAValue as wrong:
-        yield f"before {seen!r} the state cannot be kept: {wrong}"
+        yield f"before {seen!r} the state cannot be stored: {wrong}"
         return
     frozen, payload = rules.copy_of(state), repr(seen.payload)
     if isinstance(frozen, Stopped):
@@ -193,7 +193,7 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
     elif not same(one, other):
         yield f"at {seen!r} it goes from the same state and input to two different states"
     if rules.pack(state) != before or repr(seen.payload) != payload:
-        yield f"at {seen!r} it changes what it was given"
+        yield f"at {seen!r} it changes its arguments"
 
 
 def _corrected(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:

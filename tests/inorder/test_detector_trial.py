@@ -35,14 +35,14 @@ def _spoils(state: int, event: Seen) -> Any:
     [
         (Detector(lambda s, e: (next(CALLS), None), 0), "to two different states"),
         (Detector(lambda s, e: (s, {"n": next(CALLS)}), 0), "it returns"),
-        (Detector(_appends, []), "changes what it was given"),
-        (Detector(_spoils, 0), "changes what it was given"),
+        (Detector(_appends, []), "changes its arguments"),
+        (Detector(_spoils, 0), "changes its arguments"),
         (Detector(lambda s, e: (s + 1 / (e.seq - 5), None), 0), "raises ZeroDivisionError"),
-        (Detector(lambda s, e: (Kept(e.seq), None), 0), "cannot be kept: it holds a Kept"),
-        (Detector(lambda s, e: ("\ud800", None), ""), "half a pair of surrogates"),
-        (Detector(lambda s, e: (s, {"t": "\ud800"}), 0), "half a pair of surrogates"),
+        (Detector(lambda s, e: (Kept(e.seq), None), 0), "cannot be stored: it contains a Kept"),
+        (Detector(lambda s, e: ("\ud800", None), ""), "lone surrogate"),
+        (Detector(lambda s, e: (s, {"t": "\ud800"}), 0), "lone surrogate"),
         (Detector(lambda s, e: (s + "x" * 1_000_000, None), ""), "more than 100,000 values"),
-        (Detector(lambda s, e: (s, {"t": "x" * 2_000_000}), 0), "or 1 MiB, of one item"),
+        (Detector(lambda s, e: (s, {"t": "x" * 2_000_000}), 0), "or 1 MiB, for one item"),
     ],
 )
 def test_what_is_wrong_is_said(detector: Any, wrong: str) -> None:

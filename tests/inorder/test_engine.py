@@ -210,7 +210,9 @@ def test_a_file_with_functions_is_used_in_python(text: str) -> None:
 def test_without_its_functions_a_file_is_refused_with_the_way_to_give_them() -> None:
     with pytest.raises(TopologyError, match=r"functions \(line 2\).*parse\(text, functions="):
         replay(OWN_FILE, [])
-    with pytest.raises(TopologyError, match="`spread` is not an aggregate.*bring it along"):
+    with pytest.raises(
+        TopologyError, match="`spread` is not an aggregate.*add it to the `functions` file"
+    ):
         replay(OWN_FILE.replace("functions: formulas.py\n", ""), [])
 
 

@@ -1,12 +1,13 @@
 """Reads the items of one key with a detector, starting from a given state.
 
-The outputs depend only on the items, and on the state, `high_ns`, `last` and `ticks` at the start.
-So after a rollback, reading continues from saved values of these.
+The outputs depend only on the items and on four values at the start: the state, `high_ns`, `last`
+and `ticks`. So a rollback restores these four values and reads on from there.
 
 `high_ns` is the latest possible event time of the events read so far. An event that may be earlier
 than that has an uncertain place in the order, and its results are `unsure`.
 
-A deadline before the last item is due at once: at that item's instant, after its events.
+A deadline that is earlier than the last item takes effect at that item's instant, after its events.
+If the last item is a timer, it takes effect one nanosecond later.
 """
 
 from __future__ import annotations
@@ -34,36 +35,36 @@ from topology.model.result import Member, ResultIds, framed
 from topology.query.numbers import is_text, text_of
 
 CORRECTION_STEPS: Final = 4
-"""Assumed cost of a call of `correct` for a late event, in steps."""
+"""The assumed cost of one call of `correct`, in steps of the detector."""
 
 LOOK_EVERY: Final = 64
-"""Thorough checks are made at events whose sequence number is a multiple of this.
+"""The interval of the thorough checks: they run at events whose `seq` is a multiple of it.
 
-The step of such an event is tried twice before it is taken, and the state is checked after it. The
-state is also checked after the first item of each key. It is checked again where a `glance` shows
-that it is invalid or too large. So a key stops at the same item whether reading is speculative or
-not. The exception is a fault that the glance cannot see: it is found when the state is copied, or
-at the next thorough check.
+The step of such an event is run twice for comparison, and the state is checked after the event. The
+state is also checked after the first item of each key, and wherever `glance` finds it invalid or
+too large. So a key stops at the same item whether reading is speculative or not. The exception is a
+fault that `glance` cannot see. It is found when the state is copied, or at the next thorough check.
 """
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _MAX_DEPTH: Final = 32
 MAX_INT_BITS: Final = 8_192
-"""The largest size of an integer in a result.
+"""The largest size of an integer in a result, in bits.
 
-Python refuses to write integers of more than 4,300 digits.
+Python refuses to convert integers of more than 4,300 digits to text.
 """
 _FRAME_BYTES: Final = 3
 _NUMBER_BYTES: Final = 8
 
 
 class DetectorOutput(NamedTuple):
-    """An output of a detector: the result of an item, under an id.
+    """A result that a detector emitted at an item, with its id.
 
     Attributes:
         cause: The key of the item.
-        last: Whether the detector will not change the result any more.
-        is_own: Whether the id belongs to the item, so that no other item emits it.
+        number: The index of the result among those of the item.
+        last: Whether the detector has declared that it will not change the result again.
+        is_own: Whether the id is derived from the item, so that no other item can emit it.
         error_ns: The time error of the item.
     """
 
@@ -80,12 +81,12 @@ class DetectorOutput(NamedTuple):
     error_ns: int = 0
 
     def reads_as(self, other: DetectorOutput) -> bool:
-        """Return whether a reader sees no difference between both outputs."""
+        """Return whether both outputs look the same to a reader."""
         return BESIDES(self) == BESIDES(other) and same(self.values, other.values)
 
 
 BESIDES: Final = attrgetter("start_ns", "end_ns", "members", "last", "unsure")
-"""Returns the fields that a reader sees besides the values."""
+"""Gets the fields of an output that readers see, except the values."""
 
 
 OUTPUT: Final = record(
@@ -113,9 +114,9 @@ COUNTS: Final = Shape("detector.counts", 1, size=INT, blocks=INT, nondeterminist
 
 
 class Counts:
-    """Counts of the work and the faults of detectors.
+    """The counts of a detector's steps and faults.
 
-    The counts only grow. `why` describes the latest fault.
+    The counts never decrease. `why` describes the latest fault.
     """
 
     def __init__(self) -> None:
@@ -130,19 +131,18 @@ class Counts:
         self.stopped = 0
         self.nondeterministic = 0
         self.size = 1
-        """The number of values in the largest state that was checked."""
+        """The size of the largest state that was checked, in values."""
         self.blocks = 0
-        """The most blocks of 64 bytes that a glance found in one state's texts, bytes and integers.
-        """
+        """The largest number of blocks of 64 bytes that `glance` has found in one state."""
         self.why = ""
 
     @property
     def again(self) -> int:
-        """The number of steps that rollbacks and corrections caused."""
+        """The cost of all rollbacks and corrections so far, in steps."""
         return self.replayed + CORRECTION_STEPS * self.corrected
 
     def note(self, what: str, why: str) -> None:
-        """Count a fault of a detector under its name in `COUNTED`."""
+        """Count a fault of the kind `what`, a name in `COUNTED`, and keep its description `why`."""
         setattr(self, what, getattr(self, what) + 1)
         self.why = why
 
@@ -157,10 +157,10 @@ class Cursor:
 
     Attributes:
         last: The key of the item that was read last.
-        ticks: The number of timers since the last event.
+        ticks: The number of timers fired since the last event.
         due_ns: The time of the next timer, which the state asked for, or NEVER.
         steps: The number of items read.
-        is_first: Whether faults are counted; a replay does not count them again.
+        is_first: Whether the items are read for the first time. Faults are counted only then.
     """
 
     _behaviour: Behaviour
@@ -203,12 +203,12 @@ class Cursor:
         self._ask_deadline()
 
     def fire(self, until: Key, outs: list[DetectorOutput]) -> None:
-        """Fire the timers before the position `until`."""
+        """Fire the timers that are due before the position `until`."""
         while self.due_ns < NEVER and (key := timer_at(self.due_ns)) < until:
             self._tick(key, outs)
 
     def fire_once(self, outs: list[DetectorOutput]) -> None:
-        """Fire the armed timer, if there is one, whatever its time is."""
+        """Fire the next timer now, if one is set, even if it is not due yet."""
         if self.due_ns < NEVER:
             self._tick(timer_at(self.due_ns), outs)
 
@@ -239,12 +239,14 @@ class Cursor:
             self.state = state
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, f"its timer at {due_ns}")
-            self.stop("its timer raises")
+            self.stop("its timer raised an exception")
             return
         if self._looks_odd() or not is_begun:
             self._look()
         if self.ticks >= MAX_TICKS:
-            self.stop(f"more than {MAX_TICKS:,} timers between two events; does it move on?")
+            self.stop(
+                f"more than {MAX_TICKS:,} timers between two events; does its deadline advance?"
+            )
         else:
             self._ask_deadline()
 
@@ -257,10 +259,12 @@ class Cursor:
             if asked_ns is None:
                 return
             if type(asked_ns) is not int:
-                raise TypeError(f"deadline() gives a {type(asked_ns).__name__}; give ns, or None")
+                raise TypeError(
+                    f"deadline() returned a {type(asked_ns).__name__}; return ns or None"
+                )
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, "its deadline")
-            self.stop("its deadline raises")
+            self.stop("its deadline raised an exception")
             return
         passed_ns, kind = self.last[0], self.last[1]
         self.due_ns = min(max(asked_ns, passed_ns + 1 if kind == TIMER else passed_ns), NEVER)
@@ -268,7 +272,7 @@ class Cursor:
     def emit(
         self, said: Any, seen: Seen | None, cause: Key, outs: list[DetectorOutput], *, unsure: bool
     ) -> None:
-        """Append all results of an item to `outs`, or none if one is invalid."""
+        """Append the results of an item to `outs`; append none and raise if one is invalid."""
         if said is None or (type(said) is tuple and not said):
             return
         results = results_of(said)
@@ -290,7 +294,7 @@ class Cursor:
 
     def _note_left_out(self) -> None:
         if self.is_first:
-            why = f"it gives more than {MAX_RESULTS:,} results, or 1 MiB, of one item"
+            why = f"it returned more than {MAX_RESULTS:,} results, or 1 MiB, for one item"
             self._counts.note("too_many_results", why)
 
     def _output(
@@ -298,7 +302,7 @@ class Cursor:
     ) -> DetectorOutput:
         values = plain(found.values)
         if not isinstance(values, dict):
-            raise TypeError(f"it gives a {type(found.values).__name__}; give a mapping")
+            raise TypeError(f"it returned a {type(found.values).__name__}; return a mapping")
         if found.id is None:
             text = f"{cause[0]}/{cause[1]}/{cause[3]:d}/{cause[4]:d}/{at}"
             id_ = self._ids.of(framed(b"") + framed(cause[2].encode()) + framed(text.encode()))
@@ -308,7 +312,7 @@ class Cursor:
             raise TypeError(f"the id {found.id!r} is neither a text nor a number")
         for alias in found.events:
             if type(alias) is not str or not is_text(alias):
-                raise TypeError(f"it names an event {alias!r}; give a text that UTF-8 has")
+                raise TypeError(f"it names an event {alias!r}; use a text that UTF-8 can encode")
         members = [
             Member(alias, each.source, each.epoch, each.seq, each.time_ns)
             for alias, each in found.events.items()
@@ -330,9 +334,9 @@ class Cursor:
         )
 
     def _try_twice(self, seen: Seen) -> None:
-        """Run the step twice; report a detector that differs or that changes its arguments.
+        """Run the step twice, and count a fault if the results differ or an argument is changed.
 
-        Rollbacks are correct only if equal input gives equal results and stays unchanged.
+        Rollbacks are correct only if equal input gives equal results and is never changed.
         """
         rules = self._behaviour
         try:
@@ -342,10 +346,10 @@ class Cursor:
             given = [repr(each) for each in results_of(said)]
             other, said = rules.step(rules.copy_of(frozen), seen)
             if not same(one, other) or given != [repr(each) for each in results_of(said)]:
-                why = f"it gives one thing and then another for {seen!r}"
+                why = f"it returned different results for the same event, {seen!r}"
                 self._counts.note("nondeterministic", why)
             elif rules.pack(self.state) != before or repr(seen.payload) != payload:
-                self._counts.note("nondeterministic", f"it changes what it was given, at {seen!r}")
+                self._counts.note("nondeterministic", f"it changes its arguments, at {seen!r}")
         except Exception:  # noqa: BLE001 - what is wrong with it shows when it is read
             return
 
@@ -360,20 +364,20 @@ class Cursor:
             return
         size = size_of(self.state, MAX_SIZE)
         if size > MAX_SIZE:
-            self.stop(f"its state is of more than {MAX_SIZE:,} values, or holds itself")
+            self.stop(f"its state has more than {MAX_SIZE:,} values, or contains itself")
             return
         self._counts.size = max(self._counts.size, size)
         try:
             self._behaviour.pack(self.state)
         except NotAValue as wrong:
-            self.stop(f"its state cannot be kept: {wrong}")
+            self.stop(f"its state cannot be stored: {wrong}")
 
     def _fail(self, wrong: Exception, where: str) -> None:
         if self.is_first:
             self._counts.note("failed", f"{type(wrong).__name__}: {wrong}, at {where}"[:500])
 
     def stop(self, why: str) -> None:
-        """Stop the key, so that it keeps no state and emits nothing any more."""
+        """Stop the key: drop its state, set no timer, and emit no more results."""
         self.state = Stopped(why)
         self.due_ns = NEVER
         if self.is_first:
@@ -383,20 +387,20 @@ class Cursor:
 def plain(value: Any, depth: int = 0) -> Any:
     """Return a copy of the value that consists of JSON types only.
 
-    TypeError is raised for a value that JSON does not have.
+    TypeError is raised if JSON cannot represent part of the value.
     """
     if type(value) in _PLAIN:
         if type(value) is str and not is_text(value):
-            raise TypeError("it gives a text with half a pair of surrogates, which UTF-8 has not")
+            raise TypeError("it returned a text with a lone surrogate, which UTF-8 cannot encode")
         if type(value) is int and value.bit_length() > MAX_INT_BITS:
-            raise TypeError(f"it gives an integer of more than {MAX_INT_BITS:,} bits")
+            raise TypeError(f"it returned an integer of more than {MAX_INT_BITS:,} bits")
         return value
     if depth < _MAX_DEPTH:
         if isinstance(value, Mapping):
             return {plain(str(name), depth): plain(each, depth + 1) for name, each in value.items()}
         if isinstance(value, list | tuple):
             return [plain(each, depth + 1) for each in value]
-    raise TypeError(f"it gives a {type(value).__name__}, which JSON does not have")
+    raise TypeError(f"it returned a {type(value).__name__}, which JSON cannot represent")
 
 
 def size_of_output(value: Any) -> int:

@@ -10,14 +10,15 @@ The functions file of the topology lists them (docs/guides/detectors.md):
   Its attributes are values, which it may change. One object is made for each key, without
   arguments.
 
-Results are mappings of plain values by name, or `Found`. A call returns one, several, or None.
-Timers are in event time. `deadline` returns the time at which the detector is called even if no
-event arrives.
+A result is a mapping of names to plain values, or a `Found`. A call returns one result, several
+results, or None. Timers are in event time. `deadline` returns the time at which the detector is
+called even if no event arrives.
 
-The same events must always give the same results. So clocks, random numbers, I/O, changing globals
-and the order of a set are forbidden. The test kit finds most violations (`inorder.testing`).
+The same events must always give the same results. So a detector must not depend on clocks, random
+numbers, I/O, globals that change, or the order of a set. The test kit finds most violations
+(`inorder.testing`).
 
-All results are a function of the state and the item alone, and so are faults:
+Results and faults depend on the state and the item alone:
 
 * A detector that raises emits nothing at that item (`failed`). Its state stays as it was before the
   item. The state of a class stays as it was when the class raised.
@@ -49,9 +50,9 @@ from topology.model.operator import Plain
 MAX_RESULTS: Final = 1_000
 """The largest number of results of one item."""
 MAX_RESULTS_BYTES: Final = 1 << 20
-"""Largest total size of one item's results (`size_of_output`)."""
+"""The largest total size of one item's results, in bytes (`size_of_output`)."""
 MAX_TICKS: Final = 100_000
-"""Largest number of timers between two events; a key that reaches it is stopped."""
+"""The largest number of timers between two events; a key that reaches it is stopped."""
 MAX_SIZE: Final = 100_000
 """The largest number of values in a key's state.
 
@@ -64,12 +65,12 @@ class Found:
     """A result of a detector.
 
     Attributes:
-        values: The values by name.
-        id: A text or number under which the detector may emit the result again, changed. Without an
-            id each result is separate.
-        last: Whether the result does not change any more. Without an id this is the default.
+        values: The values of the result, by name.
+        id: A text or number that identifies the result. A later result with the same id
+            replaces it. Without an id each result is separate.
+        last: Whether the result will not change again. By default that is so only without an id.
         start_ns: The time at which the result begins; by default that of the event.
-        events: The events of which it consists, by name.
+        events: The events that make up the result, by name.
     """
 
     values: Mapping[str, Any]
@@ -81,10 +82,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A result after a late event, as `correct` receives and returns it.
+    """A result later than a late event, which `correct` may change or remove.
 
-    `correct` returns it unchanged, with other values (`with_values`), or None in its place if it is
-    no longer emitted.
+    `correct` returns it unchanged, or a copy with other values (`with_values`), or None in its
+    place to remove it.
     """
 
     time_ns: int
@@ -107,9 +108,10 @@ class Detector:
         end: `end(state)` returns the results at the end of a bounded input.
         types: The types of events that it reads; empty means all.
         classes: The classes of objects in its state that `initial` does not contain.
-        correct: `correct(state, event, emitted)` takes in a late event without a replay (`mend`).
-            The state is the one after all that was read. It returns the new state, the results at
-            the event, and `emitted` as it is now. It returns None to ask for a replay.
+        correct: `correct(state, event, emitted)` processes a late event without a replay (`mend`).
+            `state` is the newest state, and `emitted` lists the results after the event. It
+            returns the new state, the results at the event, and the changed list, or None to ask
+            for a replay.
     """
 
     step: Callable[[Any, Any], Any]
@@ -124,7 +126,7 @@ class Detector:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stopped:
-    """The state of a stopped key, with the reason."""
+    """The state of a stopped key: the reason why it was stopped."""
 
     why: str
 
@@ -134,9 +136,10 @@ STOPPED: Final = "stopped"
 
 
 class Behaviour:
-    """A detector in the form in which `unit` runs it; `make` creates a state if it is a class.
+    """The functions of a detector in the form in which `unit` calls them.
 
-    `is_cheap` means that copying a state costs nothing and cannot fail.
+    `make` creates the state of a detector that is a class. `is_cheap` means that copying a state
+    costs nothing and cannot fail.
     """
 
     def __init__(self, detector: Detector, make: Callable[[], Any] | None = None) -> None:
@@ -163,20 +166,20 @@ class Behaviour:
         return (state, ()) if tick is None else _pair(tick(state, time_ns))
 
     def copy_of(self, state: Any) -> Any:
-        """Return a copy that later steps do not change, or `Stopped` if there can be none."""
+        """Return a copy that later steps do not change, or `Stopped` if copying fails."""
         if self.is_cheap or isinstance(state, Stopped):
             return state
         try:
             return copied(state)
         except NotAValue as wrong:
-            return Stopped(f"its state cannot be kept: {wrong}")
+            return Stopped(f"its state cannot be stored: {wrong}")
         except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
             return Stopped(f"its state cannot be copied: {type(wrong).__name__}: {wrong}")
 
     def pack(self, state: Any) -> Plain:
         """Return the stored form of a state.
 
-        Raises NotAValue if part of the state is not a value.
+        NotAValue is raised if part of the state is not a value.
         """
         if isinstance(state, Stopped):
             return [STOPPED, state.why]
@@ -197,17 +200,17 @@ class Behaviour:
 
 
 def _nothing(*_: Any) -> None:
-    """Replace an optional function that the detector does not define."""
+    """Do nothing, in place of an optional function that a detector does not define."""
 
 
 def _pair(said: Any) -> tuple[Any, Any]:
     if type(said) is not tuple or len(said) != 2:
-        raise TypeError("it gives no pair; return (state, results)")
+        raise TypeError("it did not return a pair; return (state, results)")
     return said
 
 
 def _methods_of(kind: Any) -> Detector:
-    """Make a detector of a user's class, whose steps change the object that they are given."""
+    """Return a detector that calls the methods of a user's class; its state is the object."""
     has = frozenset(dir(kind))
     return Detector(
         step=lambda state, event: (state, results_of(state.on_event(event))),
@@ -222,51 +225,51 @@ def _methods_of(kind: Any) -> Detector:
 def results_of(said: Any) -> list[Any]:
     """Return the results of a call as a list; a generator is run.
 
-    The list has at most one result more than is allowed, which shows that there are too many.
+    The list has at most `MAX_RESULTS` + 1 results. The extra one shows that there are too many.
     """
     if said is None:
         return []
     if isinstance(said, Found | Mapping):
         return [said]
     if not isinstance(said, Iterable) or isinstance(said, str | bytes):
-        raise TypeError(f"it gives a {type(said).__name__}; give mappings, or Found")
+        raise TypeError(f"it returned a {type(said).__name__}; return mappings or Found")
     return list(islice(said, MAX_RESULTS + 1))
 
 
 def behaviour_of(given: Any) -> Behaviour:
     """Check a detector of a functions file, and return its behaviour.
 
-    Raises TypeError, with the remedy, for anything that is not a detector.
+    TypeError is raised, with the remedy, if `given` is not a valid detector.
     """
     if isinstance(given, Detector):
         if not callable(given.step):
             raise TypeError("its step cannot be called; write Detector(step)")
         if given.deadline is not None and given.tick is None:
-            raise TypeError("it has a deadline and no tick; write Detector(step, tick=...)")
+            raise TypeError("it has a deadline but no tick; write Detector(step, tick=...)")
         if given.correct is not None and given.deadline is not None:
-            raise TypeError("it has timers, whose order a late event changes; leave `correct` out")
+            raise TypeError("`correct` cannot be used with timers; leave one of them out")
         if isinstance(given.types, str):
-            raise TypeError("its types are one text; write a list of them")
+            raise TypeError("its types are a single text; write a list of texts")
         return _checked(Behaviour(given))
     if isinstance(given, type) and "on_event" in dir(given):
         if "deadline" in dir(given) and "on_time" not in dir(given):
-            raise TypeError("it has `deadline` and no `on_time`; write on_time(self, time_ns)")
+            raise TypeError("it has `deadline` but no `on_time`; write on_time(self, time_ns)")
         return _checked(Behaviour(_methods_of(given), given))
     raise TypeError("it is neither a Detector nor a class with on_event; write Detector(step)")
 
 
 def _checked(behaviour: Behaviour) -> Behaviour:
-    """Return the behaviour, after a check that its first state can be kept and copied."""
+    """Return the behaviour after checking that its initial state can be stored and copied."""
     try:
         state = behaviour.initial()
         kept = [behaviour.unpack(behaviour.pack(state)), behaviour.copy_of(state)]
     except NotAValue as wrong:
-        raise TypeError(f"its first state cannot be kept: {wrong}") from wrong
+        raise TypeError(f"its initial state cannot be stored: {wrong}") from wrong
     except Exception as wrong:
-        raise TypeError(f"its first state fails with {type(wrong).__name__}: {wrong}") from wrong
+        raise TypeError(f"its initial state fails with {type(wrong).__name__}: {wrong}") from wrong
     for each in kept:
         if isinstance(each, Stopped):
-            raise TypeError(f"its first state is no good: {each.why}")
+            raise TypeError(f"its initial state is invalid: {each.why}")
     if size_of(state, MAX_SIZE) > MAX_SIZE:
-        raise TypeError(f"its first state is of more than {MAX_SIZE:,} values")
+        raise TypeError(f"its initial state has more than {MAX_SIZE:,} values")
     return behaviour

@@ -1,8 +1,8 @@
 """Defines the order of the items that a detector reads: events, and timers between them.
 
-Items have a total order, their *key*: `(time_ns, kind, source, epoch, seq)`. A timer comes after
-all events of its own instant. The order of arrival is not part of the key, so no result depends on
-it.
+Each item has a *key*, which defines its place in a total order: `(time_ns, kind, source, epoch,
+seq)`. A timer comes after all events of its own instant. The order of arrival is not part of the
+key, so no result depends on it.
 
 A *position* is a key between items. `before(t)` is before all items of the instant t. `behind(t)`
 is after the events of that instant and before its timer.
@@ -52,14 +52,14 @@ def behind(time_ns: int) -> Key:
 
 
 UNREAD: Final = -2 * NEVER
-"""The `high_ns` of an event that has not been read, earlier than any time."""
+"""The `high_ns` of an event that has not been read; it is earlier than any time."""
 
 
 class Seen:
     """An event as a detector sees it, without its arrival time.
 
-    All its readers share the payload, so none of them may change it. `unsure` is true for an event
-    that is an uncertain result.
+    All detectors that read the event share its payload, so none may change it. `unsure` is true if
+    the event was made from an uncertain result.
     """
 
     __slots__ = ("epoch", "error_ns", "payload", "seq", "source", "time_ns", "type", "unsure")
@@ -109,11 +109,11 @@ class LogEntry:
     """An event in the log of a key.
 
     Attributes:
-        after: The frozen state after the event, or ABSENT without a savepoint. `high_ns` is
-            part of the savepoint (`cursor`).
+        after: The copy of the state after the event, or ABSENT without a savepoint. A savepoint
+            consists of this copy and `high_ns`.
         high_ns: The cursor's `high_ns` after the event, or UNREAD before it is read.
-        name: The name of the result that the event was made from (`result_event`). The key of
-            such an event has another form.
+        name: The name of the result that the event was made from (`result_event`), or "". The key
+            of an event made from a result has another form.
     """
 
     __slots__ = ("after", "event", "high_ns", "key", "name", "seen")
@@ -130,7 +130,7 @@ class LogEntry:
 
 
 ABSENT: Final = object()
-"""The state of an entry without a savepoint."""
+"""The value of `LogEntry.after` without a savepoint."""
 
 
 def entry_key(entry: LogEntry) -> Key:

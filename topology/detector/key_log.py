@@ -3,22 +3,23 @@
     confirmed | C   read, and kept for rollbacks               | L   not read yet
     base state      entries, some with a state after them          entries
 
-C is the position before which everything is confirmed. L is the end of what was read.
+C is the position before which everything is confirmed. L is the position before which everything
+has been read.
 
-* `base` is the state at C. While nothing after C has been read there is no `base`, as `live` has
-  that state.
-* `insert` and `remove` edit the log. An edit is `dirty` if it is within what was read. The next
-  `advance` then goes back to the last savepoint before it. It reads on from there, once for all
-  dirty edits, and compares the results. It ends early where the state equals the one kept before
-  (`converged`). The results after that point stay as they are.
+* `base` is the state at C, and `live` the state at L. While nothing after C has been read, the two
+  are equal and there is no `base`.
+* `insert` and `remove` edit the log. An edit before L is `dirty`. The next `advance` then goes back
+  to the last savepoint before the edit. It reads on from there, once for all dirty edits, and
+  compares the results. It ends early where the state equals the one saved before (`converged`). The
+  results after that point remain valid.
 * `advance(goal)` reads all items before the goal. `confirm(C)` releases the items before C.
 
 Each output has the key of its item, its *cause*. The output with the largest cause is the current
 one of its id. A confirmed output stays as the *floor* of its id while the id may still change.
 
-The stored state is the state at C and the results that may change. It does not contain events: they
-are buffered, and put again after a restart. The events that had been read are then read again, and
-give the same outputs. If some of them have no savepoint, the stored state says which (`_runs`). So
+The stored state is the state at C and the results that may change. It does not contain events. They
+are buffered elsewhere and inserted again after a restart. Those before L are then read again, which
+gives the same outputs. If some of them have no savepoint, the stored state says which (`_runs`). So
 a late event is replayed from the same place as without the restart.
 
 Cost: an event in order takes one step and, after C, a savepoint every `spacing` entries. An event
@@ -66,14 +67,14 @@ CONFLICT: Final = "conflicts"
 MAX_SPACING: Final = 4_096
 
 _BESIDES: Final = attrgetter("type", "error_ns", "unsure")
-"""Returns the fields of an event besides its payload and its place in the order."""
+"""Gets the fields of an event, besides its key and payload, that all its duplicates share."""
 
 _SHOWN: Final = tuple_of(TEXT, INT, FLAG, FLAG, optional(KEY))
 _LOG: Final = tuple_of(PLAIN, BIG, KEY, INT, list_of(_SHOWN), list_of(OUTPUT), list_of(INT))
 
 
 class Savepoint(NamedTuple):
-    """A frozen state, with the other values that a cursor needs to continue from it."""
+    """A copy of a state, with the other values that a cursor needs to continue from it."""
 
     state: Any
     high_ns: int
@@ -87,15 +88,15 @@ class KeyLog:
     """The log of one key.
 
     Attributes:
-        text: The key.
+        text: The text of the key.
         spacing: The number of entries from one savepoint to the next.
-        converges: Whether a replay ends where the state is the same as before.
+        converges: Whether a replay ends early where the state equals the one saved before.
         edits: The changes of outputs for other queries to read, or None if none reads them.
         outs: The outputs after C, by cause.
         shown: The emitted results of ids that may change (topology.query.results).
         pending: The ids whose result may have changed since the last emission.
-        let_go: The events that were confirmed. Its reader empties it.
-        is_changed: Whether an event that was read has been removed or replaced.
+        let_go: The confirmed events. The caller that takes them empties the list.
+        is_changed: Whether an event was removed or replaced after it had been read.
         is_thin: Whether entries that were read may lack savepoints.
     """
 
@@ -122,7 +123,7 @@ class KeyLog:
     _since: int = 0
     """The number of entries read after the last savepoint."""
     _begun_with: list[int] = field(default_factory=list)
-    """The savepoints before a restart (`_runs`), until `resume` has restored them."""
+    """The last result of `_runs` before a restart, until `resume` has used it."""
 
     def __post_init__(self) -> None:
         self.live = Cursor(self._behaviour, self._ids, self._counts, self._behaviour.initial())
@@ -132,7 +133,8 @@ class KeyLog:
     def insert(self, entry: LogEntry, *, replaces: bool = False) -> str:
         """Insert an event, and return STORED, COPY or CONFLICT.
 
-        With `replaces` it replaces an event that has the same key and differs.
+        With `replaces`, a different event with the same key is replaced; otherwise it is a
+        CONFLICT.
         """
         key, entries = entry.key, self.entries
         if not entries or entries[-1].key < key:
@@ -183,7 +185,7 @@ class KeyLog:
 
     @property
     def open_ns(self) -> int:
-        """The earliest time of which something waits to be confirmed, or NEVER."""
+        """The earliest time at which `confirm` will have something to do, or NEVER."""
         open_ns: int = NEVER
         if self.read:
             open_ns = self.entries[0].key[0]
@@ -226,10 +228,10 @@ class KeyLog:
             self.replace(self.live.last, None, outs)
 
     def _keep_where_due(self, entry: LogEntry, cursor: Cursor, since: int, spacing: int) -> int:
-        """Add a savepoint after the entry if due, and return how many entries come after the last.
+        """Add a savepoint after the entry if one is due, and return the new value of `since`.
 
-        It is due if the entry had a savepoint, or if the entry is the `spacing`-th after the last
-        one.
+        `since` is the number of entries after the last savepoint. A savepoint is due if the entry
+        had one before, or if the entry is the `spacing`-th after the last savepoint.
         """
         if entry.after is ABSENT and since + 1 < spacing:
             self.is_thin = True
@@ -256,9 +258,9 @@ class KeyLog:
         self.base = Savepoint(frozen, cursor.high_ns, cursor.last, cursor.ticks, cursor.due_ns)
 
     def _go_back(self, number: int) -> tuple[int, Cursor]:
-        """Return the index of the last savepoint before an entry, and a cursor that starts there.
+        """Return the last entry before `number` that has a savepoint, and a cursor there.
 
-        The index is -1 if only the state at C remains.
+        The entry is given by its index, or by -1 if only the state at C remains.
         """
         at = number - 1
         while at >= 0 and self.entries[at].after is ABSENT:
@@ -275,7 +277,7 @@ class KeyLog:
         )
 
     def replay(self) -> None:
-        """Reread the entries after the dirty edits, each at most once, and replace outputs."""
+        """Reread the entries after the dirty edits, each only once, and replace their outputs."""
         dirty = sorted(self.dirty)
         self.dirty = []
         self.is_changed = False
@@ -312,7 +314,7 @@ class KeyLog:
             self.replace(start, converged, outs)
 
     def _is_as_before(self, entry: LogEntry, cursor: Cursor) -> bool:
-        """Return whether the state equals the one saved at this entry before; False if none was."""
+        """Return whether the state equals the one saved after this entry; False without one."""
         is_alike = (
             self.converges and entry.high_ns == cursor.high_ns and same(entry.after, cursor.state)
         )
@@ -330,18 +332,17 @@ class KeyLog:
                 is_kept = not is_kept
 
     def _runs(self) -> list[int]:
-        """Return the lengths of the runs of entries with and without a savepoint, in turn.
+        """Return the lengths of the alternating runs of entries with and without a savepoint.
 
-        Only entries that were read count, and the first number is of entries with a savepoint. One
-        more number counts the entries after the last savepoint. The list is empty if each entry has
-        one.
+        Only entries that have been read count. The first run is one with savepoints, and may be
+        empty. The last number is `_since`. The list is empty if each entry has a savepoint.
         """
         if not self.is_thin:
             return []
         runs, is_bare = [0], False
         for entry in self.entries[: self.read]:
             if entry.high_ns == UNREAD:
-                continue  # A new event was inserted among those that were read.
+                continue  # The event was inserted before L and has not been read.
             if (entry.after is ABSENT) != is_bare:
                 is_bare = not is_bare
                 runs.append(0)
@@ -372,7 +373,10 @@ class KeyLog:
             self.edits += [Edit(self.text, is_emitted, each, each.cause[0]) for each in outs]
 
     def replace(self, start: Key, end: Key | None, outs: list[DetectorOutput]) -> None:
-        """Replace the outputs with a cause in (start, end], or after start if the end is None."""
+        """Replace the outputs with a cause in (start, end] by `outs`.
+
+        If the end is None, all outputs after `start` are replaced.
+        """
         first = last = len(self.outs)
         if first and self.outs[-1].cause > start:
             first = bisect_left(self.outs, (start, NEVER), key=by_cause)
@@ -400,7 +404,7 @@ class KeyLog:
         return found[-1] if found else self.floor.get(id_)
 
     def end(self) -> None:
-        """End the input after all events were read: fire the armed timer once, and finish."""
+        """End the input after all events have been read: fire the next timer once, then finish."""
         outs: list[DetectorOutput] = []
         if self.base is None:
             self._keep_base()
@@ -411,7 +415,7 @@ class KeyLog:
     # -- confirming --------------------------------------------------------------------------------
 
     def confirm(self, until: Key) -> None:
-        """Move C to `until`; all items before it have been read."""
+        """Move C to `until`, a position before which all items have been read."""
         number = self.read
         if number and self.entries[number - 1].key >= until:
             number = bisect_left(self.entries, until, 0, number, key=entry_key)
@@ -437,9 +441,9 @@ class KeyLog:
             self.replay()
 
     def _move_base(self, base: Savepoint, number: int, until: Key) -> None:
-        """Move `base` to C by reading on from the last savepoint before it.
+        """Move `base` to C by reading on from the last savepoint before C.
 
-        The outputs of that reading have been emitted already.
+        The outputs of this reading are dropped, because they have been emitted already.
         """
         if base.due_ns > until[0] and (not number or self.entries[number - 1].key <= base.last):
             return
@@ -456,7 +460,7 @@ class KeyLog:
         self._set_base(cursor)
 
     def is_open(self, id_: str) -> bool:
-        """Return whether a current output of the id may still be retracted."""
+        """Return whether the id has an output after C, which may still be retracted."""
         return id_ in self._of_id
 
     def forget(self, id_: str) -> None:
@@ -472,12 +476,12 @@ class KeyLog:
     # -- state -------------------------------------------------------------------------------------
 
     def kept(self) -> tuple[Any, ...]:
-        """Return the part of the log that is stored, as of C, in the form of `_LOG`."""
+        """Return the values to store, as of C, in the order of `_LOG`."""
         at, behaviour = self.base or self.live, self._behaviour
         try:
             state = behaviour.pack(at.state)
         except NotAValue as wrong:
-            state = behaviour.pack(Stopped(f"its state cannot be kept: {wrong}"))
+            state = behaviour.pack(Stopped(f"its state cannot be stored: {wrong}"))
         shown = [
             (id_, each.revision, each.live, each.final, cause_of_buried(each))
             for id_, each in self.shown.items()

@@ -1,16 +1,15 @@
 """MEND: adds late events to a detector's state without a replay.
 
-A detector may have a rule for this (`Detector.correct`). Its arguments are the state after all that
-was read, the late event, and the results after the event. It returns the state as if the event had
-arrived in its place, the results at the event, and the changed later results. A sum adds the event;
-a set of all pairs adds the pairs of the event. If the rule returns None, there is a replay.
+A detector may have a function for this (`Detector.correct`). Its arguments are the newest state,
+the late event, and the results after the event. It returns the state as if the event had arrived in
+its place, the results at the event, and the changed later results. A sum adds the event; a set of
+all pairs adds the pairs of the event. If the function returns None, there is a replay.
 
-The results must be the same as by a replay (law 10 of the source). One late event in 64 is
-processed in both ways. If the results differ, the detector reads no further than what is final from
-then on.
+The results must be the same as those of a replay. One late event in 64 is processed in both ways.
+If the results differ, the detector reads no further than the finality horizon from then on.
 
-The rule is used where it is cheaper: where a replay has more than `CORRECTION_STEPS` entries to
-read for each late event. The savepoints after the event are dropped, because they do not contain
+The function is called where it is cheaper: where a replay would read more than `CORRECTION_STEPS`
+entries for each late event. The savepoints after the event are dropped, because they do not contain
 it. So a later replay begins further back. If an event was replaced or removed, there is a replay.
 
 Cost: a call for each late event, and a look at each entry and each output after it.
@@ -62,7 +61,7 @@ def _compare(log: KeyLog, key: Key, counts: Counts) -> None:
     log.replay()
     again = log.outs[bisect_left(log.outs, (key, -1), key=by_cause) :]
     if not same(state, log.live.state) or not _are_same(emitted, again):
-        why = f"its `correct` gives another thing than a replay, at {key}"
+        why = f"its `correct` gives another result than a replay, at {key}"
         counts.note("nondeterministic", why)
 
 
@@ -74,7 +73,7 @@ def _are_same(ones: list[DetectorOutput], others: list[DetectorOutput]) -> bool:
 
 
 def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
-    """Process the unread entry at this index, and return whether that succeeded."""
+    """Process the late event at index `at` with `correct`, and return whether that succeeded."""
     entry, live = log.entries[at], log.live
     if at + 1 >= log.read or log.base is None or isinstance(live.state, Stopped):
         return False
@@ -112,9 +111,10 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
 def _left(
     behind: list[DetectorOutput], given: list[Emitted], kept: list[Any], high_ns: int
 ) -> list[DetectorOutput] | None:
-    """Return the outputs after the event, as they are now.
+    """Return the outputs after the late event, as `correct` has changed them.
 
-    Return None if one of several outputs of an item is gone, as the ids of the others would change.
+    Return None if `kept` does not fit the outputs. Return None, too, if one of several outputs of
+    an item was removed, because that would change the ids of the others.
     """
     if len(kept) != len(given):
         return None

@@ -1,30 +1,30 @@
 """DETECTOR: runs a user's detector (`detector`) over the events of one stream.
 
-Events and control events pass unchanged, and results are emitted beside them as `DetectorResult`s.
+Events and control events pass unchanged, and results are emitted alongside as `DetectorResult`s.
 The query's `answer` decides how far events are read, and so when results are emitted:
 
 * `final`: up to the finality horizon, where nothing can change any more (topology.answer.frontier).
 * `early`: up to the watermark W, as MERGE emits events. Late events correct the results.
-* `speculate`: events are read as MERGE accepts them, before it emits them, up to the newest one
-  less a wait. `budget` chooses the wait by the cost of rollbacks, so that they take no more of a
-  processor than is granted. The gain is the rest of the time that events wait in MERGE.
+* `speculate`: events are read when MERGE accepts them, before it emits them. Reading goes up to the
+  newest event time less a wait. `budget` chooses the wait, so that rollbacks take no more of a
+  processor than is granted. The gain is the time that events wait in MERGE, less
+  this wait.
 
 After the last correction all answers have the same results, which are those of an in-order run
-(`unit`). Only the confidence differs. It is that of the last emission, because MERGE determines W,
-what is late, and what is final.
+(`unit`). Only the confidence of a result may differ: it is that of the result's last emission.
 
-A query may read the results of others instead of the stream's events, or besides them
+A query may read the results of other queries, instead of the stream's events or in addition to them
 (`result_event`). It then reads no further than these queries have (`limit`), and its results become
-final no earlier (`hold`). So the wait of a chain is that of its slowest member, not the sum. A
-change below changes the query's events, and what was read of them is read again. Results that come
-out the same go no further (`queries`).
+final no earlier than theirs (`hold`). So the wait of a chain is that of its slowest member, not the
+sum. A changed result changes an event of the query that reads it, and causes a replay there. An
+unchanged result causes nothing (`queries`).
 
-Everything is decided at the end of its instant. The cost of the work is computed from counts, not
-measured (`load`). It affects only how early results are emitted. A detector that is not
+All decisions are made at the end of an instant. The cost of the work is computed from counts, not
+measured (`load_model`). It affects only how early results are emitted. A detector that is not
 deterministic (`cursor`) reads no further than `final`.
 
-Bounds: `settings`. At `max_events` the new-source allowance ends first. If that is not enough,
-everything that was read becomes final (`given_up`).
+Bounds: `settings`. At `max_events` the new-source allowance ends first. If that is not enough, all
+events are read and everything becomes final (`given_up`).
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ UNKEYED: Final = "without_key"
 LEFT_OUT: Final = (EXPIRED, REFUSED, COPY, CONFLICT, UNKEYED, UNREAD)
 """The reasons why an event is left out, which are also the names of their figures."""
 WHY: Final[Mapping[str, str]] = {
-    FINAL: "the final frontier",
+    FINAL: "the finality horizon",
     EARLY: "the watermark",
-    SPECULATE: "the newest event, less what going back is expected to cost",
+    SPECULATE: "the newest event, less a wait that keeps rollbacks within budget",
 }
-"""The limit of reading under each answer, in words for people."""
+"""The limit of reading under each answer, as `explain` describes it."""
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "held": Figure("Events buffered for a rollback, or not yet processed"),
@@ -105,12 +105,14 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "replayed": total("Events and timers processed again"),
     "rollbacks": total("Rollbacks of a state to a checkpoint"),
     "converged": total("Replays that ended early because they reached a known state"),
-    "corrected": total("Late events that the detector's own correct function took in"),
+    "corrected": total("Late events that the detector's own correct function processed"),
     "checkpoints": total("States saved for rollbacks"),
     "failed": total("Events and timers at which a detector raised an exception"),
     "too_many_results": total("Events and timers at which a detector returned too many results"),
     "stopped": total("Keys stopped because their state or timers exceeded a bound"),
-    "nondeterministic": total("Times that a detector gave another result for the same input"),
+    "nondeterministic": total(
+        "Times that a detector returned different results for the same input"
+    ),
     "expired": total("Events that arrived after their time was final"),
     "refused": total("Events left out because max_keys keys existed"),
     "given_up": total("Times that all results were made final because the buffer was full"),
@@ -146,14 +148,15 @@ class Detecting(KeepingQuery):
         self._types = behaviour.types
         self._keys = KeyTexts()
         self._key_path = key_path(query.key)
-        # The detector itself implements `final`, so its frontier is always that of `early`.
+        # This class implements `final` itself, so it needs the frontier of `early` for all answers.
         self._frontier = Frontier(query.model_copy(update={"answer": EARLY}))
         self.unit = Unit(
             behaviour, framed(begun), LOG, finals=query.finals, max_keys=query.max_keys
         )
         self.load = LoadModel(query.granted_ppm, query.clock.max_ahead_ns)
         self._seen_work = (0, 0)
-        """The work that has been reported to the load model."""
+        """The counts of first and repeated steps that the load model already has.
+        """
         self.emitter = DetectorEmitter(stream, query.name, is_keyed=query.key is not None)
         self._left_out = dict.fromkeys(LEFT_OUT, 0)
         self._given_up = self._revised = 0
@@ -164,7 +167,7 @@ class Detecting(KeepingQuery):
         self._readings = {each.query: each for each in inputs.reads}
         self._results = ResultLog(RESULT)
         self._received: list[ResultEvent] = []
-        """The results that windows and patterns found in the open instant."""
+        """The results of windows and patterns that were found in the open instant."""
         self._kept = KeptState(OWN, DETECTOR, [self.unit.table, self._results])
 
     # -- the contract ------------------------------------------------------------------------------
@@ -180,7 +183,7 @@ class Detecting(KeepingQuery):
 
     @property
     def last_ns(self) -> int:
-        """The newest time of all input, in O(buffered results)."""
+        """The newest time in all inputs of the query. It costs O(buffered results)."""
         return max(self.load.newest_ns, self._frontier.watermark_ns, self._results.newest_ns)
 
     def end_at(self, last_ns: int, step: Step) -> None:
@@ -192,7 +195,7 @@ class Detecting(KeepingQuery):
         self.emitter.finish(step)
 
     def hear(self, event: Event) -> bool:
-        """Take an event of a batch, and return whether a decision is needed because of it."""
+        """Process an event, and return whether a decision is needed at the end of its instant."""
         if event.kind == DATA:
             if not (self.inputs.is_ahead or event.late):
                 self._frontier.hear(event)
@@ -253,7 +256,7 @@ class Detecting(KeepingQuery):
     def read_result(self, said: ResultEvent) -> None:
         """Insert a result of another query as an event, or remove it if it is no longer current.
 
-        The instant is still open.
+        This must happen before the query's own decision in the same instant.
         """
         seen = said.seen
         if self._types and seen.type not in self._types:
@@ -280,7 +283,7 @@ class Detecting(KeepingQuery):
     # -- reading on --------------------------------------------------------------------------------
 
     def decide(self, now_ns: int, limit: Key, hold: Key) -> None:
-        """Read on at the end of an instant, after the queries on lower levels.
+        """Read further at the end of an instant, after the queries on lower levels.
 
         They have read up to `limit`, and their results before `hold` cannot change any more.
         """
@@ -320,7 +323,7 @@ class Detecting(KeepingQuery):
         return min(self._own_goal(frontier), self._limit)
 
     def _own_goal(self, frontier: Frontier) -> Key:
-        """Return the goal that the answer alone allows.
+        """Return the position up to which the query may read by its answer alone.
 
         Clock errors delay results that must be final, but they do not affect W.
         """
@@ -353,16 +356,16 @@ class Detecting(KeepingQuery):
         }
 
     def explain(self) -> dict[str, Any]:
-        """Return which results may still change, and why reading has reached its limit."""
+        """Return how far the detector has read, why it has read no further, and its figures."""
         load, reached = self.load, self.unit.reached
         why = WHY[self._answer]
         if self.unit.counts.nondeterministic:
-            why += f", as the detector is no function: {self.unit.counts.why}"
+            why += f", because the detector is not deterministic: {self.unit.counts.why}"
         elif self._answer == SPECULATE and load.is_spent(self._frontier.watermark_ns):
-            why = "as far beyond the watermark as what is left for going back would pay for"
+            why = "as far beyond the watermark as the budget for rollbacks allows"
         reads = [each.query for each in self.inputs.reads]
         if reads and self._limit < self._own_goal(self._frontier):
-            why = f"what it reads, {' and '.join(reads)}, has read no further"
+            why = f"its inputs have read no further: {', '.join(reads)}"
         return {
             "answer": self.query.answer,
             "reads": [*(["the stream"] if self.inputs.reads_stream else []), *reads],
@@ -380,9 +383,9 @@ class Detecting(KeepingQuery):
 
     def _way(self) -> str:
         """Describe how events before the position already read are processed."""
-        again = "their key is read again from where they belong"
+        again = "their key is replayed from their place in the order"
         if self._behaviour.corrects:
-            return f"its `correct` takes them in, where that is cheaper; else {again}"
+            return f"its `correct` processes them where that is cheaper; otherwise {again}"
         return again
 
     # -- state -------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Runs all detectors of a stream as one operator, by levels if some read results of others.
 
+In this example the detectors `near` and `peak` read events, and `pass` reads their results:
+
     events ──┬──────────────► near ──┬─► pass
              └► peak ───────────────►┘
 
@@ -7,17 +9,17 @@ At the end of an instant each detector decides after those that it reads. So an 
 most one replay of each detector. In a diamond, no detector sees a state that has arrived by only
 one of the paths.
 
-A detector reads at most as far as the detectors that it reads from. Its results become final with
-theirs. The frontiers are the same at each level, so levels add no wait of their own. Only the net
-changes of an instant go up, and a correction ends where it changes nothing.
+A detector reads at most as far as the detectors that it reads from, and its results become final
+with theirs. The frontiers are the same at each level, so levels add no wait of their own. Only the
+net changes of an instant go to the next level. So a correction stops where it changes no result.
 
-Speculative detectors share one load model, whose share of a processor is the smallest of theirs.
-They run side by side.
+Speculative detectors share one load model, with the smallest share of a processor that any of them
+is granted.
 
 At the end of a bounded input each level ends before the next. Results emitted there belong to the
 last instant.
 
-An emitted event stays buffered while one of the detectors may go back to before it.
+An emitted event stays buffered while a rollback of one of the detectors may need it.
 """
 
 from __future__ import annotations
@@ -99,16 +101,16 @@ class Levels(InstantOperator):
             member.stand_at(self._now_ns, is_open=self._instant_open)
 
     def resume(self) -> None:
-        """Continue at the instant of the members after they were restored."""
+        """Set the current instant to that of the members, which have been restored."""
         stood = [member.stood_at for member in self.members]
         self._now_ns = max(now_ns for now_ns, _ in stood)
         self._instant_open = any(is_open for _, is_open in stood)
 
 
 def levels_of(detecting: Sequence[Detecting]) -> list[Levels]:
-    """Return the groups of connected detectors, in the order of the first of each group.
+    """Return the groups of connected detectors, ordered by the first detector of each.
 
-    All speculative detectors are connected.
+    All speculative detectors belong to one group.
     """
     group_of = {each.name: each.name for each in detecting}
     ties = [[each.name, *(read.query for read in each.inputs.reads)] for each in detecting]
@@ -137,13 +139,13 @@ class DetectorQueries(KeepingQueries[Detecting]):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the detectors read accepted events, with MERGE's marks."""
+        """Whether at least one detector reads accepted events, with marks of MERGE's progress."""
         return any(each.inputs.is_ahead for each in self._queries)
 
     def overhear(self, found: Sequence[Finding]) -> None:
         """Take the results of windows and patterns that a detector reads.
 
-        Each becomes an event of the instant in which it was found.
+        Each of them becomes an event of the instant in which it was found.
         """
         for each in found:
             if each.query in self._listens and isinstance(each, Result):
@@ -151,7 +153,7 @@ class DetectorQueries(KeepingQueries[Detecting]):
                 self._read_events.append(event)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        """Process a batch. No ramp extends beyond the instant of a result that a detector reads."""
+        """Process a batch. A ramp is split at the instant of each result that a detector reads."""
         if not self._read_events:
             return super().on_batch(events, now_ns)
         step = Step(now_ns, list(events))

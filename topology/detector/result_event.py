@@ -4,17 +4,17 @@ Each *emission* of a detector is an event for its readers, at the time of its it
 an id or not. A result of a window or a pattern is an event at the end of the window or match, while
 it is current. An update changes the event, and a retraction removes it.
 
-The payload has the result's values. It also has `key` (the query's), `start_ns` and `end_ns`,
-unless a value has that name. The event's type is the query's `into`, or its name. Its source is
-`<query>/<id of the result>`.
+The payload has the result's values. It also has `key` (the value of the query's key), `start_ns`
+and `end_ns`, unless a value has that name. The event's type is the query's `into`, or its name. Its
+source is `<query>/<id of the result>`.
 
 Results come after all other events of their instant, those of lower levels first. Within a level
-they are in the order of the queries. Emissions of a query are in the order of their items, windows
-and matches in the order of their ids. So the order of a chain is total, and does not depend on any
-arrival.
+they are in the order of the queries. Emissions of a query are in the order of their items, and its
+windows and matches in the order of their ids. So the order of a chain is total, and does not depend
+on the order of arrival.
 
-Only changes are passed on. A replay that emits the same again, or emits and retracts within an
-instant, changes no event (`net`).
+Only changes are passed on. No event changes if a replay emits the same result again, or if a result
+is emitted and retracted within an instant (`net`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ResultEvent(NamedTuple):
 
 
 class UpstreamQuery(NamedTuple):
-    """A query that another one reads. `level` is the number of detector levels below it."""
+    """A query that another query reads. `level` is the number of detector levels below it."""
 
     query: str
     into: str
@@ -118,7 +118,7 @@ def of_edit(edit: Edit, reading: UpstreamQuery) -> ResultEvent:
 def of_result(result: Result, reading: UpstreamQuery) -> ResultEvent:
     """Return the event for a result of a window or a pattern.
 
-    Its times are those of the result's events, so it has no time error.
+    Its time is the end of the window or match, and has no error.
     """
     place = f"{BEHIND_SOURCES}{reading.level:03d}/{reading.query}/{result.id}"
     key = (result.end_ns, EVENT, place, 0, 0)
@@ -143,7 +143,7 @@ def _seen(
 # -- state -----------------------------------------------------------------------------------------
 
 _SAVED: Final = tuple_of(TEXT, KEY, TEXT, VALUE, TEXT, INT, BIG, FLAG)
-"""The stored form of a text, and of an event without its name."""
+"""The stored form of a name or key, then of an item's key and the other fields of its event."""
 
 
 def _dump(text: str, key: Key, seen: Seen) -> Plain:
@@ -172,14 +172,14 @@ SAVED_EVENT: Final = SavedEvent(f"event {_SAVED.name}", is_plain=False)
 
 
 class KeptResult(NamedTuple):
-    """An event made from a result, and the key of the log in which it is."""
+    """An event made from a result, and the key of the log that contains it."""
 
     key_text: str
     entry: LogEntry
 
 
 class SavedResult(ValueKind):
-    """The stored form of a `KeptResult`; its name is its key in the table."""
+    """The stored form of a `KeptResult`. The name of the event is the key of its row."""
 
     def dump(self, value: KeptResult) -> Plain:
         return _dump(value.key_text, value.entry.key, value.entry.seen)
@@ -190,10 +190,10 @@ class SavedResult(ValueKind):
 
 
 class ResultLog(Table[str, KeptResult]):
-    """A table, by name, of the results that a reader has as events and that may still change.
+    """A table, by name, of the results that a detector reads as events and that may still change.
 
-    The logs do not store them. So each is written once when it is added and once when it is
-    removed.
+    The logs of the keys do not store events, so this table does. Each result is written when it is
+    added and when it is removed.
     """
 
     def __init__(self, prefix: str) -> None:

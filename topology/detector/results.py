@@ -29,7 +29,8 @@ class DetectorEmitter(ResultEmitter):
     Attributes:
         proven_ns: The time after which results are emitted only because the input has ended
             (`Operator.seal`).
-        settled_ns: The time after which results that are read as input might still have changed.
+        settled_ns: The time after which the results that the detector reads could still have
+            changed if the input had not ended.
     """
 
     def __init__(self, stream: str, query: str, *, is_keyed: bool) -> None:

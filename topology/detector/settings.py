@@ -1,8 +1,8 @@
 """Defines the settings of a query with a detector.
 
-Bounds for each query and partition: `max_events` events are buffered until they are final. At this
-bound everything that was read becomes final. `max_keys` keys have a state, and the events of
-further keys are left out. Both are counted.
+Bounds for each query and partition: at most `max_events` events are buffered until they are final.
+At this bound all of them are read and become final. At most `max_keys` keys have a state, and the
+events of further keys are left out. Both cases are counted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _detector(value: Any, info: ValidationInfo) -> str:
         raise refused(f"{shown(value)} is not the name of a detector", "write detector: stops")
     own = user_functions_of(info).detectors
     if is_from_file(info) and value not in own:
-        remedy = meant(value, (*own,)) if own else "bring it along (`functions`)"
+        remedy = meant(value, (*own,)) if own else "add it to the `functions` file"
         raise refused(f"there is no detector `{value}`", remedy)
     return value
 
@@ -85,10 +85,11 @@ class Inputs(NamedTuple):
     """The inputs of a detector.
 
     Attributes:
-        is_ahead: Whether the stream is read as MERGE accepts it, with its marks (`flow.accepted`).
+        is_ahead: Whether the stream's events are read as soon as MERGE accepts them
+            (`flow.accepted`).
         reads: The queries whose results are read as events.
         reads_stream: Whether the events of the stream are read too.
-        lag_ns: The longest time after which results of `reads` follow what is final.
+        lag_ns: The longest time by which final results of `reads` lag behind the finality horizon.
         below: The fingerprints of the queries in `reads`.
     """
 

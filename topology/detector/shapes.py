@@ -1,7 +1,8 @@
 """Determines whether an object consists of its attributes alone, slots included.
 
-It does if its class inherits only from Python's `object`. A subclass of dict, int, deque or
-datetime has content that its attributes do not show. A NamedTuple has parts, and no attributes.
+That is so if its class inherits from no built-in class besides `object`. A subclass of
+dict, int, deque or datetime has content that its attributes do not show. A NamedTuple has parts,
+and no attributes.
 
 Cost: a class is examined once. At most `MAX_SHAPES` shapes are kept.
 """
@@ -43,7 +44,7 @@ class ClassShape:
         return self._is_row and not (self._has_dict and vars(value))
 
     def parts(self, value: Any) -> Collection[Any] | None:
-        """Return the parts of an object (none for an Enum member), or None if it is no value."""
+        """Return the parts of an object (none for an Enum member), or None if it is not a value."""
         if self.is_named(value):
             return value  # type: ignore[no-any-return]
         if self.is_member:
@@ -79,7 +80,7 @@ def made(kind: type, attributes: Mapping[str, Any]) -> Any:
 def _is_made_of_attributes(kind: type) -> bool:
     """Return whether objects of the class have nothing but attributes.
 
-    Python refuses to make a plain object of a class that has more.
+    `object.__new__` raises TypeError for a class whose objects have other content.
     """
     try:
         object.__new__(kind)

@@ -5,19 +5,19 @@ Two positions in the order of items (`item`) define the state:
 * R: the items before it have been read, and their results emitted.
 * C <= R: nothing can arrive before it any more, so results before it never change.
 
-The caller decides how far each position goes, and neither goes back. Results between them may be
-emitted too early. If an event arrives there, its key's detector goes back to a savepoint before it,
-and reads on from there (`key_log`). Only the difference is emitted.
+The caller moves both positions, and neither moves back. Results between them are preliminary. If an
+event arrives there, its key's detector goes back to a savepoint before the event, and reads on from
+there (`key_log`). Only the difference is emitted.
 
-After each `advance` the emitted results, with all corrections, are those of an in-order run. That
-run has the events received so far, up to R. So R affects early results, and never the last ones
-(laws in tests/topology/detector/test_laws.py). With R = C this is plain buffering: no savepoint is
-kept, and no result is retracted.
+After each `advance` the emitted results, with all corrections, are those of an in-order run over
+the events received so far, up to R. So R affects early results, but never the final ones (laws in
+tests/topology/detector/test_laws.py). With R = C this is plain buffering: no savepoint is kept, and
+no result is retracted.
 
-Each key has its own log, state and timers. So a late event makes only its own key read again.
+Each key has its own log, state and timers. So a late event causes a replay of its own key alone.
 
 The id of a result depends on its item, or comes from the detector. It never depends on how often
-anything was read. One `advance` emits at most one record of an id: retractions first, then the
+the item was read. One `advance` emits at most one record for each id: retractions first, then the
 others in the order of their items. Revisions count from 0 without a gap until the id is forgotten.
 An id is forgotten when its result is final. An id that a detector keeps open may be forgotten when
 its key has more than `MAX_IDS`.
@@ -54,10 +54,10 @@ Long texts in all kept states count as one value for each 64 bytes. Beyond this 
 are kept, so replays for late events begin further back.
 """
 KEEPS_MORE: Final = 8
-"""More states are kept again once they have fewer values than `max_kept` divided by this."""
+"""Savepoints become denser again once they have fewer values than `max_kept` divided by this."""
 
 MAX_IDS: Final = 10_000
-"""Largest number of a key's ids that may be emitted again, and whose revisions are stored."""
+"""The largest number of a key's ids that may be emitted again, with their revisions."""
 
 
 class Record(NamedTuple):
@@ -84,11 +84,11 @@ UNIT: Final = Shape(
 class Unit:
     """The logs of all keys of a detector, and the positions up to which they are read and final.
 
-    `begun` is the framed beginning of the results' ids. With `finals`, a result that was emitted
-    before it was final is emitted again when it is.
+    `begun` is the framed prefix of the texts from which the results' ids are derived. With
+    `finals`, a result that was emitted before it was final is emitted again when it is.
 
     Two parameters do not change the results. `spacing` is the number of events between savepoints.
-    With `converges`, a replay ends where the state is the same as before.
+    With `converges`, a replay ends where the state equals the one saved before.
     """
 
     def __init__(
@@ -117,9 +117,9 @@ class Unit:
         self.held = 0
         self.forgotten = 0
         self.fresh: list[Key] = []
-        """The keys of events inserted since the last `advance`, before its position."""
+        """The keys of the events that were inserted before `reached` since the last `advance`."""
         self.released: list[LogEntry] = []
-        """The events that are no longer buffered. Their reader empties the list."""
+        """The events that are no longer buffered. The caller that takes them empties the list."""
         self._stirred: dict[str, KeyLog] = {}
         self.unread: Timers[str] = Timers()
         self.open: Timers[str] = Timers()
@@ -163,7 +163,7 @@ class Unit:
         return word
 
     def remove(self, key: str, of: Key) -> bool:
-        """Remove an event made from a result; return False if it is unknown or final."""
+        """Remove an event; return False if it is unknown or its place is final."""
         log = self.logs.get(key)
         entry = None if of < self.confirmed or log is None else log.remove(of)
         if entry is None or log is None:
@@ -205,7 +205,7 @@ class Unit:
     def end(self, last_ns: int) -> list[Record]:
         """End the input, whose newest time is `last_ns`, and return the last changes.
 
-        Results that are emitted at the end belong to the instant `last_ns`.
+        For other queries, results emitted here are events of the instant `last_ns`.
         """
         goal = max(behind(last_ns), self.reached)
         for log in self.logs.values():
@@ -220,7 +220,7 @@ class Unit:
         return self._settle(dict(self.logs))
 
     def _settle(self, visited: dict[str, KeyLog]) -> list[Record]:
-        """Confirm what C has passed in these logs, set their timers, and return the changes."""
+        """Confirm the items before C in these logs, set their timers, and return the changes."""
         records: list[Record] = []
         for key, log in visited.items():
             is_confirmed = log.open_ns <= self.confirmed[0]
@@ -288,7 +288,7 @@ class Unit:
         self.open.arm(key, log.open_ns)
         rules = self._behaviour
         if log.is_idle and not rules.has_end and same(log.live.state, rules.initial()):
-            # The key is now as if nothing had arrived.
+            # The key is as it was before its first event, so it needs no log.
             self.unread.disarm(key)
             self.open.disarm(key)
             del self.logs[key]
@@ -296,8 +296,8 @@ class Unit:
     def _keep_fewer_or_more(self) -> None:
         """Keep fewer or more savepoints, so that all copies together stay within `max_kept`.
 
-        The estimate assumes one of the largest states after each buffered event. States that are
-        kept without copying share their parts, but a long text that grows is a new one each time.
+        The estimate assumes a savepoint of the largest size after each buffered event. States that
+        are kept without copying share their parts, except long texts, which may grow.
         """
         counts = self.counts
         size = counts.blocks if self._behaviour.is_cheap else max(counts.size, counts.blocks)
@@ -309,7 +309,7 @@ class Unit:
             self._space_out()
 
     def thin_out(self) -> None:
-        """Drop every second savepoint. The results stay the same."""
+        """Drop every second savepoint, and add new ones half as often. Results stay the same."""
         self.spacing = min(2 * self.spacing, MAX_SPACING)
         for log in self.logs.values():
             log.thin_out()

@@ -4,19 +4,19 @@ These are values:
 
 * None, a truth value, an integer, a float, a text, and bytes;
 * a tuple, list, dict, set or frozenset of values;
-* an event (`Seen`), which nobody changes;
+* an event (`Seen`), which must not be changed;
 * of a known class (`Classes`): a member of an Enum, a NamedTuple, a dataclass, or another object
   whose attributes, slots included, are values (`shapes`).
 
-No other object is certain to be restored as it was. A Counter, a deque, a datetime, and a subclass
-of int are refused (`NotAValue`).
+Other objects might not be restored exactly. So a Counter, a deque, a datetime, and a subclass of
+int are refused (`NotAValue`).
 
 `same` never finds two values equal if a program could distinguish them. So 1, 1.0 and True differ,
 as do 0.0 and -0.0, also in a set. Dicts with their keys in another order differ, too. Anything that
-is not a value equals only itself. `same` may miss some equal values (NaN, or deeper than
-`MAX_COMPARED`), which costs only speed.
+is not a value equals only itself. `same` may find some equal values different (NaN, or values
+nested more deeply than `MAX_COMPARED`). This costs only speed.
 
-Cost: in general the size of the value. `same` costs nothing for one and the same object. `glance`
+Cost: in general the size of the value. `same` costs nothing if both values are one object. `glance`
 takes a tenth of a microsecond for a number and a third for a few numbers. It takes at most some
 tens of microseconds, for objects with slots.
 """
@@ -38,17 +38,20 @@ Classes = Mapping[str, type]
 """The classes that a state may contain, by name."""
 
 MAX_DEPTH: Final = 64
-"""Largest nesting depth of a state."""
+"""The largest nesting depth of a state."""
 MAX_COMPARED: Final = 400
-"""Largest depth to which `same` compares; a payload may be nested more deeply than a state."""
+"""The largest depth to which `same` compares; a payload may be nested more deeply than a state."""
 GLANCE: Final = 64
-"""Number of a state's parts that `glance` examines after each item."""
+"""The number of a state's parts that `glance` examines after each item."""
 ODD: Final = -1
 BLOCK: Final = 64
-"""Number of bytes of a text (as UTF-8), bytes or integer that count as one more value."""
+"""The size of a block, in bytes.
+
+A text (as UTF-8), bytes or an integer counts as one more value for each of its blocks.
+"""
 _BLOCK_BITS: Final = 8 * BLOCK
 _MOST_BYTES: Final = 4
-"""Largest number of bytes of a character in UTF-8."""
+"""The largest number of bytes that UTF-8 uses for a character."""
 _FITS: Final = 1 << 63
 _SCALARS: Final = frozenset({int, str, bool, bytes, type(None)})
 _FIXED: Final = frozenset({int, str, bool, bytes, float, type(None)})
@@ -64,7 +67,7 @@ _of_event: Final = attrgetter(
 
 
 class NotAValue(Exception):
-    """The error for something that is not a value; the text names the part."""
+    """The error for an object that is not a value; its text names the part that is not."""
 
 
 def same(one: Any, other: Any, depth: int = 0) -> bool:
@@ -89,7 +92,7 @@ def same(one: Any, other: Any, depth: int = 0) -> bool:
 def _are_same_others(kind: type, one: Any, other: Any, depth: int) -> bool:
     """Return whether two sets, events or objects are the same.
 
-    One level of these counts as two levels of depth, because Python's stack is limited too.
+    One level of these counts as two levels of depth, because it uses more of Python's stack.
     """
     if kind is set or kind is frozenset:
         return _are_same_sets(one, other, depth)
@@ -172,18 +175,18 @@ def _copied_object(kind: type, value: Any, below: int) -> Any:
 
 
 def _too_deep() -> NotAValue:
-    return NotAValue(f"it goes deeper than {MAX_DEPTH} levels, or holds itself")
+    return NotAValue(f"it is nested in more than {MAX_DEPTH} levels, or contains itself")
 
 
 def _no_value(kind: type) -> NotAValue:
     return NotAValue(
-        f"it holds a {kind.__name__}, whose content is not in its attributes; hold a dict, a list, "
-        "a tuple or a number instead"
+        f"it contains a {kind.__name__}, whose content is not in its attributes; use a dict, "
+        "a list, a tuple or a number instead"
     )
 
 
 def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
-    """Return the value in a form that any codec can carry.
+    """Return the value in a form that every codec can write.
 
     NotAValue is raised if part of it is not a value.
     """
@@ -212,7 +215,7 @@ def _packed_object(value: Any, classes: Classes, below: int) -> Plain:
     if not (shape.is_member or is_named or shape.is_object):
         raise _no_value(kind)
     if classes.get(name) is not kind:
-        raise NotAValue(f"it holds a {name}, which is no value (see `classes` of a Detector)")
+        raise NotAValue(f"it contains a {name}; list this class in `classes` of the Detector")
     if shape.is_member:
         return ["n", name, _packed_member(value)]
     if is_named:
@@ -233,7 +236,7 @@ def _packed_member(member: Any) -> Plain:
         return member.name
     if type(member.value) is int and kind(member.value) is member:
         return _packed_scalar(member.value)
-    raise NotAValue(f"it holds a {kind.__name__} that has no name")
+    raise NotAValue(f"it contains a {kind.__name__} that has no name")
 
 
 def _packed_scalar(value: Any) -> Plain:
@@ -243,7 +246,7 @@ def _packed_scalar(value: Any) -> Plain:
     if kind is bytes:
         return ["b", bytes(value).hex()]
     if kind is str and not is_text(value):
-        raise NotAValue("it holds a text with half a pair of surrogates, which UTF-8 has not")
+        raise NotAValue("it contains a text with a lone surrogate, which UTF-8 cannot encode")
     if kind is int and not -_FITS <= value < _FITS:
         return ["i", hex(value)]
     return value
@@ -305,7 +308,7 @@ VALUE: Final = SavedValue("value", is_plain=False)
 
 
 def size_of(value: Any, at_most: int) -> int:
-    """Return the number of values in a value, itself included.
+    """Return the size of a value: the number of values in it, itself included.
 
     A text, bytes or an integer counts as one more for each `BLOCK`. Counting stops above `at_most`.
     Anything that is not a value counts as one.
@@ -324,7 +327,7 @@ def size_of(value: Any, at_most: int) -> int:
 
 
 def _inside(value: Any) -> Collection[Any] | None:
-    """Return the parts of a group or of an object, or None for anything else."""
+    """Return the parts of a container or of an object, or None for anything else."""
     kind = type(value)
     if kind is dict:
         return [*value.keys(), *value.values()]
@@ -345,11 +348,11 @@ def _blocks_of(value: Any) -> int:
 
 
 def glance(value: Any, classes: Classes) -> int:
-    """Return `ODD` if `packed` would refuse the value, else the blocks of long texts (`BLOCK`).
+    """Return `ODD` if `packed` would refuse the value, or else the number of long texts' blocks.
 
-    Bytes and integers count as texts. The check examines up to `GLANCE` parts, and ignores all
-    others. It goes into groups and objects while there is room for their parts. Those that contain
-    only numbers and texts take no room.
+    Bytes and integers count as texts. At most `GLANCE` parts are examined, and all others are
+    ignored. The parts of containers and objects are examined while they fit in this limit.
+    Containers and objects of only numbers and texts do not count towards it.
     """
     if type(value) in _FIXED:
         return _glance_at_scalar(value)
@@ -371,7 +374,7 @@ def glance(value: Any, classes: Classes) -> int:
         for part in parts:
             kind = type(part)
             if kind is int and -_FITS <= part < _FITS:
-                continue  # Most integers and most texts are that short.
+                continue  # Most integers and texts are short enough to skip the check.
             if kind is str and len(part) < BLOCK and part.isascii():
                 continue
             if kind is not str and kind is not int and kind is not bytes:
@@ -384,7 +387,7 @@ def glance(value: Any, classes: Classes) -> int:
 
 
 def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
-    """Return the parts of a group or an object, or None if it is not a value.
+    """Return the parts of a container or of an object, or None if it is not a value.
 
     The list is empty if there is no room for all parts.
     """

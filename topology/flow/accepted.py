@@ -55,7 +55,7 @@ class Accepted:
         self._refused: set[int] = set()
 
     def note(self, step: Step) -> None:
-        """Record what MERGE emitted and reported."""
+        """Record the marks for what MERGE emitted and reported in this step."""
         self._refuse(step)
         passed: Event | None = None
         for event in step.released:
@@ -72,7 +72,7 @@ class Accepted:
                 passed.error_ns = max(passed.error_ns, event.error_ns)
 
     def _refuse(self, step: Step) -> None:
-        """Record the events that MERGE does not emit.
+        """Record the events that MERGE refused, and add a mark for each late one.
 
         Late events are reported when their instant is over, which may be in a later batch.
         """

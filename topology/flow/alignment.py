@@ -40,8 +40,8 @@ STATE: Final = "lanes"
 SAVED_LANES: Final = tuple_of(INT, list_of(INT), list_of(FLAG), INT, INT)
 """The fields of the state.
 
-They are the current time, each upstream partition's newest time and whether it is waived, and two
-counts.
+They are the current time, the newest time of each upstream partition, whether each one is waived,
+and two counts.
 """
 
 
@@ -70,7 +70,8 @@ class Alignment(Operator):
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         """Buffer the events, and release those that no awaited partition can precede.
 
-        The frontier is recomputed at the end, and wherever an event affects more than the frontier.
+        The frontier is recomputed at the end. It is also recomputed when the buffer is full, and
+        before an event that is out of order or whose partition is not awaited.
         """
         newest_ns, waits = self._newest_ns, self._waits
         released: list[Event] = []
@@ -89,7 +90,10 @@ class Alignment(Operator):
         return Step(self._now_ns, released)
 
     def on_time(self, now_ns: int) -> Step:
-        """Return the last instant that is over; the passing of `now_ns` does not change it."""
+        """Return a step without events, up to the last instant that is over.
+
+        The instant does not depend on `now_ns`.
+        """
         return Step(self._now_ns - 1)
 
     def on_end(self, now_ns: int) -> Step:
@@ -101,7 +105,7 @@ class Alignment(Operator):
         return Step(self._now_ns, released)
 
     def begin_at(self, now_ns: int) -> None:
-        """Begin at this instant, before any event, as no partition sends anything older."""
+        """Begin at this instant, before any event. No partition may send anything older."""
         self._now_ns = now_ns
         self._newest_ns = [now_ns] * len(self._newest_ns)
         self._frontier = self._smallest_newest()
@@ -111,7 +115,7 @@ class Alignment(Operator):
         return {"waiting_for": waiting_for, "waivers": self.waivers}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
-        """Return the place of one event if it is buffered here; O(buffered events)."""
+        """Return the place of one event, or None if it is not here. Cost: O(buffered events)."""
         for event in self.held():
             if (event.source, event.seq) == (source, seq) and epoch in {NO_EPOCH, event.epoch}:
                 where = {"stream": event.stream, "epoch": event.epoch, "since": event.at_ns}
@@ -128,7 +132,11 @@ class Alignment(Operator):
         ]
 
     def _settle(self, event: Event) -> None:
-        """Admit an event that is out of order, or whose partition is not awaited."""
+        """Admit an event that is out of order, or whose partition is not awaited.
+
+        An event that is too old counts as arriving now. Any other event shows that its partition
+        has caught up, so the partition is awaited again.
+        """
         lane = event.lane
         if event.at_ns < self._now_ns:
             event.at_ns = self._now_ns
@@ -150,7 +158,7 @@ class Alignment(Operator):
         return self._queued > self._max_queued or self._bytes > self._max_queued_bytes
 
     def _advance(self, released: list[Event]) -> None:
-        """Release events up to the frontier, and waive partitions while too much is buffered."""
+        """Release events up to the frontier, and waive partitions while the buffer is full."""
         while True:
             self._frontier = self._smallest_newest()
             self._release_until(self._frontier, released)

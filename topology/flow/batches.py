@@ -3,7 +3,7 @@
 A batch ends between two instants. Its time is the arrival of the next content, because nothing can
 arrive before that. So every instant ends within its own batch, together with the decisions at its
 end. All deadlines before the next arrival fire in the batch, each at its own time, over all streams
-and operators. So the outcomes of a batch do not depend on where the others are cut. The last batch
+and operators. So the outcomes of a batch do not depend on where other batches end. The last batch
 has the time of its own last arrival; then the input ends.
 
 An instant with more than `MOST_AT_ONCE` contents is cut anyway. The next arrival is then at the
@@ -23,7 +23,10 @@ from topology.model.outcome import Malformed
 from topology.wire.line_reader import Content
 
 BATCH: Final = 256
-"""Smallest size at which a batch ends with its instant; the outcomes do not depend on it."""
+"""The smallest number of contents in a batch, except in the last one.
+
+The outcomes do not depend on it.
+"""
 
 MOST_AT_ONCE: Final = 65_536
 

@@ -4,7 +4,7 @@ A result may contain several values, each as large as a payload. So a result of 
 exceed the bound, although each of the events respects it. A result whose line has more than
 `topics.max_record_bytes` is left out, and an `Overflow` of its query reports this. An earlier
 revision that was emitted is retracted; the retraction only identifies the result. A later revision
-that fits is emitted as usual. Sources' names, keys and events count as values do.
+that fits is emitted as usual. The names of sources, the keys and the events count like values.
 
 The decision depends on the result alone, so a replay leaves out the same results.
 
@@ -56,7 +56,8 @@ BYTES_PER_CHAR: Final = 6
 def bounded(found: list[Finding], most_bytes: int) -> list[Finding]:
     """Return the findings, without those that are too large.
 
-    Each of these is replaced by the retraction of an earlier revision, an overflow, or both.
+    Each finding that is too large is replaced by a retraction of its earlier revision, an overflow,
+    or both.
     """
     most_chars = most_bytes // BYTES_PER_CHAR
     left: list[Finding] = []

@@ -53,7 +53,7 @@ class Site(NamedTuple):
         return self.topology.streams[self.stream]
 
     def asked(self, kind: str) -> dict[str, QueryConfig]:
-        """Return the queries of this kind that read the site's streams and its input, by name."""
+        """Return the queries of this kind that read the site's streams and input alone, by name."""
         topology = self.topology
         return {
             name: with_method(query)
@@ -208,8 +208,8 @@ def detectors(site: Site) -> Operator | None:
 def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
     """Return the inputs of a detector.
 
-    If a pattern ends with events that must not occur, it waits for them after the last event of a
-    match. So a match lags by the span of its pattern.
+    A pattern that ends with events that must not occur waits for them after the last event of a
+    match. So its results lag by up to the span of the pattern.
     """
     from topology.detector.result_event import UpstreamQuery
 
@@ -235,9 +235,10 @@ def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
 
 
 def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -> str:
-    """Return a digest of the texts of all functions that compute the query and its inputs, or "".
+    """Return a digest of the source of all users' functions that the query and its inputs call.
 
-    It is "" if there are no such functions. `patterns` are those that the query reads by INTO.
+    The digest is "" if there are no such functions. `patterns` are those that the query reads by
+    INTO.
     """
     own, waiting, read = topology.user_functions, [query], [*patterns]
     if not own.texts:

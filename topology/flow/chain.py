@@ -1,4 +1,4 @@
-"""Runs operators one after another: the short path of a flow graph, and itself an operator.
+"""Runs operators one after another, as one operator.
 
 Each operator's output is the batch of the next operator. The time of that batch is the time up to
 which the operator has reported. Detectors may read the results of the operators before them.
@@ -49,7 +49,10 @@ class Chain(Composite):
         return self.on(END, (), now_ns)
 
     def on(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
-        """Run the nodes on a batch, on time or on the end (`what`); only a BATCH has `events`."""
+        """Process a batch, the passing of time, or the end of the input (`what`).
+
+        Only a BATCH has `events`.
+        """
         found = Step(now_ns)
         for edge in self.edges:
             edge.put(events, now_ns)

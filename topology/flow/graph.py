@@ -3,9 +3,9 @@
 Each stream has a chain of nodes with one input (`topology.flow.chain`). Streams that are joined
 have edges from their chains into one node with several inputs, a *junction*. Its operator gets the
 events of all edges as one batch, in the order of `at_ns`. The batch extends up to the time that all
-inputs have reported. After the ordered topic, that order is the order of the log. Joined streams
-share a partition there, and one MERGE has written them in the order of `at_ns`. A junction emits
-results only; its events go no further.
+inputs have reported. In a stage that reads the ordered topic, that order is the order of the log.
+Joined streams share a partition there, and one MERGE has written them in the order of `at_ns`. A
+junction emits results only; its events go no further.
 
     stream a   reorder - clock - merge -+->
                                         +- join
@@ -54,7 +54,7 @@ class Junction(Node):
         self._keeps_log_order = keeps_log_order
 
     def take(self, what: int) -> Step:
-        """Run the operator on the events since the last call, then on time or the end (`what`)."""
+        """Process the events since the last call, then the passing of time or the end (`what`)."""
         accepted = [each for edge in self._inputs for each in edge.accepted]
         for each in accepted:
             each.swap()
@@ -107,7 +107,7 @@ class Graph:
     def add(self, part: Graph, order: Mapping[str, int]) -> None:
         """Add the chains and junctions of a part that has had no input yet.
 
-        `order` ranks all streams that may have chains. O(streams already in the graph).
+        `order` ranks all streams that may have chains. Cost: O(streams already in the graph).
         """
         if self._passed is not None:
             what, now_ns = self._passed

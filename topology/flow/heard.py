@@ -4,13 +4,14 @@ Every replay receives the time-sync rounds of all sources. These include other s
 sources that have sent no event yet. A round can be folded into a clock model when no future event
 needs the round by itself.
 
-A source's clock continues after the rounds that it has taken. Only a source that is new to some
-CLOCK needs all earlier rounds, up to `activation` before the arrival of its first event. No event
-arrives before the newest arrival, or before the events that REORDER still holds. So a round may be
-folded once every CLOCK that knows the source has taken it. It must also have arrived at least
-`activation` before the oldest event that may still arrive. Such rounds are folded into the model
-with which each new source would begin (`topology.clock.models`). The newest `KEPT` rounds stay as
-they are. Folding changes no outcome, and no outcome depends on when it happens.
+A CLOCK that knows a source continues after the rounds that it has processed. Only a source that is
+new to some CLOCK needs all earlier rounds, up to `activation` before the arrival of its first
+event. CLOCK will get no event that arrived before the newest arrival, except those that REORDER
+still buffers. So a round may be folded once every CLOCK that knows the source has processed it. It
+must also have arrived at least `activation` before the oldest event that CLOCK may still get. Such
+rounds are folded into the model with which each new source would begin (`topology.clock.models`).
+The newest `KEPT` rounds are not folded. Folding changes no outcome, and no outcome depends on when
+it happens.
 
 The rounds of a source that no operator here knows are all kept, up to the table's bound. Folding
 them would cost each group of streams the work for the sources of all other groups. At that bound an
@@ -62,14 +63,14 @@ class Heard:
         self._news = 0
         self._folded: set[str] = set()
         self._moved: set[str] = set()
-        """The sources for which rounds were folded since the last changes."""
+        """The sources for which rounds were folded since the last call of `changes`."""
 
     def add(self, word: Sample | Declared) -> None:
         self._table.add(word)
         self._news += 1
 
     def look(self, now_ns: int) -> None:
-        """Fold rounds if there are enough new reports; all inputs up to `now_ns` are processed."""
+        """Fold rounds if enough reports are new. All inputs up to `now_ns` must be processed."""
         if self._news >= LOOK_EVERY and self._news >= len(self._table):
             self.fold(now_ns)
 
@@ -87,7 +88,10 @@ class Heard:
                 self._folded.add(source)
 
     def _taken(self, source: str, until: Place) -> Place:
-        """Return the place up to which every CLOCK that knows the source has taken its rounds."""
+        """Return the place up to which every CLOCK that knows the source has processed its rounds.
+
+        The place is at most `until`.
+        """
         heard = [clock.received(source) for clock in self._clocks]
         return min([until, *(each for each in heard if each is not None)])
 

@@ -1,9 +1,10 @@
 """Regroups the outcomes of a replay by instant, in an order that does not depend on its batches.
 
 Streams are separate in a stage, and some outcomes of an instant are decided when it is over. So
-their order depends on how the input was cut. This module puts them into a fixed order. At one
-instant, events and reports are in the order of streams in the topology file, and results in the
-order of queries. Within a stream or a query, they stay in the order in which they were emitted.
+their order depends on how the input was divided into batches. This module puts them into a fixed
+order. At one instant, events and reports are in the order of streams in the topology file, and
+results in the order of queries. Within a stream or a query, they stay in the order in which they
+were emitted.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class JoinInput:
     """An edge that leads into a node with several inputs.
 
     It collects the output of the node before it, or the events that MERGE accepts, until all inputs
-    can be put in one order. Everything before `now_ns` has passed.
+    can be put in one order. Its input before `now_ns` is complete.
     """
 
     __slots__ = ("accepted", "events", "now_ns")
@@ -98,7 +98,7 @@ class Node(CompositePart):
         return Step(now_ns, results=step.results, freed=step.freed)
 
     def passes(self, what: int, now_ns: int) -> Step:
-        """Run the operator on time, or on the end of the input, without events."""
+        """Run the operator on the passing of time, or on the end of the input, without events."""
         return self.operator.on_time(now_ns) if what == TIME else self.operator.on_end(now_ns)
 
 

@@ -1,4 +1,4 @@
-"""Lists the operators that a stage can have, one in a row, and builds a stage's graph of them.
+"""Lists the operators that a stage can have, one in each row, and builds a stage's graph from them.
 
 The order of the chain is that of `topology.config.stages.CHAIN`. A row here defines how an operator
 is built and describes its figures. CLOCK has a row, but no name in the topology file, because it
@@ -33,11 +33,11 @@ FIRST_PLACE: Final = 2
 class OperatorRow(NamedTuple):
     """An operator that a stage can have.
 
-    The module `operator` in the folder of its name has `FIGURES`, which describe its figures.
+    The module `topology.<name>.operator` has `FIGURES`, which describe the operator's figures.
     `build` makes the operator of a stream. If the operator `takes_several`, it makes one for all
     streams that are joined. It returns None if the operator has no work there. `shape` is the
     version of the keys of its state and of all state that no `Shape` declares. A state with another
-    version is refused. `topology.model.kept` has a table of which version to raise.
+    version is refused. A table in `topology.model.kept` says which version to raise after a change.
     """
 
     name: str

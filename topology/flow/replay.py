@@ -1,14 +1,14 @@
-"""Runs a whole topology in this process on given events, without Kafka and with no other clock.
+"""Runs a whole topology in this process on given events, without Kafka and without a real clock.
 
 `inorder replay`, the Python API and the test kit run only this, so a recording gives the same
 outcomes in all of them. Time is the arrival clock of the inputs, one for all streams. So time
-passes for a quiet stream with every input of the other streams, up to the last. `on_time` advances
-time where nothing arrives. `topology.flow.batches` defines when that happens.
+passes for a quiet stream with every input of the other streams, up to the last input. `on_time`
+advances time where nothing arrives. `topology.flow.batches` defines when that happens.
 
 Streams that no join connects (`groups`) may run in separate replays, one for each group, with the
 same outcomes. Such a replay gets the inputs of its streams and all clock reports. At the end it
 gets the last arrival of the whole input (`on_others`). A record that names no stream of the
-topology is a dead letter and belongs to no group. A replay of no streams reports it.
+topology is a dead letter and belongs to no group. A replay without streams reports it.
 
 Clock reports are kept while events may still need them (`topology.flow.heard`).
 
@@ -73,8 +73,8 @@ class Replay:
         The inputs are in the order of arrival. `until_ns` is the arrival of the next one
         (`topology.flow.batches`), or None if that is not known yet.
 
-        A sample applies to the events that arrive with it or later. An arrival before the last one
-        raises ValueError.
+        A clock report applies to the events that arrive with it or later. ValueError is raised for
+        an arrival before the last one.
         """
         taken: list[Event | Malformed] = []
         for each in inputs:
@@ -102,7 +102,7 @@ class Replay:
         return self._stage.on_time(now_ns)
 
     def on_end(self) -> Step | None:
-        """End the input and emit the buffered events in order. None means there was no input."""
+        """End the input and emit the buffered events in order; return None without any input."""
         return None if self.now_ns is None else self._stage.on_end(self.now_ns)
 
     def held(self) -> Iterable[Event]:
@@ -142,7 +142,7 @@ class Replay:
 
     @property
     def queries(self) -> list[str]:
-        """The queries that read these streams, except detectors, whose needs are not declared."""
+        """The queries that read these streams, without detectors, whose needs are unknown."""
         if not self._hears:
             return []
         return [
@@ -157,7 +157,7 @@ class Replay:
 
     def _advance(self, now_ns: int) -> None:
         if self.now_ns is not None and now_ns < self.now_ns:
-            raise ValueError(f"time cannot go back: it is {self.now_ns} ns, not {now_ns} ns")
+            raise ValueError(f"time cannot go back from {self.now_ns} ns to {now_ns} ns")
         self.now_ns = now_ns
 
 

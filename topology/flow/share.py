@@ -7,8 +7,8 @@ events that it holds belong there too, under the place that it has in that stage
 CLOCK after it, may run in several partitions, each with its own sources. The state of a source then
 goes to the source's partition. State that concerns all sources goes to each partition.
 
-Operators identify held events by offset in their states, and rebuild these parts from the events.
-Marks of joins are not rebuilt, so `renumbered` replaces their offsets.
+In their states, operators identify held events by offset. Most operators rebuild these parts of
+their state from the events. Marks of joins are not rebuilt, so `renumbered` replaces their offsets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from topology.model.operator import Plain, State
 from topology.reorder.lost import LOST
 
 Lies = Callable[[str, str], bool]
-"""Returns whether a source, given by its stream and name, belongs to the partition."""
+"""A function that returns whether a source, given by stream and name, belongs to the partition."""
 
 BY_SOURCE: Final = (REORDER, CLOCK)
 

@@ -1,11 +1,13 @@
 """Runs a stage in one input partition: the graph of its operators, and the alignment before it.
 
-A worker runs only this for a partition. A stage with all operators is the whole topology in one
-process; `inorder replay`, the kit for users' tests and the simulation run only this class.
+A worker runs one `Stage` for each of its partitions. A stage with all operators is the whole
+topology in one process. So `inorder replay`, the kit for users' tests and the simulation run this
+class, too.
 
 If there are several streams, each begins when its first event arrives or its state is restored. The
 streams that it is joined with begin at the same time. Most input partitions never get most streams,
-and a stream without events costs nothing there. No outcome depends on it, as a test shows.
+and a stream without events costs nothing there. No outcome depends on when a stream begins, as a
+test shows.
 
 A driver calls `begin_amid` if events may have passed before there was a state to restore. With
 QUERIES, queries that begin then emit nothing about earlier times (`topology.query.beginning`). With
@@ -17,7 +19,7 @@ whose stream the topology does not name is a dead letter with the reason `unknow
 
 Outcomes are in the order of their instant. At one instant, outcomes of different streams have no
 defined order, nor have reports of different operators. Their order may depend on how the input was
-cut. Within a stream, the order of the events is always the same.
+divided into batches. Within a stream, the order of the events is always the same.
 """
 
 from __future__ import annotations
@@ -59,8 +61,8 @@ class Stage(Composite):
 
     `operators` are the stage's, in order. `streams` are those that can occur in its input (default:
     all). If the input is the sequenced topic, `lanes` are its upstream partitions, which are
-    aligned first (default: there is one). `table` has the reports about the clocks of sources; its
-    owner adds to it.
+    aligned first (by default there is one). `table` has the reports about the clocks of sources;
+    its owner adds to it.
     """
 
     def __init__(
@@ -88,8 +90,8 @@ class Stage(Composite):
         self.reading_ahead: list[DetectorQueries] = []
         """The detectors that read accepted events; the list grows as streams begin.
 
-        A driver may tell them the cost of their work (`items_cost`), on which their early results
-        depend.
+        A driver may set the cost of their work (`items_cost`), which affects how early their
+        results are.
         """
         self.begins_amid = 0
         """How streams without a state begin (`begin_amid`)."""
@@ -115,7 +117,7 @@ class Stage(Composite):
             self.begin(self.streams)
 
     def begin(self, streams: Iterable[str]) -> None:
-        """Begin the operators of these streams, and of those that they are joined with."""
+        """Create the operators of these streams, and of the streams that they are joined with."""
         new = {each for s in streams if s not in self.chains for each in self._groups[s]}
         if not new:
             return
@@ -146,7 +148,7 @@ class Stage(Composite):
     def begin_amid(self, what: int) -> None:
         """Let streams without a state begin late: QUERIES, or SOURCES, which includes QUERIES.
 
-        Call this before any input or restored state. With 0 they begin at their beginning.
+        Call this before any input or restored state. 0 means that no events came before.
         """
         self.begins_amid = what
         if what:
@@ -246,8 +248,8 @@ class Stage(Composite):
     def locate_in(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:
         """Return the operators' answers about one event, by stream (`topology.model.location`).
 
-        Also return the upstream partitions for which the event waits, and since when. O(buffered
-        events).
+        Also return the upstream partitions for which the event waits, and since when. Cost:
+        O(buffered events).
         """
         aligned = None if self.alignment is None else self.alignment.locate(source, epoch, seq)
         return {"alignment": aligned, "streams": self._graph.locate(stream, source, epoch, seq)}
@@ -281,7 +283,7 @@ class Stage(Composite):
         The driver must not call it on a stage with an alignment, which reads held events from its
         topic.
         """
-        assert self.alignment is None, "who reads a topic reads held events there again"
+        assert self.alignment is None, "a stage that reads a topic rereads held events from it"
         return [twin(event) for event in self.held()]
 
     def waiting(self) -> Iterable[Event]:
@@ -305,7 +307,7 @@ class Stage(Composite):
         return prefix + ACCEPTED_JOINS if key.startswith(prefix + ACCEPTED_JOINS) else prefix
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
-        """Return all parts that hold the event, and clear the bits of removed parts."""
+        """Return all parts that hold the event, and clear the bits of parts that do not exist."""
         in_front = [(ALIGN_PLACE, part) for part in self._in_front]
         known, found = self._takers.get(event.stream, (ALIGN_PLACE, in_front))
         event.held_by &= known

@@ -15,9 +15,9 @@ requires and no event had, and what was there instead:
 
 Memory: the names in queries, and `SHOWN` types and fields of each stream, cut at `NAME_CHARS`.
 
-Cost: for types, a set per batch. Fields cost the decoding of payloads, until each field has been
-seen. These are the first `each_batch` events of a batch (None: all of them). After `MANY` payloads,
-it is the first event of a batch.
+Cost: for types, a set per batch. For fields, payloads are decoded until each field has been seen:
+those of the first `each_batch` events of a batch (None: of all events). After `MANY` payloads, only
+that of the first event is decoded.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ MANY: Final = 5_000
 """After this many payloads of a stream, only one payload of each batch is decoded."""
 
 NAME_CHARS: Final = 80
-"""The most characters that are stored of a type or a field, because senders choose them."""
+"""The largest number of characters kept of a type or a field, because senders choose them."""
 
 KINDS: Final = ("window", "join", "pattern")
 PAYLOAD: Final = "payload"
 
 
 class RequiredField(NamedTuple):
-    """A field that events of one of the types (none named: of any) should have in the stream."""
+    """A field that an event in the stream should have; with `types`, an event of one of them."""
 
     stream: str
     types: tuple[str, ...]
@@ -138,11 +138,14 @@ class Unmet:
         return self._asked
 
     def is_lasting(self, query: str) -> bool:
-        """Return whether missing fields also spoil results, as null does in a window or join."""
+        """Return whether a missing field also affects results, as null does in a window or join."""
         return query in self._asked and self._asked[query].is_lasting
 
     def words(self, query: str) -> list[str]:
-        """Return what the query requires and no event had; empty if nothing or before any event."""
+        """Return one text for each requirement of the query that no event has met.
+
+        Before the first event, the list is empty, unless all payloads are examined.
+        """
         asked = self._asked.get(query)
         if asked is None:
             return []

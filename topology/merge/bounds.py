@@ -2,13 +2,13 @@
 
 A live source has the bound max(its newest time, now - D). While REORDER buffers its events behind a
 gap, its newest time alone is its bound. A source is *keyed* if its newest time is its bound, and
-*led* if the clock is.
+*led* if its bound is now - D, so that the clock moves it.
 
 A heap has the keyed sources. Its keys may be older than the newest times; a key is corrected when
 it reaches the top. A keyed source becomes led only when it limits all others. Among the led sources
 only the largest D counts. A led source with a smaller D stays led when it sends an event, because
-its bound counts neither before nor after. Its newest time is compared with the clock again when the
-largest D falls to its own D.
+its bound does not count before or after the event. Its newest time is compared with the clock again
+when the largest D falls to its own D.
 
 D is a quantile of the source's own delays. For a source with too few delays it is twice the
 quantile of the pool. It is at most `max_wait`.
@@ -16,9 +16,9 @@ quantile of the pool. It is at most `max_wait`.
 A source that is silent for `idle_after` is no longer live. Its state becomes `OUT`, unless it has
 come back from a silence like this before. Then its state is `DOZING`: MERGE expects it until its
 silence is twice the usual one. An expected source is not live, but its own delays still bound it,
-even if only `FEW_DELAYS` of them are known. So its next event is in time. MERGE thus waits for a
-source that sends once a minute, as long as its events usually take. It does not wait for one that
-never paused and has stopped.
+even if only `FEW_DELAYS` of them were measured. So its next event is in time. MERGE thus waits for
+a source that sends once a minute, as long as its events usually take. It does not wait for a source
+that never paused before and has stopped.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class SourceBounds(Kept):
         self._pool = known.pool
         self._max_wait_ns = max_wait_ns
         self.idle_after_ns = idle_after_ns
-        self._keyed: list[Bound] = []  # (The newest time or an older one, source).
-        self._led: dict[int, dict[str, None]] = {}  # D -> the sources led by their own delays.
+        self._keyed: list[Bound] = []  # A heap of (newest time or an older one, source).
+        self._led: dict[int, dict[str, None]] = {}  # The sources led by their own delays, by D.
         self.led_cold: set[str] = set()
         self._cold_wait_ns = 0  # The D of all sources led by the pool.
         self.led_max_ns = -1
-        self._has_fallen = False  # Whether led_max_ns has fallen since the last limit.
+        self._has_fallen = False  # Whether led_max_ns has fallen since the last call of `limit`.
         self.idle: Timers[str] = Timers()
         """The instants at which sources may become idle, or earlier ones."""
         self.expected: Timers[str] = Timers()
@@ -77,18 +77,18 @@ class SourceBounds(Kept):
         self.live = 0
         self.dozing = 0
         self.behind = 0
-        self.blocked = 0  # Sources with events in REORDER, live or not.
-        self.departed = 0  # Sources whose last record is an end-of-stream marker.
+        self.blocked = 0  # The number of sources with events in REORDER, live or not.
+        self.departed = 0  # The number of sources whose last record is an end-of-stream marker.
         self.limiting = ""
         """The only source whose records can change what may be emitted; empty if any source can."""
         self.limited_by_time = False
         """Whether only time, or a change of `led_max_ns`, can change what may be emitted."""
         self.pooled_ns = NOT_LED
-        """The pool's wait on which the limit rests, so that another wait may change it.
+        """The pool's wait, if it determines the limit; otherwise `NOT_LED`.
 
-        `NOT_LED` if the limit does not rest on the pool.
+        If the pool's wait changes, the limit may change too.
         """
-        self._limit_wait_ns = 0  # D of the keyed source that is the limit.
+        self._limit_wait_ns = 0  # The D of the keyed source that is the limit.
         self.awaited: set[str] = set()
         self.awaited_until_ns = NEVER
 
@@ -123,7 +123,7 @@ class SourceBounds(Kept):
         )
 
     def _revive(self, progress: SourceProgress) -> None:
-        """Add the source to the live ones if it is not live."""
+        """Count the source as live if it is not live yet."""
         self._known.revives(progress)
         self.live += progress.state >= OUT
         self.behind -= progress.state == BEHIND
@@ -168,10 +168,10 @@ class SourceBounds(Kept):
             self.unblock(progress)
 
     def speak(self, progress: SourceProgress, newest_ns: int) -> None:
-        """Make the source live after a heartbeat or a report of REORDER, which are no events.
+        """Make the source live after a heartbeat or a report of REORDER.
 
-        If the source was out, set `woke_ns` to its newest time. An event that is late because of
-        events emitted before then has the cause `merge_idle`.
+        If the source was out, `woke_ns` becomes its newest time. A late event that arrives before a
+        newer one has the cause `merge_idle`.
         """
         if progress.state == OUT:
             progress.woke_ns = newest_ns
@@ -251,7 +251,7 @@ class SourceBounds(Kept):
             self.watch(progress)
 
     def _lead(self, progress: SourceProgress, wait_ns: int) -> None:
-        """Make the clock the bound of the source, at the distance `wait_ns`."""
+        """Make the clock minus `wait_ns` the bound of the source."""
         if progress.state != DOZING:
             progress.state = LED if progress.warm else COLD
         progress.led_wait_ns = wait_ns
@@ -279,7 +279,7 @@ class SourceBounds(Kept):
             self._lead_no_more(wait_ns)
 
     def _lead_no_more(self, wait_ns: int) -> None:
-        """Lower the largest distance if it was `wait_ns`, at which no source is led any more."""
+        """Lower `led_max_ns` if it was `wait_ns`, with which no source is led any more."""
         if wait_ns == self.led_max_ns:
             self.led_max_ns = max(self._led, default=-1)
             if self.led_cold and self._cold_wait_ns > self.led_max_ns:
@@ -390,7 +390,7 @@ class SourceBounds(Kept):
         return due_ns if due_ns > now_ns else now_ns + 1
 
     def waits_for(self, head_ns: int) -> list[dict[str, Any]]:
-        """Return the sources for which an event with this time waits.
+        """Return the sources that MERGE waits for before it may emit an event with this time.
 
         The list is for display. Cost: O(sources).
         """

@@ -30,7 +30,7 @@ class LargestErrors:
 
     def __init__(self, table: Mapping[str, SourceProgress]) -> None:
         self._table = table
-        self._live: list[tuple[int, str]] = []  # (-error, source)
+        self._live: list[tuple[int, str]] = []  # A heap of (-error, source).
         self._silent: list[tuple[int, str]] = []
 
     def grows(self, progress: SourceProgress) -> None:

@@ -1,15 +1,15 @@
 """Takes events into MERGE one by one: learns about their sources, and decides which are late.
 
-An event in sequence shows how far its source is and how long its events take. It also shows that
-REORDER buffers nothing of the source behind a gap. REORDER reports such gaps by `blocked` and
-`unblocked`. A heartbeat and an end-of-stream marker carry only a time, and a dead letter only a
-number. An event in time is buffered in the queue of its source. A late event (`Passage.judge`
-decides) is buffered outside the queues until the instant is over.
+An event in sequence shows how far its source has got and how long its events take to arrive. It
+also shows that REORDER buffers nothing of the source behind a gap. REORDER reports such gaps by
+`blocked` and `unblocked`. A heartbeat and an end-of-stream marker carry only a time, and a dead
+letter only a number. An event in time is buffered in the queue of its source. A late event
+(`Passage.judge` decides) is buffered outside the queues until the instant is over.
 
 Most events do not change what may be emitted (`opens`). If one source, or only the clock, holds all
-others up, only three things can change it. These are a record of that source, time, and an event
-below all buffered ones. If the limit rests on the pool's delays, a change of the pool's wait can
-too.
+others up, only three things can change it. These are a record of that source, the passing of time,
+and an event below all buffered ones. If the limit depends on the pool's delays, a change of the
+pool's wait can too.
 
 Cost: O(1) an event, and the cost of a queue.
 """
@@ -31,7 +31,7 @@ from topology.model.outcome import Duplicate, Step
 class Intake:
     """The part of a `Merge` that takes events in.
 
-    `numbered`: the sources number their events.
+    `numbered` means that the sources number their events.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Intake:
     # -- Any event ---------------------------------------------------------------------------------
 
     def is_next(self, progress: SourceProgress, event: Event) -> bool:
-        """Return whether the event is its source's next data event, in time, with no other news.
+        """Return whether the event is an ordinary one: its source's next data event, in time.
 
-        Other news is a change of anything besides the source's time, number and delays.
+        An ordinary event changes nothing besides its source's newest time, number and delays.
         """
         return (
             event.seq == progress.seq + 1
@@ -94,7 +94,7 @@ class Intake:
             self._pause.receive(progress, event)
         self._receive(progress, event)
         ref_ns = event.ref_time_ns
-        if progress.state != AWAITED:  # A delay through a pause says nothing about other delays.
+        if progress.state != AWAITED:  # A delay caused by a pause says nothing about other delays.
             progress.sample(event.arrival_ns - ref_ns, self._pool)
         self._follow(progress, event, ref_ns)
         cause = self._passage.judge(progress, event)
@@ -142,10 +142,10 @@ class Intake:
     def _take_late(self, progress: SourceProgress, event: Event, now_ns: int) -> None:
         """Take in an event that REORDER has marked as late.
 
-        If the cause is `gap`, REORDER had given up the event's number. MERGE takes it as in time
-        while its place is still free, both by time and in its source's sequence. With `overtaken`
-        (`rule: time`) the event has no such number. It stays late, even if MERGE has not passed its
-        time.
+        If the cause is `gap`, REORDER had given up the event's number. MERGE treats the event as in
+        time if it has emitted nothing after the event's place, and the time fits the source's
+        sequence. With `overtaken` (`rule: time`) the event has no such number. It stays late, even
+        if MERGE has not passed its time.
         """
         fits = progress.fill(event)
         self._watermark.note(progress)
@@ -191,8 +191,8 @@ class Intake:
     def opens(self, progress: SourceProgress, was_empty: bool, led_max_ns: int) -> bool:
         """Return whether the next event of an unblocked source may change what is emitted.
 
-        Before the event, `was_empty` told whether the source's queue was empty, and `led_max_ns`
-        was the largest distance of the led sources.
+        Both arguments are values from before the event. `was_empty` says whether the source's queue
+        was empty, and `led_max_ns` is the largest distance of the led sources.
         """
         bounds = self._bounds
         if was_empty and self._queues.heads[0][1] == progress.source:

@@ -3,8 +3,8 @@
 The order is by corrected timestamp (`ref_time`). Events that are emitted together are sorted by
 (ref_time, source, epoch, seq). This order is total, so the output does not depend on the arrival
 order of equal times within an instant. An event may be emitted when no other source can still send
-an earlier one. That is so when each other source has sent a later event, is idle, or is overdue by
-its own delay. In other words, every live source has a bound:
+an earlier one. That is so when each other source has sent a later event, is idle, or is overdue,
+judging by its own delays. In other words, every live source has a bound:
 
     max(its newest time, now - D)     D = the wait that its measured delays require,
     its newest time alone             while REORDER buffers its events behind a gap,
@@ -14,7 +14,7 @@ and all events at or below the smallest bound are emitted at the end of the inst
 
 An event goes through four steps:
 
-* *learn*: what it shows of its source, and whether it is late (topology.merge.intake);
+* *learn*: find what it shows about its source, and whether it is late (topology.merge.intake);
 * *place*: put it into the queue of its source, or among the late ones (topology.merge.queues);
 * *release*: at the end of the instant, emit all events that no source holds up (`_evaluate`);
 * *announce*: report the progress of MERGE in a watermark (topology.merge.watermark).
@@ -26,9 +26,9 @@ A source is in one of these states:
 
 * live;
 * awaited after a pause of the whole log (topology.merge.pause): its newest time alone is its bound;
-* idle: nothing came for `idle_after`, or its end-of-stream marker did. It is still expected, with
-  time as its bound, or it is out (topology.merge.bounds);
-* catching up: its last event was late, and took longer than MERGE waits for it.
+* idle: nothing arrived for `idle_after`, or its end-of-stream marker arrived. It is still expected,
+  with time as its bound, or it is out (topology.merge.bounds);
+* catching up: its last event was late, and took longer than MERGE waits for the source.
 
 MERGE does not wait for a source that is out or catching up.
 
@@ -36,20 +36,20 @@ An event is late if its time is below that of the last event emitted unmarked, o
 watermark. `Passage.judge` in topology.merge.passage decides, and names the cause. Late events of an
 instant are emitted at its end, in order.
 
-These decisions go beyond the specification:
+These are the decisions in special cases:
 
 * MERGE does not wait for a source that is catching up, even if REORDER buffers its events behind a
   gap. A heartbeat that is not below the last emitted time ends its catching up, as an event does.
 * REORDER may have declared the number of an event missing. The event is not late while nothing
   emitted or to be emitted contradicts its place. It is then emitted there, unmarked. Otherwise it
-  stays late. Its delay is no sample, because the rule for gaps has counted it. It does not make an
-  idle source live, but it keeps a live one from becoming idle.
-* An event ahead of the arrival clock waits for the clock, whichever sources would let it pass.
-  Otherwise sources that come back would be late until the clock has reached it.
+  stays late. Its delay is not sampled, because the rule for gaps has counted it. It does not make
+  an idle source live, but it keeps a live one from becoming idle.
+* An event ahead of the arrival clock waits for the clock, even if no source holds it up. Otherwise
+  sources that come back would be late until the clock has reached it.
 * An unmarked event at or below the newest of its own source is a duplicate, because each source is
-  in sequence. Such events follow a restart of the stage before with `at_least_once`.
-* An idle source that comes back below the last emitted time may send more late events. An
-  end-of-stream marker promises as much as a heartbeat, if the source comes back.
+  in sequence. The previous stage sends such events after a restart with `at_least_once`.
+* An idle source that comes back with a late event may send more of them. If a source
+  comes back after its end-of-stream marker, the marker counts like a heartbeat.
 
 Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` if W or C moved, and
 at once when C no longer reaches the emitted events.
@@ -181,10 +181,12 @@ class Merge(KeptOperator):
 
         It is 0 before it is computed.
         """
-        self._due_ns = 0  # Nothing is due before this, the smaller of wake and next heartbeat.
+        # The earlier of the next wake and the next heartbeat; nothing is due before it.
+        self._due_ns = 0
         self._beat_ns = 0
-        self._coming_beat_ns = -1  # Once computed, it stays until it is reached.
-        self._settled = False  # Nothing has changed since the last beat.
+        # The next heartbeat. It is computed once and kept until it is reached.
+        self._coming_beat_ns = -1
+        self._settled = False  # Whether nothing has changed since the last heartbeat.
         self.overflows = 0
 
     # -- The operator's contract -------------------------------------------------------------------
@@ -278,8 +280,8 @@ class Merge(KeptOperator):
     def _new_source(self, source: str, at_ns: int) -> SourceProgress:
         """Add a source; with the stream's first event, add all expected ones too.
 
-        MERGE treats an expected source as if it had been heard, and waits for its first event. If
-        it sends nothing, it is idle after `max_wait`.
+        MERGE treats an expected source as if it had sent something, and waits for its first event.
+        If it sends nothing, it is idle after `max_wait`.
         """
         if not self._sources:
             self._due_ns = 0
@@ -333,9 +335,9 @@ class Merge(KeptOperator):
         self._due_ns = min(self._wake_ns, self._next_beat())
 
     def _passes_idle(self) -> bool:
-        """Retire idle sources, and return whether this leaves unchanged what may be emitted.
+        """Retire idle sources, and return whether nothing more may be emitted because of this.
 
-        Return False if anything else is due.
+        Return False, too, if anything else is due.
         """
         bounds = self._bounds
         now_ns = self._now_ns
@@ -355,7 +357,7 @@ class Merge(KeptOperator):
         return True
 
     def _next_wake(self) -> int:
-        """Return when, without input, the next event may be emitted or a source becomes idle."""
+        """Return when more may be emitted, or a source becomes idle, if nothing arrives."""
         bounds = self._bounds
         due_ns = min(bounds.idle.next_ns, self._look_ns)
         return min(due_ns, bounds.expected.next_ns) if self._heads else due_ns
@@ -407,7 +409,7 @@ class Merge(KeptOperator):
         return limit
 
     def _await_head(self, head: Bound, limit: Bound) -> None:
-        """Record what holds up the first event, and until when if nothing arrives."""
+        """Record what the first buffered event waits for, and until when if nothing arrives."""
         bounds = self._bounds
         due_ns = head[0]
         if head > limit:
@@ -476,7 +478,7 @@ class Merge(KeptOperator):
     def figures(self) -> Figures:
         """Return the values of the figures in `FIGURES`.
 
-        `watermark_ns` is the larger of W as announced and the time of the last event.
+        `watermark_ns` is the larger of the announced W and the time of the last emitted event.
         """
         bounds = self._bounds
         sources = len(self._sources)

@@ -5,8 +5,8 @@ announced watermark. An event of the same time is not passed, whatever its sourc
 time, and by source only among events that are emitted together. So coarse timestamps make no event
 late.
 
-A number that was declared missing is also passed if the last emitted event comes after it in the
-total order. Its own source may already be beyond it.
+An event whose number was declared missing is also passed if the last emitted event comes after it
+in the total order. The last emitted event may be a later one of the same source.
 
 A passed event is late. So is an event whose time is before that of its source's last event. CLOCK
 prevents that, except past `max_sources`: then it may forget the clock of a source that MERGE still
@@ -50,9 +50,9 @@ PASSAGE: Final = Shape(
 class Passage(Kept):
     """The position up to which MERGE has emitted events.
 
-    `watermark` is the announced one. `pass_late`: late events go on with a mark; otherwise they are
-    reported. An event below `floor_ns` is late. Before the end, `floor_ns` is never above the
-    arrival clock.
+    `watermark` has the announced W. With `pass_late`, late events are emitted with a mark;
+    otherwise they are reported. An event below `floor_ns` is late. Before the end of the input,
+    `floor_ns` is never above the arrival clock.
     """
 
     SHAPE = PASSAGE
@@ -61,8 +61,8 @@ class Passage(Kept):
         self._watermark = watermark
         self._pass_late = pass_late
         self.last = (NO_REF, "", 0, 0)
-        self.floor_ns = NO_REF  # The larger of the last event's time and W.
-        self._pushed_ns = NO_REF  # Up to this time events were emitted for lack of room.
+        self.floor_ns = NO_REF  # The larger of the last emitted event's time and W.
+        self._pushed_ns = NO_REF  # Events up to this time were emitted for lack of room.
         self.late_by_cause: dict[str, int] = {}
 
     def judge(self, progress: SourceProgress, event: Event) -> str:
@@ -88,8 +88,8 @@ class Passage(Kept):
     def judge_filled(self, event: Event, fits: bool) -> str:
         """Return the cause for which an event with a number declared missing is late, or "".
 
-        `fits`: its time is between those of its neighbours by number. An event in time is emitted
-        in its place, unmarked.
+        `fits` means that its time is between those of its neighbours by number. An event in time is
+        emitted in its place, unmarked.
         """
         passed = event.ref_time_ns < self.floor_ns or in_stream(event) < self.last
         return event.late if passed or not fits else ""
@@ -100,7 +100,7 @@ class Passage(Kept):
         self.late_by_cause[cause] = self.late_by_cause.get(cause, 0) + 1
 
     def let_late_go(self, events: list[Event], step: Step) -> None:
-        """Emit the late events, marked with their causes, or report them if they do not go on."""
+        """Emit the late events, marked with their causes, or report them without `pass_late`."""
         if self._pass_late:
             step.released += events
             return

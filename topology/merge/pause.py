@@ -6,9 +6,9 @@ send at once, others seconds later. These sources are not idle, and their events
 because of the outage.
 
 * A *gap* is longer than a second and than `max_wait`, and nothing at all was received in it.
-* A gap was a *pause* if the events after it are older than events of their sources ever are. They
-  happened during the gap and were kept. A stream that merely had nothing to send goes on with new
-  events. So a sparse stream is not waited for.
+* A gap was a *pause* if an event after it took longer to arrive than events of its source usually
+  do. Such an event happened during the gap and was kept. A stream that merely had nothing to send
+  continues with new events. So a sparse stream is not waited for.
 * Sources that were live when the pause began are awaited from then on, however overdue. The wait
   ends when they send events that are no older than usual. It lasts at most twice as long as the
   pause, and never longer than `outage_wait`. Producers that retry at growing intervals are back by
@@ -31,7 +31,7 @@ from topology.model.operator import NEVER
 
 SHORTEST_GAP_NS: Final = 1_000_000_000
 BACK_AFTER: Final = 2
-"""Sources are awaited for this many times the length of the pause."""
+"""Sources are awaited for at most this many times the length of the pause."""
 NO_GAPS: Final[list[tuple[int, int]]] = []
 
 

@@ -1,6 +1,6 @@
 """Buffers the events of MERGE, with one ordered queue per source and a heap of their heads.
 
-The late events of the open instant are beside the queues until it is over.
+The late events of the open instant are kept outside the queues until it is over.
 
 The bounds are `max_queued` events and `reorder.max_held_bytes` of payload. At a bound the late
 events are emitted at once. If that is not enough, one in `CLEARED` of the buffered events is
@@ -36,10 +36,10 @@ CLEARED: Final = 64
 class Queues:
     """The queues of the sources that a `Merge` knows.
 
-    `heads` has (corrected timestamp, source) of each queue's head. It also has one for an event
-    that was the head before another was put in front of it. `late` has the late events as they
-    came, each marked with its cause. `count` is the number of buffered events, `bytes` their
-    payload.
+    `heads` has (corrected timestamp, source) of each queue's head. It also keeps the entry of an
+    earlier head when another event is put in front of it. `late` has the late events in the order
+    of arrival, each marked with its cause. `count` is the number of buffered events, and `bytes`
+    the size of their payloads.
     """
 
     def __init__(self, known: KnownSources, position: int, config: MergeConfig) -> None:
@@ -79,7 +79,7 @@ class Queues:
         self._count(event)
 
     def hold_late(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
-        """Buffer an event that is late for `cause`, until the open instant is over."""
+        """Buffer an event that is late because of `cause`, until the open instant is over."""
         progress.held_late += 1
         event.late = cause
         event.at_ns = now_ns
@@ -103,7 +103,7 @@ class Queues:
         return events
 
     def restoring(self, held: Iterable[Event]) -> Iterator[int]:
-        """Buffer restored events again, late ones beside the queues; yield 1 for each of them."""
+        """Buffer restored events again, late ones outside the queues; yield 1 for each of them."""
         for event in sorted(held, key=in_sequence):
             progress = self._sources[event.source]
             if event.late:
@@ -160,9 +160,9 @@ class Queues:
     def make_room(self, now_ns: int) -> tuple[list[Event], list[Event]]:
         """Remove events at a bound; return those given up, and those to be emitted in order.
 
-        The events given up are grouped by source. All together are a `CLEARED`th of the buffered
-        events, at least one. Cost: O(sources) for all of them, or O(buffered events) if the payload
-        is too large.
+        The events given up are grouped by source. Both lists together have one in `CLEARED` of the
+        buffered events, at least one. Cost: O(sources), or O(buffered events) if the payload is too
+        large.
         """
         left = -(-self.count // CLEARED)
         size = self._bytes_of if self.count <= self.max_count else self._count_of

@@ -1,4 +1,4 @@
-"""The section `merge` of a stream: the settings of MERGE."""
+"""Defines the section `merge` of a stream: the settings of MERGE."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ MOVED_WAITS: Final = {"thesis": "write experimental: {merge: thesis} beside `mer
 
 
 class MergeConfig(Section):
-    """Order across the sources of the stream.
+    """The settings of the order across all sources of a stream.
 
-    `new_source_allowance`: how far behind the watermark a source that was not heard before may
-    begin, so that results are final only so long after it. None stands for the file's
-    `correct_for`; 0 is right where `expected_sources` names all sources.
+    `new_source_allowance` is how far behind the watermark a new source may begin. Results stay open
+    for this long. None stands for the file's `correct_for`; 0 is right where `expected_sources`
+    names all sources.
     """
 
     wait: Annotated[MergeWait, one_of(MergeWait, moved=MOVED_WAITS), Unspelled(old=True)] = "delay"

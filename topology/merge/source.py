@@ -1,4 +1,4 @@
-"""The progress of one source in MERGE: its queue, its newest event, and its delays."""
+"""Represents the progress of one source in MERGE: its queue, its newest event, and its delays."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ POOL_EVERY: Final = 8
 KEYED: Final = 0
 """The source is live, and its newest time is its bound."""
 LED: Final = 1
-"""The source is live and overdue. The clock is its bound, at the distance of its own delays."""
+"""The source is live and overdue. Its bound is the clock minus a wait, given by its own delays."""
 COLD: Final = 2
-"""Like `LED`, with the delays of the pool because its own are too few."""
+"""Like `LED`, but the wait is given by the pool's delays, because its own are too few."""
 AWAITED: Final = 3
 """The source was live before a pause of the whole log and has not caught up.
 
@@ -44,7 +44,7 @@ BEHIND: Final = 5
 MERGE does not wait for it until one of its events is in time.
 """
 DOZING: Final = 6
-"""The source is silent for `idle_after`, but no longer than usual.
+"""The source has been silent for `idle_after`, but no longer than usual.
 
 It is not live, but its bound stays, so that its next event is in time.
 """
@@ -54,10 +54,10 @@ NOTHING_QUEUED: Final[deque[Event]] = deque()
 """
 
 NOT_LED: Final = -1
-"""The distance of a source that is not led."""
+"""The `led_wait_ns` of a source that is not led."""
 
 LONGEST_SILENCE_NS: Final = 86_400_000_000_000
-"""Longer silences count as this long."""
+"""The longest usual silence; longer silences count as this long."""
 SILENCES: Final = 2
 """A source is expected until it has been silent for this many times its usual silence."""
 FORGETS: Final = 4
@@ -67,8 +67,7 @@ FORGETS: Final = 4
 MAX_MISSING: Final = 1_000
 """The largest number of ranges of missing numbers per source.
 
-At the bound the newest two are joined. C may then wait longer than necessary, but never promises
-too much.
+At the bound the newest two are joined. C may then be lower than necessary, but never too high.
 """
 
 
@@ -134,7 +133,7 @@ class SourceProgress(KnownSource):
         error_ns: The largest time error of the buffered events and of the last one.
         epoch: The epoch of the newest number.
         seq: The newest number.
-        _missing: The smaller numbers that never came, which limit C.
+        _missing: The ranges of smaller numbers that have not arrived, which limit C.
     """
 
     SHAPE = SOURCE
@@ -169,7 +168,7 @@ class SourceProgress(KnownSource):
         self.state = OUT
         self.newest_ns = NO_REF
         self.error_ns = 0
-        self.noted_error_ns = 0  # An upper bound of its entry in topology.merge.errors.
+        self.noted_error_ns = 0  # An upper bound of its error in topology.merge.errors.
         self.queue = NOTHING_QUEUED
         self.delays = Histogram(miss_ppm)
         self.warm = False
@@ -177,7 +176,7 @@ class SourceProgress(KnownSource):
         self.blocked = False
         self.in_keyed = False
         self.in_live = False
-        # These three tell whether the source has an entry in the heap of that name.
+        # These three flags say whether the source has an entry in the heap of that name.
         self.in_silent = False
         self.said_bye = False
         self.woke_ns = NEVER  # Its newest time when it came back after being idle.
@@ -185,7 +184,8 @@ class SourceProgress(KnownSource):
         self.input_partition = -1  # The upstream partition of its last event.
         self.released = 0
         self.late = 0
-        self.held_late = 0  # The late events that are buffered until the open instant is over.
+        # The number of late events that are buffered until the open instant is over.
+        self.held_late = 0
         self.duplicate = 0
         self.epoch = -1
         self.seq = -1
@@ -204,7 +204,7 @@ class SourceProgress(KnownSource):
     def received(self) -> int:
         """The number of events that MERGE has received from the source.
 
-        It is part of the state, so that the emission of an event does not change the state.
+        The state contains this sum, so that the emission of an event does not change the state.
         """
         return self.released + self.late + self.duplicate + len(self.queue)
 
@@ -237,7 +237,7 @@ class SourceProgress(KnownSource):
         return self.queue
 
     def fall_silent(self) -> None:
-        """Drop the queue if it is empty, because no event of the source is likely to come soon."""
+        """Release the source's own queue if it is empty, because no event is likely soon."""
         if not self.queue:
             self.queue = NOTHING_QUEUED
 
@@ -307,7 +307,7 @@ class SourceProgress(KnownSource):
         self.seq = event.seq
 
     def fill(self, event: Event) -> bool:
-        """Record that a missing number has come, and return whether the event's time fits.
+        """Record that a missing number has arrived, and return whether the event's time fits.
 
         The time fits if it is between those of its neighbours by number. Then the order by time
         agrees with the order by number. The result is also False if the number was not missing.

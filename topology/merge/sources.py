@@ -1,9 +1,9 @@
-"""The sources that MERGE knows, in a table of sources (topology.model.sources).
+"""Defines the table of the sources that MERGE knows (topology.model.sources).
 
 Two heaps find the smallest newest time without a look at each source. One is for live sources, the
 other for silent ones without an end-of-stream marker. A newest time only rises, so an entry may be
-too old. It is corrected when it reaches the top. Cost: O(log sources) for each live source that has
-moved.
+too old. It is corrected when it reaches the top. Cost: O(log sources) for each live source whose
+newest time has risen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from topology.model.operator import NEVER
 from topology.model.sources import SourceTable
 
 SPARE: Final = 1_000
-"""The number of entries of forgotten sources that are not worth removing."""
+"""The number of obsolete entries that a heap may have before they are removed."""
 
 
 class KnownSources(SourceTable[SourceProgress]):
@@ -28,8 +28,8 @@ class KnownSources(SourceTable[SourceProgress]):
 
     Attributes:
         pool: The delays of all sources.
-        errors: The search for the largest of their time errors.
-        scattered: The sources whose events came by several input partitions.
+        errors: The largest time errors of the sources.
+        scattered: The sources whose events arrived in several input partitions.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class KnownSources(SourceTable[SourceProgress]):
         return NEVER
 
     def _throw_out(self) -> None:
-        """Remove duplicate entries of sources that were forgotten and came again."""
+        """Remove duplicate entries of sources that were forgotten and then seen again."""
         known = self.rows.values()
         self._live = [(each.newest_ns, each.source) for each in known if each.in_live]
         self._silent = [(each.newest_ns, each.source) for each in known if each.in_silent]

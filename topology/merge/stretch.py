@@ -1,4 +1,4 @@
-"""Takes long runs of plain events into MERGE without a separate decision about each.
+"""Takes long runs of plain events into MERGE without a separate decision about each event.
 
 An event is *plain* if it is the next one of its source (`Intake.is_next`). Its source must be live,
 and must not have been silent for more than `idle_after`. The queues must have room. A *stretch* is
@@ -32,14 +32,14 @@ class Stretches(Intake):
     ) -> tuple[int, int, bool, bool]:
         """Take the stretch that begins at `begin`.
 
-        Nothing is due from `now_ns` to before `due_ns`. `is_open`: something may be emitted at the
-        end of the instant `now_ns`. An event may have an earlier instant than that.
+        Nothing is due from `now_ns` to before `due_ns`. `is_open` means that something may be
+        emitted at the end of the instant `now_ns`. Events may have earlier instants than `now_ns`.
 
         Return the index after the stretch, the instant that is reached, and whether something may
-        be emitted at its end. The last value tells whether the bound of a source may be of another
-        kind than before.
+        be emitted at its end. The last value says whether the kind of a source's bound may have
+        changed.
         """
-        # This is one function because it runs for every event.
+        # This is one function, because it runs for every event and calls would cost time.
         sources = self._sources
         queues = self._queues
         heads = queues.heads
@@ -115,7 +115,8 @@ class Stretches(Intake):
                 at = self._take_run(progress, batch, at, end)
             if progress.error_ns > progress.noted_error_ns:
                 self._errors.grows(progress)
-            if not is_steady:  # This follows the sample of its delay, which may change its wait.
+            # The delay was sampled first, because the sample may change the source's wait.
+            if not is_steady:
                 bounds.enter(progress, progress.newest_ns)
             if not is_open and (was_blocked or self.opens(progress, was_empty, led_max_ns)):
                 is_open = True

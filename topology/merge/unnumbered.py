@@ -2,8 +2,8 @@
 
 The order, the waits and W are those of `topology.merge.operator`. There are three differences:
 
-* Only `unblocked` shows that REORDER buffers no event of a source any more. There a source nearly
-  always has buffered events, and an emitted event says nothing about later ones.
+* Only `unblocked` shows that REORDER buffers no event of a source any more. Without numbers, it
+  nearly always buffers events of a source, and an emitted event says nothing about later ones.
 * A late event gets a number of its own between those in order, and is not a missing number.
 * C is `correct_for` behind W. Without numbers, no instant is known to be received completely. An
   event may be under way even if its source has sent a newer one. So results that depend on C are
@@ -24,15 +24,15 @@ from topology.model.outcome import Step
 
 
 class UncertainWatermark(Watermark):
-    """A watermark whose C is `correct_for` behind it.
+    """A watermark whose C is `correct_for` behind W.
 
-    `is_mixed`: some sources number their events.
+    `is_mixed` means that some sources number their events.
     """
 
     is_mixed: bool = False
 
     def _completeness(self, watermark_ns: int) -> int:
-        # This writes off numbers past correction.
+        # This call also writes off missing numbers that are too old to be corrected.
         complete_ns = super()._completeness(watermark_ns)
         corrected_ns = watermark_ns - self._correct_for_ns
         return min(complete_ns, corrected_ns) if self.is_mixed else corrected_ns

@@ -2,13 +2,13 @@
 
 W: no event with a smaller corrected timestamp is emitted any more, except marked late. It is the
 smallest newest time of the live sources, and at least that of the last emitted event. D does not
-raise it: the clock alone makes no event late that no other event has passed. Only when every source
-is idle does W follow the clock. Its distance is the larger of `quiet_after` and the largest delay
-that is not exceptional. So a quiet stream finishes.
+raise it: time alone makes no event late unless another event has passed it. W follows the clock
+only when every source is idle. It is then behind the clock by the larger of `quiet_after` and the
+largest delay that is not exceptional. So a quiet stream finishes.
 
-W is announced at each beat since which it moved, and at the next one. Emitted events may imply as
-much, but the announcement has E, which nothing else lowers. At each announcement queries also drop
-events past correction, even if C does not move.
+W is announced at the first heartbeat after it moved, and at the next one. Emitted events may imply
+as much, but the announcement has E, which nothing else lowers. At each announcement queries also
+drop events past correction, even if C does not move.
 
 E: the largest time error of the buffered events and of each live source's newest event. It comes
 with each announcement. W is about corrected timestamps. If no source becomes less certain, all
@@ -16,12 +16,12 @@ events before W - E by event time have been emitted. MERGE does not wait for an 
 error delays no result. But it may come back, and final results must allow for that. So each
 announcement also has the largest error over all sources without an end-of-stream marker.
 
-C: every known source has sent all events up to here, without a gap. A lost number holds C until it
-comes or `correct_for` has passed. If the last announcement said that C equals W, a reader may
-assume that C follows each event in order. So when events are emitted that C does not reach, it is
-announced at once (`is_owed`), and not at the next beat.
+C: every known source has sent all events up to here, without a gap. A missing number keeps C back
+until it arrives or `correct_for` has passed. If the last announcement said that C equals W, a
+reader may assume that C follows each event in order. So when events are emitted that C does not
+reach, it is announced at once (`is_owed`), and not at the next heartbeat.
 
-While W follows the clock, one record announces many beats (`topology.model.ramp`).
+While W follows the clock, one record announces many heartbeats (`topology.model.ramp`).
 
 Cost of an announcement: O(log sources) for each source that moved, and O(sources with missing
 numbers).
@@ -59,14 +59,14 @@ class Watermark(Kept):
         self.ns = NO_REF
         self.complete_ns = NO_REF
         self.news_ns = NEVER
-        """The instant at which the last announcement said something new; NEVER if it did not.
+        """The instant of the last announcement if it announced a change; otherwise NEVER.
 
-        Readers act on it when that instant is over, so one more announcement follows and ends it.
+        Readers act on a change when its instant is over, so one more announcement follows.
         """
         self.lacking: set[str] = set()  # The sources with missing numbers.
 
     def is_owed(self, last_ns: int) -> bool:
-        """Return whether C was announced as W, but does not reach the last emitted event."""
+        """Return whether C was announced as equal to W, but does not reach `last_ns`."""
         return self.complete_ns >= self.ns and self._least_complete_ns() < last_ns
 
     def idle_beats(
@@ -100,10 +100,11 @@ class Watermark(Kept):
         now_ns: int,
         beats_ns: tuple[int, int],
     ) -> Event | None:
-        """Return the control event that announces news since the last one; None if there is none.
+        """Return a control event that announces the changes since the last one, or None.
 
-        There is news if W or C moved, or if C no longer reaches W. One more announcement follows
-        the last news. `beats_ns` is the first beat that this one announces, and the interval.
+        There is a change if W or C moved, or if C no longer reaches W. One more announcement
+        follows the last change. `beats_ns` is the first beat that this one announces, and the
+        interval.
         """
         since_ns, every_ns = beats_ns
         since_complete_ns = self.complete_ns
@@ -140,7 +141,7 @@ class Watermark(Kept):
         event.complete_ns = self.complete_ns
         errors = self._known.errors
         live_ns = errors.largest_ns(is_live=True)
-        # Some sources with missing numbers sent an end-of-stream marker.
+        # Sources with missing numbers count even after their end-of-stream markers.
         lacking = [self._sources[source].error_ns for source in self.lacking]
         event.error_ns = live_ns
         event.error_all_ns = max(live_ns, errors.largest_ns(is_live=False), *lacking)
@@ -152,7 +153,7 @@ class Watermark(Kept):
         return min(most_ns, now_ns - lag_ns)
 
     def _course(self, heads: list[Bound]) -> tuple[int, int]:
-        """Return where W stops without input, and how far it is behind the clock until then."""
+        """Return when W stops without input, and its distance from the clock until then."""
         least_ns = self._known.least_ns(is_live=True)
         if least_ns < NEVER:
             return min(least_ns, heads[0][0]) if heads else least_ns, 0

@@ -1,9 +1,9 @@
-"""Waiting strategies: they decide how long to wait before emitting an event or closing a window.
+"""Decides how long to wait before emitting an event or closing a window, by a waiting strategy.
 
-| strategy    | module                  | waits                                      |
+| strategy    | module                  | waits as long as                           |
 |-------------|-------------------------|--------------------------------------------|
-| `RiskSlack` | risk, posterior, budget | as the quality target of windows allows    |
-| `OwnTail`   | tail                    | as the quality target of events allows     |
+| `RiskSlack` | risk, posterior, budget | the quality target of windows requires     |
+| `OwnTail`   | tail                    | the quality target of events requires      |
 
 The first is the default for windows, the second for a reorder by time (docs/concepts/late.md).
 Methods of papers are in `topology.published`. All strategies keep the contract of `policy`;

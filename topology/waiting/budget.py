@@ -4,10 +4,10 @@
 
 * *threshold*: theta begins at delta. Each resolved window moves it by `rate` (delta - missed). So
   it settles where the share of missed windows is delta, however good the model is (adaptive
-  conformal inference). Theta has no lower clip, because its bound depends on that. At or below 0
-  only certainty closes a window.
+  conformal inference). Theta has no lower limit, because this property depends on that. At or below
+  0 only certainty closes a window.
 * *guard*: a window may be closed on probability only if the target is met in the worst case. In
-  that case this window, and all closed ones whose outcome is open, have missed an event. So at
+  that case this window, and all closed ones whose outcome is open, have missed an event. So in
   *every* prefix of the closed windows at most delta of them missed one. This is guaranteed, not
   only expected.
 
@@ -50,7 +50,7 @@ class AccuracyBudget(Kept):
         self._pending = 0  # Windows that were closed on probability and whose outcome is open.
 
     def threshold(self) -> int:
-        """Return the largest risk at which the next window may close, in 2^-32.
+        """Return the largest risk at which the next window may close, in units of 2^-32.
 
         At 0 or less it may not close at any risk.
         """

@@ -2,7 +2,7 @@
 
 Window k of <f, l> covers (k f - l, k f], or with `closed="left"` [k f - l, k f). Both are moved
 later by `offset`. Its *bound* is the last instant in it. The windows close in order, each when its
-bound passes, empty ones too. With `only_filled` empty windows do not count, because a quality
+bound passes. Empty windows close too. With `only_filled` they do not count, because a quality
 target should not be met by windows that nobody sees. An event with an uncertain time may belong to
 several windows (`take`). No window closes before the arrival clock has reached its bound. It closes
 at most `cap_ns` later, for the reason `cap`. The first window is the one with the first event.
@@ -11,10 +11,10 @@ With `patient` a window that lacks only idle sources still waits until `cap_ns`.
 that may be silent for a shorter time and then send events of the window.
 
 The decisions of an instant are made when it is over: at the first later instant, or in `on_time`.
-`on_batch(arrivals, now_ns)` takes events with `at_ns` <= `now_ns` in order. The cuts between
-batches change nothing.
+`on_batch(arrivals, now_ns)` takes events with `at_ns` <= `now_ns` in order. The division into
+batches changes nothing.
 
-There are two decisions:
+There are two kinds of decisions:
 
 * `Closing` is one window, or a run of windows up to `through` that closed at one instant for the
   same certain reason. So a jump of the clock costs O(1).
@@ -25,8 +25,8 @@ and another one is to be closed. At most `max_pending` windows wait for this; be
 counts as missed. A window that closed because of an idle source or the cap counts for no quality
 target, resolved or not. Its missed events are counted separately (`missed_apart`).
 
-The owner of the windows stores their contents, and closes them by the decisions. Cost: O(1) and the
-cost of the strategy for each event and window; O(l / f) for a late event.
+The owner of the windows stores their contents, and closes them according to the decisions. Cost:
+O(1) and the cost of the strategy for each event and window; O(l / f) for a late event.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class WindowDriver(Kept):
     def announce(self, bound_ns: int, now_ns: int) -> None:
         """Record that no further event at or below the bound will arrive.
 
-        So no strategy waits for such an event.
+        The windows up to the bound may then close, whatever the strategy waits for.
         """
         if bound_ns > self._announced_ns:
             self._announced_ns = bound_ns
@@ -176,8 +176,8 @@ class WindowDriver(Kept):
     ) -> None:
         """Take an event whose time is between its timestamp and `until_ns`.
 
-        The windows of the next `more_ns` count as filled too. If the event `speaks`, its source has
-        reached its time.
+        Windows up to `more_ns` later count as filled too. `speaks` means that the strategy observes
+        the event, as a sign of how far its source has got.
         """
         if event.at_ns > self._now_ns:
             self._pass_time(event.at_ns, decisions)
@@ -200,9 +200,9 @@ class WindowDriver(Kept):
             self.policy.late(ts_ns, self.bound_ns(self._next - 1) - ts_ns)
 
     def heed(self, now_ns: int) -> None:
-        """Record that the strategy has received something that is not an event.
+        """Open the instant `now_ns`, because the strategy has received something besides an event.
 
-        The decisions that were due before have been made.
+        The caller must have made the decisions that were due before.
         """
         self._now_ns = max(self._now_ns, now_ns)
         self._open = True
@@ -255,7 +255,8 @@ class WindowDriver(Kept):
         return -(-(ts_ns + self._shift_ns + self._length_ns) // self._every_ns) - 1
 
     def _missed_an_event(self, first: int, last: int) -> None:
-        # Older windows are no longer pending. A wrong time may be before any number of windows.
+        # Older windows are no longer pending. An event with a wrong time may miss any number of
+        # windows.
         for number in range(max(first, last + 1 - self._max_pending), last + 1):
             if number in self._missed:
                 continue
@@ -269,7 +270,7 @@ class WindowDriver(Kept):
             elif number in self._apart:
                 self.missed_apart += 1
             else:
-                # The window counted as complete, but the source's events are not in order.
+                # The window was resolved as complete, but the source's events are not in order.
                 self.policy.resolved(missed=True, by=CONFIRMED, windows=0)
         if len(self._missed) > 2 * self._max_pending:
             self._missed = set(sorted(self._missed)[self._max_pending :])
@@ -319,7 +320,7 @@ class WindowDriver(Kept):
     def _is_due(self, now_ns: int) -> bool:
         """Return whether the next window that counts has ended.
 
-        If empty windows do not count, those before it may wait for it.
+        Empty windows before it that do not count may close together with it.
         """
         if self.filled is not None and self.filled.first is None:
             return False
@@ -393,7 +394,7 @@ class WindowDriver(Kept):
             self._settle(missed=False)
 
     def _settle(self, missed: bool) -> None:
-        """Resolve the oldest of the closed windows that are not resolved."""
+        """Resolve the oldest window that is closed and not resolved."""
         number = self._next_pending
         by = self._pending.popleft()
         self._next_pending = number + 1

@@ -21,12 +21,12 @@ from topology.model.kept import BIG, INT, Kept, Shape, dict_of, optional
 
 EXACT: Final = 128
 MAX_SPAN_NS: Final = 1 << 61
-"""The largest span of the times in one table.
+"""The largest `span_ns` of one table.
 
-With this limit the sum fits 63 bits, even if clocks jump by decades.
+With this limit the sum of two spans fits 63 bits, even if clocks jump by decades.
 """
 READY: Final = 200
-"""Number of samples that are needed for a model."""
+"""The number of samples that are needed for a model."""
 
 Counts = dict[int, int]
 
@@ -75,7 +75,7 @@ ROTATING: Final = FITTING.with_more("waiting.rotating", 1, _until_due=INT, _befo
 class DelayTables(Kept):
     """The counts of one span of events.
 
-    They are g and d of the events in order, and d of stragglers.
+    The tables count g and d of the events in order, and d of the stragglers.
     """
 
     SHAPE = DELAYS
@@ -113,7 +113,7 @@ class Fitting(Kept):
         self.base_ns: int | None = None
 
     def add(self, apart_ns: int, delay_ns: int) -> DelayTables | None:
-        """Count an event, `apart_ns` >= 0 after the last one.
+        """Count an event in order: its distance from the last one (`apart_ns` >= 0), and its delay.
 
         Return the counts for a model if one is due, or else None.
         """

@@ -6,8 +6,8 @@ event occurs g after e, and takes d to arrive:
     J(alpha, beta) = P[g <= alpha and g + d > beta]
 
 All numbers are exact: counts are integers, alpha and beta are in steps
-(`topology.waiting.fitting`). A row (one beta) costs O(bins of g), and its reader keeps what it
-needs of it. A question then costs O(log bins). Memory: a few numbers for each bin.
+(`topology.waiting.fitting`). A row (one beta) costs O(bins of g), and the caller keeps the parts of
+it that are needed. A lookup in a row then costs O(log bins). Memory: a few numbers for each bin.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def share(part: float) -> int:
 
 
 class Joint:
-    """The rows of J, multiplied by `whole` = N_g N_d.
+    """The rows of J, multiplied by `whole`, the number of pairs of g and d.
 
-    `never` is the count for the case that no delay is long enough.
+    `never` is the number of delays that count as infinite.
     """
 
     def __init__(self, apart: Counts, delays: Counts, never: int = 0) -> None:
@@ -40,11 +40,11 @@ class Joint:
         self.delays = sorted(delays)
         total = sum(delays.values()) + never
         self.above = [*accumulate([-delays[d] for d in self.delays], initial=total)]
-        """The element i is the number of d except the i smallest."""
+        """Element i is the number of delays, without the i smallest."""
         self._never = never
         parts = [delays[d] * d for d in self.delays]
         self._sums = [*accumulate(reversed(parts), initial=0)][::-1]
-        """The element i is the sum of the delays from the i-th smallest on."""
+        """Element i is the sum of the delays, without the i smallest."""
         self.whole = sum(self._counts) * total
         self.last = self._tops[-1] + self.delays[-1]
         """From this beta on, the rows do not change any more."""
@@ -64,7 +64,7 @@ class Joint:
     def residual(self, beta: int) -> int:
         """Return the sum of count(g) count(d) (g + d - beta) where g + d is above `beta`.
 
-        Events that never arrive are not part of it.
+        Infinite delays (`never`) are left out.
         """
         delays, above = self.delays, self.above
         whole = 0
@@ -74,5 +74,5 @@ class Joint:
         return whole
 
     def index(self, alpha: int) -> int:
-        """Return how many of the g are at most `alpha`."""
+        """Return how many bins of g are at most `alpha`."""
         return bisect_right(self.apart, alpha)

@@ -7,18 +7,18 @@ strategy has no I/O and no clock: `now_ns` is an argument and never goes back.
 
 * `observe(event, now_ns)` takes an accepted event (neither duplicate nor malformed), late ones too,
   in the order of arrival. Only its time, source and type are used, never its payload.
-* `passes(bound_ns, now_ns)` is true if no event at or below `bound_ns` is waited for any more. All
-  arrivals with a time <= `now_ns` count, so drivers ask when the instant is over.
+* `passes(bound_ns, now_ns)` is true if the strategy no longer waits for events at or below
+  `bound_ns`. All arrivals with a time <= `now_ns` count, so drivers ask when the instant is over.
 * The *frontier* is the largest bound that passes, or passed when a driver asked.
 * `deadline_ns(bound_ns, now_ns)` is for a bound that does not pass now. It is the earliest later
   instant at which the bound may pass without an arrival, or None if only an arrival helps.
 * `confirmed_ns(now_ns)` is the frontier of certainty: every live source has sent something after
   it. A source is live if it has been silent for less than `idle_ns`.
-* `closed`, `resolved`, `void` and `late` report the consequences to the strategy. `leave` reports
-  a source's end-of-stream marker.
+* `closed`, `resolved`, `void` and `late` tell the strategy what became of windows and events.
+  `leave` tells it about a source's end-of-stream marker.
 
-A question does not change the strategy. So two drivers that ask at different instants decide alike,
-if each asks at the deadlines. tests/topology/waiting/test_laws.py has the laws for all strategies.
+Asking does not change the strategy. So two drivers that ask at different instants decide alike, if
+each asks at the deadlines. tests/topology/waiting/test_laws.py has the laws for all strategies.
 
 Here the driver decides whether an event is late. The *lateness* of an arrival is its distance to
 the largest time before it. Its *delay* is arrival - time, which is negative if clocks are offset.
@@ -49,7 +49,7 @@ IDLE: Final = "idle"
 END: Final = "end"
 
 PROMISED: Final = frozenset({CONFIRMED, PROBABLE})
-"""The reasons that count for a quality target. Windows closed for others are counted separately."""
+"""The reasons that count for a quality target; windows closed for other reasons do not."""
 
 
 SLACK: Final = Shape("waiting.slack", 1, _ended=FLAG)
@@ -58,13 +58,13 @@ FLOORED: Final = SLACK.with_more("waiting.floored", 1, _floor_ns=BIG, _now_ns=BI
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SlackPolicy(Kept):
-    """A waiting strategy. Only some subclasses change with the outcomes of their decisions."""
+    """A waiting strategy. Only some subclasses adapt to the outcomes of their decisions."""
 
     SHAPE = SLACK
     __slots__ = SLACK.fields
 
     certain: ClassVar[bool] = False
-    """Whether no event at or below `confirmed_ns` can be missing, as far as can be known."""
+    """Whether `confirmed_ns` is certain: every live source has sent something after it."""
 
     def __init__(self) -> None:
         self._ended = False
@@ -96,22 +96,22 @@ class SlackPolicy(Kept):
         return False
 
     def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
-        """Report that `windows` windows closed, the last of which ends at `bound_ns`."""
+        """Handle the closing of `windows` windows, the last of which ends at `bound_ns`."""
 
     def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
-        """Report whether closed windows missed an event, once it is certain."""
+        """Handle the outcome of closed windows, once it is certain whether they missed an event."""
 
     def void(self, by: str) -> None:
-        """Report that a closed window does not count, because no event was in it."""
+        """Handle a closed window that does not count, because no event was in it."""
 
     def late(self, ts_ns: int, lateness_ns: int) -> None:
-        """Report that an observed event arrived after the frontier had passed its time."""
+        """Handle an observed event that arrived after the frontier had passed its time."""
 
     def leave(self, source: str, now_ns: int) -> None:
-        """Report a source's end-of-stream marker: it is not waited for until it sends again."""
+        """Handle a source's end-of-stream marker: do not wait for it until it sends again."""
 
     def end(self) -> None:
-        """Report the end of the input."""
+        """Handle the end of the input."""
         self._ended = True
 
     def figures(self) -> Figures:
@@ -121,17 +121,17 @@ class SlackPolicy(Kept):
     def tables(self) -> Sequence[Table[Any, Any]]:
         """Return the tables of the state that may be saved separately.
 
-        They are large, and each event changes little of them. Each has its own prefix, one of which
-        may be empty.
+        They are large, and each event changes little of them. Each table has its own prefix; one of
+        the prefixes may be empty.
         """
         return ()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FlooredSlack(SlackPolicy):
-    """A strategy whose frontier does not fall while nothing arrives (`_raw_ns`).
+    """A strategy whose frontier never falls below its value before the current instant.
 
-    The frontier at the beginning of an instant remains, even if an arrival could lower it.
+    `_raw_ns` returns the frontier without this floor. Only an arrival may lower it.
     """
 
     SHAPE = FLOORED

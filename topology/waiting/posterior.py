@@ -5,9 +5,9 @@ It also weighs the probability by the cost of waiting. With J as in `topology.wa
     p(alpha, beta) = J(alpha, beta) / P[g + d > beta]
 
 The published rule closes at J <= delta. J does not use the fact that nothing has arrived until now.
-A window also has many last events, and each of them spends delta anew. By contrast, p is right at
-every instant. In addition to the observed values, p assumes that one part in m+1 is "never", for g
-and for d. So the p of a silent source stays at about a half.
+Also, one event after another is the last one of a window, and each of them spends delta anew. By
+contrast, p is correct at every instant. In addition to the observed values, p counts one value
+"never", for g and for d. So the p of a silent source stays at about a half.
 
 A budget is spent best on windows whose certainty is expensive, not on those with the least p. If
 the next event is expected soon, waiting costs little. With E(beta) the mean time until the next
@@ -15,11 +15,11 @@ event arrives and m the mean time between events,
 
     weighed p = p (m / 2) / (E(beta) + m / 4)
 
-is compared with a threshold that adapts itself, in place of p. So of the windows that may miss an
-event, those are chosen that save most. The two constants set the scale. With m / 2 the threshold
-has room on both sides. With m / 4 an event that is due at once is not waited for at any risk.
-Compared with optimal stopping on the streams of the paper, this gains about three quarters of what
-p alone leaves; see benchmarks/README.md.
+is compared with a threshold that adapts itself, in place of p. So the events that are missed are
+those whose wait would cost most. The two constants set the scale. With m / 2 the threshold has room
+on both sides. With m / 4 the weight has a limit, so windows do not wait for every event that is due
+at once. Compared with optimal stopping on the streams of the paper, this gains about three quarters
+of what p alone leaves; see benchmarks/README.md.
 
 An event may also arrive after a later one of its source. Such *stragglers* are counted separately.
 For a bound that passed `age` ago, their expected number is the sum of count(d) (d - age) for each
@@ -40,7 +40,7 @@ from topology.waiting.miss import ONE, Joint
 
 
 class StepRate(NamedTuple):
-    """A rate of `events` in `steps`, by which the cost of waiting is weighed."""
+    """The rate of events, `events` in `steps`, which sets the scale for the cost of waiting."""
 
     events: int
     steps: int

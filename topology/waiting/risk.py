@@ -53,8 +53,8 @@ OWN_PPM: Final = 200_000
 LOOK_AHEAD: Final = 16
 """The number of instants that are examined to find one deadline.
 
-The deadline may then be too early. There are seldom more instants before the next arrival, after
-which the question is asked again.
+The deadline may then be too early. Usually an event arrives first, and the deadline is computed
+again.
 """
 
 
@@ -105,7 +105,7 @@ class Modelled(Kept):
     def settled(self) -> None:
         if self.made_of is not None:
             if self.fitting.base_ns is None:
-                raise ShapeRefused("a model of delays has no base that they are counted against")
+                raise ShapeRefused("the delays of a model have no `base_ns`")
             self.model = Posterior(self.made_of, self._step_ns, self.fitting.base_ns, self.pace)
 
 
@@ -238,8 +238,8 @@ class RiskSlack(SlackPolicy):
         self.budget.resolved(missed, by, windows)
 
     def void(self, by: str) -> None:
-        # The target is still met. No more of the counted windows have missed an event than before,
-        # and this one cannot miss any.
+        # The target is still met: the number of missed windows is unchanged, and this one cannot
+        # miss an event.
         self.budget.closed(by, -1)
 
     def leave(self, source: str, now_ns: int) -> None:
@@ -310,7 +310,7 @@ class RiskSlack(SlackPolicy):
         return at_ns
 
     def _of_one_ns(self, source: ModelledSource, bound_ns: int, now_ns: int, threshold: int) -> int:
-        """Return the deadline if only one source is behind, quicker than the general case.
+        """Return the deadline for the only source that is behind, faster than in the general case.
 
         In most streams at most one source is behind.
         """

@@ -1,4 +1,4 @@
-"""Stores numbers of windows as runs: a set of them, and the open windows that have an event.
+"""Stores the numbers of windows as runs: any ascending set, and the open windows with an event.
 
 An event belongs to a run of windows. So a stream has one run if no pause is longer than a window.
 Bound: `MAX_RUNS`. Beyond it `Runs` forgets the oldest run. `Filled` joins the two newest, so that
@@ -50,12 +50,12 @@ class Runs(Kept):
 
 
 class Filled(Kept):
-    """The windows that have an event, and counts of those that have closed.
+    """The open windows that have an event, and counts of those that were closed.
 
     Attributes:
-        closed: The number of closed windows, by the reasons why they closed.
-        waited_ns: The sum of the times from the last instant of each to its closing.
-        longest_ns: The longest such time.
+        closed: The number of closed windows, by the reason why they closed.
+        waited_ns: The total time from the last instant of each window to its closing.
+        longest_ns: The longest of these times.
     """
 
     SHAPE = FILLED
@@ -69,7 +69,7 @@ class Filled(Kept):
 
     @property
     def first(self) -> int | None:
-        """The first window that is open and filled."""
+        """The first window that is open and has an event, or None."""
         return self._runs[0][0] if self._runs else None
 
     def add(self, first: int, last: int) -> None:

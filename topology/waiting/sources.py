@@ -4,7 +4,7 @@ A source is live until its end-of-stream marker, or until nothing from it has ar
 It is live again once it sends. At most `max_sources` are remembered. Beyond that the longest idle
 one is forgotten with its counts.
 
-Cost: O(1) for an arrival; O(sources) for each question.
+Cost: O(1) for an arrival; O(sources) for each lookup.
 """
 
 from __future__ import annotations

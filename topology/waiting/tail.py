@@ -1,25 +1,26 @@
-"""Waits as long as all but a few events need: the default for a reorder by time, without numbers.
+"""Waits long enough for all but a few events: the default for a reorder by time, without numbers.
 
 The times of one source are not compared with the arrival clock. So the offset and drift of its
-clock do not matter. The distance of the other events from the newest one counts, in two measures:
+clock do not matter. The distance of an event from the newest one counts, in two measures:
 
     lateness   newest time - time
     silence    lateness + time since the newest arrived
 
-Both are 0 for an event that is the newest itself. K and D are the q-tails of the two, and
+Both are 0 for an event that is the newest itself. K and D are the values that only a share q of the
+two measures exceeds, and
 
     frontier = newest + max(-K, time since the newest arrived - D)
 
 K applies while the source sends, and D when it falls silent. A source in order waits for nothing.
 
 K and D are at most `max_wait_ns`. No wait could have saved an event that arrives later than that,
-so it moves neither tail. A silence above `max_wait_ns` is a trial without a sample, of both
-measures. A lateness above it is such a trial of the latenesses only. So an outlier costs nothing.
+so its values are not used. If its silence is above `max_wait_ns`, both histograms count it without
+a value. If only its lateness is, the histogram of latenesses does. So an outlier costs nothing.
 
 q is the part of the target that is left: at most `delta` of the events that could be saved may be
-late. With *left* = delta events - late events, q = delta left / `RESERVE`, and at most everything.
-While nothing is left, nothing is spent: K and D are then twice the largest value in the sketch. An
-unspent rest is spent later, so the share of late events settles just below delta. Late events that
+late. With *left* = delta events - late events, q = delta left / `RESERVE`, and at most 1. While
+nothing is left, nothing is spent: K and D are then twice the largest value in the sketch. The
+unspent part is spent later, so the share of late events settles just below delta. Late events that
 no allowed wait could have saved are counted separately, as `beyond`. Until `COLD` events have
 arrived, K and D are `max_wait_ns`.
 
@@ -40,7 +41,7 @@ from topology.model.operator import Figures
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 
 RESERVE: Final = 20
-"""Number of late events that the target must still allow before the tail is cut at delta."""
+"""The number of late events that the target must still allow for q to reach delta."""
 
 COLD: Final = 64
 
@@ -115,9 +116,9 @@ class Tails(Kept):
             self.latenesses.add(lateness_ns)
 
     def cut(self, q_ppm: int) -> tuple[int, int]:
-        """Return (K, D), the waits that all but q of the events need.
+        """Return (K, D), the waits in nanoseconds that all events need except a share of `q_ppm`.
 
-        If q is 0, they are twice the largest values.
+        If `q_ppm` is 0, they are twice the largest values.
         """
         if self._cut_at != (q_ppm, self.samples):
             self._cut_at = (q_ppm, self.samples)
@@ -129,7 +130,7 @@ class Tails(Kept):
 
 
 class OwnTail(FlooredSlack):
-    """A strategy that waits as long as all events need, except `delta_ppm` of a million."""
+    """A strategy that waits long enough for all events except a share of `delta_ppm`."""
 
     SHAPE = TAIL
     __slots__ = ("_allowance", "_max_wait_ns", "_newest_at_ns", "_newest_ns", "_tails")

@@ -132,7 +132,7 @@ def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
         raise refused(f"{shown(value)} is not an aggregate", remedy)
     function, inner = call.groups()
     if function not in BUILT_IN and function not in own:
-        remedy = f"{meant(function, (*BUILT_IN, *own))}, or bring it along (`functions`)"
+        remedy = f"{meant(function, (*BUILT_IN, *own))}, or add it to the `functions` file"
         raise refused(f"`{function}` is not an aggregate", remedy)
     known = BUILT_IN.get(function)
     remedy = f"write it like {known.example if known else f'{function}(payload.v)'}"

@@ -131,7 +131,7 @@ def test_one_that_differs_is_found_where_it_is_looked_at() -> None:
     assert _late(wrong, 7).counts.nondeterministic == 0
     found = _late(wrong, 64).counts
     assert (found.nondeterministic, found.corrected) == (1, 1)
-    assert "`correct` gives another thing" in found.why
+    assert "`correct` gives another result" in found.why
     assert _late(CORRECTING["sum"], 64).counts.nondeterministic == 0
 
 
@@ -160,7 +160,7 @@ def test_the_test_kit_finds_one_that_differs() -> None:
 
 
 def test_one_with_timers_is_refused() -> None:
-    with pytest.raises(TypeError, match="it has timers"):
+    with pytest.raises(TypeError, match="cannot be used with timers"):
         behaviour_of(
             Detector(_sum, 0, lambda s: None, lambda s, t: (s, None), correct=lambda s, e, t: None)
         )

@@ -135,4 +135,4 @@ def test_what_stands_ahead_is_explained() -> None:
     assert explained["answer"] == "speculate"
     assert explained["emitted"] == 5
     assert explained["ahead_of_merge_ns"] >= 0
-    assert "cost" in explained["reads_up_to"]
+    assert "rollbacks" in explained["reads_up_to"]
