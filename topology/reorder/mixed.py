@@ -38,7 +38,7 @@ BY_TIME: Final = "time-"
 The keys of the others are those of a stream in which all sources have numbers.
 """
 UNLIKE_THE_FIRST: Final = (
-    "its source numbers some events and not others, and it is unlike the first; number all or none"
+    "its source numbers only some events, and it differs from the first; number all events or none"
 )
 
 

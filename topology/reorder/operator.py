@@ -224,7 +224,7 @@ class Reorder(Shell[NumberedBuffer]):
         buffer.dead += event.kind == DATA
         detail = (
             f"number {event.seq:d} does not fit the stream's reorder.seq_bits"
-            f" (largest {self._shared.modulus - 1}); raise seq_bits or mend the source"
+            f" (largest {self._shared.modulus - 1}); raise seq_bits or fix the source"
         )
         step.reports.append(dead_letter(event, event.at_ns, "seq_range", detail))
 
@@ -256,7 +256,7 @@ class Reorder(Shell[NumberedBuffer]):
         for source, epoch in self._shared.lost.ledgers:
             buffer = self._table.get(source)
             if buffer is None or all(each.epoch != epoch for each in buffer.sequences()):
-                raise ShapeRefused(f"it has lost numbers of {source:.60}, epoch {epoch}, alone")
+                raise ShapeRefused(f"source {source:.60} lacks epoch {epoch} of its lost numbers")
 
     # -- Diagnosis ---------------------------------------------------------------------------------
 

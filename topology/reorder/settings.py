@@ -36,7 +36,7 @@ def _start(value: Any, _: ValidationInfo) -> Any:
         return 0
     if value == "auto" or (type(value) is int and 0 <= value <= MAX_INT):
         return value
-    raise refused(f"{shown(value)} is no start", "write auto, zero or the first number expected")
+    raise refused(f"{shown(value)} is not a start", "write auto, zero or the first sequence number")
 
 
 _START: Final = {"anyOf": [{"enum": ["auto", "zero"]}, {"type": "integer", "minimum": 0}]}
@@ -125,7 +125,7 @@ class ReorderConfig(Section):
     def faults(self) -> Iterator[Fault]:
         for name in OF_NUMBERS:
             if name in self.model_fields_set and not self.numbered:
-                message = "says nothing under rule `time`, which knows no sequence numbers"
+                message = "has no effect under rule `time`, which uses no sequence numbers"
                 yield Fault((key_of(name),), message, "leave it out")
         if isinstance(self.start, int) and self.start >= 1 << self.seq_bits:
             message = f"{self.start} does not fit {self.seq_bits} bits"

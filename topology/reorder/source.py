@@ -272,7 +272,7 @@ class NumberedBuffer(Epochs):
             self.dead += event.kind == DATA
             detail = (
                 f"number {event.seq:d} is more than max_jump above {sequence.hi:d} and no second"
-                " one confirmed it; raise reorder.max_jump if the source really skips so far"
+                " one confirmed it; raise reorder.max_jump if the source really skips that far"
             )
             step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
 
