@@ -20,9 +20,9 @@ A clock is not corrected without evidence that it is wrong, and a correction mus
 uncertainty. If events seem late, either the clock is behind or they took long. If they seem to
 arrive before they happened, the clock must be ahead. So the offset depends on the side:
 
-* ahead (U < 0): nothing is corrected down to U = -F. Below that, the offset moves continuously to
-  the middle of [U - F, U], so that a source near the limit does not jump back and forth;
-* behind: nothing is corrected unless the edge is *settled* and U - F is above `mend_above`. Then
+* Ahead (U < 0): nothing is corrected down to U = -F. Below that, the offset moves continuously to
+  the middle of [U - F, U], so that a source near the limit does not jump back and forth.
+* Behind: nothing is corrected unless the edge is *settled* and U - F is above `mend_above`. Then
   the offset is the middle of [U - F, U], until U falls to half of `mend_above`.
 
 The edge is settled when `SMALLEST` readings within F of one another span `SETTLED_AFTER_NS` of

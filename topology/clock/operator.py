@@ -28,9 +28,9 @@ These rules apply in all cases (docs/decisions/0006-clocks.md has the reasons):
   not change.
 * An event contradicts the clock if that error cannot explain it: it would have happened more than
   `broker_slack` after its arrival. Under `estimate` it does if its reading is more than `jump_min`
-  below the edge, or below 0 for a clock that is not considered to be behind. Its corrected
-  timestamp is then computed from its own arrival, with the one-way error. Under `trust` it is `ts`,
-  and under `reject` the event is a dead letter.
+  below the edge, or below 0 for a clock not considered behind. Its corrected timestamp is then
+  computed from its own arrival, with the one-way error. Under `trust` it is `ts`, and under
+  `reject` the event is a dead letter.
 * An event also contradicts the clock if its timestamp has fallen by more than `jump_min` in the
   order of sequence. It is corrected as usual, since the event may only have taken long.
 * `JUMP_VOTES` consecutive events that contradict the clock and agree show that it has jumped. The

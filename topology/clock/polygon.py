@@ -40,7 +40,7 @@ MAX_BOUNDS: Final = 32
 """Largest number of bounds of each kind. Ten initial rounds and four per minute make 30 in 5 min.
 """
 GUESS_STEADINESS: Final = 2
-"""Of the factors from 1 to 10, this is near the best for steady clocks and for those at the limit.
+"""This is near the best factor from 1 to 10, for steady clocks and for those at the limit.
 """
 ROUNDING_NS: Final = 1.0
 PPB: Final = 1_000_000_000

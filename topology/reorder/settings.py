@@ -1,4 +1,4 @@
-"""The section `reorder` of a stream: the settings of REORDER.
+"""Defines the section `reorder` of a stream: the settings of REORDER.
 
 A key that the chosen rule ignores is refused, because its author expects it to have an effect.
 """
@@ -57,7 +57,7 @@ OF_NUMBERS: Final = (
 MOVED_RULES: Final = {
     rule: f"write experimental: {{reorder: {rule}}} beside `reorder`" for rule in ("thesis", "rfc")
 }
-"""The remedy for each rule that is now a method of a paper."""
+"""The remedy for each former rule that is now an experimental method of a paper."""
 
 
 class ReorderConfig(Section):
