@@ -21,7 +21,7 @@ uncertainty. If events seem late, either the clock is behind or they took long. 
 arrive before they happened, the clock must be ahead. So the offset depends on the side:
 
 * Ahead (U < 0): nothing is corrected down to U = -F. Below that, the offset moves continuously to
-  the middle of [U - F, U], so that a source near the limit does not jump back and forth.
+  the middle of [U - F, U]. So a source near the limit does not jump back and forth.
 * Behind: nothing is corrected unless the edge is *settled* and U - F is above `mend_above`. Then
   the offset is the middle of [U - F, U], until U falls to half of `mend_above`.
 

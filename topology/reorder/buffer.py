@@ -93,7 +93,7 @@ Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
 class Fullest(Generic[Buffer]):
-    """Finds the fullest source, which makes room when all sources together buffer too much.
+    """A search for the fullest source, which makes room when all sources buffer too much.
 
     There are two bounds, on events and on their payload. The fill of a source is measured by the
     bound that is exceeded. If two sources are equally full, the first by name makes room.
