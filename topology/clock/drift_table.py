@@ -81,8 +81,7 @@ class DriftTable:
         self._longest_idle = LongestIdle()
         self._sources_known = 0
         self.dropped: list[Sample | Declared] | None = None
-        """A list for dropped reports, used by a reader that keeps a copy of the table; else None.
-        """
+        """If not None, a list of dropped reports for a reader that copies the table."""
 
     def __contains__(self, source: str) -> bool:
         return source in self._tracks

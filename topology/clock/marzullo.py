@@ -1,9 +1,9 @@
 """Finds which of several intervals agree, and so may contain the true value.
 
-The point that most of n closed intervals cover is the lower end of one of them (K. Marzullo,
-Maintaining the Time in a Distributed System, 1984).
+One of the lower ends of n closed intervals is a point that the largest number of them cover
+(K. Marzullo, Maintaining the Time in a Distributed System, 1984).
 
-An interval is true if it contains the true value. If at least `quorum` of n intervals are true,
+An interval is true if it contains the true value. If at least `quorum` of n are true, then
 
 * an interval is false, a *falseticker*, if none of its points is covered by `quorum` intervals;
 * any n - quorum + 1 intervals include a true one. So the true value is not above the highest

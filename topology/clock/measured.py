@@ -291,10 +291,7 @@ class MeasuredClock(Kept):
 
 
 def agreeing_of(spans: list[OffsetSpan], quorum: int) -> list[int]:
-    """Return the indexes of the spans that, at both ends, share a point with `quorum` spans.
-
-    A span counts itself.
-    """
+    """Return the indexes of the spans that, at each end, contain a point that `quorum` cover."""
     at_start = true_ones([(low_ns, high_ns) for _, (low_ns, _, high_ns), _ in spans], quorum)
     at_end = true_ones([(low_ns, high_ns) for _, _, (low_ns, _, high_ns) in spans], quorum)
     return [at for at in at_start if at in at_end]

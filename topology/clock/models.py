@@ -3,11 +3,12 @@
 The default model is `topology.clock.measured`. It computes all clocks that are consistent with the
 rounds of all servers.
 
-The clock of a new or forgotten source is computed from all its rounds, one by one. The oldest
-rounds give the same model to every reader, and the model takes much less space than the rounds. So
-they can be *folded*: the model is stored in place of the rounds. That is safe once all operators
-that know the source have taken these rounds, and no later operator may need the model before them.
-A new user of the source begins with a copy of the model and continues with the later rounds.
+The clock of a source that is new, or that was forgotten, is computed from all its rounds, one by
+one. The oldest rounds give the same model to every reader, and the model takes much less space than
+the rounds. So they can be *folded*: the model is stored in place of the rounds. That is safe once
+all operators that know the source have taken these rounds, and no later operator may need the model
+before them. A new user of the source begins with a copy of the model and continues with the later
+rounds.
 
 Folding costs as much as adding each round to the model. A copy costs one snapshot of the model.
 """

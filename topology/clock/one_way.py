@@ -160,7 +160,7 @@ class OneWay(Kept):
 
     def begin_anew(self) -> None:
         self._carried: tuple[int, int, int] | None = None
-        """(time, reading, spread) of the earlier bin that gives the smallest bound."""
+        """(time, reading, spread) of the earlier bin that gives the smallest bound, or None."""
         self._smallest: list[int] = []
         self._level: Level | None = None
         """The level of the readings, or None until it is needed."""

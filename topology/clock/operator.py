@@ -222,7 +222,7 @@ class Clock(KeptOperator):
     def _beyond(self, clock: SourceClock, event: Event, step: Step) -> bool:
         """Handle an event whose reading is too small, or whose source is rejected.
 
-        Its offset would put it too far after its arrival. Return whether the event got another
+        The offset would put it too far after its arrival. Return whether the event got another
         corrected timestamp; otherwise it is refused as a dead letter.
         """
         reading_ns = event.arrival_ns - event.ts_ns
@@ -321,7 +321,7 @@ class Clock(KeptOperator):
         return {**self.figures(), "policy": self._config.unsynced, "clocks": clocks}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
-        """Return the state of the source's clock, because this operator buffers no events."""
+        """Return the state of the source's clock, since no event stays in this operator."""
         clock = self._clocks.rows.get(source)
         return None if clock is None else clock.explain()
 

@@ -1,11 +1,11 @@
 """Computes all lines (offset, rate) of a clock that are consistent with its rounds of time sync.
 
 The offset is D(t), with t on the source's clock. Its rate is within +-`skew` and changes no faster
-than `wander`. Let theta and rho be its value and rate at t0. Then D(t) differs from theta + rho (t
-- t0) by at most 1/2 wander (t - t0)^2. So a bound D(t_i) <= u_i, relaxed by that much, is a half
-plane in (theta, rho). The lines that satisfy all bounds are a convex polygon, and the true line is
-in it. So the true offset at any t is within the polygon's range at t, widened by the same term. The
-upper end of that range is convex over t, and the lower end is concave.
+than `wander`. With theta and rho as its value and rate at t0, D(t) is within 1/2 wander (t - t0)^2
+of theta + rho (t - t0). So a bound D(t_i) <= u_i, relaxed by that much, is a half plane in (theta,
+rho). The lines that satisfy all bounds are a convex polygon, and the true line is in it. So the
+true offset at any t is within the polygon's range at t, widened by the same term. The upper end of
+that range is convex over t, and the lower end is concave.
 
 * `Bounds` keeps the upper bounds that can matter. Lower bounds are upper bounds of -D. A bound is
   dropped when a later one implies it at every rate the clock may have, as in a sliding-window

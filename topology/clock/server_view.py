@@ -147,7 +147,7 @@ class Belief(Kept):
         return len(self._first_three)
 
     def join(self, new: Round) -> bool:
-        """Add a round and return True, or change nothing and return False if it contradicts."""
+        """Add a round, and return whether it agrees. A contradicting round changes nothing."""
         newest = self.newest
         if newest is None:
             self.newest, self.received_ns = new, new.received_ns

@@ -42,8 +42,7 @@ class ClockConfig(Section):
     """A trusted timestamp further ahead of its arrival is a dead letter. Raise it if clocks that
     are ahead by more are to be believed."""
     max_behind_ns: Annotated[PositiveNs, Unspelled()] = MAX_INT
-    """An event with a time further before its arrival is a dead letter, so that times fit 64 bits.
-    """
+    """An event with a time further before its arrival is a dead letter. So times fit 64 bits."""
     servers: Annotated[int, whole(1, MAX_SERVERS)] = 1
     """The number of time servers that a source asks. Most of them have to agree. Set it to 3 or
     more if one server may be wrong."""

@@ -153,8 +153,7 @@ class SourceClock(KnownSource):
         self.bin_end_ns = FOR_EVER
         """A reading below `notable_ns`, or a timestamp from `bin_end_ns` on, may move the edge."""
         self.fallen_ns = SINCE_EVER
-        """A timestamp below this has fallen in the order of sequence, or has not yet risen again.
-        """
+        """A smaller timestamp has fallen in the order of sequence, or has not risen again yet."""
         self.watched = self._one_way is not None
         """True if there is an offset or an edge that the source's events can contradict."""
         self.state = ""
@@ -320,7 +319,7 @@ class SourceClock(KnownSource):
     def strays(self, ts_ns: int, reading_ns: int) -> bool:
         """Record an event whose reading contradicts the clock. Return whether it shows a jump.
 
-        The calls are for consecutive events, until `returns` is called.
+        All calls since the last call of `returns` are for consecutive events.
         """
         if not self.straying:
             self.straying = True

@@ -10,8 +10,8 @@ next expected number, upward on a tie.
 
 These decisions go beyond the specification:
 
-* A number that came before, or is below all others, begins a new epoch at once if its timestamp is
-  newer than all. If the number is missing or was given up, its timestamp must be newer by
+* A number that arrived before, or is below all others, begins a new epoch at once if its timestamp
+  is newer than all. If the number is missing or was given up, its timestamp must be newer by
   `max_wait`. The same holds for a record without a timestamp. Its arrival time is used, and the
   arrival time of a duplicate is newer, too.
 * Without an epoch header, timestamps up to `boundary_ns` belong to the epoch before an inferred
@@ -76,7 +76,7 @@ class Epochs(SourceBuffer):
         """Set the epoch and the number of an event, and return the sequence to which it belongs.
 
         The number is below 0 only if it is before the start. Return None for a finished epoch, and
-        for an epoch below the newest that was never seen.
+        for an epoch that is below the newest and was never seen.
         """
         if event.epoch < 0:
             event.epoch = self._inferred(event, self.later[-1] if self.later else self.current)

@@ -23,7 +23,7 @@ from topology.reorder.source import NumberedBuffer
 
 
 def located(buffer: NumberedBuffer, epoch: int, number: int) -> dict[str, Any]:
-    """Return the location of an event; the epoch `NO_EPOCH` stands for the current one."""
+    """Return the location of an event; the epoch `NO_EPOCH` means the current one."""
     current = buffer.current
     wanted = current.epoch if epoch == NO_EPOCH else epoch
     for sequence in buffer.sequences():

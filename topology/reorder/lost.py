@@ -43,7 +43,7 @@ NO_RANGES: Final[list[Lost]] = []
 
 
 class LostPages(Table[Page, list[Lost]]):
-    """The lost numbers of all ledgers, saved in pages, and the bounds of each ledger."""
+    """The lost numbers of all ledgers, saved in pages, and the bounds that each ledger has."""
 
     def __init__(self, max_ranges: int, memory_ns: int) -> None:
         super().__init__(LOST, RANGES)
@@ -104,7 +104,7 @@ class Ledger(Kept):
         self._evict(now_ns)
 
     def take_lost(self, number: int, now_ns: int) -> Lost | None:
-        """Remove `number` from its range, and return the original range, or None without one."""
+        """Remove `number` from its range, and return the former range; None if it was not lost."""
         self._evict(now_ns)
         found = self.find_lost(number)
         if found is None:
@@ -147,5 +147,5 @@ class Ledger(Kept):
             self._note(lost.first)
 
     def find_ledger(self) -> None:
-        """Use the ranges of a restored state."""
+        """Find the ranges of this ledger in the restored pages."""
         self._ranges = self._pages.ledgers.get((self._source, self.epoch), NO_RANGES)

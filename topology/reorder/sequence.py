@@ -259,7 +259,7 @@ class Sequence(Ledger):
 
         The timestamp decides. With one clock and one counter, such a number cannot have the newest
         of all timestamps, unless it is still missing or was given up. If a clock is set back a
-        little, events that arrived earlier have newer timestamps, so nothing is concluded.
+        little, earlier events have newer timestamps, so no epoch begins.
         """
         if number > self.hi or not NO_STAMP < self.newest_ts_ns < ts_ns:
             return False
