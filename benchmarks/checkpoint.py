@@ -139,7 +139,7 @@ def of_held(held: int) -> Cut:
 
 
 def of_sources(sources: int, speaking: int) -> Cut:
-    """Measure a checkpoint of `sources`, of which `speaking` have each sent one event since."""
+    """Measure a checkpoint of `sources`; `speaking` of them have sent one event since the last."""
     work = Checkpointing()
     work.take(in_turn(0, sources, sources))
     work.cut()

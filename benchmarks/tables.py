@@ -35,7 +35,7 @@ class Table:
         self.rows.append(cells)
 
     def printed(self, columns: Sequence[str], known: Mapping[str, Sequence[float]]) -> Table:
-        """Add columns with the figures that a paper prints, by the names of the rows."""
+        """Add columns with a paper's figures for the named rows, and return the table."""
         self.columns = (*self.columns, *columns)
         for at, row in enumerate(self.rows):
             figures = [f"{figure:,.2f}".replace(",", " ") for figure in known.get(row[0], ())]
