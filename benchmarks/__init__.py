@@ -1,1 +1,1 @@
-"""Provide workloads, recorded traces and the measurements on them."""
+"""Provide benchmarks with their workloads and recorded traces."""

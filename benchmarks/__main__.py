@@ -1,8 +1,8 @@
 """Run one benchmark, or all in turn: `python -m benchmarks [NAME [ARGUMENT…]]`.
 
-A benchmark is a module of this package with a `command` that prints its measurements; `make
-bench-NAME` runs it by the module's name. Without options each runs in its quick form, about a
-minute. `--full` gives the figures of README.md, and `--help` lists the rest.
+A benchmark is a module of this package with a `command` that prints its measurements. `make
+bench-NAME` runs it by the module's name. Without options, each benchmark runs in its quick form,
+which takes about a minute. `--full` gives the figures of README.md, and `--help` lists all options.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def found() -> dict[str, click.Command]:
 
 
 def bench(benchmark: click.Command, *options: str) -> None:
-    """Run a benchmark.
+    """Run a benchmark with the given options.
 
-    It raises the benchmark's own errors, and click.UsageError for unknown options.
+    Errors of the benchmark are passed on. Unknown options raise click.UsageError.
     """
     benchmark.main(list(options), prog_name=f"benchmarks {benchmark.name}", standalone_mode=False)
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     name = arguments[0].replace("-", "_")
     if name not in known:
-        print(f"no benchmark {arguments[0]}; there are: {', '.join(known)}", file=sys.stderr)
+        print(f"no benchmark {arguments[0]}; use one of: {', '.join(known)}", file=sys.stderr)
         return 2
     bench(known[name], *arguments[1:])
     return 0

@@ -1,23 +1,23 @@
 """Measure the effect of a clock's error on an average per window (thesis, tables 5.11 and 5.12).
 
 Two sources send D3 with speeds (data/SYNTHETIC.md 1.7). The clock of the second is 5 ms ahead and
-is synced. All events go through the whole stage into windows of 10 s, and of 1 s, which have ten
-times as many edges. Three estimators of the average speed use the same events:
+is synced. All events go through the whole stage into windows of 10 s and of 1 s. The latter have
+ten times as many edges. Three estimators of the average speed use the same events:
 
 * *plain*, `uncertainty: ignore`: the corrected timestamp decides which events are in a window;
-* *three windows*, `thesis3`: the mean of the window and of the window moved by the largest
+* *three windows*, `thesis3`: the mean over the window and its two copies, moved by the largest
   error to either side;
-* *expected*: each event counts by the share of its error interval that is inside.
+* *expected*: each event is weighted by the share of its error interval that is in the window.
 
-The truth is the same windows over the event times. *error* is the mean of |found - true| over all
-windows and seeds, in um/s as in the thesis, and the RMS is beside it. *outside* counts windows
-whose truth is not within the reported bounds. The clocks are:
+The truth is the average over the same windows by event times. *error* is the mean of |found - true|
+over all windows and seeds, in um/s as in the thesis. The RMS is shown beside it. *outside* counts
+windows with a true average outside the reported bounds. The clocks are:
 
 * *no sync*: the clock is trusted, 5 ms off. Some 76 events of the second source are on the wrong
-  side of an edge. They claim to be certain, so the three estimators are equal.
+  side of an edge. Their error is taken as 0, so the three estimators are equal.
 * *0.125 ms one way*, as in the thesis's run: the delay is added on the way to the server. The
   correction is off by half of it, and nothing in the rounds shows it.
-* *both ways*: the same delay there and back, so that the rounds are even.
+* *both ways*: the same delay is added there and back, so that the rounds are symmetric.
 
 The thesis's model has rounds every minute, and ours at the pauses of `inorder.sync`.
 """
@@ -62,7 +62,7 @@ DELAY_NS: Final = 125 * US
 SOURCES: Final = 2
 SIZES_NS: Final = (10 * S, 1 * S)
 MAX_EDGE_EVENTS: Final = 10_000
-"""The bound on events within the error of an edge; there are 30 events per ms."""
+"""The largest number of events that may be within the error of an edge; 30 events occur per ms."""
 
 PLAIN: Final = "ignore"
 ESTIMATORS: Final[dict[Uncertainty, str]] = {
@@ -71,11 +71,11 @@ ESTIMATORS: Final[dict[Uncertainty, str]] = {
     "expected": "expected",
 }
 THESIS_ERRORS: Final = {"plain": (0.70, 0.99), "three windows": (0.29, 0.36)}
-"""The mean and the RMS over seven windows in table 5.12."""
+"""The mean and the RMS of the error over seven windows in table 5.12."""
 
 
 class Clocks(NamedTuple):
-    """The clocks of a run; `ways_ns` are additional delays, to the server and back."""
+    """The clocks of a run; `ways_ns` are the delays added on the ways to the server and back."""
 
     name: str
     method: Method
@@ -116,7 +116,7 @@ class Errors:
 
 
 Measured = dict[tuple[str, int, str], Errors]
-"""The errors by clocks, size of the window and estimator."""
+"""The errors by clocks, window size and estimator."""
 
 
 class Speeds:
@@ -145,7 +145,7 @@ class Speeds:
 
 
 class Estimates:
-    """The windows of every size and estimator, fed by one stage."""
+    """The windows of every size and estimator, which one stage fills."""
 
     def __init__(self, sizes_ns: Sequence[int]) -> None:
         self.windows = {
@@ -199,7 +199,8 @@ def measure(recipe: Recipe, seeds: int, sizes_ns: Sequence[int] = SIZES_NS) -> M
             for (size_ns, name, start_ns), (average, low, high) in estimates.averages.items():
                 true = speeds.truth.get((size_ns, start_ns))
                 if true is None:
-                    # No event is really in such a window; it belongs to the first or last ms.
+                    # By event times, the window has no events; it is just before or after the
+                    # stream.
                     continue
                 errors = measured.setdefault((clocks.name, size_ns, name), Errors())
                 errors.found.append(average - true)
@@ -219,7 +220,7 @@ COLUMNS: Final[Columns] = {
 
 
 def tables_of(recipe: Recipe, seeds: int, sizes_ns: Sequence[int] = SIZES_NS) -> Tables:
-    """Yield a table for each kind of clocks and size of window."""
+    """Yield a table for each kind of clocks and each window size."""
     measured = cache(partial(measure, recipe, seeds, sizes_ns))
     for clocks in CLOCKS:
         for size_ns in sizes_ns:

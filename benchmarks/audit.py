@@ -1,8 +1,8 @@
 """Measure `inorder audit`: seconds, memory, and its figures beside those of brute force.
 
-A plant of machines (`workloads.machines`) is written as CSV and read by the command in a process of
-its own. The brute-force figures are counted from the rows in another process, so that the memory of
-this one stays below the command's.
+A plant of machines (`workloads.machines`) is written as CSV and read by the command in a separate
+process. The brute-force figures are counted from the rows in another process, so that the memory of
+this process stays below the command's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WINDOW_NS: Final = 60 * S
 
 
 def made(records: int, path: str) -> Figures:
-    """Write the plant as CSV in milliseconds, and return the figures counted from its rows."""
+    """Write the plant's rows as CSV in milliseconds, and return the figures counted from them."""
     rows = plant(1, records + records // 50, MACHINES, lost=0.002, copied=0.003, late=0.02)
     rows = rows[:records]
     with Path(path).open("w", newline="") as file:
@@ -45,8 +45,8 @@ def made(records: int, path: str) -> Figures:
 def counted(rows: Sequence[AuditRow]) -> dict[str, int]:
     """Count the figures directly from all rows.
 
-    An epoch of a machine ends at a number seen before if its time is more than 10 s after all
-    earlier ones.
+    A number seen before ends an epoch if its time is more than 10 s after all earlier times of the
+    machine.
     """
     lives: Counter[str] = Counter()
     newest: dict[str, int] = {}

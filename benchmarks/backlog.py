@@ -1,7 +1,7 @@
 """Write a backlog to a real broker: records of the header contract, appended as they arrive.
 
 The workload's time is mapped to the wall clock and runs `SPEED` times as fast. Arrival times, which
-are the operators' clock, therefore keep the proportions of its delays. Values are 200
+are the operators' clock, therefore keep the proportions of the workload's delays. Values are 200
 incompressible bytes.
 """
 
@@ -70,9 +70,9 @@ def settle(
     state: str = "rocksdb",
     stream: str = "",
 ) -> Setting:
-    """Write the file and create the topics; each call makes a new application.
+    """Write the topology file and create the topics; each call makes a new application.
 
-    `stream` are further settings of the stream.
+    `stream` contains further settings of the stream, as text.
     """
     name = f"bench-{uuid.uuid4().hex[:8]}"
     text = TEMPLATE.format(
@@ -86,7 +86,7 @@ def settle(
 
 
 def produce(bootstrap: str, raw: str, rows: Sequence[Row], speed: float = SPEED) -> None:
-    """Produce all rows, each at its time; raise RuntimeError if they cannot be sent."""
+    """Produce each row at its time; raise RuntimeError if the rows cannot be sent."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -113,4 +113,4 @@ def produce(bootstrap: str, raw: str, rows: Sequence[Row], speed: float = SPEED)
             producer.flush(FLUSH_TIMEOUT_S)
             began_ns = time.time_ns()
     if producer.flush(FLUSH_TIMEOUT_S):
-        raise RuntimeError(f"the broker at {bootstrap} did not take the backlog in time")
+        raise RuntimeError(f"the broker at {bootstrap} did not accept the backlog in time")

@@ -1,14 +1,13 @@
-"""Measure the cost of a checkpoint: how its time and size grow, and with what.
+"""Measure how the time and the size of a checkpoint grow.
 
 A checkpoint of the fused stage is made as by `agents.stage.partition_state`. It contains the
 operators' changes, the encoded pages of buffered events, and their digests. The measured time is
-the CPU of making it. Its bytes are those written to the changelog beside the outputs. Three things
-are increased, one at a time:
+the CPU time of making it. The measured bytes are those written to the changelog, without the
+outputs. Three things are increased, one at a time:
 
-* throughput: events since the last checkpoint, from the same sources;
-* buffered events: those after one gap and, in the merge, the events of ten other sources
-  since;
-* sources: their number, and how many of them have sent since the last checkpoint.
+* throughput: the number of events since the last checkpoint, from the same sources;
+* buffered events: those after one gap and, in the merge, the later events of ten other sources;
+* sources: their number, and how many of them have sent events since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ FULL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A checkpoint: the CPU seconds, keys and bytes of its writes."""
+    """A checkpoint: its CPU seconds, and the number of keys and bytes written."""
 
     seconds: float
     keys: int
@@ -59,7 +58,7 @@ class Cut:
 
 
 class Checkpointing:
-    """The part of a partition that takes events and makes checkpoints."""
+    """The part of a worker's partition that takes events and makes checkpoints."""
 
     def __init__(self) -> None:
         config = parse(TOPOLOGY)
@@ -100,7 +99,7 @@ class Checkpointing:
 
 
 def in_turn(begin: int, events: int, sources: int, begin_ns: int | None = None) -> list[Row]:
-    """Return events from number `begin` on, the sources in turn, each in sequence."""
+    """Return events from number `begin` on. The sources take turns, and each is in sequence."""
     first_ns = START_NS + begin * STEP_NS if begin_ns is None else begin_ns
     rows = []
     for at in range(events):
@@ -110,7 +109,7 @@ def in_turn(begin: int, events: int, sources: int, begin_ns: int | None = None) 
 
 
 def of_throughput(events: int) -> Cut:
-    """Measure twenty sources with every kind of disorder."""
+    """Measure a checkpoint after `events` of twenty sources with every kind of disorder."""
     rows = crowd(events * (ROUNDS + 1)).rows
     work = Checkpointing()
     cuts = []
@@ -121,7 +120,10 @@ def of_throughput(events: int) -> Cut:
 
 
 def of_held(held: int) -> Cut:
-    """Measure buffered events: source `late` lacks its number 1, while ten others continue."""
+    """Measure a checkpoint while `held` events are buffered.
+
+    The source `late` lacks its number 1, while ten other sources continue.
+    """
     work = Checkpointing()
     work.take(in_turn(0, USUAL_EVENTS, 10))
     at_ns = START_NS + USUAL_EVENTS * STEP_NS
@@ -137,7 +139,7 @@ def of_held(held: int) -> Cut:
 
 
 def of_sources(sources: int, speaking: int) -> Cut:
-    """Measure `sources`, of which `speaking` have sent one event since the last checkpoint."""
+    """Measure a checkpoint of `sources`; `speaking` of them have sent one event since the last."""
     work = Checkpointing()
     work.take(in_turn(0, sources, sources))
     work.cut()
@@ -158,7 +160,7 @@ def typical(cuts: Sequence[Cut]) -> Cut:
 
 
 def measure(throughput: Sequence[int], held: Sequence[int], sources: Sequence[int]) -> Figures:
-    """Return CPU in ms, and bytes."""
+    """Return the CPU in ms and the bytes of each checkpoint."""
     cuts = {f"{count(each)} events since the last": of_throughput(each) for each in throughput}
     cuts |= {f"{count(each)} events behind a hole": of_held(each) for each in held}
     for each in sources:

@@ -1,14 +1,14 @@
-"""Measure the error of a measured clock, its claimed bound, and whether the bound holds.
+"""Measure the error of a measured clock, its claimed bound, and whether the bound is true.
 
-The clock model (`topology.clock`) is compared with the thesis's: least round trip, fixed bound.
+The clock model (`topology.clock`) is compared with the thesis's: smallest round trip, fixed bound.
 
 * burst: ten rounds of a clock without skew, as in reorder_drift_merge.md 2.2;
 * drift: clocks that drift and wander, just before the next sync (2.3);
-* histories: thousands of clocks, paths, steps and lying servers
-  (`tests.simulation.clock_histories`, so only where the tests are);
+* histories: thousands of clocks, paths, steps and false servers
+  (`tests.simulation.clock_histories`, so only if the tests are installed);
 * phones: real clocks over UMTS (`benchmarks.traces`).
 
-*outside* counts the cases in which the truth was not within offset +- bound: 0 for an honest bound.
+*outside* counts the cases in which the truth was not within offset +- bound: 0 for a true bound.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MODELS: Final[dict[str, Make]] = {"thesis": ThesisClock, "polygon": MeasuredCloc
 
 
 class Judged(NamedTuple):
-    """The error against the truth, and the claimed bound, in ns."""
+    """The error of the offset against the truth, and the claimed bound, in ns."""
 
     error_ns: float
     bound_ns: float
@@ -64,8 +64,8 @@ COLUMNS: Final[Columns] = {
 def sampled(begun_ns: int, random: Random, *, spiky: bool = False) -> Sample:
     """Return a round of a correct clock.
 
-    A way takes at least 0.1 ms and exp(0.2 ms) on top; with spikes, one packet in five takes exp(5
-    ms) more.
+    Each way takes at least 0.1 ms, and exp(0.2 ms) on top. With spikes, one packet in five takes
+    exp(5 ms) more.
     """
 
     def way_ns() -> int:
@@ -78,7 +78,7 @@ def sampled(begun_ns: int, random: Random, *, spiky: bool = False) -> Sample:
 
 
 def one_burst(bursts: int, *, spiky: bool) -> Table:
-    """Measure ten rounds, with a true offset of 0."""
+    """Measure bursts of ten rounds with a true offset of 0."""
     config = ClockConfig(max_error_ns=ANY_WIDTH, max_skew_ppb=100)
     found: dict[str, list[Judged]] = {}
     for seed in range(bursts):
@@ -118,7 +118,7 @@ DRIFTS: Final = (
 
 
 def minutes(drift: Drift, random: Random) -> Iterator[Callable[[float], float]]:
-    """Yield D over each period, by the seconds in it; its rate wanders evenly up to the limit."""
+    """Yield, for each period, the offset as a function of the seconds in it; the rate wanders."""
     offset, rate = 0.0, drift.skew_ppm * 1e-6
     limit = drift.wander_ppm_per_min * 1e-6 / 60
     while True:
@@ -137,7 +137,7 @@ def minutes(drift: Drift, random: Random) -> Iterator[Callable[[float], float]]:
 def before_the_next(
     make: Callable[[ClockConfig], Model], drift: Drift, bursts: int
 ) -> list[Judged]:
-    """Judge a model just before each next sync, after five minutes to settle."""
+    """Judge a model just before each next sync, after five minutes in which it settles."""
     random = Random(1)
     model = make(ClockConfig(max_error_ns=ANY_WIDTH, sync_window_ns=drift.window_s * S))
     found: list[Judged] = []
@@ -203,7 +203,7 @@ def histories(seeds: int) -> Table:
 
 
 def phone(rows: Sequence[TraceRow], model: Model) -> list[Judged]:
-    """Judge a model by the recorded offset, which is NTP's estimate and fixed for ten minutes."""
+    """Judge a model against the recorded offset: NTP's estimate, constant for ten minutes."""
     found = []
     for at, one in enumerate(rows):
         offset_ns = int(one.payload["ntp_offset_ms"]) * MS
@@ -231,7 +231,7 @@ def phones(every: int) -> Table:
 
 
 def tables(asked: Asked) -> Tables:
-    """Measure the clock model beside the thesis's: error, bound, and whether it holds."""
+    """Measure the clock model beside the thesis's: error, bound, and whether the bound is true."""
     full = asked.full
     for spiky in (False, True):
         yield "burst", partial(one_burst, 4_000 if full else 200, spiky=spiky)

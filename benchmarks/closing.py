@@ -1,13 +1,13 @@
 """Judge how a waiting strategy closed windows, by its error and its wait, knowing all arrivals.
 
-* *error*: share of the windows that missed an event (MER of the paper).
+* *error*: the share of the windows that missed an event (MER of the paper).
 * *worst*: the largest value of errors so far / windows so far - delta over all prefixes of the
-  closed windows. At or below 0 the target held at every prefix. `settled` leaves out the
-  first 1 / delta windows, in which one miss is already too much.
-* *wait*: mean of close time - end of the window; below 0 where windows close before their end,
-  because no more events will fall into them.
-* *way*: the share of the way from event-driven to the Oracle, in wait.
-* *worst stretch*: the largest error of 1 000 windows in a row.
+  closed windows. If it is 0 or less, the target was met at every prefix. `settled` leaves out the
+  first 1 / delta windows, in which one miss already exceeds the target.
+* *wait*: the mean of close time - end of the window. It is below 0 if windows close before their
+  end, because no more events are expected in them.
+* *way*: the reduction of the wait from event-driven, as a share of that of the Oracle.
+* *worst stretch*: the largest error of 1 000 consecutive windows.
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ STRATEGIES: Final[dict[str, Make]] = {
     "posterior, threshold": lambda delta: RiskSlack(AccuracyBudget(delta), weigh=False),
     OURS: lambda delta: RiskSlack(AccuracyBudget(delta)),
 }
-"""The strategies, each made for a delta.
+"""The strategies by name; each function makes one for a delta.
 
-The K-Slack family follows the order of one source, and cannot tell these streams from complete
-ones.
+The K-Slack family is left out. It follows the order of one source, and these streams are in order.
 """
 
 HEEDLESS: Final = (EVENT_DRIVEN, "ignore", "average delay")
@@ -59,7 +58,7 @@ HEEDLESS: Final = (EVENT_DRIVEN, "ignore", "average delay")
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The result of one run, with waits in ns."""
+    """The figures of one run, with waits in ns."""
 
     windows: int
     error: float
@@ -89,7 +88,7 @@ def judged(stream: Stream, closings: dict[int, int], every_ns: int, delta: float
     worst, settled, misses = -delta, -delta, 0
     for number, miss in enumerate(missed, start=1):
         misses += miss
-        # Compare whole numbers, so that 1 of 10 is not more than 0.1.
+        # Integers are compared, so that 1 of 10 is not more than 0.1.
         excess = (misses * 10**6 - round(delta * 10**6) * number) / (number * 10**6)
         worst = max(worst, excess)
         if number * delta >= 1:

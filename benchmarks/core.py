@@ -1,8 +1,9 @@
 """Measure the speed of the core alone: REORDER, MERGE, and the fused stage, without Kafka.
 
-`crowd` with no, 1 % and 12 % of the events delayed comes in batches of several sizes. Making the
-events is not timed. MERGE takes the output of REORDER and CLOCK. Memory is that of the
-interpreter's allocator, per event buffered after a gap and per source, without the events.
+The workload `crowd` is used with no, 1 % and 12 % of the events delayed, in batches of several
+sizes. The time to make the events is not measured. MERGE takes the output of REORDER and CLOCK.
+Memory is measured in the interpreter's allocator, per event buffered after a gap and per source. It
+does not include the events.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TOPOLOGY: Final = "streams: {default: {}}\nstages: [reorder+merge]\n"
 
 OnBatch = Callable[[Sequence[Event], int], Any]
 Given = list[tuple[Sequence[Event], int]]
-"""Batches with their arrival clocks."""
+"""The batches, each with the time of its arrival."""
 
 
 def _stage(config: Topology, batches: list[Sequence[Event]]) -> tuple[OnBatch, Given]:
@@ -58,7 +59,7 @@ PARTS: Final = {"reorder": _reorder, "merge": _merge, "fused stage": _stage}
 
 
 def measure(events: int, batches: Sequence[int] = BATCHES) -> Figures:
-    """Return microseconds of CPU per event, and bytes."""
+    """Return microseconds of CPU per event for each part, and the bytes of memory."""
     config = parse(TOPOLOGY)
     found: Figures = {}
     for delayed in DELAYED:
@@ -82,7 +83,7 @@ def cut(events: Sequence[Event], batch: int) -> list[Sequence[Event]]:
 
 
 def memory(config: Topology, every: int) -> Figures:
-    """Return the bytes besides the events themselves."""
+    """Return the bytes per buffered event and per source, and those of an event itself."""
     first_ns = 1_700_000_000 * 1_000_000_000
     behind_hole = [Row(first_ns, "s", 0, first_ns)]
     behind_hole += [Row(first_ns + at, "s", at, first_ns + at) for at in range(2, every)]
@@ -95,7 +96,7 @@ def memory(config: Topology, every: int) -> Figures:
 
 
 def _grown(config: Topology, rows: Sequence[Row], *, events_too: bool = False) -> int:
-    """Return the memory of a stage, or that of the events."""
+    """Return the memory that a stage takes for the rows, or that their events take."""
     stage, events = Stage(config, [REORDER, MERGE]), [] if events_too else to_events(rows)
     tracemalloc.start()
     if events_too:

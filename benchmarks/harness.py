@@ -1,10 +1,10 @@
 """Declare and run benchmarks: a world makes events, entries answer, columns score, a table shows.
 
 A benchmark is a module with a function that yields its tables, and the `command` made from it.
-`turns` lets entries take turns, `scored` prints each beside one of them, `cpu_s` measures a call.
+`turns` runs entries in turn, `scored` prints each beside one of them, `cpu_s` measures a call.
 `figures` measures this tree and, in turns with it, another one (`--beside FOLDER`: a worktree of
-another revision, or build/compiled). Each turn is a separate process, which has the benchmarks of
-this tree and the rest of the other.
+another revision, or build/compiled). Each turn is a separate process, which uses the benchmarks of
+this tree and everything else of the other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ print(json.dumps(getattr(importlib.import_module(module), name)(**json.loads(sys
 
 Found = TypeVar("Found")
 Columns = Mapping[str, Callable[[Any, Any], str]]
-"""Functions by column title that return the text for an entry, beside a second entry."""
+"""Functions by column title. Each returns the text for an entry's result, beside a second result.
+"""
 
 Figures = dict[str, float]
 Tables = Iterator[tuple[str, Callable[[], Table]]]
@@ -49,7 +50,7 @@ Tables = Iterator[tuple[str, Callable[[], Table]]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The options of a run."""
+    """The options given to a benchmark."""
 
     full: bool = False
     only: tuple[str, ...] = ()
@@ -62,11 +63,11 @@ class Asked:
 
 
 def command(tables: Callable[[Asked], Tables]) -> click.Command:
-    """Return the command that prints the tables; the module's name is its name."""
+    """Return the click command that prints the tables, named after the module of `tables`."""
 
     @click.command(tables.__module__.rpartition(".")[2], help=tables.__doc__)
     @click.option("--full", is_flag=True, help="The sizes of the figures in README.md.")
-    @click.option("--only", multiple=True, help="What has this in its name.")
+    @click.option("--only", multiple=True, help="Run the tables with this text in their names.")
     @click.option("--rounds", type=click.IntRange(1), default=ROUNDS, show_default=True)
     @click.option(
         "--beside",
@@ -117,7 +118,7 @@ def contest(
 
 
 def scored(title: str, found: Mapping[str, object], columns: Columns, base: str = "") -> Table:
-    """Return a row for each entry beside the entry `base`; if that is empty, beside the first."""
+    """Return a table with a row for each entry, compared with the entry `base` or the first."""
     table = Table(title, ("", *columns))
     beside = found[base] if base else next(iter(found.values()))
     for name, one in found.items():
@@ -126,7 +127,7 @@ def scored(title: str, found: Mapping[str, object], columns: Columns, base: str 
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    """Return the CPU seconds of the work, with the garbage collector set as in a worker."""
+    """Return the CPU seconds of a call, with the garbage collector set as in a worker."""
     thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
@@ -158,7 +159,7 @@ def figures(asked: Asked, title: str, call: str, **options: object) -> Table:
 
 
 def elsewhere(tree: Path, call: str, options: Mapping[str, object]) -> Figures:
-    """Return the figures of the call in a separate process, with the core of that tree."""
+    """Return the figures of a call in a separate process, with the core of another tree."""
     argv = [sys.executable, "-c", CHILD, str(tree.absolute()), call, json.dumps(options)]
     with tempfile.TemporaryFile("w+") as said:
         spent(argv, said, ROOT)
@@ -177,5 +178,5 @@ def mean(values: Iterable[float]) -> float:
 
 
 def quantile(ordered: Sequence[int], share: float) -> int:
-    """Return the value below which this share of the values is, or 0 if there are none."""
+    """Return the quantile of ascending values for this share, or 0 if there are none."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0

@@ -1,12 +1,12 @@
-"""Measure what ordering costs and achieves: holds, descents, late events, gaps.
+"""Measure the cost and the effect of ordering: holds, descents, late events, gaps.
 
-* *hold* of an event: from its arrival to its release. Late events do not wait.
-* *descents* are counted within each source, over the output, including events passed on late.
+* *hold* of an event: the time from its arrival until it is emitted. Late events do not wait.
+* *descents* are counted within each source over the output, which includes late events passed on.
   `accuracy` = 1 - descents left / descents injected, and may be negative.
-* *late*: arrived after its gap had been declared. It is passed on out of order here; with
-  `late: drop` only these events would be lost.
-* *aside*: late too, and possibly a duplicate. It is before the first number of the source, or in an
-  epoch that is over. It goes to the side topic under every policy.
+* *late*: events that arrived after their gap had been declared. They are passed on out of order
+  here; with `late: drop` only these events would be lost.
+* *aside*: events that are also late, and possibly duplicates. They are before the first number of
+  the source, or in a finished epoch. They go to the side topic under every policy.
 * *never came*: numbers declared missing that no event ever filled, so lost on the way.
 """
 
@@ -37,7 +37,7 @@ class Driven(Fed, Protocol):
 
 @dataclass(slots=True)
 class Holding:
-    """The output of one run."""
+    """The counts and holds of one run's output."""
 
     released: int = 0
     descents: int = 0
@@ -114,7 +114,7 @@ def event_of(epoch: int = 0) -> Make:
 
 
 def run(operator: Driven, rows: Sequence[Row], make: Make) -> Holding:
-    """Run all rows through the operator, and to the end."""
+    """Run all rows through the operator, end the input, and return the counts of the output."""
     holding = Holding()
     events = (make(row, at) for at, row in enumerate(rows))
     holding.said(operator.on_end(fed(operator, events, holding.said)))
@@ -122,9 +122,9 @@ def run(operator: Driven, rows: Sequence[Row], make: Make) -> Holding:
 
 
 def fed(operator: Fed, events: Iterator[Event], said: Callable[[Step], None]) -> int:
-    """Feed the operator in batches, and return the last arrival.
+    """Feed events to the operator in batches, and return the last arrival.
 
-    The events must be fresh, as the operator writes on them.
+    The events must be new, because the operator modifies them.
     """
     now_ns = 0
     while batch := list(islice(events, BATCH)):

@@ -1,17 +1,18 @@
 """Measure the whole stage on a real broker, beside a plain Faust agent and a bare loop.
 
-All read the same backlog (`benchmarks.backlog`) in turn. Ours runs fused and exactly once, fused
-and at least once, and as two stages. The first and the last also run with the codec in Python.
-Kafka Streams and Quix Streams put each source in order and merge none. A per-event Faust agent has
-the same operators. The bare loop is consume-and-forward on confluent-kafka. A peer that is
-unavailable here (`benchmarks.peers.bring`) is left out with a line.
+All programs read the same backlog (`benchmarks.backlog`) in turn. Ours runs fused and exactly once,
+fused and at least once, and as two stages. The first and the last also run with the codec in
+Python. The peers on Kafka Streams and Quix Streams put each source in order and merge none. A
+per-event Faust agent has the same operators. The bare loop is consume-and-forward on
+confluent-kafka. A peer that is unavailable here (`benchmarks.peers.bring`) is left out, and the
+output says so.
 
-A program is started on a topic with the backlog and observed from outside. The committed end of its
-output topic shows its progress, and /proc the resources of it and its children. The same program on
-a topic with two records gives its start-up, which is subtracted. All programs must reach the same
-share of the output, just below the end, since the very last events rightly wait for time to pass.
-The broker's share of the two cores is not counted, though it slows the wall clock of all.
-Compilation by a JVM at work counts.
+A program is started on a topic with the backlog and observed from outside. Its progress is the
+committed end of its output topic. The resources of the program and its children are read from
+/proc. The cost of the same program on a topic with two records is its start-up, which is
+subtracted. All programs must reach the same share of the output, just below the end, since the very
+last events rightly wait for time to pass. The broker's share of the two cores is not counted,
+though it slows the wall clock of all programs. Compilation by a JVM during the run counts.
 
 The goals for ours are at least 10 times plain Faust, and at least half of the bare loop. It should
 also reach 100 000 events/s of CPU, with wall time close to CPU time.
@@ -45,10 +46,10 @@ from cli.local.process import NotReady, Process, children, stat_fields
 from infra.kafka import missing, new_broker
 
 PLAIN_SHARE: Final = 0.15
-"""A share of the backlog, since a per-event agent is slow and has a constant cost per event."""
+"""The share of the backlog for plain Faust, which is slow and has a constant cost per event."""
 
 QUIX_SHARE: Final = 0.5
-"""A share of the backlog, since Quix is slow too."""
+"""The share of the backlog for Quix, which is slow too."""
 
 NEARLY: Final = 0.995
 START_UP_STEP_NS: Final = 500_000_000
@@ -62,7 +63,7 @@ QUICK: Final = ("bare", "fused")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program whose `command` reads a backlog into `output`."""
+    """A program whose `command` reads a backlog and writes to the topic `output`."""
 
     command: Sequence[str]
     output: str
@@ -94,7 +95,7 @@ class Spent:
 
 
 class Outcome:
-    """A cheap query of the committed end of a topic."""
+    """A topic whose number of committed records can be queried at low cost."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer(
@@ -129,7 +130,7 @@ class Outcome:
 
 
 def run(program: Program, bootstrap: str, folder: Path, records: int, timeout_s: float) -> Spent:
-    """Run it until `records` are in its output; raise NotReady if it does not get there."""
+    """Run a program until `records` are in its output; raise NotReady after `timeout_s`."""
     outcome = Outcome(bootstrap, program.output)
     environment = {"PYTHONPATH": str(ROOT), **program.environment}
     process = Process(program.output, program.command, folder, environment)
@@ -145,7 +146,7 @@ def run(program: Program, bootstrap: str, folder: Path, records: int, timeout_s:
             if not process.is_alive() or wall_s > timeout_s:
                 raise NotReady(
                     f"{program.output}: {done} of {records} records after {wall_s:.0f} s;"
-                    f" {process.log} closes with\n{process.tail()}"
+                    f" {process.log} ends with\n{process.tail()}"
                 )
     finally:
         process.stop()
@@ -168,7 +169,8 @@ Make = Callable[[Path, str, str], Program]
 class Contender(NamedTuple):
     """A program to measure.
 
-    `program` makes it for a folder, brokers and an input topic. `share` is its part of the backlog.
+    `program` makes it for a folder, brokers and an input topic. `share` is the part of the backlog
+    that it reads.
     """
 
     name: str
@@ -196,7 +198,10 @@ def plain_faust(folder: Path, bootstrap: str, raw: str) -> Program:
 
 
 def peer(program: Callable[[], Sequence[str]], *, is_stateful: bool = True) -> Make:
-    """Make a program that takes brokers, group, input, output and a folder for its state."""
+    """Return a function that makes a peer's program for a folder, brokers and an input topic.
+
+    The program takes brokers, group, input, output and, if `is_stateful`, a folder for its state.
+    """
 
     def made(folder: Path, bootstrap: str, raw: str) -> Program:
         mark = uuid.uuid4().hex[:8]
@@ -235,7 +240,7 @@ CONTENDERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A broker with the backlog, and a topic with two records to measure the start-up."""
+    """A broker with the backlog, and with a topic of two records to measure the start-up."""
 
     folder: Path
     bootstrap: str
@@ -244,7 +249,7 @@ class Course:
     records: int
 
     def spent(self, contender: Contender) -> tuple[Spent, Spent]:
-        """Return the start-up, and the backlog without it."""
+        """Return the cost of the start-up, and that of the backlog without the start-up."""
         first = contender.program(self.folder, self.bootstrap, self.single)
         start_up = run(first, self.bootstrap, self.folder, 1, TIMEOUT_S)
         program = contender.program(self.folder, self.bootstrap, self.raw)
@@ -265,9 +270,9 @@ def prepare(folder: Path, bootstrap: str, records: int) -> Course:
 
 
 def first_of(rows: Sequence[Row]) -> list[Row]:
-    """Return two rows of one source from number 0 on, which needs no start hold.
+    """Return two rows of one source that begin with number 0, so that there is no start hold.
 
-    The second ends the instant of the first.
+    The second row ends the instant of the first.
     """
     first = next(row for row in rows if row.seq == 0)
     later_ns = [time_ns + START_UP_STEP_NS for time_ns in (first.arrival_ns, first.ts_ns)]
@@ -287,7 +292,7 @@ COLUMNS: Final[Columns] = {
 
 
 def table_of(found: Mapping[str, Sequence[tuple[Spent, Spent]]]) -> Table:
-    """Return a table with the median round of each program by its CPU."""
+    """Return a table with the median round, by CPU, of each program."""
     medians = {
         name: sorted(pairs, key=lambda pair: pair[1].cpu_us)[len(pairs) // 2]
         for name, pairs in found.items()

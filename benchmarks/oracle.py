@@ -1,12 +1,12 @@
 """Compute the waits of the Oracle of ProbSlack, which knows all arrivals (slack.md 5.8).
 
-A window is closed when its last event has arrived, and the windows with the largest of these waits,
-a share delta, are given up. In the paper such a window closes at once, when the one before it ends
-(wait = -f). With `early=False` no window closes before its end, and one given up closes there
-(*Oracle0*). A window without events needs no wait.
+A window is closed when its last event has arrived. A share delta of the windows, those with the
+largest waits, is given up. In the paper such a window closes at once, when the one before it ends
+(wait = -f). With `early=False` no window closes before its end, and a window given up closes at its
+end (*Oracle0*). A window without events needs no wait.
 
-The paper's one line mentions the event-driven wait. Only the arrival of the last event *of* the
-window gives the paper's figures.
+The paper has one line on this, which mentions the event-driven wait. Only the arrival of the last
+event *of* the window gives the paper's figures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from collections.abc import Iterable
 def last_arrivals(arrivals: Iterable[tuple[int, int]], every_ns: int) -> dict[int, int]:
     """Return the arrival of the last event of each window.
 
-    `arrivals` are (time, arrival). The windows tumble and have their right end closed.
+    `arrivals` are pairs (time, arrival). The windows are tumbling and include their end, not their
+    start.
     """
     last: dict[int, int] = {}
     for ts_ns, arrival_ns in arrivals:

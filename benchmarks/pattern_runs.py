@@ -1,8 +1,9 @@
 """Run one pattern query over one stream, by the engine or a baseline, and measure its cost.
 
-A query has a short form: `ab+c` is SEQ(A a, B+ b, C c). ONE is under skip-till-next, MAXIMAL under
-skip-till-any. The time includes making the events. After each event the engine receives the time up
-to which the input is complete: the newest time less the slack.
+Queries are written in a short form: `ab+c` is SEQ(A a, B+ b, C c). ONE is evaluated under
+skip-till-next, MAXIMAL under skip-till-any. The measured time includes making the events. After
+each event the engine receives the time up to which the input is complete: the newest time less the
+slack.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def entries(feed: Feed) -> Iterator[Entry]:
 
 @dataclass(slots=True)
 class Cost:
-    """The CPU seconds and the results; `sets` has the number of matches by id."""
+    """The CPU seconds and the results of a run; `sets` has the number of matches by id."""
 
     events: int
     seconds: float
@@ -108,7 +109,7 @@ def _count(engine: Engine, cost: Cost) -> None:
 
 
 def found_by_engine(query: Compiled, feed: Feed) -> set[Members]:
-    """Return the matches that are current at the end."""
+    """Return the matches of the query that are current at the end of the feed."""
     engine = Engine([query])
     for entry in entries(feed):
         engine.accept(entry, 0)
@@ -133,8 +134,8 @@ def keyed_query() -> Compiled:
 def by_operator(events: Sequence[Event], *, is_plain: bool) -> float:
     """Return the CPU seconds of a keyed sequence before the merge, as a worker runs it.
 
-    Batches have `BATCH` events and a watermark each. With `is_plain` events in order may take the
-    plain path.
+    Each batch has `BATCH` events and a watermark. If `is_plain`, events in order may take the plain
+    path.
     """
     settings = {"abc": PatternSettings(changes_for_ns=SLACK_NS)}
     operator = Pattern(Engine([keyed_query()], is_plain=is_plain), settings, ordered=False)

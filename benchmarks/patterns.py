@@ -1,9 +1,9 @@
 """Measure pattern queries: events per second beside two baselines, and the matches found.
 
-* *Found*: the counts of LimeCEP's stream of 10 000 events (patterns.md 8), in order and as
-  they came, 1 005 of them late.
+* *Found*: the number of matches in LimeCEP's stream of 10 000 events (patterns.md 8), in order and
+  as recorded, with 1 005 events late.
 * *Ours and the baselines* (benchmarks/baselines): the same events in the same order through all
-  three. The baselines stop at their bound of partial matches, shown as `-`.
+  three. A baseline that exceeds its bound of partial matches stops, shown as `-`.
 * *Keyed*: a sequence of one key before the merge, with and without the plain path.
 """
 
@@ -36,10 +36,10 @@ from benchmarks.workloads.letters import SLACK, letters
 WINDOWS: Final = (10, 100, 1_000)
 SIZE: Final = 10_000
 QUICK_MATCHES: Final = 10_000
-"""The quick form leaves out queries with more matches."""
+"""The largest number of matches of a query in the quick form."""
 COUNTLESS: Final = 100_000_000
 SHORT: Final = 100
-"""The number of matches shown per end event if they are countless."""
+"""The number of matches shown per end event if a query has `COUNTLESS` or more."""
 
 FOUND: Final[dict[tuple[str, bool], tuple[tuple[int, int, int], tuple[int | None, ...]]]] = {
     ("abc", False): ((2_929, 3_232, 3_232), (2_929, 3_232, 3_232)),
@@ -51,8 +51,8 @@ FOUND: Final[dict[tuple[str, bool], tuple[tuple[int, int, int], tuple[int | None
 }
 """The numbers of matches by query and whether it is MAXIMAL, for the windows above.
 
-The first are the truth, counted from the definition. The second are those that LimeCEP's authors
-published; None means that it ran out of memory.
+The first three are the truth, counted from the definition. The others were published by LimeCEP's
+authors; None means that LimeCEP ran out of memory.
 """
 
 WORTH_TRYING: Final = {
@@ -63,11 +63,11 @@ WORTH_TRYING: Final = {
     ("ab+c", True): 10,
     ("a+b+c", True): 10,
 }
-"""The largest window at which the baselines finish."""
+"""The largest window for which the baselines finish, by query and whether it is MAXIMAL."""
 
 
 def recorded(disordered: bool) -> Feed:
-    """Read LimeCEP's 10 000 events, whose timestamps are their numbers."""
+    """Return LimeCEP's 10 000 events, whose timestamps are their numbers."""
     path = folder() / "limecep" / f"micro_{'ooo' if disordered else 'inorder'}.csv.gz"
     if not path.is_file():
         raise TraceAbsent(path)
@@ -76,7 +76,10 @@ def recorded(disordered: bool) -> Feed:
 
 
 def found(most: int, *, sets: bool) -> Table:
-    """Return the matches that ours finds; with `sets` they are counted, not emitted one by one."""
+    """Return a table of the matches that ours finds in queries with at most `most` matches.
+
+    With `sets`, matches are counted and not emitted one by one, and `most` has no effect.
+    """
     table = Table(
         "LimeCEP's 10 000 events" + ", as sets" * sets,
         ("query, window", "truth", "LimeCEP", "found", "disordered", "corrected", "CPU s",
@@ -120,7 +123,7 @@ RATES: Final[Columns] = {
 
 
 def compared(size: int) -> Tables:
-    """Yield a table for each query, window and disorder: ours and the baselines."""
+    """Yield a table for each query, window and disorder, with ours and the baselines."""
     for (text, any_), worth in WORTH_TRYING.items():
         for within in WINDOWS:
             if within > (worth if size == SIZE else WINDOWS[0]):
@@ -146,7 +149,7 @@ def _compared(
 def measure(events: int) -> Figures:
     """Return microseconds of CPU per event of SEQ(A, B, C) of one key within 1 s.
 
-    There are 100 keys, 10 types and 10 000 events per second.
+    The stream has 100 keys, 10 types and 10 000 events per second.
     """
     found = {}
     for delayed in (0.0, 0.12, 0.7):

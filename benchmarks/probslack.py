@@ -2,15 +2,15 @@
 
 The streams are those of `benchmarks.workloads.windows`, 100 000 events each, with tumbling windows
 of f ms. `benchmarks.closing` explains the columns. Waits are means over the seeds. Error, worst
-prefix and worst stretch are the largest of them. All strategies have the same streams.
+prefix and worst stretch are the largest values of all seeds. All strategies use the same streams.
 
 * `kinds`: every kind at f = 30, delta = 0.1. Windows close as early as the target allows (as in the
-  paper, waits below 0), or never before their end (as in the service).
-* `delta` (figure 8) and `frequency` (figure 7): BB over delta and over f, the latter in
+  paper, with waits below 0), or never before their end (as in the service).
+* `delta` (figure 8) and `frequency` (figure 7): the kind BB over delta and over f, the latter in
   both ways.
 * `all`: every kind and f together, by delta (figure 6 has 0.3).
 
-With ten seeds `all` takes four hours, the rest an hour.
+With ten seeds, `all` takes four hours and the rest an hour.
 
 Decisions are made at instants and include all arrivals of the instant. BL-AD closes at the mean
 delay to the ns, so up to 1 ms before a strategy with whole ms.
@@ -45,7 +45,7 @@ FREQUENCIES_MS: Final = (5, 10, 15, 20, 25, 30, 35, 40)
 NO_WAIT_NS: Final = 1_000
 KEPT_STREAMS: Final = 16
 KEPT_RUNS: Final = 64
-"""The number of kept runs of strategies that do not depend on delta: one serves every delta."""
+"""The number of cached runs of strategies that do not depend on delta; one serves every delta."""
 
 Runs = list[Closed]
 
@@ -74,7 +74,7 @@ def closings(name: str, world: World, seed: int) -> dict[int, int]:
 
 
 def measured(name: str, world: World) -> Runs:
-    """Return one run for each seed."""
+    """Return the runs of a strategy, one for each seed."""
     is_heedless = name in HEEDLESS
     about = world._replace(delta=0.0, seeds=0) if is_heedless else world
     take = closings if is_heedless else closings.__wrapped__
@@ -90,7 +90,7 @@ def measured(name: str, world: World) -> Runs:
 
 
 def compared(world: World) -> dict[str, Runs]:
-    """Return the runs of all strategies and the Oracle, with their way to it."""
+    """Return the runs of all strategies and the Oracle, with `way` set."""
     found = {name: measured(name, world) for name in STRATEGIES}
     every_ns = world.f_ms * MS
     found[ORACLE] = [
@@ -117,7 +117,7 @@ def _wait_ns(runs: Runs) -> float:
 
 
 def _ratio(runs: Runs, event_driven: Runs) -> str:
-    """Return the wait as a ratio to event-driven; waits of 0 and below have none."""
+    """Return the mean wait as a fraction of event-driven's; `none` if it is about 0 or below."""
     waited_ns = _wait_ns(runs)
     return "none" if waited_ns < NO_WAIT_NS else f"1/{_wait_ns(event_driven) / waited_ns:.1f}"
 

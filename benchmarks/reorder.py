@@ -1,11 +1,11 @@
 """Measure the order that each timeout rule achieves, and its waiting.
 
-Each set goes through REORDER alone, in this process, once for every setting of every rule. These
-are `miss` from 10^-4 to 5 * 10^-2, `fixed` over a grid, and `thesis` and `rfc` as printed. They use
-the arrival clock and the events' own. `benchmarks.holding` explains the columns. All use the same
-rows and arrivals, so figures of one table can be compared. If events travel for many seconds, as in
-the radio network, the cap and the grid are longer. Only traces whose numbers really arrive out of
-order are used.
+Each set of rows goes through REORDER alone, in this process, once for every setting of every rule.
+These are `miss` from 10^-4 to 5 * 10^-2, `fixed` over a grid, and the published rules `thesis` and
+`rfc`. The latter run with the arrival clock and with the events' own. `benchmarks.holding` explains
+the columns. All settings use the same rows and arrivals, so figures of one table can be compared.
+If events travel for many seconds, as in the radio network, the cap and the grid are longer. Only
+traces whose numbers really arrive out of order are used.
 
 A rule is better if it leaves less disorder for the same hold, or as much for less.
 """
@@ -52,7 +52,10 @@ RECORDED: Final[Mapping[str, Waits]] = {
 
 
 def worlds(divisor: int) -> dict[str, Callable[[], Sequence[Row]]]:
-    """Return functions that make the rows; recipes `divisor` times shorter have other tails."""
+    """Return functions that make the rows of each world, by name.
+
+    Synthetic streams are `divisor` times shorter, which changes their tails.
+    """
     recipes = [recipe.shortened(divisor) for recipe in (D1, D2, D3)]
     found: dict[str, Callable[[], Sequence[Row]]] = {
         recipe.name: partial(lambda each: soccer(each).rows, recipe) for recipe in recipes
@@ -67,7 +70,7 @@ def worlds(divisor: int) -> dict[str, Callable[[], Sequence[Row]]]:
 
 
 def rules(waits: Waits, step: int = 1) -> Iterator[tuple[str, Callable[[], Reorder]]]:
-    """Yield every setting to try, and each `step`-th of the grids."""
+    """Yield the settings to try with their names, using every `step`-th value of the grids."""
     for ppm in MISS_PPM[::step]:
         name = f"miss {ppm / 1e6:.0e}".replace("e-0", "e-")
         yield name, by("miss", waits.cap_ns, ppm)

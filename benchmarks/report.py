@@ -4,8 +4,8 @@
 
 Writes all figures to `benchmarks/report.csv` and prints the table that README.md shows. With
 `--world`, `--query` or `--entry` it only prints tables. `peers.bring` fetches the peers' programs,
-and unavailable peers are named. The exit code is 1 if a final answer of ours is wrong though all
-clocks are right.
+and the output names unavailable peers. The exit code is 1 if a final answer of ours is wrong though
+all clocks are right, or if an entry fails.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from cli.local.maven import Jars
 
 CSV: Final = ROOT / "benchmarks" / "report.csv"
 CPU_OF: Final = ("calm", "q7")
-"""The world and query in which CPU is measured, at both rates, with as many records."""
+"""The world and the query in which CPU is measured, at both rates, with equally many records."""
 
 FAST_RATE: Final = 10_000
 SLOW: Final = ("Spark",)
-"""Entries that take minutes at the lower rate, whose stream is then long."""
+"""Entries that are not measured at the lower rate, since its longer stream takes them minutes."""
 
 SESSION: Final = "d2"
-"""The session with nine phones over UMTS (`benchmarks.traces`)."""
+"""The session of nine phones over UMTS that is used (`benchmarks.traces`)."""
 
 
 class Part(NamedTuple):
-    """The measurements of one query in one world; `name` is the part of the run."""
+    """The measurements of one query in one world; `name` is the part of the report."""
 
     world: str
     query: str
@@ -52,7 +52,7 @@ class Part(NamedTuple):
 
 
 def programs() -> tuple[dict[str, str], list[str]]:
-    """Return the programs named by entries' commands, and those that are unavailable."""
+    """Return the programs named by entries' commands, and a line for each unavailable one."""
     there, missing = {"python": sys.executable}, []
     if find_spec("pyspark"):
         there["spark"] = sys.executable
@@ -77,7 +77,7 @@ def _class_path(engine: str) -> str:
 
 
 def record(folder: Path, seed: int) -> str:
-    """Record the world `recorded`, and return why it is unavailable, or an empty text."""
+    """Write the world `recorded`; return why it is unavailable, or an empty text if it is not."""
     try:
         rows = jr_umts(SESSION)
     except TraceAbsent as absent_trace:
@@ -102,7 +102,7 @@ def measured(
 def costs(
     folder: Path, asked: argparse.Namespace, there: Mapping[str, str], failures: list[str]
 ) -> list[Part]:
-    """Measure `CPU_OF` at the higher rate, then at the other."""
+    """Measure the CPU of `CPU_OF` at the higher rate, then at the lower one."""
     parts = []
     for rate in (FAST_RATE, RATE):
         write(folder, asked.cpu_records / rate, asked.seed, rate)
@@ -139,10 +139,10 @@ def table_of(part: Part) -> Table:
 
 
 def overview(parts: Sequence[Part], taken: Sequence[Part] = ()) -> Table:
-    """Return a row for each entry, ordered by most correct answers, then by least wait.
+    """Return a table of the entries, ordered by most correct answers, then by shortest wait.
 
-    A wait is the mean over the queries that the entry has right in the end. `taken` are the
-    measurements of CPU.
+    A wait is the mean over the queries that the entry has right in the end. `taken` contains the
+    CPU measurements.
     """
     cpu = [f"k events/CPU s, {part.name}" for part in taken]
     columns = ("entry", "right", "wrong at the end %", "wrong at first %", "mean ms", *cpu)
@@ -176,7 +176,7 @@ FIELDS: Final = (
 
 
 def lines_of(part: Part) -> Iterator[Sequence[object]]:
-    """Yield the lines of `report.csv`, with the fields `FIELDS`."""
+    """Yield the rows of `report.csv` for a part, with the fields `FIELDS`."""
     for one in part.found:
         score = one.score
         counts = (score.expected, score.wrong_first, score.wrong_end)
@@ -191,7 +191,7 @@ def _rounded(value: float | None) -> str:
 
 
 def judged(part: Part) -> str:
-    """Return the entries that beat each row of ours, and in which figure.
+    """Return text that compares ours with the other entries, by wait and by errors.
 
     For waits, only entries that are right in the end count.
     """
@@ -223,7 +223,7 @@ def _wait(one: Measured) -> float:
 def run(arguments: Sequence[str]) -> int:
     parser = disorder.options("bench-all")
     parser.add_argument("--seconds", type=float, default=40)
-    parser.add_argument("--rate", type=int, default=RATE, help="records a second")
+    parser.add_argument("--rate", type=int, default=RATE, help="records per second")
     parser.add_argument("--cpu-records", type=int, default=240_000)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args(arguments)

@@ -1,13 +1,13 @@
 """Measure Spark's own handling of disorder beside ours, on the same events in one run.
 
-The raw topic has the workload `crowd` at its own pace (10 000 events per second) or slower. The
-arrival time is the arrival clock. A worker writes it to the ordered topic. A plain consumer reads
-both, so the time and the position of each record are known.
+The raw topic contains the workload `crowd` at its own pace (10 000 events per second) or slower.
+The arrival time is the arrival clock. A worker reads the raw topic and writes the ordered topic. A
+plain consumer reads both, so the time and the position of each record are known.
 
 Spark's way is `withWatermark(ts, delay)` on the raw topic, with several delays, and once with its
 removal of duplicates (`dropDuplicatesWithinWatermark`). Ours is the job `rates` on the ordered
-topic, with delay 0. Both count events by source in short windows. Batches have `slice` records,
-those of one second of the stream, as a job triggered every second would get them.
+topic, with delay 0. Both count events by source in short windows. A batch is a *slice*, the records
+of one second of the stream, as in a job triggered every second.
 
 The truth is counted from the raw topic, with each event once. Only windows that every query had
 closed by the end are compared.
@@ -20,9 +20,9 @@ any delay it does not lose events that are late by less than a batch.
 * **doubled**: duplicates that were counted.
 * **wrong**: windows of a source whose count is not the truth.
 * **final after**: arrival clock minus window end. The arrival clock is the arrival time of the
-  raw topic, and in the ordered topic `at`, which is the same clock at the decision. It is taken
-  at the end of the batch that emitted the window. Both therefore pay for their waiting and for
-  the slices, but not for time spent computing. `batch` shows how long Spark took; ours adds the
+  raw topic, and in the ordered topic `at`, the same clock when the event was emitted. It is read
+  at the end of the batch that emitted the window. Both ways therefore include their waiting and
+  the slices, but not the time spent computing. `batch` shows how long Spark took; ours adds the
   worker's commit, 100 ms at most.
 
 The benchmark needs pyspark and Java (`make spark-setup`), and a broker from Maven jars.
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RATE: Final = 10_000
-"""The number of events of the crowd per second, and of each batch."""
+"""The number of events of the crowd per second, and so of each batch."""
 OUT_TIMEOUT_S: Final = 300.0
 CHUNK: Final = 10_000
 NS_PER_MS: Final = 1_000_000
@@ -79,7 +79,7 @@ SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record of either topic; a control record has only offset and clock.
+    """A record of either topic; a control record has only `offset` and `clock_ns`.
 
     `clock_ns` is the arrival clock: the arrival time on the raw topic, `at` on the ordered one.
     """
@@ -99,9 +99,9 @@ class Record:
 class Recipe(NamedTuple):
     """The settings of a run.
 
-    `events` is a share of those of a second. `slower` stretches the crowd's time, including its
-    delays. `max_wait` is the topology's setting for both operators. `ahead_ns` has sources whose
-    clocks are that far ahead.
+    `slower` stretches the crowd's time, including its delays, by this factor. `max_wait` is the
+    topology's setting for both operators. `ahead_ns` contains how far the clocks of some sources
+    are ahead. Duplicates are removed in a run with the delay `no_copies_ms`.
     """
 
     name: str
@@ -138,7 +138,7 @@ def prepare(folder: Path, bootstrap: str, recipe: Recipe, seconds: int) -> Cours
     waits = f", reorder: {{max_wait: {recipe.max_wait}}}, merge: {{max_wait: {recipe.max_wait}}}"
     raw = f"raw-{uuid.uuid4().hex[:8]}"
     setting = settle(folder, bootstrap, raw, state="memory", stream=waits)
-    # `produce` maps the workload's time to the wall clock, so timestamps are stretched with it.
+    # `produce` maps the workload's time to the wall clock, which stretches timestamps as well.
     shifted_ns = {s: ns // recipe.slower for s, ns in recipe.ahead_ns.items()}
     rows = [
         row._replace(ts_ns=row.ts_ns + shifted_ns.get(row.source, 0))
@@ -152,7 +152,7 @@ def prepare(folder: Path, bootstrap: str, recipe: Recipe, seconds: int) -> Cours
 
 
 def clock_at(records: list[Record], end_offset: int) -> int:
-    """Return the arrival clock at `end_offset`; the records are in order."""
+    """Return the arrival clock of the last record before `end_offset`."""
     place = bisect_left(records, end_offset, key=lambda record: record.offset)
     return records[max(0, place - 1)].clock_ns
 
@@ -193,7 +193,7 @@ def _put_in_order(folder: Path, bootstrap: str, setting: Setting, different: int
             if out >= different:
                 return found
             if not worker.is_alive() or time.monotonic() > deadline_s:
-                raise NotReady(f"{out} of {different} events came out; {worker.tail()}")
+                raise NotReady(f"{out} of {different} events were emitted; {worker.tail()}")
             time.sleep(1.0)
     finally:
         worker.stop()
@@ -201,7 +201,7 @@ def _put_in_order(folder: Path, bootstrap: str, setting: Setting, different: int
 
 @contextmanager
 def _reading(bootstrap: str, topic: str) -> Iterator[Iterator[Any]]:
-    """Read the committed records of the topic's only partition, up to its end."""
+    """Provide the committed records of the topic's only partition, up to its present end."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -227,7 +227,7 @@ def _messages(consumer: Consumer) -> Iterator[Any]:
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
                 return
-    raise NotReady("the topic has no end")
+    raise NotReady("the end of the topic was not reached in time")
 
 
 def _raw(message: Any) -> Record:
@@ -253,12 +253,12 @@ COLUMNS: Final = (
     *("final after: median ms", "p99 ms", "batch ms"),
 )
 Cell = tuple[int, str]
-"""A window's start in ns, and a source."""
+"""The start of a window in ns, and a source."""
 
 
 @dataclass(frozen=True)
 class Closed:
-    """The result of a query: per cell its count and the arrival clock at its emission."""
+    """The result of a query: for each cell, its count and the arrival clock when it was emitted."""
 
     cells: Mapping[Cell, tuple[int, int]]
     batch_ms: float
@@ -270,7 +270,7 @@ class Closed:
 
 @dataclass(frozen=True)
 class Truth:
-    """The different events per cell, and the records including duplicates."""
+    """The number of different events in each cell, and that of records including duplicates."""
 
     events: Mapping[Cell, int]
     records: Mapping[Cell, int]
@@ -340,7 +340,7 @@ def _spelled(delay_ms: int) -> str:
 
 
 def _on_raw(spark: SparkSession, course: Course, delay_ms: int, *, copies: bool) -> DataFrame:
-    """Count as in Spark's guide: a watermark on the source's time, then windows."""
+    """Return the counts as in Spark's guide: a watermark on the source's time, then windows."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from spark_analytics import decode
@@ -375,7 +375,7 @@ def _topics(spark: SparkSession, course: Course) -> Any:
 
 
 def _run(rows: DataFrame, records: list[Record]) -> Closed:
-    """Run a query over the whole topic, slice by slice."""
+    """Run a query over the whole topic, slice by slice, and return its result."""
     given: list[tuple[int, Cell, int]] = []
     stream = rows.writeStream.outputMode("append").foreachBatch(_keeper(given))
     query = stream.trigger(availableNow=True).start()

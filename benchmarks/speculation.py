@@ -1,27 +1,27 @@
-"""Measure speculation: how early a result is settled, how much is retracted, and what it costs.
+"""Measure speculation: how early a result is final, how much is retracted, and the cost.
 
 This is a small version of the published hierarchy: at level 5 a player hits the ball, and level 6
-is a pass. A similar stream says who is near the ball, when it is hit, and when it is out. Sources
-lag by some ten milliseconds. In `stalls` one of them sends nothing for 690 ms of every 5 s, in
-`jitter` all lag by a log-normal time. Both levels are units (topology.detector.unit). The results
-of level 5, and their retractions, are events of level 6.
+detects a pass. A synthetic stream reports who is near the ball, when it is hit, and when it is out.
+Sources lag by some ten milliseconds. In `stalls` one of them sends nothing for 690 ms of every 5 s,
+in `jitter` all lag by a log-normal time. Both levels are units (topology.detector.unit). The
+results of level 5, and their retractions, are events of level 6.
 
-* `K`: each level waits by a K of its own, fitted to the late events; ALPHA of it (1 is pure
-  buffering). `tcp` sets ALPHA by the published control.
-* `frontier`: each source reports its progress, and level 6 uses what level 5 can still emit.
-  `budget` reads beyond it as far as the granted processor allows. Both levels have one, as the
-  detectors of a stream do.
+* `K`: each level waits by its own K, fitted so that no event is late. It waits for a share ALPHA of
+  K; 1 is pure buffering. `tcp` sets ALPHA by the published control.
+* `frontier`: each source reports its progress, and level 6 takes into account the results that
+  level 5 can still emit. `budget` reads beyond the frontier as far as the available processor time
+  allows. Both levels share one budget, as the detectors of a stream do.
 
-*Settled* is the time from the pass until its final emission. The processor is modelled, as the
-published load is. The items, read once, take 60 % of it, slowly increasing, and in bursts 22 %
-more. An item that is read again takes its part of the 60 %. `busy` has the mean, the largest of any
-two seconds, and the number of two seconds beyond the published zone (90 %).
+*Settled* is the time from the pass until its last emission. The processor is modelled, as the
+published load is. Reading the items once takes 60 % of it, slowly increasing, and 22 % more in
+bursts. Each item that is read again costs as much as it did at first. `busy` has the mean, the
+largest of any two seconds, and the number of two-second spans above the published zone (90 %).
 
-*In full* counts the results of both levels after a late event, which the published full retraction
-retracts; *differences* are those emitted differently. *State* is the mean size in bytes of a
-checkpoint of both levels besides the events.
+*In full* counts the results of both levels after a late event, all of which the published method
+retracts. *differences* counts those that are really emitted differently. *State* is the mean size
+in bytes of a checkpoint of both levels, without the events.
 
-Every run must have one result, that of `K` with ALPHA 1, except for events that `K` calls late.
+Every run must have the same result as `K` with ALPHA 1, except for events that `K` calls late.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SPAN = 500 * MS
 PLAYERS = 36
 SOURCES = ("near0", "near1", "near2", "peak", "out")
 SHOWN = range(52, 100, 2)
-"""The half seconds of the load step that are shown."""
+"""The half seconds of the load step that are shown in the table."""
 BURSTS = ((8, 11), (24, 26), (40, 43), (55, 56.5))
 
 
@@ -116,7 +116,7 @@ State = tuple[Any, tuple[tuple[int, int, int], ...]]
 def _hit(state: State, event: Seen) -> tuple[State, None]:
     """Detect a hit: the last player who came near, and did not leave, hits the ball at a peak.
 
-    It takes a while to be certain.
+    It is emitted 100 to 300 ms later, as if it took that long to be certain.
     """
     near, pending = state
     if event.type == "near":
@@ -130,7 +130,7 @@ def _hit(state: State, event: Seen) -> tuple[State, None]:
 
 
 def _pass(state: State, event: Seen) -> tuple[State, None]:
-    """Detect a pass from one player to another, without an out in between."""
+    """Detect a pass from one player to another, unless the ball was out in between."""
     last, pending = state
     if event.type == "out":
         return (None, pending), None
@@ -158,7 +158,7 @@ PASS = Detector(_pass, (None, ()), _due, _publish)
 
 
 class Level:
-    """A unit, and how far it may read; `k_ns` is None for a frontier."""
+    """A unit, and how far it may read. `k_ns` is its K, or None if it uses the frontier."""
 
     def __init__(self, detector: Detector, policy: Policy | Budget, k_ns: int | None) -> None:
         self.unit = Unit(behaviour_of(detector), b"")
@@ -194,7 +194,7 @@ class Level:
 
     @property
     def hold_ns(self) -> int:
-        """The time before which no later output is stamped."""
+        """The time before which no further output of this level can be stamped."""
         confirmed_ns = self.unit.confirmed[0] - 1
         log = self.unit.logs.get("")
         if log is None:
@@ -204,7 +204,7 @@ class Level:
         return min(confirmed_ns, *stamps) if stamps else confirmed_ns
 
     def span(self) -> tuple[int, int]:
-        """End a span, and return the numbers of items read in it for the first time, and again."""
+        """End a span, and return how many items were read in it for the first time, and again."""
         counts = self.unit.counts
         items, again = counts.processed - self._seen[0], counts.replayed - self._seen[1]
         self._seen = counts.processed, counts.replayed
@@ -225,12 +225,12 @@ class Output(NamedTuple):
 
     @property
     def waits_ns(self) -> list[int]:
-        """The waits of the current results, ascending."""
+        """The waits of the results that are current at the end, ascending."""
         return sorted(self.settled_ns[id_] for id_ in self.current)
 
     @property
     def moments(self) -> list[float]:
-        """The share of the processor used in any two seconds."""
+        """The shares of the processor used in each two consecutive seconds."""
         busy = self.busy_ppm
         return [sum(busy[at : at + 4]) / 4 / WHOLE for at in range(len(busy) - 3)]
 
@@ -249,9 +249,9 @@ def run(
 ) -> Output:
     """Run both levels over the arrivals.
 
-    `step_ns` is the cost of an item that is read again. `base` returns the share of the processor
-    that is used without such items, at a second. With `alone` each event is a separate call, as
-    published; otherwise all events of a poll are one call.
+    `step_ns` is the cost of an item that is read again. `base` takes a second, and returns the
+    share of the processor that is used without such items. With `alone` each event is a separate
+    call, as published; otherwise all events of a poll are one call.
     """
     levels = five, six = [
         Level(each, policy, k) for each, k in zip((HIT, PASS), ks_ns, strict=True)
@@ -298,7 +298,7 @@ def run(
 def weigh(
     policy: Policy | Budget, ahead_ns: int, first_ns: int, items: int, again: int, step_ns: int
 ) -> None:
-    """End a span of the policy; it took `first_ns` besides the items that were read again."""
+    """End a span of the policy, which took `first_ns` without the items that were read again."""
     if isinstance(policy, Budget):
         policy.others_ppm = (first_ns - items * step_ns) * WHOLE // SPAN
         policy.weigh(SPAN, items * step_ns, ahead_ns, items, again)
@@ -333,9 +333,9 @@ def load_of(step: bool) -> Callable[[float], float]:
 
 
 def fitted(arrivals: Sequence[Arrival]) -> tuple[tuple[int, int], int]:
-    """Fit the K of each level, by which nothing is late, and the cost of an item.
+    """Return the K of each level by which nothing is late, and the cost of reading an item.
 
-    The cost is such that all items, read once, take 60 % of the processor.
+    At that cost, reading all items once takes 60 % of the processor.
     """
     ks_ns = [60 * SECOND, 60 * SECOND]
     for level in range(2):
@@ -371,7 +371,7 @@ RUNS: dict[str, tuple[Callable[[], Policy | Budget], bool, bool]] = {
     "frontier, wait 0, one by one": (lambda: Fixed(0), False, True),
     "frontier, wait 0": (lambda: Fixed(0), False, False),
 }
-"""The runs: the policy, whether it uses a K, and whether each event is a separate call."""
+"""The runs by name: the policy, whether it uses a K, and whether each event is a separate call."""
 
 
 def runs(arrivals: Sequence[Arrival]) -> dict[str, Output]:
@@ -390,7 +390,7 @@ def runs(arrivals: Sequence[Arrival]) -> dict[str, Output]:
 
 
 def unlike(one: Output, other: Output) -> int:
-    """Count the passes of only one run, without the last ones, which may wait."""
+    """Count the passes in which two runs differ, without the last ones, which may be pending."""
     until_ns = one.end_ns - 5 * SECOND
     some, others = (
         {id_: output for id_, output in each.current.items() if output[0] < until_ns}
@@ -400,7 +400,7 @@ def unlike(one: Output, other: Output) -> int:
 
 
 def step_response() -> Table:
-    """Measure a step of the processor's load: half, for 15 s nine tenths, and half again."""
+    """Measure a step of the processor's load: half, then nine tenths for 15 s, then half again."""
     found = Table("a load step at 30 s, back at 45 s", ("", *(str(at // 2) for at in SHOWN)))
     arrivals = stream(70, "stalls", 3)
     step_ns = fitted(arrivals)[1]
@@ -415,7 +415,7 @@ def step_response() -> Table:
 
 
 def tables(asked: Asked) -> Tables:
-    """Measure how early a result is settled, how much is retracted, and what it costs."""
+    """Measure how early a result is settled, how much is retracted, and the cost."""
     seconds = 900 if asked.full else 60
 
     def table(kind: str) -> Table:

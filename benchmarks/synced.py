@@ -1,7 +1,8 @@
 """Run streams with wrong clocks through the whole stage in this process.
 
-A `Method` says how the clocks are known. Rows are stamped by their sources' dials and go through
-reorder, clock and merge. The output is compared with the event times (`benchmarks.truth`).
+A `Method` determines how the clocks are measured. Rows get timestamps from their sources' dials and
+go through reorder, clock and merge. The output is compared with the event times
+(`benchmarks.truth`).
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from topology.model.outcome import Step
 from topology.model.sample import Sample
 
 AFTERWARDS_NS: Final = 10 * S
-"""The time that passes after the last event."""
+"""The time by which the clock advances after the last event."""
 
 
 class Method(NamedTuple):
-    """The way the clocks are known, with `pauses_s` between two bursts of rounds."""
+    """A method to correct clocks, with the pauses in seconds between bursts of rounds."""
 
     name: str
     config: ClockConfig
@@ -40,7 +41,7 @@ class Method(NamedTuple):
 
 TRUST: Final = Method(
     "no sync: trust",
-    # A clock may be ahead of the arrival by the largest offset and a skew on top.
+    # A clock may be ahead of the arrival by the largest offset plus a skew.
     ClockConfig(sync="none", unsynced="trust", max_ahead_ns=2 * 3_600 * S),
 )
 ESTIMATE: Final = Method("no sync: estimate", ClockConfig(sync="none"))
@@ -65,7 +66,7 @@ def run(
     method: Method,
     settled_ns: int = BEFORE_ALL,
 ) -> Truth:
-    """Run all rows, stamped by their sources' dials, through the stage and to the end.
+    """Run all rows through the stage to the end, with timestamps from their sources' dials.
 
     Raises:
         RuntimeError: Some rows were not emitted.
@@ -74,7 +75,7 @@ def run(
     samples = rounds(dials, span.first_ns, span.last_ns, method.pauses_s)
     sent = through(stamped(rows, dials), tuple(dials), samples, method, truth.said)
     if truth.released != sent:
-        raise RuntimeError(f"{method.name}: {sent} events sent, {truth.released} came out")
+        raise RuntimeError(f"{method.name}: {sent} events sent, {truth.released} emitted")
     return truth
 
 
@@ -87,7 +88,7 @@ def through(
 ) -> int:
     """Run all events through the stage and to the end, and return their number.
 
-    Each step is passed to `emitted`.
+    `emitted` is called with each step.
     """
     table = DriftTable()
     for sample in samples:
@@ -103,9 +104,10 @@ def through(
 
 
 def stamped(rows: Iterable[Row], dials: dict[str, Dial]) -> Iterator[Event]:
-    """Yield events stamped by their sources' dials.
+    """Yield events with timestamps from their sources' dials.
 
-    `ts` is the source's reading, and `record` the event time in steps of the same size.
+    `ts` is the reading of the source's dial. `record` is the event time, rounded down to the same
+    resolution.
     """
     for offset, (arrival_ns, source, seq, true_ns) in enumerate(rows):
         dial = dials[source]
@@ -115,9 +117,9 @@ def stamped(rows: Iterable[Row], dials: dict[str, Dial]) -> Iterator[Event]:
 
 
 def sources_of(single: Sequence[Row], sources: int) -> Iterator[Row]:
-    """Yield the same stream from each source, the i-th 3 ms * i later.
+    """Yield the same stream from each source, with source i shifted by 3 ms * i.
 
-    There is no list of the rows, which may be twenty million.
+    The rows, which may be twenty million, are not stored in a list.
     """
     return merged(*(shifted(single, source) for source in range(sources)))
 

@@ -1,7 +1,8 @@
 """Show tables of figures in the terminal, and also write them as Markdown.
 
 A cell is text. The functions below format numbers so that columns are easy to compare. Times are in
-ms with three significant digits, shares in per cent, and large counts have thin groups.
+ms with three significant digits, shares are in per cent, and large counts have groups separated by
+thin spaces.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rich.table import Table as RichTable
 
 NS_PER_MS: Final = 1e6
 WIDTH_CHARS: Final = 160
-"""The width of a page if the output is a pipe, which has no width of its own."""
+"""The width of a page if the output is a pipe, which has no width."""
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class Table:
         self.rows.append(cells)
 
     def printed(self, columns: Sequence[str], known: Mapping[str, Sequence[float]]) -> Table:
-        """Add the figures that a paper prints for some rows, by the rows' names."""
+        """Add columns with a paper's figures for the named rows, and return the table."""
         self.columns = (*self.columns, *columns)
         for at, row in enumerate(self.rows):
             figures = [f"{figure:,.2f}".replace(",", " ") for figure in known.get(row[0], ())]
@@ -60,7 +61,7 @@ class Table:
 
 
 class Page:
-    """The output of a benchmark: the terminal, and a Markdown file if given."""
+    """The output of a benchmark: the terminal, and a Markdown file if one is given."""
 
     def __init__(self, markdown: Path | None = None) -> None:
         self._console = Console()

@@ -1,27 +1,28 @@
 """Run the thesis's evaluation, with ours beside it.
 
-* `rivals`, tables 5.4 to 5.7: REORDER by numbers beside MP-K-Slack and AQ-K-Slack, built from
-  their papers, which order the same rows by time alone. Its 62.5 s for MP-K-Slack on D3 cannot
-  come from a stream of 66 s whose largest delay is 30 s. `fixed 500 ms` is the effective behavior
-  of the thesis's prototype, as its cap always wins. *accuracy* = 1 - left / injected.
-* `sources`, tables 5.8 and 5.9: one to twenty sources send D3, source i 3 i ms later, through the
-  whole stage and through one K-Slack. In the stage the clocks are right, or up to an hour and
-  100 ppm off and synced.
+* `rivals`, tables 5.4 to 5.7: REORDER by numbers beside MP-K-Slack and AQ-K-Slack. These are
+  implemented from their papers and order the same rows by time alone. The thesis's 62.5 s for
+  MP-K-Slack on D3 cannot come from a stream of 66 s whose largest delay is 30 s. `fixed 500 ms` is
+  the effective behavior of the thesis's prototype, as its cap always wins. *accuracy* = 1 - left /
+  injected.
+* `sources`, tables 5.8 and 5.9: one to twenty sources send D3, with source i shifted by 3 i ms. The
+  events go through the whole stage and through one K-Slack. In the stage the clocks are right, or
+  up to an hour and 100 ppm off and synced.
 * `offsets`, table 5.10: two sources send D3, and the second's clock is ahead by 0 to 1 h. One run
   has timestamps in whole ms, as the thesis's prototype does. Events in one millisecond are then a
-  tie and no descent. The other run is in ns. There are 30 000 events per second. A clock known to
-  10 us therefore swaps neighbours of different sources all the time. The question is how many are
-  *beyond* the error bounds.
+  tie and no descent. The other run is in ns. There are 30 000 events per second, so a clock known
+  to 10 us swaps neighbours of different sources all the time. The question is how many of these
+  swaps are *beyond* the error bounds.
 * `skew`: six sources at 20 Hz for hours, right at the start, then alternately fast and slow.
 * `aggregates`, tables 5.11 and 5.12: `benchmarks.aggregates`.
 
-With wrong clocks the event times count (`benchmarks.truth`). *trust* believes the source's clock
-(the thesis's "no sync"), and *estimate* uses the arrivals. *polygon* and *thesis* are the models of
-a synced clock. The rounds are those of `benchmarks.workloads.clocks`, every 60 s; *polygon, as
-client* has them at the pauses of `inorder.sync`.
+With wrong clocks, the output is judged by event times (`benchmarks.truth`). *trust* uses the
+source's clock uncorrected (the thesis's "no sync"), and *estimate* uses the arrivals. *polygon* and
+*thesis* are the models of a synced clock. The rounds are those of `benchmarks.workloads.clocks`,
+every 60 s; *polygon, as client* has them at the pauses of `inorder.sync`.
 
-D3 lasts 67 s, of which the short form has one second. With a source a minute ahead all of it waits,
-so those rows are meaningful in the long form only.
+D3 lasts 67 s, and the quick form uses one second of it. With a source a minute ahead, all of that
+second waits, so those rows are meaningful only with `--full`.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ MISS_PPM: Final = (10, 30, 100, 300, 1_000, 3_000, 10_000, 20_000, 30_000, 50_00
 CAP_NS: Final = 500 * MS
 AQ_WINDOW_NS: Final = 10 * MS
 AQ_COUNT: Final = 152
-"""The number of events in such a window."""
+"""The number of events in a window of `AQ_WINDOW_NS`."""
 AQ_DEVIATION: Final = 0.2887
-"""The deviation of a speed as a share of its mean; speeds are uniform from 0.5 to 1.5 of it."""
+"""The standard deviation of speeds uniform from 0.5 to 1.5 of their mean, as a share of it."""
 
 MP: Final = "MP-K-Slack"
 AQ: Final = "AQ-K-Slack"
@@ -70,8 +71,7 @@ THESIS: Final[dict[str, Mapping[str, Sequence[float]]]] = {
     "D2": {FIXED: (99.97, 6.52), MP: (99.98, 1_397.52), AQ: (99.96, 176.48)},
     "D3": {FIXED: (99.98, 398.12), MP: (99.99, 62_507.29), AQ: (99.98, 10_462.98)},
 }
-"""Tables 5.4 to 5.7: accuracy in per cent, mean wait in ms; the thesis's method is under `FIXED`.
-"""
+"""Accuracy in per cent and mean wait in ms, tables 5.4 to 5.7. `FIXED` is the thesis's method."""
 
 THESIS_SOURCES: Final[dict[int, Mapping[str, Sequence[float]]]] = {
     1: {RIGHT: (99.98, 398.12), MP: (99.99, 62_507.29), AQ: (99.98, 10_462.98)},
@@ -80,31 +80,31 @@ THESIS_SOURCES: Final[dict[int, Mapping[str, Sequence[float]]]] = {
     10: {RIGHT: (99.97, 652.34), MP: (99.99, 66_178.05), AQ: (99.02, 16_134.30)},
     20: {RIGHT: (99.97, 963.54), MP: (99.99, 78_200.31), AQ: (99.08, 19_313.43)},
 }
-"""The figures of tables 5.8 and 5.9."""
+"""Accuracy in per cent and mean wait in ms, tables 5.8 and 5.9, by the number of sources."""
 
 OFFSETS_NS: Final = (0, 1 * MS, 5 * MS, 10 * MS, 60 * S, 3_600 * S)
 THESIS_LEFT: Final = {
     "no sync: trust": (52, 502_560, 505_235, 539_849, 441_979, 18_001),
     "sync: thesis": (52, 78, 75, 72, 74, 73),
 }
-"""The descents left in table 5.10, by `OFFSETS_NS`, of 166 424 injected ones.
+"""The descents left in table 5.10, for each of `OFFSETS_NS`, of 166 424 injected ones.
 
-The thesis has its own recording, and ours is a recipe.
+The thesis used its own recording, and ours is synthetic.
 """
 
 SKEWS_PPM: Final = (0, 1, 10, 50, 100, 200)
 SKEWED: Final = 6
 SKEWED_HZ: Final = 20
 SETTLED_NS: Final = 60 * S
-"""The time by which a second burst of rounds has come, and the rate of the clock is known."""
+"""The time after which a second burst of rounds has arrived, and the clock's rate is known."""
 
 
 def coverage(error: float, risk: float, events: float, deviation: float) -> float:
     """Return the share of a window's events that its sum needs.
 
-    The sum is then off by more than the share `error` with a probability of at most `risk`. The
-    share is the larger root of (1+T)x^2 - (2(1-error)+T)x + (1-error)^2. Here T = z^2
-    (1+deviation^2)/events, and the mean is 1. The thesis asks for such a threshold and gives none.
+    With that share, the sum is off by more than the share `error` with a probability of at most
+    `risk`. The result is the larger root of (1+T)x^2 - (2(1-error)+T)x + (1-error)^2. Here T = z^2
+    (1+deviation^2)/events, and the mean is 1. The thesis requires such a threshold and gives none.
     """
     z = NormalDist().inv_cdf(1 - risk / 2)
     t = z**2 * (1 + deviation**2) / events
@@ -113,8 +113,7 @@ def coverage(error: float, risk: float, events: float, deviation: float) -> floa
 
 
 AQ_COVERAGE: Final = coverage(0.03, 0.05, AQ_COUNT, AQ_DEVIATION)
-"""The threshold for an error of 3 % at a confidence of 95 %, the thesis's setting as far as stated.
-"""
+"""The threshold for an error of 3 % at a confidence of 95 %, the thesis's settings if stated."""
 
 
 def by_time(policy: Callable[[], SlackPolicy]) -> Callable[[], Driven]:
@@ -188,7 +187,7 @@ def sources_table(recipe: Recipe, sources: int) -> Table:
 
 
 Offsets = dict[tuple[str, int], Truth]
-"""The truth by method and offset."""
+"""The figures of a run by method and offset."""
 
 
 def measure_offsets(single: Sequence[Row], step_ns: int, offsets_ns: Sequence[int]) -> Offsets:

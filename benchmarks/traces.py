@@ -1,12 +1,11 @@
 """Read real traces as rows in arrival order.
 
 They are outside of the project, in `../shared/data` beside it or in the folder of the environment
-variable INORDER_DATA. Several of them may not be copied into the project (README.md there). If the
-folder is absent, `TraceAbsent` is raised, and tests are skipped with the path.
+variable INORDER_DATA. Several of them may not be copied into the project (see their README.md). If
+the folder is absent, `TraceAbsent` is raised, and tests are skipped with the path.
 
-A trace row has the recorder's own fields as `payload`. Arrival never goes back: if the recorder's
-does, the row counts as arriving with the one before. Clocks that count from their own start begin
-at `BASE_NS`.
+A trace row has the recorder's own fields as `payload`. Arrivals never decrease: a smaller one is
+raised to that of the row before it. Clocks that count from their own start begin at `BASE_NS`.
 
 | trace              | source     | seq              | ts                  | arrival          |
 |--------------------|------------|------------------|---------------------|------------------|
@@ -23,9 +22,10 @@ at `BASE_NS`.
 
 (1) The arrival replaces it if a gateway has no clock. (2) The feed has no numbers. The number of a
 quake is its rank by (time, id) in its network, as if the network had numbered its quakes as they
-happened. (3) The logs were written locally, so their way is unknown. (4) Both clocks are mapped to
-the client's axis by the file's corrected timestamps (the server's starts 100 ms later). (5) This is
-the largest so far: the rows are in order of arrival, without arrival times.
+happened. (3) The logs were written locally, so the delay on their way is unknown. (4) Both clocks
+are mapped to the client's time by the file's corrected timestamps (the server's starts 100 ms
+later). (5) This is the largest timestamp so far: the rows are in order of arrival, without arrival
+times.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Fields = dict[str, str]
 
 
 class TraceAbsent(Exception):
-    """A trace whose folder or file is absent."""
+    """The error for a trace whose folder or file is absent."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class TraceAbsent(Exception):
 
 
 class TraceRow(NamedTuple):
-    """One arrival; times are in ns, and `payload` has the recorder's fields unchanged."""
+    """One arrival. Times are in ns, and `payload` contains the recorder's fields unchanged."""
 
     arrival_ns: int
     source: str
@@ -78,7 +78,7 @@ class TraceRow(NamedTuple):
 
 
 def folder() -> Path:
-    """Return the folder of the traces."""
+    """Return the folder of the traces; raise TraceAbsent if it does not exist."""
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
     path = Path(os.environ.get(PATH_VARIABLE) or default)
     if not path.is_dir():
@@ -108,8 +108,8 @@ def mesh_sensors(experiment: str = "tdma_interference") -> list[TraceRow]:
 def jr_umts(session: str = "d1", *, own_clocks: bool = False) -> list[TraceRow]:
     """Read session `d1`, `d2` or `d4`.
 
-    With `own_clocks` the timestamps are those of the phones, up to 30 s apart; otherwise they are
-    on the server's clock.
+    With `own_clocks` the timestamps are those of the phones' clocks, up to 30 s apart; otherwise
+    they are on the server's clock.
     """
 
     def of(fields: Fields) -> TraceRow:
@@ -122,7 +122,7 @@ def jr_umts(session: str = "d1", *, own_clocks: bool = False) -> list[TraceRow]:
 
 
 def lorawan_gateways() -> list[TraceRow]:
-    """Read LoRaWAN gateways, with dozens of copies, and clocks that are years off or absent."""
+    """Read LoRaWAN gateways, with dozens of duplicates, and clocks that are years off or absent."""
 
     def of(fields: Fields) -> TraceRow:
         arrival_ns = int(fields["archive_ms"]) * MS
@@ -148,7 +148,7 @@ def balloon_clocks() -> list[TraceRow]:
 
 
 def usgs_quakes() -> list[TraceRow]:
-    """Read one week of earthquakes, up to days late."""
+    """Read one week of earthquakes, which are up to days late."""
     quakes = list(_read("usgs_quakes/quakes.csv.gz"))
     rank: dict[str, int] = {}
     count: dict[str, int] = {}
@@ -165,7 +165,7 @@ def usgs_quakes() -> list[TraceRow]:
 
 
 def kafka_brokers() -> list[TraceRow]:
-    """Read state changes of three brokers: long silences, many equal times."""
+    """Read the state changes of three brokers, with long silences and many equal times."""
 
     def of(fields: Fields) -> TraceRow:
         ts_ns = int(fields["ts_ms"]) * MS
@@ -178,10 +178,10 @@ def kafka_brokers() -> list[TraceRow]:
 
 
 def quic_two_endpoints() -> list[TraceRow]:
-    """Read one connection seen from both ends.
+    """Read one connection as seen from both ends.
 
-    The five lost packets leave gaps at the very end, so none of them can be seen in the numbers
-    that arrived.
+    The five lost packets are the last ones, so the numbers that arrived do not show that any is
+    missing.
     """
 
     def of(fields: Fields) -> TraceRow:
@@ -203,7 +203,7 @@ def quic_two_endpoints() -> list[TraceRow]:
 
 
 def limecep(disorder: str = "micro_ooo") -> list[TraceRow]:
-    """Read `micro_ooo` or `micro_inorder`."""
+    """Read LimeCEP's stream `micro_ooo` or `micro_inorder`."""
 
     def of(fields: Fields) -> TraceRow:
         ts_ns = BASE_NS + int(fields["ts"]) * MS
@@ -231,7 +231,7 @@ def _read(name: str) -> Iterator[Fields]:
 
 
 def _clamped(rows: Iterable[TraceRow]) -> list[TraceRow]:
-    """Return `rows` with arrivals that never go back."""
+    """Return `rows`, with each arrival raised to the one before it if it is smaller."""
     clamped: list[TraceRow] = []
     now_ns = 0
     for row in rows:
@@ -258,4 +258,4 @@ TRACES: Final[dict[str, Callable[[], list[TraceRow]]]] = {
     "kafka_brokers": kafka_brokers,
     "quic_two_endpoints": quic_two_endpoints,
 }
-"""Every trace by name."""
+"""The functions that read each trace, by name."""

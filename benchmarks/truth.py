@@ -1,18 +1,19 @@
 """Compare the output of a whole chain with the event times.
 
-Ordering by corrected timestamps looks perfect by the corrected timestamps. Here the event times
-count, which only the workload knows (`Event.record`):
+Order by corrected timestamps looks perfect if it is judged by these timestamps. Here it is judged
+by the event times, which only the workload knows (`Event.record`):
 
-* *left*: descents, an event time below that of the event before it, whatever its source.
+* *left*: descents, that is, an event time below that of the event before it, whatever its source.
   `left_by_ms` counts those of a millisecond or more, `left_settled` those from `settled_ns` on.
-* *behind*: events below the largest event time that was emitted before, unmarked. Descents are
-  few if all of one source is emitted before the other; all of the latter's events are behind then.
-* *worst*: how far the worst unmarked of them is behind.
-* *beyond*: unmarked events that are out of order with an earlier one by more than the
-  error bounds of the two together. No clock error within its bound causes that.
+* *behind*: events below the largest event time that was emitted before, unmarked. If all events of
+  one source are emitted before those of another, there are few descents, but all the latter are
+  behind.
+* *worst*: the largest distance by which an unmarked event is behind.
+* *beyond*: unmarked events that are out of order with an earlier one by more than the sum of both
+  error bounds. No clock error within its bound causes that.
 * *broken*: events whose event time is outside of [ref - err, ref + err].
-* *late*: marked so, and passed on; they count as left and behind, but not as beyond.
-* *hold*: from arrival to release.
+* *late*: events marked late and passed on. They count as left and behind, but not as beyond.
+* *hold*: the time from arrival until the event is emitted.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ NS_PER_MS: Final = 1_000_000
 class Truth:
     """The figures of one run, in the order in which the chain emitted its events.
 
-    It takes O(1) per event, and a count in memory for each microsecond of hold that occurs.
+    Cost: O(1) per event. Memory: one count for each microsecond of hold that occurs.
     """
 
     settled_ns: int = BEFORE_ALL
@@ -107,12 +108,12 @@ class Truth:
 
     @property
     def off_ns(self) -> float:
-        """The mean distance of the corrected timestamp from the event time, over all events."""
+        """The mean distance between corrected timestamp and event time, over all events."""
         return self._off_ns / max(1, self.released)
 
     @property
     def bound_ns(self) -> float:
-        """The mean error bound."""
+        """The mean error bound over all events."""
         return self._bound_ns / max(1, self.released)
 
 

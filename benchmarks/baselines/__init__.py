@@ -1,4 +1,4 @@
-"""Provide two engines of the plain kind as baselines for pattern queries.
+"""Provide two simple engines as baselines for pattern queries.
 
 | engine         | out of order                         | partial matches                       |
 |----------------|--------------------------------------|---------------------------------------|
@@ -8,7 +8,7 @@
 |                | one repairs what it changes          |                                       |
 
 Both are correct for a restricted class only. The pattern is a sequence of components of different
-types, each one event or one or more, the last one event, without conditions. All event times
-differ, and disorder is within K. They support MATCHES ONE under skip-till-next, and MAXIMAL under
-skip-till-any.
+types, without conditions. Each component takes one event, or one or more; the last takes one. All
+event times differ, and disorder is within K. They support MATCHES ONE under skip-till-next, and
+MAXIMAL under skip-till-any.
 """

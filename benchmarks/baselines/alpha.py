@@ -2,7 +2,7 @@
 
 An event is read when the clock is `wait = ceil(alpha * (X - F))` beyond it. ALPHA is in parts per
 million: 10^6 is plain buffering, and 0 reads all existing events. The load is an argument, so no
-code here uses a clock.
+code here reads a clock.
 
 `Fixed` keeps ALPHA. `Tcp` is the published control (algorithm 3), as printed. It halves ALPHA while
 the processor is idle, and sets it to 1 at once when it is busy. Ours is `topology.answer.budget`.
@@ -16,10 +16,10 @@ from topology.answer.spending import WHOLE
 
 
 class Load(NamedTuple):
-    """The cost of a span.
+    """The cost of a time span.
 
     Attributes:
-        first_ns: The time for items read for the first time, and all other work.
+        first_ns: The time for items read for the first time, and for all other work.
         again_ns: The time for items that were read again.
         span_ns: The length of the span.
     """
@@ -30,7 +30,7 @@ class Load(NamedTuple):
 
     @property
     def busy_ppm(self) -> int:
-        """The share of the span that was busy; an empty span counts as busy."""
+        """The share of the span, in ppm, that was busy; an empty span counts as busy."""
         if self.span_ns <= 0:
             return WHOLE
         return (self.first_ns + self.again_ns) * WHOLE // self.span_ns
@@ -42,7 +42,7 @@ class Policy(Protocol):
         ...
 
     def observe(self, load: Load, ahead_ns: int) -> None:
-        """Observe the load of a span that is over."""
+        """Adapt to the load of a span that is over."""
         ...
 
 
@@ -54,14 +54,14 @@ class Fixed:
         return -(-ahead_ns * self.alpha_ppm // WHOLE)
 
     def observe(self, load: Load, ahead_ns: int) -> None:
-        """Do nothing: ALPHA is fixed."""
+        """Do nothing, because ALPHA is fixed."""
 
 
 class Tcp(Fixed):
-    """The published control.
+    """The published control of ALPHA.
 
-    The paper does not state three decisions, which are ours. They are the start value, that alpha
-    does not become negative, and that a small alpha becomes 0.
+    The paper leaves three decisions open, which are ours: the start value, that ALPHA never becomes
+    negative, and that a small ALPHA becomes 0.
     """
 
     LOW: Final = 800_000

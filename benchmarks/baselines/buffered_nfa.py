@@ -1,9 +1,10 @@
 """Buffer events for K, then run an NFA in order.
 
-Every event waits until the clock has passed its time by K. It is offered to every run that waits
-for its type. Under skip-till-any a run that takes it is cloned, and the one without it continues.
+Every event is buffered until the clock has passed its time by K. It is then offered to every run
+that waits for its type. Under skip-till-any, a run that takes the event is cloned, and the one
+without it continues.
 
-An event costs O(runs in the window), and the buffer O(log K). A match comes K after its end.
+An event costs O(runs in the window), and the buffer O(log K). A match is emitted K after its end.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from benchmarks.baselines.sequence import MAX_RUNS, Exploded, Members, Sequence,
 
 
 class BufferedNFA:
-    """An engine whose `accept` returns the matches that are now certain; none is corrected."""
+    """An engine whose `accept` returns the matches that are now certain, and never corrects one."""
 
     def __init__(self, sequence: Sequence, slack: int) -> None:
         self._sequence = sequence

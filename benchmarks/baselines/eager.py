@@ -1,11 +1,11 @@
-"""Enumerate all partial matches eagerly as events come, and repair them after a late event.
+"""Enumerate all partial matches eagerly as events arrive, and repair them after a late event.
 
-Under skip-till-any a late event extends every partial match that ends before it, and the new ones
-are continued through the existing events. For MATCHES ONE every run that a late event falls into is
-cut back to it and continued again.
+Under skip-till-any, a late event extends every partial match that ends before it. The new partial
+matches are continued with the events after it. For MATCHES ONE, every run into which a late event
+falls is cut back to that time and continued again.
 
-An event costs O(partial matches held). A late one costs in addition O(events after it) for each
-match that it makes. The engine holds all of the window and the slack.
+An event costs O(stored partial matches). A late event costs in addition O(events after it) for each
+match that it makes. The engine stores all events and matches within the window and the slack.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bisect import bisect_right, insort
 from benchmarks.baselines.sequence import MAX_RUNS, Exploded, Members, Sequence, maximal
 
 Ops = tuple[int, int]
-"""The number of matches emitted, and of earlier ones that were retracted or replaced."""
+"""The number of matches emitted, and of earlier matches retracted or replaced."""
 
 PURGE_EVERY = 64
 
@@ -111,7 +111,7 @@ class Eager:
         return 1
 
     def _walked(self, run: Members, since: int) -> Members:
-        """Continue the run through all existing events."""
+        """Return the run, continued with all existing events since `since`."""
         sequence = self._sequence
         until = run[0][0] + sequence.within
         for at in range(bisect_right(self._events, (since, "")), len(self._events)):

@@ -1,7 +1,7 @@
-"""Close windows before their end if a strategy decides to, as in ProbSlack's paper.
+"""Close windows before their end if a strategy decides so, as in ProbSlack's paper.
 
-A result about a time that is not over is seldom useful, so no query can ask for it. A window closes
-at the earliest one tick after the end of the one before.
+A result about a time that is not over is seldom useful, so no query can request it. A window closes
+at the earliest one tick after the end of the window before it.
 """
 
 from __future__ import annotations

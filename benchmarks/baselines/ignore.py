@@ -1,4 +1,4 @@
-"""Provide the strategy without waiting: BL-IG of ProbSlack's paper (slack.md 5.8)."""
+"""Provide the strategy that never waits: BL-IG of ProbSlack's paper (slack.md 5.8)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from topology.published.mean_delay import AverageDelay
 
 
 class Ignore(AverageDelay):
-    """The strategy by which a bound passes as soon as the arrival clock has reached it."""
+    """The strategy that lets a bound pass as soon as the arrival clock has reached it."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Define the patterns that the baselines support, and their common code."""
+"""Define the patterns that the baselines support, and the code that they share."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_RUNS: Final = 300_000
-"""The maximum of partial or complete matches; a baseline beyond it gives up (`Exploded`)."""
+"""The largest number of partial or complete matches; beyond it a baseline raises Exploded."""
 
 Members = tuple[tuple[int, ...], ...]
 """The times of a match's events, by component; a time identifies an event."""
 
 
 class Exploded(Exception):
-    """More matches than MAX_RUNS."""
+    """The error for more matches than `MAX_RUNS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """A pattern: component j has `types[j]`, and takes one or more events if `groups[j]`."""
+    """A pattern: component j has type `types[j]`, and takes one or more events if `groups[j]`."""
 
     types: tuple[str, ...]
     groups: tuple[bool, ...]
@@ -28,15 +28,16 @@ class Sequence:
 
     @classmethod
     def of(cls, text: str, within: int, *, any_: bool) -> Sequence:
-        """Parse the usual short form: `ab+c`."""
+        """Return the pattern given in the usual short form, such as `ab+c`."""
         types = tuple(letter.upper() for letter in text if letter != "+")
         groups = tuple(f"{type_.lower()}+" in text for type_ in types)
         return cls(types, groups, within, any_)
 
     def steps(self, bound: Members, type_: str) -> list[Members]:
-        """Return the run with one more event, a successor before a loop.
+        """Return the components of the run to which an event of this type can be added.
 
-        The event's time is still to be put in.
+        A new component comes before a repeated one. The caller adds the event's time to the last
+        component.
         """
         j = len(bound)
         found = []

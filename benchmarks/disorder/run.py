@@ -5,10 +5,10 @@
 
 Each entry runs twice in a separate process: on half of the records and on all. The difference is
 its CPU for the other half, so the start of an interpreter and the warm-up of a JVM do not count.
-Both runs must give the same answers up to the half (`score.differing`), so that no entry answers
-what it cannot know yet. Memory is the largest resident set of the whole run. The program prints a
-line of JSON for each. The exit code is 1 if a final answer of `inorder` is wrong though all clocks
-are right, or an entry is not honest. It needs Linux and the standard library only.
+Both runs must give the same answers up to the half (`score.differing`). So no entry can use records
+that have not arrived yet. Memory is the largest resident set of the whole run. The program prints
+each result as a line of JSON. The exit code is 1 if a final answer of `inorder` is wrong though all
+clocks are right, or if an entry fails. It needs Linux and the standard library only.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ OURS: Final = "inorder"
 class Entry(NamedTuple):
     """A program with its settings.
 
-    `command` is followed by the file of the records and the query. `{python}` and the like in it
-    are the programs of this machine. `code` is what its user has written, relative to this folder.
+    The file of the records and the query are appended to `command`. Names in braces in it, such as
+    `{python}`, stand for the programs of this machine. `code` is the file that its user has
+    written, relative to this folder.
     """
 
     name: str
@@ -57,10 +58,10 @@ _WINDOWS: Final = ("q5", "q7", "q8")
 _NO_SESSIONS: Final = (*_WINDOWS, "leap")
 _NO_PATTERNS: Final = (*_WINDOWS, "q11")
 _OPENED: Final = ("java.base/java.lang=ALL-UNNAMED", "java.base/java.util=ALL-UNNAMED")
-"""The packages of Java that Flink reads by reflection."""
+"""The packages of Java that Flink accesses by reflection."""
 
 ENGINES: Final = ("kafka_streams", "flink", "siddhi", "esper")
-"""The engines on Java, each a folder of `entries` with its jars in a `pom.xml`."""
+"""The engines in Java. Each has a folder in `entries` with a `pom.xml` that names its jars."""
 
 _JAVA: Final = ("java", *(part for each in _OPENED for part in ("--add-opens", each)), "-cp")
 _INTERPRETERS: Final[dict[str, tuple[str, ...]]] = {
@@ -124,7 +125,7 @@ ENTRIES: Final = tuple(_entry(*each) for each in _SETTINGS)
 
 
 class EntryFailed(RuntimeError):
-    """An entry that ended with an error, took too long, or answered what it could not know."""
+    """The error for an entry that fails, takes too long, or uses records that arrive later."""
 
 
 class Measured(NamedTuple):
@@ -135,7 +136,7 @@ class Measured(NamedTuple):
     query: str
     score: Score
     events_per_cpu_s: float | None
-    """The rate, or None if the second half took less than `LEAST_CPU_S`, too short to measure."""
+    """The rate in the second half, or None if that took less than `LEAST_CPU_S` of CPU."""
     memory_mib: float
     lines: int
 
@@ -162,10 +163,10 @@ def absent(entry: Entry, world: str, query: str, programs: Mapping[str, str]) ->
 def measure(
     entry: Entry, folder: Path, world: str, query: str, programs: Mapping[str, str]
 ) -> Measured:
-    """Measure an entry; `programs` replace the names in braces in its command.
+    """Measure an entry; `programs` contains the values for the names in braces in its command.
 
     Raises:
-        EntryFailed: It fails, or its answers depend on later records.
+        EntryFailed: The entry fails, or its answers depend on later records.
     """
     command = [HERE / part if part.startswith("entries/") else part for part in entry.command]
     argv = [str(part).format(**programs) for part in command]
@@ -181,8 +182,8 @@ def measure(
             half_us = last_us
     if apart := differing(answers["records"], answers["half"], half_us):
         raise EntryFailed(
-            f"{entry.name}, {world}, {query}: {len(apart)} answers depend on what arrives after"
-            f" them, first {apart[0]}"
+            f"{entry.name}, {world}, {query}: {len(apart)} answers depend on later records;"
+            f" the first is {apart[0]}"
         )
     cpu_s = used["records"].cpu_s - used["half"].cpu_s
     rate = (counts["records"] - counts["half"]) / cpu_s if cpu_s >= LEAST_CPU_S else None
@@ -198,10 +199,10 @@ def measure(
 
 
 def spent(argv: Sequence[str], into: IO[str], folder: Path | None = None) -> Spent:
-    """Run a process and return its resources; its error output is used only if it fails.
+    """Run a process with its output going to `into`, and return the resources that it used.
 
     Raises:
-        EntryFailed: It fails; the message has the end of its error output.
+        EntryFailed: The process fails; the message has the end of its error output.
     """
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         process = subprocess.Popen(argv, stdout=into, stderr=said, cwd=folder)
@@ -228,13 +229,13 @@ def _ended(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
 
 
 def _extent(records: Path) -> tuple[int, int]:
-    """Return the number of records, and the arrival of the last."""
+    """Return the number of records in a file, and the arrival of the last one."""
     lines = records.read_text().splitlines()
     return len(lines) - 1, int(lines[-1].partition(",")[0])
 
 
 def lines_of(code: Path) -> int:
-    """Count the lines without blank lines, comments and docstrings."""
+    """Return the number of lines of code, without blank lines, comments and docstrings."""
     text = code.read_text()
     skipped: set[int] = set()
     if code.suffix == ".py":
@@ -251,7 +252,7 @@ def lines_of(code: Path) -> int:
 def results(
     folder: Path, asked: argparse.Namespace, programs: Mapping[str, str], failures: list[str]
 ) -> Iterator[Measured]:
-    """Measure the requested worlds that exist; failures are printed and collected."""
+    """Yield the results for the requested worlds that exist; print and collect the failures."""
     for world in asked.world or (*WORLDS, RECORDED):
         if not (folder / world).is_dir():
             continue

@@ -2,11 +2,11 @@
 
     python score.py TRUTH ANSWERS
 
-TRUTH is a CSV of `start_us,key,value,ready_us`. At `ready_us` of the arrival clock the window was
-over and the last record that counts had arrived, so an oracle answers then. ANSWERS is a CSV
-without a header, of `at_us,start_us,key,value`: at `at_us` of the arrival clock the program gives
-this value for this window and key. A later line for the same window and key corrects it, and an
-empty value retracts it. The program prints `Score` as JSON. It needs the standard library only.
+TRUTH is a CSV of `start_us,key,value,ready_us`. `ready_us` is the time on the arrival clock when
+the window is over and the last record that counts has arrived. An oracle answers then. ANSWERS is a
+CSV without a header, of `at_us,start_us,key,value`. At `at_us` on the arrival clock, the program
+gave this value for this window and key. A later line for the same window and key corrects it, and
+an empty value retracts it. The program prints `Score` as JSON. It needs the standard library only.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ COLUMNS: Final = 4
 
 
 class BadAnswers(ValueError):
-    """Answers that cannot be scored; the text says which line and why."""
+    """The error for answers that cannot be scored; its text says which line is wrong and why."""
 
 
 class Right(NamedTuple):
-    """The right value, and the time when it could be known."""
+    """The right value of a window and key, and the time when it could be known."""
 
     value: str
     ready_us: int
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Counts, and waits in ms after the moment at which the truth could be known.
+    """Counts, and waits in ms after the time when the truth could be known.
 
     A wait is None if nothing was answered. It is negative if an answer came before its last record.
     """
@@ -53,17 +53,17 @@ class Score(NamedTuple):
     expected: int
     """The number of right answers that exist."""
     wrong_first: int
-    """Answers that are absent, differ from the truth when first given, or have no truth."""
+    """The number of answers that are missing, are wrong when first given, or should not exist."""
     wrong_end: int
-    """The same after all corrections, and each repetition (`repeated`)."""
+    """The same number after all corrections, plus `repeated`."""
     repeated: int
-    """Lines that change nothing; a reader that sums answers up counts them twice."""
+    """The number of lines that change nothing; a reader that adds answers up counts them twice."""
     corrected: int
-    """Lines that change or retract an earlier answer."""
+    """The number of lines that change or retract an earlier answer."""
     first_mean_ms: float | None
     first_p99_ms: float | None
     settled_mean_ms: float | None
-    """The wait until the last change of an answer that is right in the end."""
+    """The mean wait for the last change of an answer that is right in the end."""
     settled_p99_ms: float | None
 
 
@@ -77,7 +77,7 @@ def read_truth(path: Path) -> dict[Place, Right]:
 
 
 def read_answers(path: Path) -> list[Answer]:
-    """Read the answers; raise BadAnswers for a malformed line, or if time goes back."""
+    """Read the answers; raise BadAnswers if a line is malformed or its time is below the last."""
     answers: list[Answer] = []
     with path.open(newline="") as file:
         for number, row in enumerate(csv.reader(file), start=1):
@@ -89,7 +89,7 @@ def read_answers(path: Path) -> list[Answer]:
                 raise BadAnswers(f"{path.name}, line {number}: {','.join(row)}: {wanted}") from bad
             if answers and answer.at_us < answers[-1].at_us:
                 raise BadAnswers(
-                    f"{path.name}, line {number}: at_us is below that of the line before"
+                    f"{path.name}, line {number}: at_us is smaller than on the line before"
                 )
             answers.append(answer)
     return answers
@@ -130,8 +130,8 @@ def scored(truth: Mapping[Place, Right], answers: Iterable[Answer]) -> Score:
 def differing(whole: Iterable[Answer], part: Iterable[Answer], until_us: int) -> list[Answer]:
     """Return the answers before `until_us` in which two runs differ.
 
-    One run has all records, the other those up to that time. An honest program has no such answers:
-    its answers at a time do not depend on later records.
+    One run had all records, the other those up to that time. The answers of an honest program do
+    not depend on later records, so there are none.
     """
     ours = {answer for answer in whole if answer.at_us < until_us}
     theirs = {answer for answer in part if answer.at_us < until_us}

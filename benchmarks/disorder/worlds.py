@@ -2,9 +2,9 @@
 
     python worlds.py FOLDER [--seconds 120] [--seed 1] [--rate 500] [--recorded arrivals.csv]
 
-The records are those of an auction house in the manner of NEXMark, by a generator of our own. In 50
-records one is a person who registers, three are auctions that open, and 46 are bids. Eight sources
-send them, each with its own numbers. Worlds differ by how records arrive:
+The records are those of an auction house in the manner of NEXMark, from our own generator. Out of
+50 records, one is a person who registers, three are auctions that open, and 46 are bids. Eight
+sources send them, each with its own numbers. Worlds differ by how records arrive:
 
 | world   | delays                                                           | besides          |
 |---------|------------------------------------------------------------------|------------------|
@@ -17,16 +17,16 @@ send them, each with its own numbers. Worlds differ by how records arrive:
 |         |                                                                  | on average;      |
 |         |                                                                  | 0.1 % are lost   |
 
-A further world, `recorded`, is made from a recording of `arrival_us,source,seq,time_us`, by
-arrival. It is the auction house as those sources would have sent it, each record at the recorded
-time and with the recorded delay.
+A further world, `recorded`, is made from a recording of `arrival_us,source,seq,time_us`, in order
+of arrival. It is the auction house as those sources would have sent it, with each record at the
+recorded time and with the recorded delay.
 
-FOLDER gets, for each world, `<world>/records.csv`, `half.csv` (its first half by arrival) and
-`truth-<query>.csv`. The truth counts each record that arrives once, by its own time, whenever it
-arrives. With a wrong clock it uses the right time. There only the window queries are asked, as
-answers of the others name times of single records. The truth is computed from the records before
-their disorder, slowly. The program needs the standard library only, and the same seed gives the
-same bytes.
+For each world, the program writes `<world>/records.csv`, `half.csv` (its first half by arrival) and
+`truth-<query>.csv` into FOLDER. The truth counts each record that arrives once, by its own time,
+whenever it arrives. With a wrong clock it uses the right time. In that world only the window
+queries are asked, as answers of the others contain times of single records. The truth is computed
+from the records before their disorder, in a simple and slow way. The program needs the standard
+library only, and the same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ class Made(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record as it arrives."""
+    """A record with the time of its arrival."""
 
     arrival_us: int
     made: Made
 
 
 class Arrival(NamedTuple):
-    """An arrival of a recording."""
+    """One line of a recording."""
 
     arrival_us: int
     source: str
@@ -93,7 +93,7 @@ class Arrival(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A right answer, as in `score`."""
+    """A right answer, as a line of the TRUTH that `score` reads."""
 
     start_us: int
     key: str
@@ -116,14 +116,14 @@ def made(seconds: float, seed: int, rate: int = RATE) -> list[Made]:
 
 
 class House:
-    """The events of the auction house, one record after the other."""
+    """A generator of the auction house's events, one record after the other."""
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
         self._persons, self._auctions = [0], [0]
 
     def record(self, at: int) -> tuple[str, int, int, int]:
-        """Return the type, key, by and price of the record of that number."""
+        """Return the type, key, by and price of the record with the number `at`."""
         dice, persons, auctions = self._dice, self._persons, self._auctions
         kind = at % 50
         if kind == 0:
@@ -139,7 +139,7 @@ class House:
 
 
 def laid_over(arrivals: Iterable[Arrival], seed: int) -> list[Record]:
-    """Return the auction house with the arrivals of a recording.
+    """Return the auction house's records with the times and arrivals of a recording.
 
     A record that arrived twice is a duplicate. Equal times of different sources are separated by
     less than 1 ms.
@@ -187,7 +187,10 @@ def _delay_us(dice: random.Random) -> int:
 
 
 def _behind_stall_us(arrival_us: int, record: Made) -> int:
-    """Delay an arrival by a stall, of one source after another from the third second of ten on."""
+    """Return the arrival, delayed if the record's source is stalled at that time.
+
+    In each ten seconds, from the third second on, another source is stalled.
+    """
     turn, within_us = divmod(arrival_us - START_US, STALL_EACH_US)
     over_us = 3 * S + STALL_US
     if record.source == f"s{turn % SOURCES}" and 3 * S <= within_us < over_us:
@@ -199,7 +202,7 @@ def _behind_stall_us(arrival_us: int, record: Made) -> int:
 
 
 def first_arrivals(records: Iterable[Record]) -> list[Record]:
-    """Return each record once, by its own time."""
+    """Return each record once, with its first arrival, in the order of the records' own times."""
     found: dict[tuple[str, int], Record] = {}
     for record in records:
         found.setdefault((record.made.source, record.made.seq), record)
@@ -207,9 +210,9 @@ def first_arrivals(records: Iterable[Record]) -> list[Record]:
 
 
 def hot_items(records: Sequence[Record]) -> Iterator[Row]:
-    """Answer q5: the auction with most bids in each two seconds, every half second.
+    """Answer q5: the auction with the most bids in each two seconds, every half second.
 
-    The value has the number of the bids too.
+    The value also contains the number of these bids.
     """
     for start_us, bids in _windows(records, *HOP_US, types=("bid",)):
         counts = Counter(bid.made.key for bid in bids)
@@ -263,9 +266,9 @@ def _session(bids: Sequence[Record]) -> Row:
 
 
 def leaps(records: Sequence[Record]) -> Iterator[Row]:
-    """Answer leap: a bid of ten times the auction's bid right before it.
+    """Answer leap: a bid of at least ten times the auction's bid right before it.
 
-    It is by another bidder, within 100 ms. The answer begins with the lower bid.
+    The higher bid is by another bidder, within 100 ms. The answer begins with the lower bid.
     """
     last: dict[int, Record] = {}
     for record in records:
@@ -292,9 +295,9 @@ QUERIES: Final[dict[str, Callable[[Sequence[Record]], Iterator[Row]]]] = {
 
 
 def asked_in(world: str) -> tuple[str, ...]:
-    """Return the queries of a world.
+    """Return the queries that are asked in a world.
 
-    Queries that name single records are left out if times are wrong or in ms.
+    Queries with times of single records are left out if the world's times are wrong or in ms.
     """
     if world == "clock":
         return ("q5", "q7", "q8")
@@ -329,7 +332,7 @@ def write(folder: Path, seconds: float, seed: int, rate: int = RATE) -> None:
 
 
 def write_world(folder: Path, world: str, records: Sequence[Record]) -> None:
-    """Write a world; `records` are by arrival."""
+    """Write the files of a world; `records` must be in order of arrival."""
     place = folder / world
     place.mkdir(parents=True, exist_ok=True)
     for name, some in (("records", records), ("half", records[: len(records) // 2])):
@@ -365,8 +368,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rate", type=int, default=RATE, help="records a second")
-    parser.add_argument("--recorded", type=Path, help="a recording, for one world more")
+    parser.add_argument("--rate", type=int, default=RATE, help="records per second")
+    parser.add_argument("--recorded", type=Path, help="a recording, to make one more world")
     asked = parser.parse_args()
     write(asked.folder, asked.seconds, asked.seed, asked.rate)
     if asked.recorded:

@@ -1,4 +1,4 @@
-"""Run the programs that others would use for the same job, in separate processes.
+"""Provide the programs that others would use for the same job, run in separate processes.
 
 | program         | what it does with each record                                               |
 |-----------------|-----------------------------------------------------------------------------|
@@ -8,6 +8,6 @@
 | `bare_loop`     | only consume and produce on confluent-kafka, headers copied                 |
 
 All do less than ours. The agent and the loop are not exactly once and do not restore their state.
-`kafka_streams` and `quix` are and do, but merge no sources, know no clock and have no tick. `bring`
-provides the programs that some of them need.
+`kafka_streams` and `quix` are exactly once and restore their state. But they merge no sources,
+correct no clock and have no tick. `bring` fetches the programs that some of them need.
 """

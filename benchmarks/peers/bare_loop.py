@@ -1,7 +1,7 @@
 """Consume and forward on confluent-kafka with headers copied, and do nothing else.
 
-It is a bound for any Python program between two topics: no order, no state, no transaction, and
-offsets committed in the background.
+No Python program between two topics can be faster. There is no order, no state and no transaction,
+and offsets are committed in the background.
 
     python -m benchmarks.peers.bare_loop BROKERS GROUP INPUT OUTPUT
 """

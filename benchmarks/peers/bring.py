@@ -1,10 +1,10 @@
-"""Fetch the programs that only the peers need, and our core as users install it, compiled.
+"""Fetch the programs that only the peers need, and build our compiled core as users install it.
 
-They are a Python environment and jars, which are not in the project's locks. The environment is
-made from `requirements.txt` with the present Python. The jars of Kafka Streams come by Maven, and
-`javac` compiles its processor. Both are in the project's cache. They are made once, and again if
-their sources have changed. If one is unavailable, PeerUnavailable says why, and the benchmark
-prints this line and leaves that peer out.
+The peers need a Python environment and jars, which are not in the project's locks. The environment
+is made from `requirements.txt` with the current Python. Maven fetches the jars of Kafka Streams,
+and `javac` compiles its processor. Both are stored in the project's cache. They are made once, and
+again if their sources have changed. If one is unavailable, PeerUnavailable says why, and the
+benchmark prints this line and leaves that peer out.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ROOT: Final = HERE.parents[1]
 
 
 class PeerUnavailable(RuntimeError):
-    """A peer that is unavailable here; the text says why."""
+    """The error for a peer that is unavailable here; its text says why."""
 
 
 def python() -> Path:
-    """Return the interpreter of the environment that has the peers in Python."""
+    """Return the interpreter of the environment with the Python peers, made if needed."""
     folder = cache() / f"peers-{sys.version_info.major}.{sys.version_info.minor}"
     if not _is_made_of(folder, REQUIREMENTS):
         with exclusive(cache() / f"{folder.name}.lock", INSTALL_TIMEOUT_S):
@@ -47,12 +47,12 @@ def _install(folder: Path) -> None:
     _called([sys.executable, "-m", "venv", str(folder)], INSTALL_TIMEOUT_S)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
     _called([*pip, "install", "--requirement", str(REQUIREMENTS)], INSTALL_TIMEOUT_S)
-    # This file comes last, since it marks the environment as complete.
+    # This file is copied last, since it marks the environment as complete.
     shutil.copyfile(REQUIREMENTS, folder / REQUIREMENTS.name)
 
 
 def compiled_core() -> Path:
-    """Return the tree with the compiled core, as in a wheel; the first call takes minutes."""
+    """Build the compiled core as in a wheel, and return its tree; the first call takes minutes."""
     _called([str(ROOT / "infra" / "compiled_tree.sh"), sys.executable], CORE_TIMEOUT_S)
     return ROOT / "build" / "compiled"
 
@@ -63,7 +63,7 @@ def hold_back() -> str:
 
 
 def compiled(jars: Jars, source: Path) -> str:
-    """Return the class path of a program of one source, with the jars that it needs."""
+    """Compile a program of one source file, and return its class path with the jars it needs."""
     if absent := jars.missing():
         raise PeerUnavailable(absent)
     if shutil.which("javac") is None:
@@ -107,4 +107,4 @@ def _called(command: list[str], timeout_s: float) -> None:
         raise PeerUnavailable(f"{command[0]}: {failed}") from failed
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise PeerUnavailable(f"{' '.join(command)} failed: {said[-1] if said else 'no word'}")
+        raise PeerUnavailable(f"{' '.join(command)} failed: {said[-1] if said else 'no output'}")

@@ -1,4 +1,4 @@
-"""Put each source in order by its numbers, over a state of keys and values.
+"""Put each source in order by its numbers, with a key-value state.
 
 A record that is not the next of its source is kept in the state until the numbers before it have
 arrived. The missing numbers are given up when a record of the source arrives `PATIENCE_MS` after
@@ -18,7 +18,7 @@ Held = tuple[bytes, Headers]
 
 
 class State(Protocol):
-    """The state as Quix Streams has it: values are JSON, or bytes."""
+    """The state interface of Quix Streams: values are JSON, or bytes."""
 
     def get(self, key: str) -> Any: ...
 
@@ -34,7 +34,7 @@ class State(Protocol):
 def hold_back(
     value: bytes, _: Any, timestamp_ms: int, headers: Headers, state: State
 ) -> list[Held]:
-    """Return the records that may be emitted now.
+    """Return the records that may be emitted after this record.
 
     The state of a source is its next number, the time since when it waits, and the numbers with a
     record in the state.

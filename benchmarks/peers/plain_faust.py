@@ -1,8 +1,8 @@
 """Reorder and merge in a plain Faust agent, event by event, as Faust's manual shows it.
 
-The operators are the same as in our worker, so the difference is the shell. There is one Faust
-event, one `on_batch` and one `send` for each record, and Faust commits the offsets. The state is in
-memory and lost with the process. There is no tick, so the last events of an idle stream stay
+The operators are the same as in our worker, so only the code around them differs. There is one
+Faust event, one `on_batch` and one `send` for each record, and Faust commits the offsets. The state
+is in memory and lost with the process. There is no tick, so the last events of an idle stream stay
 buffered. Delivery is at least once at best.
 
     python -m benchmarks.peers.plain_faust BROKERS GROUP TOPOLOGY
@@ -29,7 +29,7 @@ NS_PER_S = 1_000_000_000
 
 
 def build(brokers: str, group: str, topology: Topology, folder: str) -> faust.App:
-    """Build an app for one stream, whose events go through one `Stage`."""
+    """Return an app for one stream, whose events go through one `Stage`."""
     stream_config = topology.streams["default"]
     reader, writer = HeaderReader(stream_config.headers), HeaderWriter(stream_config.headers)
     stage = Stage(topology, [REORDER, MERGE])

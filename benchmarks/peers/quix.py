@@ -1,11 +1,11 @@
 """Put each source in order by its numbers with Quix Streams, exactly once.
 
 The rule is that of `benchmarks.peers.hold_back`. The state is in RocksDB, with a changelog. There
-is no merge, no clock and no tick: a source that becomes idle after a gap stays where it is.
+is no merge, no clock and no tick: if a source becomes idle after a gap, its buffered records are
+not emitted.
 
-Quix keeps state by the record's key, and all records of a stream have the same one. The sources are
-therefore distinguished inside of the state; a `group_by` would write and read every record once
-more.
+Quix keeps state by the record's key, and all records of a stream have the same key. The sources are
+therefore distinguished within the state; a `group_by` would write and read every record once more.
 
     python -m benchmarks.peers.quix BROKERS GROUP INPUT OUTPUT STATE_FOLDER
 """

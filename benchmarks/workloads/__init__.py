@@ -1,7 +1,7 @@
-"""Make seeded workloads: which source sent what, when it arrived, and figures to verify it.
+"""Make seeded workloads: the events of each source, their arrivals, and figures to verify them.
 
 Every recipe is a function of its seed alone. It returns a `Workload`: rows in arrival order, and
-the events lost and doubled on the way. There is one generator object per purpose,
+the events lost and duplicated on the way. There is one random generator per purpose,
 `random.Random(seed * 1000 + purpose)`, so that changing one law leaves the others unchanged. Only
 its `random()` and `shuffle()` are used.
 

@@ -1,9 +1,9 @@
 """Make streams whose delays, rate or loss change while they run, to test adaptation.
 
-A stream is a list of phases. In each an event is sent every 1/rate seconds, is lost with
-probability `lost`, and takes `delay` on its way. Nothing arrives during `stall_ns` of every
-`stall_every_ns` of arrival time. Events that would have arrived then arrive together at the end, in
-the order in which they were sent.
+A stream is a list of phases. In each phase an event is sent every 1/rate seconds, is lost with
+probability `lost`, and is delayed by `delay`. In every `stall_every_ns` of arrival time, nothing
+arrives for `stall_ns`. Events that would have arrived then arrive together at the end, in the order
+in which they were sent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Phase:
 
 
 def tail(mean_ns: int, share: float = 0.1) -> Law:
-    """Return a law of 1 ms, with an exponential delay on top for `share` of the events."""
+    """Return a law of 1 ms, plus an exponential delay for `share` of the events."""
     slow = exponential(mean_ns)
     return sometimes(share, lambda rng: 1 * MS + slow(rng), constant(1 * MS))
 
@@ -68,22 +68,22 @@ _LOSS_STORM: Final = [
 
 
 def regimes(seed: int = 1, source: str = "s0") -> Workload:
-    """Change the delay law three times: short, long, of another shape, short."""
+    """Make a stream whose delay law changes three times: short, long, another shape, short."""
     return phased("regimes", _REGIMES, seed, source)
 
 
 def bursts(seed: int = 1, source: str = "s0") -> Workload:
-    """Stall the network in mid-stream, for 300 ms out of every 5 s."""
+    """Make a stream whose network stalls in mid-stream, for 300 ms out of every 5 s."""
     return phased("bursts", _BURSTS, seed, source)
 
 
 def rate_steps(seed: int = 1, source: str = "s0") -> Workload:
-    """Send at 200, 5, 2000 and 200 Hz under one delay law."""
+    """Make a stream sent at 200, 5, 2000 and 200 Hz under one delay law."""
     return phased("rate_steps", _RATE_STEPS, seed, source)
 
 
 def loss_storm(seed: int = 1, source: str = "s0") -> Workload:
-    """Lose no events, then 5 %, then 0.1 %."""
+    """Make a stream that loses no events, then 5 %, then 0.1 %."""
     return phased("loss_storm", _LOSS_STORM, seed, source)
 
 

@@ -1,15 +1,16 @@
 """Simulate wrong clocks of sources, and the rounds of time sync that measure them.
 
-The workloads' own times are event times, which are the sync server's too. A `Dial` is what a source
-reads instead: an offset from the start, a skew, and whole steps of its resolution. Rounds are those
-of the thesis's evaluation as in data/SYNTHETIC.md 1.5. Each way takes 0.1 ms and an exponential
-delay (mean 0.2 ms) on top, and the server 0.02 ms. There are ten rounds 20 ms apart before the
-first event, then bursts of four after the given pauses. The sample is appended to its topic one
+The workloads' own times are event times, and the sync server's clock shows the same times. A `Dial`
+is a source's clock: it has an offset from the start, a skew, and whole steps of its resolution.
+Rounds are those of the thesis's evaluation as in data/SYNTHETIC.md 1.5. Each way takes 0.1 ms plus
+an exponential delay (mean 0.2 ms), and the server 0.02 ms. There are ten rounds 20 ms apart before
+the first event, then bursts of four after the given pauses. The sample is appended to its topic one
 more such way after the server's answer.
 
 The same seed gives the same delays for all dials, so two runs differ by their clocks alone.
-`steady` is a stream for hours. Its sources have one rate, and each event is at a random place in
-its own period, so that every distance between two sources occurs. The delays are those of `crowd`.
+`steady` is a stream of several hours. Its sources have one rate, and each event is at a random
+place in its own period, so that every distance between two sources occurs. The delays are those of
+`crowd`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from topology.model.sample import Sample
 
 WAYS: Final = 7
 CLOCKS: Final = 8
-"""The purposes of generator objects, as in `laws`."""
+"""The purposes of the random generators, as in `laws`."""
 MOST_SOURCES: Final = 1_000
 """The maximum number of sources.
 
@@ -50,11 +51,11 @@ FIRST_ROUNDS: Final = 10
 ROUNDS: Final = 4
 ROUND_EVERY_NS: Final = 20 * MS
 EVERY_MINUTE: Final = (60,)
-"""The specification's seconds from one burst to the next; the last is repeated."""
+"""The seconds from one burst to the next in the specification; the last value is repeated."""
 AS_CLIENT: Final = (5, 10, 20, 40, 60)
-"""The pauses of `inorder.sync`, which asks sooner while it does not know the clock's rate."""
+"""The pauses of `inorder.sync`, which are shorter until it knows the rate of the clock."""
 HEAD_START_NS: Final = 2 * S
-"""The time of the first round before the first event: ten rounds, the way, `activation`."""
+"""The time from the first round to the first event: ten rounds, the way, `activation`."""
 
 _QUEUE: Final = exponential(200 * US)
 _CROWDED: Final = sometimes(0.12, exponential(50 * MS), constant(0))
@@ -63,7 +64,7 @@ _CROWDED: Final = sometimes(0.12, exponential(50 * MS), constant(0))
 class Dial(NamedTuple):
     """A source's clock, which shows whole steps of `step_ns`.
 
-    It is ahead by the offset at `start_ns`, and `skew_ppb` too fast from then on.
+    At `start_ns` it is ahead by `offset_ns`, and from then on it is too fast by `skew_ppb`.
     """
 
     offset_ns: int = 0
@@ -86,8 +87,8 @@ def rounds(
 ) -> list[Sample]:
     """Return samples of all sources, for events from `first_ns` to `last_ns`.
 
-    Each source's samples are in the order of arrival. The clocks are read in ns here, at any
-    resolution of the events. `ways_ns` are added to every way there and back.
+    Each source's samples are in the order of arrival. The clocks are read in ns here, whatever the
+    resolution of the events. `ways_ns` are delays added to every way there and back.
     """
     heard: list[Sample] = []
     for number, (source, dial) in enumerate(dials.items()):
@@ -128,7 +129,7 @@ def _arrival(sample: Sample) -> int:
 
 
 def unlike_dials(sources: Iterable[str], start_ns: int, seed: int = 1) -> dict[str, Dial]:
-    """Return dials within an hour of the truth, and within 100 ppm of its pace."""
+    """Return dials that are off by at most an hour, and whose skew is at most 100 ppm."""
     rng = generator(seed, CLOCKS)
     return {
         source: Dial(_either_way(rng, 3_600 * S), _either_way(rng, 100_000), start_ns)

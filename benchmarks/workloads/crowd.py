@@ -1,10 +1,10 @@
 """Make twenty sources with every kind of disorder: the workload of the core's speed figures.
 
-There are 10 000 events/s in all, from the sources in turn. Each event takes 1 ms; 12 % take an
-exponential delay (mean 50 ms) on top. Losses are 0.05 % of the events. Another 0.1 % come twice,
-the duplicate exponentially later (mean 50 ms). From the tenth second of the stream (or after a
-tenth of a shorter one) source s07 sends nothing for 2 s. About 11.6 % arrive below their source's
-highest number.
+There are 10 000 events/s in all, and the sources take turns. Each event is delayed by 1 ms; 12 %
+have an additional exponential delay (mean 50 ms). 0.05 % of the events are lost. Another 0.1 % are
+duplicated, and the duplicate is exponentially later (mean 50 ms). From the tenth second of the
+stream (or after a tenth of a shorter one), the source s07 sends nothing for 2 s. About 11.6 % of
+the events arrive below their source's highest number.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TAIL: Final = exponential(50 * MS)
 
 
 def crowd(n: int = 1_000_000, seed: int = 1, delayed: float = 0.12) -> Workload:
-    """Send `n` events, less those that the idle source does not send."""
+    """Make a stream of `n` events, less those that the silent source does not send."""
     rng, losses, copies = (generator(seed, purpose) for purpose in (DELAYS, LOSSES, COPIES))
     delay = sometimes(delayed, _TAIL, constant(0))
     silent_from_ns = START_NS + min(10 * S, n * (S // RATE_HZ) // 10)

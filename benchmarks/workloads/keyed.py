@@ -1,8 +1,9 @@
 """Make events of many keys and types, some delayed, for keyed patterns over a plant or a market.
 
-There are `RATE` events a second, drawn uniformly from `TYPES` types and `KEYS` keys. Each of
-`SOURCES` sources numbers its own. A share is delayed, exponentially with a mean of `MEAN_DELAY_NS`,
-at most `SLACK_NS`. The order is that of arrival. Payloads are decoded already: `{"k": key}`.
+There are `RATE` events per second, drawn uniformly from `TYPES` types and `KEYS` keys. Each of
+`SOURCES` sources numbers its own events. A share is delayed, exponentially with a mean of
+`MEAN_DELAY_NS`, at most `SLACK_NS`. Events are in order of arrival. Payloads are decoded already:
+`{"k": key}`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draw delays by inversion: each law uses `random()` alone and returns whole ns."""
+"""Draw delays by inversion: each law uses only `random()` and returns whole ns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DELAYS: Final = 3
 PAYLOAD: Final = 4
 LOSSES: Final = 5
 COPIES: Final = 6
-"""The purposes of generator objects."""
+"""The purposes of the random generators."""
 
 US: Final = 1_000
 MS: Final = 1_000_000
@@ -44,7 +44,7 @@ def exponential(mean_ns: int, cap_ns: int | None = None) -> Law:
 
 
 def log_normal_of(u: float, median_ns: int, sigma: float) -> int:
-    """Return the delay at share `u` of a log-normal law."""
+    """Return the delay at the quantile `u` of a log-normal law."""
     return int(median_ns * exp(sigma * _quantile(min(max(u, _EDGE), 1.0 - _EDGE))))
 
 
@@ -57,5 +57,5 @@ def log_normal(median_ns: int, sigma: float, cap_ns: int | None = None) -> Law:
 
 
 def sometimes(share: float, law: Law, otherwise: Law) -> Law:
-    """Return `law` with probability `share`, else `otherwise`."""
+    """Return a law that draws from `law` with probability `share`, else from `otherwise`."""
     return lambda rng: law(rng) if rng.random() < share else otherwise(rng)

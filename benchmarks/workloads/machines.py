@@ -28,9 +28,9 @@ def plant(
 ) -> list[AuditRow]:
     """Return rows in order of arrival.
 
-    Each machine sends about once a period. Shares of the rows are `lost`, come twice (`copied`), or
-    are up to 20 s `late`. `FAST` has a clock 41 s ahead, after the share `fast_after` of the time,
-    and `RESTARTS` counts from 0 again halfway.
+    Each machine sends about once a period. `lost`, `copied` and `late` are the shares of rows that
+    are lost, arrive twice, or are up to 20 s late. The machine `FAST` has a clock 41 s ahead, after
+    the share `fast_after` of the time. `RESTARTS` counts from 0 again halfway.
     """
     dice = Random(seed)
     names = [FAST, RESTARTS, *(f"robot-{number}" for number in range(machines - 2))][:machines]

@@ -1,4 +1,4 @@
-"""Lose rows of a workload."""
+"""Remove rows from a workload, as if they had been lost."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from benchmarks.workloads.rows import Row, Workload
 
 
 def lose(workload: Workload, share: float) -> Workload:
-    """Lose every row with probability `share`, except a source's smallest and largest number.
+    """Remove every row with probability `share`, except a source's smallest and largest number.
 
-    Nobody could know of numbers missing outside of them.
+    Numbers outside these two could not be recognized as missing.
     """
     rng = generator(workload.seed, LOSSES)
     edges = _edges(workload.rows)

@@ -1,4 +1,4 @@
-"""Describe rows of a workload by figures, and make events from them.
+"""Define the rows of a workload and their figures, and make events from rows.
 
 The figures use these words. *Descent*: a time below that of the row just before it. *Late*: a time
 below the largest seen so far; lateness is that difference. `overtaken`: a sequence number below the
@@ -16,7 +16,7 @@ from topology.model.event import Event
 
 
 class Row(NamedTuple):
-    """One arrival; times are in ns."""
+    """One arrival of an event; times are in ns."""
 
     arrival_ns: int
     source: str
@@ -28,8 +28,8 @@ class Row(NamedTuple):
 class Workload:
     """The rows of a workload, in arrival order.
 
-    The recipe knows the (source, seq) that never arrived (`lost`) and those that arrived twice
-    (`doubled`).
+    `lost` contains the (source, seq) of events that never arrived, and `doubled` of those that
+    arrived twice.
     """
 
     name: str
@@ -43,8 +43,8 @@ class Workload:
 class Figures:
     """The counts of a list of rows.
 
-    `source_descents` are counted within each source and summed; the other times are compared over
-    the whole list.
+    `source_descents` are counted within each source and summed; the other figures of time compare
+    rows of all sources.
     """
 
     n: int = 0
@@ -62,7 +62,7 @@ class Figures:
 
 @dataclass(slots=True)
 class _Seen:
-    """The values seen so far of one source."""
+    """The latest time and the numbers seen so far of one source."""
 
     last_ts_ns: int
     highest: int
@@ -70,7 +70,7 @@ class _Seen:
 
 
 def figures(rows: Sequence[Row]) -> Figures:
-    """Count `rows`, in O(n) time and memory."""
+    """Return the figures of `rows`, in O(n) time and memory."""
     found = Figures(n=len(rows))
     if not rows:
         return found
@@ -107,14 +107,14 @@ def _count_in_source(found: Figures, seen: dict[str, _Seen], row: Row) -> None:
 
 
 def in_arrival_order(rows: Iterable[Row]) -> list[Row]:
-    """Sort rows by arrival; rows of one instant keep their order."""
+    """Return the rows sorted by arrival; rows of one instant keep their order."""
     return sorted(rows, key=lambda row: row.arrival_ns)
 
 
 def to_events(rows: Iterable[Row], stream: str = "default", epoch: int = 0) -> list[Event]:
     """Return the events of `rows`, whose `offset` is the position in the list.
 
-    With `epoch` = `topology.model.event.NO_EPOCH` the events name no epoch.
+    If `epoch` is `topology.model.event.NO_EPOCH`, the events have no epoch.
     """
     return [
         Event(stream, row.source, epoch, row.seq, row.ts_ns, row.arrival_ns, offset)

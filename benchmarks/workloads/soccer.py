@@ -59,7 +59,7 @@ class Recipe:
     bursts: tuple[Burst, ...]
 
     def shortened(self, divisor: int) -> Recipe:
-        """Return the same laws over a stream `divisor` times shorter."""
+        """Return a recipe with the same laws and a stream `divisor` times shorter."""
         return replace(self, n=self.n // divisor, descents=self.descents // divisor)
 
 
@@ -88,7 +88,7 @@ D3: Final = Recipe("D3", 999_499, 83_212, _d3_delay, ((0.20, 17, 30_000 * MS),))
 
 
 def soccer(recipe: Recipe, seed: int = 1) -> Workload:
-    """Make one source "0" that sends the whole stream."""
+    """Make a workload in which the one source "0" sends the whole stream."""
     times = base_times(recipe.n, generator(seed, BASE))
     victims = _choose(recipe, generator(seed, VICTIMS))
     delays = _delays(recipe, times, victims, generator(seed, DELAYS))
@@ -124,7 +124,7 @@ def base_times(n: int, rng: Random) -> list[int]:
 
 
 def _choose(recipe: Recipe, rng: Random) -> list[int]:
-    """Return the victims' positions, ascending."""
+    """Return the positions of the victims, ascending."""
     positions = list(range(1, recipe.n - 1))
     rng.shuffle(positions)
     taken = bytearray(recipe.n)
@@ -149,7 +149,7 @@ def _delays(recipe: Recipe, times: list[int], victims: list[int], rng: Random) -
 
 
 def _arrival_order(times: list[int], victims: list[int], delays: list[int]) -> list[int]:
-    """Return positions in the order in which they arrive."""
+    """Return the positions of the samples in order of arrival."""
     is_victim = bytearray(len(times))
     for position in victims:
         is_victim[position] = 1

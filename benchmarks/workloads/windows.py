@@ -35,7 +35,7 @@ STALL_EVERY_MS: Final = 5_000
 
 
 def discrete(masses: dict[int, float]) -> Draw:
-    """Return a function that draws a value by the cumulative sum of ascending values."""
+    """Return a function that draws a value with the probabilities in `masses`, by inversion."""
     sums: list[tuple[float, int]] = []
     so_far = 0.0
     for value in sorted(masses):

@@ -5,14 +5,15 @@
 
 An event is *plain* for `EventWriter` if
 
-* it is no control event, and codec.native.events found its record plain, by the same header names,
-* its number is the record's, or replaces the record's in its place; if the record has none, it is
+* it is not a control event, and codec.native.events found its record plain, with the same header
+  names,
+* its number is the record's, or replaces it in the same header; if the record has no number, it is
   added after the record's own headers,
 * its epoch is the record's; if the record has none, it is added there too, unless it is 0,
-* the stamps of the stage before, if any, follow all other headers, so that they can be cut off.
+* the stamps of the previous stage, if any, follow all other headers, so that they can be removed.
 
 The record is then copied with its header block, and this stage's stamps are added after it. Every
-other event goes unchanged to `general`, which is the definition (topology.wire.header_writer).
+other event is passed unchanged to `general`, the reference writer (topology.wire.header_writer).
 
 Proved by: tests/codec/test_writing.py
 """
@@ -49,8 +50,8 @@ cdef enum:
     FIRST_ROOM = 1 << 14
     NS_PER_MS = 1_000_000
     MAX_LATE_BYTES = 64
-    MAX_NAME_BYTES = 258  # The length is included.
-    STAMPS_ROOM = 1024  # It fits two names, eight numbers, and a cause of lateness.
+    MAX_NAME_BYTES = 258  # This includes the bytes of the length.
+    STAMPS_ROOM = 1024  # Two names, eight numbers, and a cause of lateness fit.
 
 BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 NO_PRODUCER = (-1, -1, 0)
@@ -84,7 +85,7 @@ cdef class RecordBatchWriter:
         PyMem_Free(self._buffer)
 
     cdef uint8_t* _begin(self, int64_t body, int64_t timestamp) except? NULL:
-        """Begin a record; return where its `body` bytes go, or NULL if there is no room."""
+        """Begin a record; return the address for its `body` bytes, or NULL if it does not fit."""
         cdef int64_t delta = timestamp - self._first if self._count else 0
         cdef int64_t size = 1 + size_of_varint(delta) + size_of_varint(self._count) + body
         cdef int64_t whole = size + size_of_varint(size)
@@ -114,7 +115,7 @@ cdef class RecordBatchWriter:
         return p
 
     def append(self, *, timestamp, key, value, headers=()):
-        """Append a record of any kind; return None if there is no room."""
+        """Append any record; return None if it does not fit."""
         cdef int64_t stamp_ms = int(time.time() * 1000) if timestamp is None else timestamp
         cdef int64_t size
         cdef uint8_t* p
@@ -147,7 +148,7 @@ cdef class RecordBatchWriter:
         return self._count
 
     def size(self):
-        """Return the present size in bytes."""
+        """Return the size so far in bytes."""
         return self._used if self._built is None else len(self._built)
 
     def _set_producer_state(self, producer_id, producer_epoch, base_sequence):
@@ -202,17 +203,17 @@ cdef inline uint8_t* put_part(uint8_t* p, bytes part) noexcept:
 
 
 cdef bytes as_bytes(content):
-    """Return the content as bytes, or None; raise TypeError if that is impossible."""
+    """Return the content as bytes, or None for None; raise TypeError for other types."""
     return content if content is None or type(content) is bytes else bytes(memoryview(content))
 
 
 def new_batch(limit, compression, *, is_transactional):
-    """Return an empty batch; `compression` is a name, None for no compression."""
+    """Return an empty batch; `compression` is a name, or None for no compression."""
     number = 0 if compression is None else BY_NAME[compression]
     return RecordBatchWriter(limit, number, is_transactional)
 
 
-# The bytes in the place of the record's number, and those after its headers.
+# The bytes that replace the header of the record's number, and those added after its headers.
 cdef struct Written:
     uint8_t numbered[MAX_NAME_BYTES + 24]
     Py_ssize_t numbered_size
@@ -223,7 +224,7 @@ cdef struct Written:
 
 @cython.final
 cdef class EventWriter:
-    """The compiled `codec.face.EventWriter`, as the module describes it."""
+    """The compiled `codec.face.EventWriter`, described in the module's docstring."""
     # `lane`, the upstream partition, is stamped only on the sequenced topic.
 
     cdef object _targets, _general
@@ -275,7 +276,7 @@ cdef class EventWriter:
                 batch = <RecordBatchWriter>open_batch
             if not copied(batch, record, stamp_ms, &written):
                 batch = outbox.next_batch(target)
-                copied(batch, record, stamp_ms, &written)  # A first record always has room.
+                copied(batch, record, stamp_ms, &written)  # A first record always fits.
             count += 1
             if record.value is not None:
                 payload_bytes += PyBytes_GET_SIZE(record.value)
@@ -346,9 +347,9 @@ cdef class EventWriter:
 cdef bint copied(
     RecordBatchWriter batch, Record record, int64_t stamp_ms, Written* written
 ) except -1:
-    """Copy the record into the batch; return False if the batch has no room."""
-    # The headers up to `kept_to` come first, with the number replaced if it changed, then the new
-    # headers.
+    """Copy the record into the batch; return False if it does not fit."""
+    # First the headers up to `kept_to` are written, with the number replaced if it has changed, and
+    # then the new headers.
     cdef const char* block = PyBytes_AS_STRING(record.block)
     cdef int64_t kept = record.kept_to
     cdef int64_t count = record.kept + written.behind_count
@@ -384,7 +385,7 @@ cdef inline bint number(object value, int64_t* into) except -1:
 
 
 cdef bytes spelled(str name):
-    """Return a header's name after its length."""
+    """Return a header's name in wire format: its length, then its bytes."""
     cdef uint8_t size[10]
     cdef bytes encoded = name.encode()
     cdef uint8_t* end = put_varint(size, PyBytes_GET_SIZE(encoded))

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""CRC-32C, in hardware if the processor has an instruction for it."""
+"""Computes CRC-32C, in hardware if the processor has an instruction for it."""
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport uint8_t, uint32_t
@@ -50,7 +50,7 @@ cdef extern from *:
 
 
 cdef inline uint32_t crc32c(bytes log, Py_ssize_t begin, Py_ssize_t end) except? 0:
-    """Return the checksum of log[begin:end]; the caller ensures that the bounds are in the log."""
+    """Return the checksum of log[begin:end]; the caller ensures that the bounds are valid."""
     if has_crc32c():
         return quick_crc32c(<const uint8_t*>PyBytes_AS_STRING(log) + begin, end - begin)
     from aiokafka.record.util import calc_crc32c

@@ -3,13 +3,13 @@
 
 A record is *plain* if it is a `Record` of codec.native.records and
 
-* it has no header of the contract twice (except the number, in a stream by time),
+* no header of the contract occurs twice (except the number, in a stream by time),
 * it has no `kind`,
 * source, stream and type are UTF-8, and source and stream are neither empty nor too long,
 * number and epoch are digits, and the number is present (in a stream by time it is the offset),
 * `ts` is digits that fit int64 as nanoseconds, or RFC 3339 with a year from 1680 to 2260,
 * `ts` is absent only if the record has a timestamp,
-* on a derived topic it has each required stamp once in plain digits,
+* on a derived topic it has each required stamp once, in plain digits,
 * the stamps of error and segment are not negative, and the upstream partition is known,
 * on a raw topic its size and its number of headers are within the limits.
 
@@ -17,12 +17,12 @@ A foreign record (`Form.mapped`) is plain if its value has a source, a number an
 usual types. None of its headers may have a name of the contract or of a stamp. It gets the headers
 of the contract before its own.
 
-Every other record goes unchanged to `general`, which defines all these terms
-(topology.wire.header_reader). The reader also notes in the record which parts can be copied and
-which must be replaced when the record is written again (codec.native.batches).
+Every other record is passed unchanged to `general`, the reference reader, which defines all these
+terms (topology.wire.header_reader). The reader also stores in the record which parts can be copied
+and which must be replaced when the record is written again (codec.native.batches).
 
-Equal names of sources, streams and types share one object, until another name takes its place in a
-table of `SLOTS`. An entry of the table has at most `MAX_SHARED_BYTES`.
+Equal names of sources, streams and types share one object, until another name replaces it in a
+table of `SLOTS` entries. Names longer than `MAX_SHARED_BYTES` are not shared.
 
 Proved by: tests/codec/test_events.py
 """
@@ -51,24 +51,24 @@ cdef extern from "Python.h":
 cdef enum:
     SOURCE, SEQ, EPOCH, TS, STREAM, TYPE, KIND
     REF, ERR, SEGMENT, ARRIVAL, AT, LANE, LATE
-    FIELDS  # From here on, there are stamps that no event has.
+    FIELDS  # The stamps from here on are not stored in events.
 
 cdef enum:
     SLOTS = 4096
     MAX_SHARED_BYTES = 256
     MAX_FIELDS = 24
     NS_PER_MS = 1_000_000
-    # The general path counts these for a header: its framing, and the size of its name.
+    # The general path counts these sizes for a header: its framing, and each character of its name.
     HEADER_FRAMING_BYTES = 16
     MAX_CHARACTER_BYTES = 4
-    DAYS_TO_EPOCH = 719_468  # They are counted from 0000-03-01.
+    DAYS_TO_EPOCH = 719_468  # The number of days since 0000-03-01.
     MAX_TYPE_BYTES = 256  # Longer types of mapped records take the general path.
-    MAPPED_ROOM = 2048  # It fits six names, four numbers, a source, a type and a stream.
+    MAPPED_ROOM = 2048  # Six names, four numbers, a source, a type and a stream fit.
 
 assert STAMPED_NAMES[:7] == ("refTs", "err", "segment", "arrival", "at", "lane", "late")
 assert len(STAMPED_NAMES) + 7 <= MAX_FIELDS
 
-cdef int64_t max_ms = 9_223_372_036_854  # It fits int64 as nanoseconds.
+cdef int64_t max_ms = 9_223_372_036_854  # The largest value that fits int64 in nanoseconds.
 cdef int64_t max_source_bytes = MAX_SOURCE_BYTES
 cdef int64_t max_stream_bytes = MAX_STREAM_BYTES
 cdef object no_epoch = NO_EPOCH
@@ -78,11 +78,11 @@ contracts = {}
 
 
 def contract_number(names):
-    """Return a number that is the same for the same header names."""
+    """Return a number that identifies these header names."""
     return contracts.setdefault(names, len(contracts))
 
 
-# The place of each field's value, its size (-1 for null), and which fields were seen.
+# The position of each field's value, its size (-1 for null), and the fields seen so far.
 cdef struct Look:
     cursor at[MAX_FIELDS]
     int64_t size[MAX_FIELDS]
@@ -131,7 +131,7 @@ cdef bint rfc3339_ns(cursor p, int64_t size, int64_t* ns) noexcept:
             east_hour, east_minute = -east_hour, -east_minute
     else:
         return False
-    # Days are counted in years that begin in March, so a leap day is the last day of its year.
+    # Years begin in March here, so that a leap day is the last day of its year.
     era_year = year - 1 if month <= 2 else year
     month = month + 9 if month <= 2 else month - 3
     days = (
@@ -144,7 +144,7 @@ cdef bint rfc3339_ns(cursor p, int64_t size, int64_t* ns) noexcept:
 
 
 cdef bint count_of(object given, int64_t* number) except -1:
-    """Store an integer from 0 that fits int64; return False for all else."""
+    """Store a non-negative integer that fits int64; return False for anything else."""
     cdef int overflow = 0
     if type(given) is not int:
         return False
@@ -171,14 +171,14 @@ cdef inline uint8_t* put_count(uint8_t* p, bytes name, int64_t number, int64_t* 
 
 @cython.final
 cdef class EventReader:
-    """The compiled `codec.face.EventReader`, as the module describes it."""
+    """The compiled `codec.face.EventReader`, described in the module's docstring."""
 
     cdef object _general
     cdef list _names, _texts
     cdef cursor _name[MAX_FIELDS]
     cdef int64_t _name_size[MAX_FIELDS]
     cdef int _fields
-    cdef int _usual[MAX_FIELDS]  # The field of the last header in each place.
+    cdef int _usual[MAX_FIELDS]  # The field of the latest header at each position.
     cdef int64_t _unit_ns, _most_ts, _max_record_bytes, _lanes
     cdef uint32_t _needed
     cdef int32_t _contract, _kept_to
@@ -187,7 +187,7 @@ cdef class EventReader:
     cdef object _pick, _stream
     cdef bytes _stream_bytes, _sig
     cdef list _spelled
-    cdef int _place[KIND]  # The index of each field in the picked values, -1 if absent.
+    cdef int _place[KIND]  # The index of each field in the picked values, or -1.
     cdef bint _is_struct, _ts_is_record, _source_is_key
     cdef Py_ssize_t _picked
 
@@ -255,7 +255,7 @@ cdef class EventReader:
                 continue
             record = <Record>item
             if self._is_raw and not alike:
-                # Records of one batch with the broker's timestamp have the same timestamp.
+                # If the broker sets timestamps, all records of a batch have the same one.
                 until = i + 1
                 while until < len(given) and are_stamped_alike(record, given[until]):
                     until += 1
@@ -273,7 +273,7 @@ cdef class EventReader:
                 events.append(event)
 
     cdef object _plain(self, Record record, object arrival):
-        """Return the event, or None for the general path."""
+        """Return the event, or None if the record must take the general path."""
         # A late None needs no cleanup, because `Record.kept_to` is set last.
         cdef Look look
         cdef int64_t seq = -1, epoch = -1, ts_ns = 0, ref_ns = 0, error_ns = 0, segment = 0
@@ -363,7 +363,7 @@ cdef class EventReader:
         return event
 
     cdef object _mapped(self, Record record, object arrival):
-        """Return the event of a foreign record, as `_plain` does."""
+        """Return the event of a foreign record, or None, as `_plain` does."""
         cdef int64_t seq = -1, epoch = -1, ts_ns = 0, whole = 0
         cdef Py_ssize_t source_size = 0, type_size = 0, text_size = 0
         cdef const char* text
@@ -466,7 +466,7 @@ cdef class EventReader:
         return event
 
     cdef bint _is_foreign(self, Record record, int64_t* whole) noexcept:
-        """Return whether no header has a name of ours; `whole` is the record's largest size."""
+        """Return whether no header has one of our names, and add the record's size to `whole`."""
         cdef cursor p = <cursor>PyBytes_AS_STRING(record.block)
         cdef cursor end = p + PyBytes_GET_SIZE(record.block)
         cdef int64_t size = 0
@@ -492,8 +492,8 @@ cdef class EventReader:
         return True
 
     cdef bint _look(self, Record record, Look* look) noexcept:
-        """Store the places of the known headers; return False if the record is not plain."""
-        # That is so if it is too large, or if its stamps do not follow all headers that are copied.
+        """Store the positions of the known headers; return False if the record is not plain."""
+        # If stamps do not follow all copied headers, the record is plain but cannot be copied.
         cdef cursor begin = <cursor>PyBytes_AS_STRING(record.block)
         cdef cursor end = begin + PyBytes_GET_SIZE(record.block)
         cdef cursor p = begin
@@ -526,7 +526,7 @@ cdef class EventReader:
             if size > 0:
                 p += size
                 whole += size
-            if field <= KIND:  # It is no stamp.
+            if field <= KIND:  # It is not a stamp, so it is copied.
                 if record.kept != place:
                     is_scattered = True
                 record.kept = place + 1
@@ -547,7 +547,7 @@ cdef class EventReader:
         return True
 
     cdef void _note(self, Record record, Look* look, int64_t epoch):
-        """Store in the record what a writer needs to write it again."""
+        """Store in the record the values that a writer needs to write it again."""
         cdef int64_t seq = -1
         if look.seen >> SEQ & 1 and not digits(look.at[SEQ], look.size[SEQ], &seq):
             seq = -1
@@ -556,9 +556,9 @@ cdef class EventReader:
         record.kept_to = self._kept_to
 
     cdef inline int _field_of(self, int32_t place, cursor name, int64_t size) noexcept:
-        """Return the field with this name, -1 for none."""
-        # Records of a topic are similar, so the field at this place of the last record is tried
-        # first.
+        """Return the field with this name, or -1 if there is none."""
+        # Records of a topic are similar, so the field at this position of the previous record is
+        # tried first.
         cdef int field
         if place < MAX_FIELDS:
             field = self._usual[place]

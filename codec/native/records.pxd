@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 cdef enum:
-    UNREAD = -1  # `Record.kept_to` if no reader has found the record plain.
+    UNREAD = -1  # The value of `Record.kept_to` until a reader finds the record plain.
 
 
 cdef class Record:

@@ -5,9 +5,9 @@
 aiokafka. A batch is decoded in stretches. Its records keep their headers as bytes
 (`Record.block`) until `headers` is requested.
 
-`codec.batches` is the definition: this module reads the same records and finds the same records
-unreadable, in the same words. Every length is compared with the end of its record before it is
-used.
+`codec.batches` is the reference: this module reads the same records, and reports the same records
+as unreadable, with the same messages. Every length is compared with the end of its record before it
+is used.
 
 Proved by: tests/codec/test_reading.py, tests/codec/test_hostile.py
 """
@@ -43,11 +43,11 @@ cdef extern from *:
     const char* CODEC_SOURCES
 
 SOURCES = CODEC_SOURCES.decode()
-"""The digest of the sources of this build (setup.py)."""
+"""The digest of the sources from which this module was built (setup.py)."""
 
 cdef enum:
     LENGTH_AT = 8
-    BATCH_FROM = 12  # The bytes that the length counts begin here.
+    BATCH_FROM = 12  # The batch's length counts the bytes from here.
     MAGIC_AT = 16
     CRC_AT = 17
     ATTRIBUTES_AT = 21
@@ -60,7 +60,7 @@ cdef enum:
     COUNT_AT = 57
     RECORDS_AT = 61
 
-    LEAST_LENGTH = 14  # aiokafka reads no shorter batch of any format.
+    LEAST_LENGTH = 14  # aiokafka refuses shorter batches of every format.
     COMPRESSION = 0x07
     APPEND_TIME = 0x08
     TRANSACTIONAL = 0x10
@@ -90,7 +90,7 @@ cdef inline int64_t int64_at(cursor p) noexcept:
 
 
 cdef inline bint overflows(int64_t a, int64_t b) noexcept:
-    """Return whether the sum overflows int64."""
+    """Return whether a + b overflows int64."""
     return a > INT64_MAX - b if b > 0 else a < INT64_MIN - b
 
 
@@ -105,13 +105,13 @@ cdef inline bint is_ascii(cursor p, int64_t size) noexcept:
 @cython.final
 @cython.freelist(1024)
 cdef class Record:
-    """A record with the fields of aiokafka's, and headers that are decoded on request."""
-    # A reader of events sets the fields that only C sees, for codec.native.batches, which writes
-    # the record again. `block` has `count` headers. `kept` of them, up to `kept_to`, are copied; the
-    # stamps of the stage before follow them. `is_padded` states that a header's length is spelled
-    # longer than needed. `seq` and `epoch` are the record's numbers, -1 for none. The number's
-    # header is from `seq_from` to `seq_to`. `contract` is the number of the header names used for
-    # reading.
+    """A record with the fields of aiokafka's records, and headers that are decoded on request."""
+    # A reader of events sets the fields that are visible only in C. codec.native.batches uses
+    # them when it writes the record again. `block` has `count` headers. `kept` of them, up to
+    # `kept_to`, are copied, and the stamps of the previous stage follow them. `is_padded` is true
+    # if a header's length is encoded in more bytes than needed. `seq` and `epoch` are -1 if the
+    # record has none. The header of the number is from `seq_from` to `seq_to`. `contract`
+    # identifies the header names used for reading.
 
     def __cinit__(self):
         self.kept_to = UNREAD
@@ -123,7 +123,7 @@ cdef class Record:
 
     @property
     def headers(self):
-        """Return (name, value) pairs as aiokafka does, decoded anew at each call."""
+        """Return (name, value) pairs as aiokafka does, decoded at each call."""
         cdef cursor p = <cursor>PyBytes_AS_STRING(self.block)
         cdef cursor end = p + PyBytes_GET_SIZE(self.block)
         cdef int64_t size = 0
@@ -146,7 +146,7 @@ cdef class Record:
 
 @cython.final
 cdef class RecordBatch:
-    """A record batch with what aiokafka's `PartitionRecords` needs, and with `stretches`."""
+    """A record batch with the interface for aiokafka's `PartitionRecords`, and with `stretches`."""
 
     cdef bytes _log
     cdef Py_ssize_t _from, _to
@@ -200,7 +200,7 @@ cdef class RecordBatch:
         return self._last() + 1
 
     cdef inline int64_t _last(self):
-        """Return the last of the batch's own offsets."""
+        """Return the last offset that the batch states."""
         return self.base_offset + max(self.last_offset_delta, 0)
 
     def validate_crc(self):
@@ -290,9 +290,9 @@ cdef class _Stretches:
         return found
 
     cdef str _take(self, Record record, cursor p, cursor end, int64_t last):
-        """Return the fault of the record from `p` to `end`, None if it is well formed."""
-        # The record's offset is at first the lowest that it may have. It is replaced by the stated
-        # offset, if that is at most `last`.
+        """Return the fault of the record from `p` to `end`, or None if it is well formed."""
+        # At first, the record's offset is the smallest that it may have. It is replaced by the
+        # stated offset, if that is not smaller and at most `last`.
         cdef int64_t size = 0, value_size = 0, delta = 0, offset_delta = 0, count = 0, i
         cdef int64_t usual = 0
         cdef RecordBatch batch = self.batch
@@ -363,7 +363,7 @@ cdef class _Stretches:
 
 @cython.final
 cdef class _Batches:
-    """One partition's part of a fetch: batches in a row, of which the last may be incomplete."""
+    """One partition's part of a fetch: consecutive batches, the last of which may be incomplete."""
 
     cdef bytes _log
     cdef Py_ssize_t _at
@@ -375,11 +375,11 @@ cdef class _Batches:
         return PyBytes_GET_SIZE(self._log)
 
     cdef int64_t _length(self) except -2:
-        """Return the length that the next batch states, -1 if the batch is incomplete."""
+        """Return the length that the next batch states, or -1 if the batch is incomplete."""
         if PyBytes_GET_SIZE(self._log) - self._at < BATCH_FROM:
             return -1
         cdef int64_t length = int32_at(<cursor>PyBytes_AS_STRING(self._log) + self._at + LENGTH_AT)
-        if length < 0:  # `next_batch` refuses it.
+        if length < 0:  # `next_batch` refuses such a batch.
             return 0
         return length if length <= PyBytes_GET_SIZE(self._log) - self._at - BATCH_FROM else -1
 
@@ -402,5 +402,5 @@ cdef class _Batches:
 
 
 def memory_records(bytes log not None):
-    """Return the batches of a log; it replaces aiokafka's `MemoryRecords`."""
+    """Return the batches of a log, as a replacement for aiokafka's `MemoryRecords`."""
     return _Batches(log)

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Kafka's numbers on the wire: zigzag varints, and decimal digits in headers.
+"""Reads and writes numbers on the wire: Kafka's zigzag varints, and decimal digits in headers.
 
-No function reads at or beyond `end`, or writes more than it says.
+No function reads at or beyond `end`, or writes more bytes than its docstring says.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -10,13 +10,13 @@ from libc.string cimport memcpy
 ctypedef const uint8_t* cursor
 
 cdef enum:
-    MOST_VARINT_BITS = 63  # The shift of the tenth byte, the last that a varint may have.
+    MOST_VARINT_BITS = 63  # The shift of a varint's tenth and last possible byte.
     MOST_DIGITS = 19
-    MOST_NUMBER = 20  # The bytes of an int64 in digits, with its sign.
+    MOST_NUMBER = 20  # The largest number of bytes of an int64 as digits with a sign.
 
 
 cdef inline bint take_varint(cursor* at, cursor end, int64_t* value) noexcept nogil:
-    """Read a varint and move `at` after it; return False if it passes the end or ten bytes."""
+    """Read a varint and move `at` after it; return False if it exceeds `end` or ten bytes."""
     cdef cursor p = at[0]
     cdef uint64_t bits = 0
     cdef int shift = 0
@@ -34,7 +34,7 @@ cdef inline bint take_varint(cursor* at, cursor end, int64_t* value) noexcept no
 
 
 cdef inline bint take_length(cursor* at, cursor end, int64_t* length) noexcept nogil:
-    """Read a length that fits before the end, or -1 for null; return False for others."""
+    """Read a length that fits before `end`, or -1 for null; return False for other lengths."""
     return take_varint(at, end, length) and -1 <= length[0] <= end - at[0]
 
 
@@ -53,7 +53,7 @@ cdef inline bint digits(cursor p, int64_t size, int64_t* number) noexcept nogil:
 
 
 cdef inline bint signed_digits(cursor p, int64_t size, int64_t* number) noexcept nogil:
-    """Read digits with or without a minus; return False for -2^63, which is not supported."""
+    """Read digits, with or without a minus; return False for others and for -2^63."""
     if size > 0 and p[0] == c'-':
         if not digits(p + 1, size - 1, number):
             return False

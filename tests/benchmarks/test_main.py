@@ -34,7 +34,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(
 ) -> None:
     assert entry.main(["speed"]) == 2
     assert ran == []
-    assert "no benchmark speed; there are: core_speed, waits" in capsys.readouterr().err
+    assert "no benchmark speed; use one of: core_speed, waits" in capsys.readouterr().err
 
 
 def test_what_has_no_command_is_no_benchmark() -> None:

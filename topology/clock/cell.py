@@ -1,11 +1,12 @@
-"""Stores the offset and error of a source's clock over a short stretch of its time.
+"""Represents the offset and error of a source's clock over a short stretch of its time.
 
-A model of a clock is a set of lines, but an event needs two numbers quickly. So time is divided
-into cells of `CELL_NS`. In a cell, offset and error are linear between their values at its ends.
+A clock model is a set of possible lines, but an event needs one offset and one error, quickly. So
+time is divided into cells of `CELL_NS`. Within a cell, offset and error are interpolated linearly
+between its two ends.
 
-The upper bound of the offset is convex over time and the lower one is concave. So the straight
-pieces are outside both, and the offset stays between them. The grid is fixed, so a timestamp always
-gets the same numbers, whichever cells were computed before.
+The upper bound of the offset is a convex function of time, and the lower bound is concave. So the
+interpolated bounds are never tighter than the exact ones. The grid of cells is fixed. So a
+timestamp always gets the same offset and error, whichever cells were computed before.
 """
 
 from __future__ import annotations
@@ -15,29 +16,29 @@ from typing import Final
 
 CELL_BITS: Final = 30
 CELL_NS: Final = 1 << CELL_BITS
-"""Width of a cell, 1.07 s: long compared with events, but short for the wander of a clock."""
+"""The width of a cell, 1.07 s. Many events share a cell, but a clock hardly wanders within it."""
 
 WIDEST_NS: Final = (1 << 63) - 1
-"""Largest error that a cell can have, since it must fit the header `err`."""
+"""The largest possible error of a cell, which must fit the header `err`."""
 
 UNSYNCED: Final = "unsynced"
-"""There are too few rounds, or the error exceeds `max_error`, so the clock is unknown."""
+"""The clock is unknown: there are too few rounds, or the error exceeds `max_error`."""
 SYNCED: Final = "synced"
 STALE: Final = "stale"
-"""There was no good round for `STALE_AFTER_NS`. The error grows as fast as a clock may drift."""
+"""There has been no good round for `STALE_AFTER_NS`, so the error grows at the maximum drift."""
 SUSPECT: Final = "suspect"
 """The newest rounds contradict the older ones, and no majority has decided yet."""
 BROKEN: Final = "broken"
-"""Events contradicted the clock: by its offset, they would have happened after their arrival."""
+"""Events contradicted the clock: its offset would put them after their own arrival."""
 
 
 STATES: Final = (SYNCED, STALE, UNSYNCED, SUSPECT, BROKEN)
-"""The states, from the best to the worst."""
+"""All states, from the best to the worst."""
 
 
 @dataclass(slots=True, eq=False)
 class ClockCell:
-    """A stretch of a source's time, `start_ns` <= t < `end_ns`, with its offset and error.
+    """The offset and error of a source's clock for timestamps `start_ns` <= t < `end_ns`.
 
     At `start_ns` + x, the offset is `offset_ns` + (`offset_step_ns` * x >> CELL_BITS). The error is
     computed in the same way.

@@ -1,18 +1,19 @@
-"""Stores the reports about the clocks of all sources, while they may still be needed.
+"""Stores the clock reports of all sources for as long as an operator may need them.
 
-All partitions of a process share the drift table, and events do not fill it. In a worker the driver
-fills it from `clock.offsets`, and in a replay from the clock lines of the input. Operators look up
-their own sources. Only arrival times decide which samples apply to an event, and not the moment at
-which the table was filled.
+A report is a sample (one round of time sync) or a declared offset. All partitions of a process
+share the drift table, and events do not fill it. In a worker the driver fills it from
+`clock.offsets`, and in a replay from the clock lines of the input. Operators look up their own
+sources. Only arrival times decide which samples apply to an event. It does not matter when the
+table was filled.
 
 For each source, in order of arrival, the table keeps all samples since the oldest instant that an
-operator may still ask about. It keeps at least the `KEPT` newest and at most `MAX_SAMPLES`. `fold`
-replaces samples that all users of the source have taken by the model that they make
-(`topology.clock.models`). It keeps the `KEPT` newest as they are.
+operator may still ask about. It keeps at least the `KEPT` newest and at most `MAX_SAMPLES`. Samples
+that all users of the source have taken can be folded: `fold` replaces them by the clock model
+computed from them (`topology.clock.models`). The `KEPT` newest samples are never folded.
 
 The table keeps at most `max_sources` sources, but never forgets one in use. Beyond that number it
-forgets the source whose last report is oldest. Dropped reports are missing only for a source whose
-events are far behind.
+forgets the source whose last report is oldest. Only a source whose events are far behind can miss a
+dropped report.
 """
 
 from __future__ import annotations
@@ -26,24 +27,25 @@ from topology.model.idle import LongestIdle
 from topology.model.sample import Declared, Sample
 
 KEPT: Final = 64
-"""Number of a source's newest samples that are never dropped by age: a full window of the model."""
+"""The number of a source's newest samples that are kept at any age: a full window of the model."""
 
 MAX_SAMPLES: Final = 4_096
 MAX_DECLARED: Final = 1_024
 MAX_SOURCES: Final = 200_000
 
 NONE_YET: Final[list[Any]] = []
-"""An empty list that all sources without reports share. Nothing changes it."""
+"""An empty list that all sources without reports share. It must not be changed."""
 
 Place = tuple[int, int]
-"""The arrival of a sample or a declared offset, and its offset in the topic."""
+"""The position of a report: its arrival time and its offset in the topic."""
 
 
 class SampleTrack:
-    """The reports about one source.
+    """The clock reports about one source.
 
-    `version` rises with each report, and `users` counts the operators that read them. `folded` has
-    models in place of the oldest samples, one for each of the settings given to `fold`.
+    `version` rises with each report, and `users` counts the operators that read the track. `folded`
+    contains the models that replace the oldest samples, one for each entry of `rounds` given to
+    `fold`.
     """
 
     __slots__ = ("declared", "folded", "last_arrival_ns", "samples", "users", "version")
@@ -71,7 +73,7 @@ class SampleTrack:
 
 
 class DriftTable:
-    """The reports about the clocks of all sources, which all partitions of a process share."""
+    """The clock reports about all sources, shared by all partitions of a process."""
 
     def __init__(self, max_sources: int = MAX_SOURCES) -> None:
         self._max_sources = max_sources
@@ -79,7 +81,7 @@ class DriftTable:
         self._longest_idle = LongestIdle()
         self._sources_known = 0
         self.dropped: list[Sample | Declared] | None = None
-        """If not None, collects dropped reports, for a reader that keeps a copy of the table."""
+        """If not None, a list of dropped reports for a reader that copies the table."""
 
     def __contains__(self, source: str) -> bool:
         return source in self._tracks
@@ -88,31 +90,34 @@ class DriftTable:
         return len(self._tracks)
 
     def use(self, source: str) -> SampleTrack:
-        """Return the track of a source, which later reports are added to, and count a user."""
+        """Return the source's track, and count one more user of it.
+
+        Later reports are added to the returned track.
+        """
         track = self._tracks.setdefault(source, SampleTrack())
         track.users += 1
         return track
 
     def leave(self, source: str) -> None:
-        """Count one user less. A track without users and reports is dropped."""
+        """Count one user of the source less. Drop its track if it has no users and no reports."""
         track = self._tracks[source]
         track.users -= 1
         if not track.users and not track.version:
             del self._tracks[source]
 
     def add(self, news: Sample | Declared) -> None:
-        """Add a report. The reports of each source must be added in the order of their topic."""
+        """Add a report. The reports of each source must be added in the order of the topic."""
         track = self._tracks.setdefault(news.source, SampleTrack())
         if isinstance(news, Sample):
             samples = track.samples
             if samples and place_of(news) <= place_of(samples[-1]):
-                return  # The report was read twice.
+                return  # The sample has already been added.
             if samples is NONE_YET:
                 samples = track.samples = []
             samples.append(news)
             if len(samples) > MAX_SAMPLES:
                 self._drop(samples, 1)
-                track.folded = []  # The dropped sample would have been folded next.
+                track.folded = []  # The models lack the dropped sample, so they are incomplete.
         else:
             if news in track.declared:
                 return
@@ -126,7 +131,7 @@ class DriftTable:
         track.last_arrival_ns = max(track.last_arrival_ns, news.arrival_ns)
 
     def words(self) -> list[Sample | Declared]:
-        """Return all stored reports, in an order that rebuilds an empty table from them."""
+        """Return all stored reports, in an order in which they can be added to an empty table."""
         found: list[Sample | Declared] = []
         for track in self._tracks.values():
             found += [*track.samples, *track.declared]
@@ -135,7 +140,7 @@ class DriftTable:
     def forget_all(self) -> None:
         """Drop all samples, because the topic is read again from an earlier offset.
 
-        A reader that has taken some of them continues after these.
+        A reader that has already taken some of the samples continues after the last of these.
         """
         for track in self._tracks.values():
             self._drop(track.samples, len(track.samples))
@@ -143,7 +148,7 @@ class DriftTable:
     def forget_before(self, arrival_ns: int) -> None:
         """Drop samples that arrived before `arrival_ns`, except the `KEPT` newest of each source.
 
-        Call it when no operator will ask for them any more. Cost: O(sources).
+        Call this once no operator will ask for these samples any more. Cost: O(sources).
         """
         for track in self._tracks.values():
             samples = track.samples
@@ -158,9 +163,9 @@ class DriftTable:
                 yield source
 
     def fold(self, source: str, until: Place, rounds: Sequence[Rounds]) -> bool:
-        """Fold the samples up to `until`, except the newest, once for each of the settings.
+        """Fold the samples up to `until` into one model per entry of `rounds`, except the newest.
 
-        The settings are the same in each call. Return whether there were any samples to fold.
+        `rounds` must be the same in each call. Return whether there were any samples to fold.
         """
         track = self._tracks[source]
         samples = track.samples
@@ -178,7 +183,7 @@ class DriftTable:
     def put(self, source: str, folded: Folded) -> None:
         """Store a model that another table has folded from the same reports.
 
-        This table may also have received later reports, which stay.
+        Later samples that this table has already received are kept.
         """
         track = self._tracks.get(source)
         if track is not None:
@@ -190,7 +195,7 @@ class DriftTable:
         return () if track is None else track.folded
 
     def _drop(self, words: list[Any], count: int) -> None:
-        """Drop the first `count` of the reports."""
+        """Drop the first `count` entries of a list of reports."""
         if self.dropped is not None:
             self.dropped += words[:count]
         del words[:count]
@@ -210,5 +215,5 @@ def place_of(word: Sample | Declared) -> Place:
 
 
 def in_force(declared: Declared) -> tuple[int, int, int]:
-    """Return a sort key: the time from which a declaration applies, then its place."""
+    """Return a sort key: the time from which a declared offset applies, then its place."""
     return max(declared.at_ns, declared.arrival_ns), declared.arrival_ns, declared.offset

@@ -1,15 +1,15 @@
-"""Finds the intervals that agree, and bounds that are true if most of the intervals are true.
+"""Finds which of several intervals agree, and so may contain the true value.
 
-The point that most of n closed intervals cover is the lower end of one of them (K. Marzullo,
-Maintaining the Time in a Distributed System, 1984).
+One of the lower ends of n closed intervals is a point that the largest number of them cover
+(K. Marzullo, Maintaining the Time in a Distributed System, 1984).
 
-An interval is true if it contains the true value. If at least `quorum` of them are true, then
+An interval is true if it contains the true value. If at least `quorum` of n are true, then
 
 * an interval is false, a *falseticker*, if none of its points is covered by `quorum` intervals;
-* at least one of any n - quorum + 1 intervals is true. So the true value is not above the highest
-  of their upper ends, nor below the lowest of their lower ends. The bounds are tightest for the
-  intervals with the least upper (greatest lower) ends. They are true even if false intervals
-  overlap true ones, where the plain intersection of all can miss the true value.
+* any n - quorum + 1 intervals include a true one. So the true value is not above the highest
+  of their upper ends, nor below the lowest of their lower ends. These bounds are tightest for the
+  intervals with the smallest upper (largest lower) ends. They are valid even if false intervals
+  overlap true ones, while the intersection of all intervals can miss the true value.
 
 Cost: O(n^2). The caller keeps n small.
 """
@@ -24,7 +24,7 @@ Interval = tuple[int, int]
 def most_covered(intervals: Sequence[Interval]) -> tuple[int, int]:
     """Return the largest number of intervals that cover one point, and the lowest such point.
 
-    An interval includes its ends. The result for no intervals is (0, 0).
+    An interval includes its ends. Return (0, 0) if there are no intervals.
     """
     best, point_ns = max([(cover(intervals, at_ns), -at_ns) for at_ns, _ in intervals] or [(0, 0)])
     return best, -point_ns
@@ -36,12 +36,12 @@ def cover(intervals: Sequence[Interval], at_ns: int) -> int:
 
 
 def majority(n: int) -> int:
-    """Return the smallest number that is more than half of `n`."""
+    """Return the smallest integer that is more than half of `n`."""
     return n // 2 + 1
 
 
 def true_ones(intervals: Sequence[Interval], quorum: int) -> list[int]:
-    """Return the indexes of the intervals that contain a point which `quorum` intervals cover."""
+    """Return the indexes of the intervals with a point that at least `quorum` intervals cover."""
     points = [low_ns for low_ns, _ in intervals if cover(intervals, low_ns) >= quorum]
     return [
         at

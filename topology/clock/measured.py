@@ -1,52 +1,56 @@
 """Computes the offset and error of one source's clock from all samples about it.
 
-Each sync server has its own *view* (`topology.clock.server_view`). If there is one server, its view
-is the answer. Fewer than half of several servers may be false. Their number is `servers`, or the
-number of those seen within `STALE_AFTER_NS`, if that is more.
+Each sync server has its own *view* of the clock (`topology.clock.server_view`). If there is one
+server, its view is the result. If there are several, the result is correct as long as fewer than
+half of them are false. Their number is `servers`, or the number of those seen within
+`STALE_AFTER_NS`, if that is larger.
 
-The clock is `unsynced` until most of the servers have an answer. So a false server that is quicker
-than the others does not decide alone. If too few servers still send rounds, the silent ones answer
-too. They answer from their last rounds, with the error grown since (holdover).
+The clock is `unsynced` until the views of most servers have an answer. So a false server that
+responds before the others does not decide alone. If too few servers still send rounds, the views of
+the silent ones are used too. They are based on their last rounds, with the error grown since
+(holdover).
 
-Views that no majority agrees with are falsetickers and are left out. The bounds of the others hold
-whichever of them are false, even if a false one overlaps the true ones (`topology.clock.marzullo`).
-So one false server of three cannot move a bound to where the other two exclude the offset. If the
-views that have an answer reach no majority, the clock is `suspect` and the answer spans them all.
+Views that disagree with the majority are falsetickers and are left out. The bounds from the other
+views hold whichever of these are false, even if a false one overlaps the true ones
+(`topology.clock.marzullo`). So one false server of three cannot move a bound into a range that the
+other two exclude. If the views that have an answer reach no majority, the clock is `suspect` and
+the result spans them all.
 
 A sample is *rejected*, which means counted without effect, in these cases:
 
 * its round trip is below -2 granularities or above `MAX_RTT_NS`;
-* an answer comes before its question (t3 < t2, t4 < t1);
+* an answer precedes its question (t3 < t2, t4 < t1);
 * the server took more than `MAX_TURNAROUND_NS`;
 * the clocks are 292 years apart.
 
 Both bounds of a round are widened by one granularity.
 
-A *segment* of the clock ends
+A *segment* of the clock ends in one of these cases:
 
-* when the source reports it, by another `sample.segment` or by `mono` (wall minus monotonic clock).
+* The source reports a jump, by another `sample.segment` or by `mono` (wall minus monotonic clock).
   A `mono` counts if it differs by more than `STEP_NS` from that of the newest sample. A smaller
   `sample.segment` that is not late means that the source has restarted its count. All views
-  restart at once;
-* when most of the views have seen a jump in their rounds. Only the views with an answer at the
-  first jump count. The other views restart;
-* when `begin_segment` reports that events have shown a jump.
+  restart at once.
+* Most of the views have seen a jump in their rounds. Only views that had an answer when the first
+  jump was seen are counted. Those of them that have not seen a jump restart.
+* `begin_segment` is called, because events have shown a jump.
 
-Samples of a segment that is over are late. `late` counts them, and they change nothing.
+Samples of an earlier segment are late. `late` counts them, and they change nothing.
 
-`cell` has one of these states:
+A cell has one of these states:
 
-* `unsynced`, unless the views of most servers have three good rounds and the error is at most
+* `unsynced`, unless the views of most servers have three good rounds each and the error is at most
   `max_error` in the whole cell;
-* `stale` or `suspect`, if the views are;
+* `suspect`, if most of the agreeing views are suspect or if no majority agrees;
+* `stale`, if none of the agreeing views is synced;
 * `synced` otherwise.
 
-The offset is the best guess among the possible ones (`topology.clock.polygon`), or the median guess
-of several views. The error reaches to the farther end of the possible range, rounded outward to
-whole nanoseconds.
+The offset is the guess of the view (`topology.clock.polygon`), or the median guess of several
+views. The error is the distance to the farther end of the possible range, rounded up to whole
+nanoseconds.
 
-At most `MAX_SERVERS` views are kept. Beyond that, the one longest without a sample is dropped. Cost
-per source: O(bounds) a sample, O(views x corners) a cell.
+At most `MAX_SERVERS` views are kept. Beyond that, the view that has gone longest without a sample
+is dropped. Cost per source: O(bounds) per sample, O(views x corners) per cell.
 """
 
 from __future__ import annotations
@@ -61,7 +65,7 @@ from topology.model.kept import INT, TEXT, Kept, Shape, dict_of, list_of, option
 from topology.model.sample import UNKNOWN_MONO, Sample
 
 CELL_ROUNDING_NS: Final = 2
-"""A shift rounds down by up to 1 ns, once for the offset and once for the error."""
+"""The rounding error of a cell: two shifts, for offset and error, each round down by up to 1 ns."""
 STEP_NS: Final = 1_000_000
 
 
@@ -89,7 +93,7 @@ MEASURED: Final = Shape(
 class MeasuredClock(Kept):
     """The clock of one source, computed from its rounds with all servers.
 
-    `segment` counts the clock's jumps. The module's text defines the counts `rejected`,
+    `segment` counts the clock's jumps. The module's docstring defines the counts `rejected`,
     `falsetickers`, `late` and `jumps`.
     """
 
@@ -100,12 +104,12 @@ class MeasuredClock(Kept):
         self._config = config
         self._views: dict[str, ServerView] = {}
         self._jumped: list[str] = []
-        """The servers whose rounds have shown a jump since the segment began."""
+        """The servers whose rounds have shown a jump that is not decided yet."""
         self._electors: list[str] = []
-        """The servers that had an answer when the first jump was seen."""
+        """The servers whose views had an answer when the first jump was seen."""
         self._reported_segment: int | None = None
         self._reported_since_ns = 0
-        """The server's time of the first report, or the report's arrival if that was earlier."""
+        """When the segment was first reported: the server's time, or the arrival if earlier."""
         self._mono_ns = UNKNOWN_MONO
         self._former_mono_ns = UNKNOWN_MONO
         self._mono_since_ns = 0
@@ -120,12 +124,12 @@ class MeasuredClock(Kept):
 
     @property
     def falsetickers(self) -> int:
-        """The number of rounds that contradict their own view, or whose view is false."""
+        """The number of rounds that contradict their own view, or whose view is a falseticker."""
         within = sum(view.false_rounds for view in self._views.values())
         return self._outvoted + self._past_false + within
 
     def add(self, sample: Sample) -> None:
-        """Add a sample, in arrival order. Late, repeated and implausible samples have no effect."""
+        """Add the next sample in arrival order. Late, repeated or implausible ones do nothing."""
         new = self._round_of(sample)
         if new is None:
             self.rejected += 1
@@ -158,9 +162,9 @@ class MeasuredClock(Kept):
     # -- segments ----------------------------------------------------------------------------------
 
     def _is_over(self, sample: Sample) -> bool:
-        """Return whether the source's own reports place the sample in a segment that is over."""
+        """Return whether the source's own reports assign the sample to an earlier segment."""
         if self._reported_segment is not None and sample.segment < self._reported_segment:
-            # After that time, the source has restarted its count.
+            # If the sample is later than that, the source has restarted its count.
             return sample.t3_ns < self._reported_since_ns
         return (
             sample.t3_ns < self._mono_since_ns
@@ -171,7 +175,7 @@ class MeasuredClock(Kept):
         )
 
     def _listen(self, sample: Sample) -> None:
-        """Begin a segment if the sample shows that the source has reported a jump of its clock."""
+        """Begin a segment if the sample reports a jump of the source's clock."""
         stepped = False
         if sample.segment != self._reported_segment:
             stepped = self._reported_segment is not None
@@ -193,7 +197,7 @@ class MeasuredClock(Kept):
             self.begin_segment()
 
     def begin_segment(self) -> None:
-        """Begin a segment and drop the rounds so far, because the clock has jumped."""
+        """Begin a segment and drop all earlier rounds, because the clock has jumped."""
         self.segment += 1
         self._jumped.clear()
         for view in self._views.values():
@@ -238,8 +242,8 @@ class MeasuredClock(Kept):
     def _present(self) -> dict[str, ServerView]:
         """Return the views that have a vote.
 
-        A server that was silent for `STALE_AFTER_NS` while others answered has none. It was
-        removed, or has another name now.
+        A server has no vote if it was silent for `STALE_AFTER_NS` while others answered. Such a
+        server was removed or renamed.
         """
         views = self._views
         if len(views) < 2:
@@ -248,7 +252,7 @@ class MeasuredClock(Kept):
         return {name: view for name, view in views.items() if view.arrival_ns >= since_ns}
 
     def _judge(self, view: ServerView, ts_ns: int) -> None:
-        """Count a round as false if its view contradicts the majority."""
+        """Count the view's new round as false if the view contradicts the majority at `ts_ns`."""
         if not view.answers:
             return
         views = [each for each in self._present().values() if each.answers]
@@ -278,7 +282,7 @@ class MeasuredClock(Kept):
         return cell
 
     def skew_ppb(self) -> int | None:
-        """Return the median of the views' estimates of the skew, for people, or None."""
+        """Return the median skew of the views in ppb, for display; None if no view has one."""
         rates = sorted(view.belief.rate_ppb() for view in self._views.values() if view.answers)
         return rates[len(rates) // 2] if rates else None
 
@@ -287,7 +291,7 @@ class MeasuredClock(Kept):
 
 
 def agreeing_of(spans: list[OffsetSpan], quorum: int) -> list[int]:
-    """Return the indexes of the spans that overlap `quorum` spans at both ends of the cell."""
+    """Return the indexes of the spans that, at each end, contain a point that `quorum` cover."""
     at_start = true_ones([(low_ns, high_ns) for _, (low_ns, _, high_ns), _ in spans], quorum)
     at_end = true_ones([(low_ns, high_ns) for _, _, (low_ns, _, high_ns) in spans], quorum)
     return [at for at in at_start if at in at_end]
@@ -296,8 +300,8 @@ def agreeing_of(spans: list[OffsetSpan], quorum: int) -> list[int]:
 def combined(spans: list[OffsetSpan], false: int) -> OffsetSpan:
     """Return bounds that are true if at most `false` of the views are false.
 
-    The same views give the bounds at both ends. The largest of convex bounds is convex, so the
-    straight line between the ends stays outside.
+    Both ends use the same views. The maximum of convex bounds is convex, so the straight line
+    between the ends is never tighter than the exact bounds.
     """
     if not agreeing_of(spans, majority(len(spans))):
         return outermost(SUSPECT, spans, spans)
@@ -313,7 +317,7 @@ def combined(spans: list[OffsetSpan], false: int) -> OffsetSpan:
 
 
 def outermost(state: str, below: list[OffsetSpan], above: list[OffsetSpan]) -> OffsetSpan:
-    """Return the span from the lowest of `below` to the highest of `above`."""
+    """Return the span from the lowest bound in `below` to the highest bound in `above`."""
     start = outermost_at([span.start for span in below], [span.start for span in above])
     return OffsetSpan(
         state, start, outermost_at([span.end for span in below], [span.end for span in above])
@@ -328,7 +332,7 @@ def outermost_at(below: list[Range], above: list[Range]) -> Range:
 
 
 def cell_over(start_ns: int, span: OffsetSpan) -> ClockCell:
-    """Return the cell whose interval contains the span at every timestamp."""
+    """Return the cell whose offset and error cover the span at every timestamp."""
     state, (low_ns, offset_ns, high_ns), (low_end_ns, offset_end_ns, high_end_ns) = span
     error_ns = max(high_ns - offset_ns, offset_ns - low_ns)
     error_end_ns = max(high_end_ns - offset_end_ns, offset_end_ns - low_end_ns)

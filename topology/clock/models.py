@@ -1,15 +1,16 @@
 """Defines the interface of a clock model, which turns rounds of time sync into a clock.
 
-The default model is `topology.clock.measured`, which computes the clocks that the rounds of all
-servers leave possible.
+The default model is `topology.clock.measured`. It computes all clocks that are consistent with the
+rounds of all servers.
 
-A source that sends for the first time, or again after it was forgotten, takes all rounds from the
-beginning, one by one. The first rounds make the same model for every reader, and the model takes
-much less space than the rounds. So they can be folded: the model is stored instead of them. That is
-safe once all operators that know the source have taken them, and no later operator may ask for
-fewer. A new user of the source begins with a copy of the model and continues with the later rounds.
+The clock of a source that is new, or that was forgotten, is computed from all its rounds, one by
+one. The oldest rounds give the same model to every reader, and the model takes much less space than
+the rounds. So they can be *folded*: the model is stored in place of the rounds. That is safe once
+all operators that know the source have taken these rounds, and no later operator may need the model
+before them. A new user of the source begins with a copy of the model and continues with the later
+rounds.
 
-Cost of a fold: the model's cost for each round. Cost of a copy: a snapshot of the model.
+Folding costs as much as adding each round to the model. A copy costs one snapshot of the model.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Measuring(Protocol):
     """The clock of one source, computed from its rounds.
 
     `segment` counts the clock's jumps. `rejected` counts rounds that had no effect, and
-    `falsetickers` counts rounds that others contradict.
+    `falsetickers` counts rounds that were contradicted by others.
     """
 
     segment: int
@@ -39,16 +40,16 @@ class Measuring(Protocol):
     def falsetickers(self) -> int: ...
 
     def add(self, sample: Sample) -> None:
-        """Add a sample, in arrival order."""
+        """Add the next sample, in arrival order."""
 
     def begin_segment(self) -> None:
-        """Drop the rounds so far, because events show that the clock has jumped."""
+        """Drop all rounds so far, because events show that the clock has jumped."""
 
     def cell(self, ts_ns: int) -> ClockCell:
         """Return the cell that contains `ts_ns`: offset and error over a stretch of source time."""
 
     def skew_ppb(self) -> int | None:
-        """Return the best estimate of the clock's rate, for people, or None without one."""
+        """Return the estimated rate of the clock in ppb, for display; None without an estimate."""
 
     SHAPE: ClassVar[Shape]
 
@@ -58,10 +59,10 @@ class Measuring(Protocol):
 
 
 class Rounds(NamedTuple):
-    """A model and its settings, by which rounds are turned into a clock.
+    """A clock model with its settings, which together turn rounds into a clock.
 
-    `made` makes the model from the settings. `model` names it in a state, so that the state of
-    another model is not read.
+    `made` creates a clock of this model from the settings. `model` is its name in saved state, so
+    that the state of another model is not loaded.
     """
 
     config: ClockConfig
@@ -69,19 +70,19 @@ class Rounds(NamedTuple):
     made: Callable[[ClockConfig], Measuring] = MeasuredClock
 
     def clock(self) -> Measuring:
-        """Return a clock without samples."""
+        """Return a new clock without samples."""
         return self.made(self.config)
 
 
 FOLDED: Final = "folded/"
-"""The prefix of a folded model's state key. It comes after the prefix of CLOCK."""
+"""The part of a folded model's state key that follows the prefix of CLOCK."""
 
 
 class Folded:
     """A model that replaces the oldest rounds of a source.
 
-    `place` is the (arrival, offset) of the newest round in it. `segments` is how many times the
-    rounds have ended a segment of the clock.
+    `place` is the (arrival, offset) of the newest round in it. `segments` is the number of segments
+    that these rounds have ended.
     """
 
     __slots__ = ("measured", "place", "rounds", "segments")
@@ -112,28 +113,28 @@ class Folded:
 
 
 def unfolded(rounds: Rounds, row: Plain) -> Folded | None:
-    """Return a model from its saved row, or None if the row is of another model.
+    """Return the folded model of a saved row, or None if another model wrote the row.
 
-    ShapeRefused is raised if it cannot be read.
+    Raise ShapeRefused if the row cannot be read.
     """
     folded = Folded(rounds)
     try:
         model, digest, arrival_ns, offset, folded.segments, measured = row
     except (TypeError, ValueError) as wrong:
-        raise ShapeRefused(f"{row!r:.60} is no folded clock") from wrong
+        raise ShapeRefused(f"{row!r:.60} is not a folded clock") from wrong
     if model != rounds.model:
         return None
     if digest != folded.measured.SHAPE.digest:
-        raise ShapeRefused(f"a folded clock of the model {model} is written in another version")
+        raise ShapeRefused(f"the folded clock of model {model} was written by another version")
     folded.place = (arrival_ns, offset)
     folded.measured.load(measured)
     return folded
 
 
 class OfModel(Optional):
-    """The kind of a field whose value is a clock made from rounds, or None.
+    """The type of a field whose value is a clock computed from rounds, or None.
 
-    A clock of another model is read as None.
+    A saved clock of another model is loaded as None.
     """
 
     def __init__(self, shape: Shape) -> None:

@@ -4,44 +4,46 @@ No event arrives before it happens, so each bounds the offset D from above: D <=
 difference is the *reading*. Only an assumption bounds D from below: the quickest events take at
 most `PASSIVE_FLOOR_NS` (F). So D is in [U - F, U], where U is the lower edge of the readings.
 
-F cannot be measured from one side. If all events of a source take longer, its times are late by the
-excess, and no figure shows it. The arrival is the broker's clock, which thus becomes the reference.
+F cannot be measured in one direction. If all events of a source take longer than F, its corrected
+timestamps are too late by the excess, and no figure shows it. Arrival times come from the broker's
+clock, so that clock is the reference.
 
 The source's time is divided into bins of `BIN_NS`. The third smallest reading of each bin is its
 value, since a single reading can be wrong by any amount. While a bin has fewer readings, its value
 is the smallest. The edge U is the smallest value of all bins, after each was adjusted by `max_skew`
-for the time since. A bound is never forgotten. So the edge does not move if, after a long outage,
-all events have waited. No backlog is mistaken for a clock that was set back. The spread of the
-three smallest readings shows how well the quickest event is known. The lower bound is lowered by
-twice that spread.
+for the time since. A bound is never forgotten, so the edge does not move if all events after a long
+outage are delayed. No backlog is mistaken for a clock that was set back. The spread of the three
+smallest readings shows how well the smallest delay is known. The lower bound is lowered by twice
+that spread.
 
 A clock is not corrected without evidence that it is wrong, and a correction must be larger than the
-uncertainty. If an event seems late, either its clock is behind or it took long. If it seems early,
-its clock must be ahead. So the offset depends on the side:
+uncertainty. If events seem late, either the clock is behind or they took long. If they seem to
+arrive before they happened, the clock must be ahead. So the offset depends on the side:
 
-* ahead (U < 0): nothing is corrected up to F. Beyond F the offset is the middle of [U - F, U]. It
-  gets there steadily, so that a source near the edge does not jump to and fro;
-* behind: nothing is corrected unless the edge is *settled* and U - F is above `mend_above`. Then
-  the offset is the middle, until U falls below half of `mend_above`.
+* Ahead (U < 0): nothing is corrected down to U = -F. Below that, the offset moves continuously to
+  the middle of [U - F, U]. So a source near the limit does not jump back and forth.
+* Behind: nothing is corrected unless the edge is *settled* and U - F is above `mend_above`. Then
+  the offset is the middle of [U - F, U], until U falls to half of `mend_above`.
 
 The edge is settled when `SMALLEST` readings within F of one another span `SETTLED_AFTER_NS` of
-arrivals, and none is lower by more than F. So the readings of a backlog, which fall while it is
-drained, move no clock. Neither do those of old data that is replayed quicker or slower than it
-happened. Old data at its own pace cannot be distinguished from a clock that is behind.
+arrivals, and none is lower by more than F. So the readings of a backlog, which fall while it
+drains, correct no clock. Neither do those of old data that is replayed faster or slower than it
+happened. Old data replayed at its original pace cannot be distinguished from a clock that is
+behind.
 
-The error reaches to the farther end of the possible range. For a clock that is not corrected that
-is U: the clock may be right, or behind by U. For a corrected clock, the quickest events may have
-taken `mend_above` instead of F, since up to that delay clocks are not corrected. `UNSETTLED_NS` is
-added while nothing has settled, if the clock is ahead or one reading of its first bin is below -F.
-The first events of a source may have waited.
+The error is the distance from the offset to the farther end of the possible range. For a clock that
+is not corrected, that end is U: the clock may be right, or behind by U. For a corrected clock, the
+quickest events may have taken `mend_above` instead of F, since up to that delay clocks are not
+corrected. While nothing has settled, `UNSETTLED_NS` is added if the clock is ahead or if a reading
+of its first bin is below -F. The first events of a source may have been delayed.
 
-An edge above `UNSETTLED_NS` that has not settled is taken for old data. Its source is believed,
-with an error of `mend_above`. Otherwise every window of a backlog of one hour would have to
-consider the events of two. So until an edge has settled, the bound is true for right clocks and for
-those that are behind by at most `UNSETTLED_NS`. Afterwards it is true for all clocks whose quickest
-events take at most `mend_above`.
+An edge above `UNSETTLED_NS` that has not settled is taken for old data. Its source's timestamps are
+accepted, with an error of `mend_above`. Otherwise every window of a backlog of one hour would have
+to consider the events of two hours. So until an edge has settled, the error is valid for correct
+clocks and for those that are behind by at most `UNSETTLED_NS`. Afterwards it is valid for all
+clocks whose quickest events take at most `mend_above`.
 
-Cost: O(1) an event and a cell; twelve numbers a source.
+Cost: O(1) per event and per cell. Memory: twelve numbers per source.
 """
 
 from __future__ import annotations
@@ -54,13 +56,13 @@ from topology.model.kept import BIG, FLAG, INT, Kept, Shape, list_of, optional, 
 
 BIN_NS: Final = 10_000_000_000
 SMALLEST: Final = 3
-"""Number of smallest readings of a bin that are kept. The largest of them is the bin's value."""
+"""The number of smallest readings that a bin keeps. The largest of them is the bin's value."""
 
 SETTLED_AFTER_NS: Final = 2_000_000_000
 UNSETTLED_NS: Final = 10_000_000_000
 GIVEN_UP_NS: Final = 30_000_000_000
 GIVEN_UP_AFTER: Final = 16
-"""A level is given up if it has not settled after both this time and this many readings."""
+"""The search for a level restarts if none has settled after this time and this many readings."""
 
 BILLION: Final = 1_000_000_000
 
@@ -85,7 +87,7 @@ class Level(Kept):
     def __init__(self) -> None:
         self._reading_ns = self._since_ns = self._near = self._seen = 0
         self.settled_ns: int | None = None
-        """The level that the readings agreed on last."""
+        """The level on which the readings last agreed, or None."""
 
     def bears(self, edge_ns: int) -> bool:
         """Return whether the readings have agreed on this edge, or on a higher one."""
@@ -128,9 +130,9 @@ ONE_WAY: Final = Shape(
 class OneWay(Kept):
     """The bounds of the offset of one source's clock, computed from the arrivals of its events.
 
-    `note` needs every event whose reading is below `notable_ns`, or whose timestamp is at or after
-    `bin_end_ns`. No other event changes anything. `mends` is True while the clock is taken to be
-    behind.
+    `note` must be called for every event whose reading is below `notable_ns`, or whose timestamp is
+    at or after `bin_end_ns`. No other event changes anything. `mends` is True while the clock is
+    considered to be behind and is corrected.
     """
 
     SHAPE = ONE_WAY
@@ -148,17 +150,17 @@ class OneWay(Kept):
         self._max_skew_ppb = max_skew_ppb
         self._mend_above_ns = mend_above_ns
         self.width_ns = max(PASSIVE_FLOOR_NS, mend_above_ns)
-        """The width of the range in which a wrong clock's offset is."""
+        """The width of the range of possible offsets if the clock is wrong."""
         self.begin_anew()
 
     @property
     def has_begun(self) -> bool:
-        """True once there has been a reading, and so an edge."""
+        """True once there has been a reading. Before that, there is no edge."""
         return bool(self._smallest)
 
     def begin_anew(self) -> None:
         self._carried: tuple[int, int, int] | None = None
-        """(time, reading, spread) of the earlier bin whose bound is the smallest."""
+        """(time, reading, spread) of the earlier bin that gives the smallest bound, or None."""
         self._smallest: list[int] = []
         self._level: Level | None = None
         """The level of the readings, or None until it is needed."""
@@ -168,7 +170,7 @@ class OneWay(Kept):
         self.bin_end_ns = self._bin_start_ns = 0
 
     def settle(self) -> None:
-        """Record that the readings so far agree, without waiting for more."""
+        """Settle the level at the current reading, without waiting for more readings to agree."""
         self._own_level().settle(self._reading())
         self._judge()
 
@@ -215,7 +217,7 @@ class OneWay(Kept):
         self.bin_end_ns = self._bin_start_ns + BIN_NS
 
     def _judge(self) -> None:
-        """Decide by the edge whether the clock is behind, and whether its level must be watched."""
+        """Decide from the edge whether the clock is behind, and whether to watch the level."""
         edge_ns, _, _ = self.edge(self._bin_start_ns)
         behind = edge_ns - PASSIVE_FLOOR_NS > self._mend_above_ns
         settled = self._is_settled(edge_ns)
@@ -234,27 +236,27 @@ class OneWay(Kept):
         return edge_ns + abs(ts_ns - at_ns) * self._max_skew_ppb // BILLION + 1
 
     def _reading(self) -> int:
-        """Return the open bin's third smallest reading, or the smallest of fewer."""
+        """Return the current bin's third smallest reading, or its smallest of fewer than three."""
         smallest = self._smallest
         return smallest[-1] if len(smallest) == SMALLEST else smallest[0]
 
     def edge(self, ts_ns: int) -> tuple[int, int, int]:
-        """Return U at this time, the spread of the smallest readings, and the error of U.
+        """Return the edge U at `ts_ns`, the spread of the smallest readings, and the error of U.
 
-        The error is the largest change of U by drift, up or down.
+        The error is the largest change of U that drift can cause, in either direction.
         """
         reading_ns = self._reading()
         carried_ns = self._carried_to(ts_ns)
         if self._carried is not None and carried_ns < reading_ns:
             return carried_ns, self._carried[2], 2 * (carried_ns - self._carried[1])
-        # Drift is not added to the open bin's reading, or U would rise and fall with each bin.
+        # Drift is not added to the current bin's reading, or U would rise and fall with each bin.
         unsure_ns = abs(ts_ns - self._bin_start_ns) * self._max_skew_ppb // BILLION + 1
         return reading_ns, reading_ns - self._smallest[0], unsure_ns
 
     def cell(self, ts_ns: int) -> tuple[ClockCell, int]:
-        """Return the cell that contains `ts_ns`, and U at its beginning.
+        """Return the cell that contains `ts_ns`, and the edge U at its start.
 
-        Offset and error are constant over the cell. At least one event must have been noted.
+        Offset and error are constant over the cell. There must have been at least one reading.
         """
         start_ns = cell_start(ts_ns)
         upper_ns, apart_ns, unsure_ns = self.edge(start_ns)
@@ -283,10 +285,10 @@ class OneWay(Kept):
 
 
 def believed(upper_ns: int, floor_ns: int) -> int:
-    """Return the offset of a clock that is not taken to be behind.
+    """Return the offset of a clock that is not considered to be behind.
 
-    It is 0 unless the clock is ahead by more than the floor. From there it moves steadily to the
-    middle of [upper - floor, upper].
+    It is 0 unless the clock is ahead by more than the floor. Beyond that, it moves continuously to
+    the middle of [upper - floor, upper].
     """
     if upper_ns >= -floor_ns:
         return 0

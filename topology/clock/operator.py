@@ -1,49 +1,54 @@
-"""CLOCK: gives each event its corrected timestamp and the error of it, once.
+"""CLOCK: computes the corrected timestamp of each event and its error, once.
 
     ref_time = ts + offset of the source's clock;  event time in [ref_time - err, ref_time + err]
 
-The offset is the one that a user declared, or else the one from rounds of time sync
-(`topology.clock.measured`). Without both, the policy for sources that are not synced applies:
+The offset is the one that a user declared, or else the one measured by rounds of time sync
+(`topology.clock.measured`). If there is neither, the policy `unsynced` applies:
 
-* `trust`: the source is believed, with offset 0 and error 0. A timestamp more than `max_ahead`
-  after the event's own arrival makes it a dead letter, reason `ahead`.
+* `trust`: the timestamp is accepted, with offset 0 and error 0. An event whose timestamp is more
+  than `max_ahead` after its own arrival is a dead letter, reason `ahead`.
 * `estimate`: the bounds come from the arrivals (`topology.clock.one_way`).
 * `reject`: the event is a dead letter, reason `unsynced`.
 
-These rules hold for all of them (docs/decisions/0006-clocks.md has the reasons):
+These rules apply in all cases (docs/decisions/0006-clocks.md has the reasons):
 
-* Arrivals decide which samples apply: those that arrived `activation` before the latest arrival of
-  the source so far. The moment at which the table was filled changes nothing.
+* Arrivals decide which samples apply: those that arrived at least `activation` before the source's
+  latest arrival so far. It does not matter when the drift table was filled.
 * An event whose corrected timestamp is more than `max_behind` before its arrival is a dead letter,
   reason `behind`. The default is 292 years, which means never. (A backfill, which is as old as it
   says, needs `trust`. Arrivals alone cannot distinguish it from a clock that is years behind.)
-* Corrected timestamps of a source never fall. One below the one before is raised to it, and the
-  difference goes into the error. A late event keeps its corrected timestamp and raises nothing.
-* No corrected timestamp is further after its arrival than a limit. The limit is `broker_slack` for
-  a declared or measured offset, `jump_min` under `estimate`, and `max_ahead` under `trust`. So a
-  source whose offset was wrong recovers as soon as another one applies.
-* If the error of a declared or measured offset explains that an event seems to be further ahead, it
-  is put `broker_slack` after its arrival. The possible part of its interval ends there.
-* An event contradicts the clock if even so it would have happened more than `broker_slack` after it
-  arrived. Under `estimate` it does if its reading is more than `jump_min` below the edge, or below
-  0 for a clock that is left alone. Its corrected timestamp then comes from its own arrival, with
-  the one-way error. Under `trust` it is `ts`, and under `reject` the event is a dead letter.
-* A timestamp that has fallen by more than `jump_min` in the order of sequence also contradicts the
-  clock. The event is corrected as usual, since it may only have taken long.
-* `JUMP_VOTES` such events in a row that agree show a jump of the clock. The declared offset in
-  force is dropped, or else the measured or estimated one. The source is `broken` until it has
-  synced again or another offset is declared. No other source is affected.
-* An event of a corrected clock may come quicker than all before, and still not before its
-  timestamp. It may end the backlog of a clock that is right. So its error reaches back to its
-  timestamp, and so do the errors of the events that follow for `SETTLE_NS`.
-* `segment` rises whenever the corrected timestamps have a new ground (declared, measured, the
-  policy). It also rises with another declared offset or error, and with an estimate that moves by
-  more than `PASSIVE_FLOOR_NS`. Distances within a segment are as certain as the clock, and those
-  across segments are not.
+* The corrected timestamps of a source never decrease. A smaller one is raised to the one before it,
+  and its error grows by the difference. A late event keeps its corrected timestamp, and does not
+  raise those of later events.
+* A corrected timestamp exceeds the event's arrival by at most a limit. The limit is `broker_slack`
+  for a declared or measured offset, `jump_min` under `estimate`, and `max_ahead` under `trust`. So
+  a source whose offset was wrong recovers as soon as another offset applies.
+* An event may seem to be further ahead only because of the error of a declared or measured offset.
+  Then its corrected timestamp is `broker_slack` after its arrival. Its earliest possible time does
+  not change.
+* An event contradicts the clock if that error cannot explain it: it would have happened more than
+  `broker_slack` after its arrival. Under `estimate` it does if its reading is more than `jump_min`
+  below the edge, or below 0 for a clock not considered behind. Its corrected timestamp is then
+  computed from its own arrival, with the one-way error. Under `trust` it is `ts`, and under
+  `reject` the event is a dead letter.
+* An event also contradicts the clock if its timestamp has fallen by more than `jump_min` in the
+  order of sequence. It is corrected as usual, since the event may only have taken long.
+* `JUMP_VOTES` consecutive events that contradict the clock and agree show that it has jumped. The
+  declared offset that applied is dropped, or else the measured or estimated one. The source is
+  `broken` until it has synced again or another offset is declared. No other source is affected.
+* An event of a corrected clock may be quicker than all before it, but not arrive before its
+  timestamp. Then the clock may be right, and the earlier events may have been a backlog. So the
+  error of this event reaches back to its timestamp, and so do the errors of the events that follow
+  for `SETTLE_NS`.
+* `segment` rises whenever the basis of the corrected timestamps changes (declared, measured, the
+  policy). It also rises when another offset or error is declared, and when an estimate moves by
+  more than `PASSIVE_FLOOR_NS`. Differences of corrected timestamps within a segment are as certain
+  as the clock, and those across segments are not.
 
-Cost: O(1) an event; a new cell each second of a source's time. Memory: one entry per source, at
-most `max_sources`. Beyond that the longest idle source is forgotten. A source that was silent for
-`forget_after` is forgotten when a new one comes, as in REORDER. Both count in `forgotten`.
+Cost: O(1) per event, and a new cell for each second of a source's time. Memory: one entry per
+source, at most `max_sources`. Beyond that the longest idle source is forgotten. A source that has
+been silent for `forget_after` is forgotten when a new source appears, as in REORDER. `forgotten`
+counts both.
 """
 
 from __future__ import annotations
@@ -77,7 +82,7 @@ BEHIND_DETAIL: Final = (
     " stream"
 )
 UNSYNCED_DETAIL: Final = (
-    "nothing sure is known about the clock of the source; let it sync with the sync server,"
+    "the offset of the source's clock is unknown; let the source sync with a time server,"
     " declare its offset, or write clock.unsynced: estimate"
 )
 
@@ -106,8 +111,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
 class Clock(KeptOperator):
     """The operator that corrects the timestamps of events.
 
-    `table` has the clock reports of the sources; None means that there are never any. No event is
-    held or delayed.
+    `table` contains the clock reports of the sources; None means that there are never any. Events
+    are never buffered or delayed.
     """
 
     def __init__(self, config: ClockConfig, table: DriftTable | None = None) -> None:
@@ -118,7 +123,7 @@ class Clock(KeptOperator):
         self._kept = KeptState("clock", CLOCK, [self._clocks, self._clocks.models])
         self._states = dict.fromkeys(STATES, 0)
         self._width_ns = max(PASSIVE_FLOOR_NS, config.mend_above_ns)
-        """The longest time that the quickest events may take if their clock is wrong."""
+        """The longest delay that the quickest events of a wrong clock are assumed to have."""
         self.contradicted = 0
         self.jumps = 0
 
@@ -126,7 +131,7 @@ class Clock(KeptOperator):
         return Rounds(config)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
-        # This is one function because it runs for every event.
+        # This is one function, for speed, because it runs for every event.
         step = Step(now_ns)
         released = step.released
         clocks = self._clocks
@@ -201,9 +206,9 @@ class Clock(KeptOperator):
         clock.ref_time_ns = event.ref_time_ns
 
     def _wavers(self, clock: SourceClock, ts_ns: int, reading_ns: int) -> bool:
-        """Handle an event that does not contradict the clock, or whose timestamp has fallen.
+        """Update the votes for a jump after an event whose reading is possible.
 
-        Return whether it is the last vote for a jump.
+        Return whether this event is the last vote that was needed.
         """
         if clock.straying:
             clock.returns()
@@ -217,8 +222,8 @@ class Clock(KeptOperator):
     def _beyond(self, clock: SourceClock, event: Event, step: Step) -> bool:
         """Handle an event whose reading is too small, or whose source is rejected.
 
-        Its corrected timestamp would be too far after its arrival. Return whether it gets another
-        one.
+        The offset would put it too far after its arrival. Return whether the event got another
+        corrected timestamp; otherwise it is refused as a dead letter.
         """
         reading_ns = event.arrival_ns - event.ts_ns
         if reading_ns >= clock.refuted_ns:
@@ -241,16 +246,16 @@ class Clock(KeptOperator):
             early_ns = PASSIVE_FLOOR_NS // 2
             event.ref_time_ns = event.arrival_ns - early_ns
             event.error_ns = self._width_ns - early_ns
-            # The clock may be right, and the earlier events late.
+            # The clock may be right, and the earlier events delayed.
             if event.ts_ns < event.ref_time_ns:
                 event.error_ns = max(event.error_ns, event.ref_time_ns - event.ts_ns)
         event.segment = clock.segment
         return True
 
     def _hold_back(self, clock: SourceClock, event: Event) -> None:
-        """Put an event at its latest possible time, because its error explains why it seems later.
+        """Correct an event to its latest possible time, since the error explains the excess.
 
-        The possible part of its interval ends `broker_slack` after its arrival.
+        That time is `broker_slack` after its arrival. The earliest possible time does not change.
         """
         cell, ts_ns = clock.cell, event.ts_ns
         event.ref_time_ns = event.arrival_ns + self._config.broker_slack_ns
@@ -270,7 +275,8 @@ class Clock(KeptOperator):
     def _refuse(self, event: Event, step: Step, reason: str, detail: str) -> None:
         step.reports.append(dead_letter(event, event.at_ns, reason, detail))
         if not event.late:
-            event.kind = DEAD  # REORDER has emitted it in order, so its number is not missing.
+            # REORDER has emitted the event in order, so its number is not missing.
+            event.kind = DEAD
             step.released.append(event)
 
     def _new(self, source: str, arrival_ns: int) -> SourceClock:
@@ -283,11 +289,11 @@ class Clock(KeptOperator):
 
     @property
     def hears(self) -> Rounds | None:
-        """The model and settings for rounds from the table, or None if rounds have no effect."""
+        """The model and settings that turn rounds into a clock; None if rounds have no effect."""
         return None if self._config.sync == "none" else self._rounds
 
     def received(self, source: str) -> Place | None:
-        """Return the place up to which samples were taken, or None for an unknown source."""
+        """Return the place of the last sample taken for the source; None for an unknown source."""
         clock = self._clocks.rows.get(source)
         return None if clock is None else clock.received
 
@@ -308,7 +314,7 @@ class Clock(KeptOperator):
     def explain(self) -> dict[str, Any]:
         """Return the figures, `policy`, and the sources whose time is least certain.
 
-        `policy` is the treatment of sources that have not synced. At most `MAX_LISTED` are listed.
+        `policy` is the setting `unsynced`. At most `MAX_LISTED` sources are listed.
         """
         worst = sorted(self._clocks.rows.values(), key=trouble, reverse=True)[:MAX_LISTED]
         clocks = [clock.explain() for clock in worst]

@@ -1,15 +1,16 @@
-"""Corrects the plain events that follow one of the same source, at a small cost.
+"""Corrects runs of plain events of one source, at a small cost per event.
 
-The first event has just been corrected. A following event is plain if
+The event before a run has already been corrected. An event belongs to the run if
 
-* no event of another source comes before it;
-* its clock state is the same: its arrival makes no further sample apply. Its timestamp is in the
-  same cell, with constant offset and error. Its reading neither contradicts the clock nor moves the
-  edge;
-* it is no control event and not late, its time does not fall, and it is not too far behind;
-* no vote for a jump of the clock is open.
+* no event of another source comes between;
+* its arrival makes no further sample apply;
+* its timestamp is in the same cell, with constant offset and error;
+* its reading neither contradicts the clock nor moves the edge;
+* it is neither a control event nor late, its time does not decrease, and it is not too far behind;
+* there are no votes for a jump of the clock.
 
-So all of them get the same offset, error and segment. Cost: O(1) an event, with a small constant.
+So all events of the run get the same offset, error and segment. Cost: O(1) per event, with a small
+constant.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from topology.model.event import DATA, Event
 def stamp_followers(
     clock: SourceClock, batch: list[Event], at: int, jump_min_ns: int, max_behind_ns: int
 ) -> int:
-    """Correct the plain events from the index `at` on, and return the index after them.
+    """Correct the plain events from the index `at` on, and return the index after the last of them.
 
-    The event before them has the source of `clock` and has already been corrected.
+    The event before `at` is of the source of `clock` and has already been corrected.
     """
     cell = clock.cell
     if cell.offset_step_ns or cell.error_step_ns or (clock.watched and not clock.steady):

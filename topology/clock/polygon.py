@@ -1,29 +1,30 @@
-"""Computes all lines (offset, rate) of a clock that its rounds of time sync leave possible.
+"""Computes all lines (offset, rate) of a clock that are consistent with its rounds of time sync.
 
-The offset is D(t), with t on the source's clock. Its rate is within +-`skew` and changes by no more
-than `wander`. With theta and rho its value and rate at t0, D(t) is within 1/2 wander (t - t0)^2 of
-theta + rho (t - t0). So a bound D(t_i) <= u_i, relaxed by that much, is a half plane in (theta,
+The offset is D(t), with t on the source's clock. Its rate is within +-`skew` and changes no faster
+than `wander`. With theta and rho as its value and rate at t0, D(t) is within 1/2 wander (t - t0)^2
+of theta + rho (t - t0). So a bound D(t_i) <= u_i, relaxed by that much, is a half plane in (theta,
 rho). The lines that satisfy all bounds are a convex polygon, and the true line is in it. So the
-true offset at any t is within the polygon's range at t, widened by the same term. That range is
-convex above and concave below.
+true offset at any t is within the polygon's range at t, widened by the same term. The upper end of
+that range is convex over t, and the lower end is concave.
 
 * `Bounds` keeps the upper bounds that can matter. Lower bounds are upper bounds of -D. A bound is
   dropped when a later one implies it at every rate the clock may have, as in a sliding-window
   minimum. That loses nothing, and the remaining bounds do not depend on order or repeats.
-* At most `MAX_BOUNDS` are kept. Beyond that, the looser of the two nearest in time is dropped,
-  measured along `rate`. The range then gets wider, but stays true.
-* t0 is the time of the newest bound. Numbers are relative to it and to the tightest bound there, in
-  floats, so an hour of offset or the year 2200 costs no digits. Every bound is relaxed by
-  `ROUNDING_NS`, and every answer is rounded outward, against rounding.
+* At most `MAX_BOUNDS` are kept. Beyond that, the looser of the two nearest in time is dropped. They
+  are compared as if the offset changed at `rate`. The range then gets wider, but stays valid.
+* t0 is the time of the newest bound. Floats are relative to t0 and to the newest upper bound, so
+  a large offset or a distant date costs no precision. Against rounding errors, every bound is
+  relaxed by `ROUNDING_NS`, and every result is rounded outward.
 
-The polygon is certain, while the *guess* is the likely line. Bounds older than the window take no
-part in the polygon, because a clock might wander more than it should. But most clocks wander far
-less. So the guess also uses older bounds, all relaxed for a clock `GUESS_STEADINESS` times as
-steady. They are applied from the newest back to the first that would leave no line. The guess is
-the centroid of the lines that are left: the mean of the posterior if both ways' delays are
-exponential. The guess moves the middle of the range and not its ends.
+The polygon always contains the true line, while the *guess* is the most likely line. Bounds older
+than the window are not used for the polygon, because a clock might wander more than it should. But
+most clocks wander far less. So the guess also uses older bounds, all relaxed for a clock
+`GUESS_STEADINESS` times as steady. They are applied from the newest back to the first that would
+leave no line. The guess is the centroid of the lines that are left. This is the mean of the
+posterior if the delays in both directions are exponential. The guess changes the offset within the
+range, but not the ends of the range.
 
-Cost: O(kept) to add a bound and to build the polygon, times its few corners.
+Cost: O(bounds) to add a bound; O(bounds x corners) to build the polygon, which has few corners.
 """
 
 from __future__ import annotations
@@ -36,13 +37,15 @@ from typing import Final
 from topology.model.kept import INT, Kept, Shape, list_of
 
 MAX_BOUNDS: Final = 32
-"""Largest number of bounds of each kind. Ten rounds at first and four a minute make 30 in 5 min."""
+"""Largest number of bounds of each kind. Ten initial rounds and four per minute make 30 in 5 min.
+"""
 GUESS_STEADINESS: Final = 2
-"""This factor is near the best, from 1 to 10, for steady clocks and for those at the limit."""
+"""This is near the best factor from 1 to 10, for steady clocks and for those at the limit.
+"""
 ROUNDING_NS: Final = 1.0
 PPB: Final = 1_000_000_000
 NO_AREA: Final = 1e-15
-"""A nanosecond times 1e-15. Corners with a smaller area differ by rounding alone."""
+"""A nanosecond times a rate of 1e-15. The corners of a smaller polygon differ by rounding alone."""
 
 
 BOUNDS: Final = Shape("clock.bounds", 1, times_ns=list_of(INT), values_ns=list_of(INT))
@@ -51,7 +54,7 @@ BOUNDS: Final = Shape("clock.bounds", 1, times_ns=list_of(INT), values_ns=list_o
 class Bounds(Kept):
     """The upper bounds of an offset: D <= `values_ns[i]` at `times_ns[i]`, in order of time.
 
-    The times are those of the source.
+    The times are on the source's clock.
     """
 
     SHAPE = BOUNDS
@@ -87,7 +90,7 @@ class Bounds(Kept):
         return (loose_ns - tight_ns) * PPB >= self._skew_ppb * (later_ns - earlier_ns)
 
     def expire(self, before_ns: int) -> None:
-        """Drop the bounds before `before_ns`. The newest bound stays at any age."""
+        """Drop the bounds before `before_ns`, but keep the newest bound at any age."""
         expired = min(bisect_left(self.times_ns, before_ns), len(self.times_ns) - 1)
         if expired > 0:
             del self.times_ns[:expired]
@@ -96,7 +99,7 @@ class Bounds(Kept):
     def thin(self, rate: float) -> None:
         """Reduce the bounds to `MAX_BOUNDS`.
 
-        `rate` is the known rate of D, or of -D.
+        `rate` is the estimated rate of D, or of -D for lower bounds.
         """
         times, values = self.times_ns, self.values_ns
         while len(times) > MAX_BOUNDS:
@@ -107,9 +110,9 @@ class Bounds(Kept):
 
 
 Line = tuple[float, float]
-"""A line, as (theta, rho)."""
+"""A line (theta, rho)."""
 Plane = tuple[float, float, float]
-"""(x, sign, most): the half plane of all lines with sign (theta + rho x) <= most."""
+"""A half plane (x, sign, most): all lines with sign (theta + rho x) <= most."""
 
 
 class Polygon:
@@ -135,7 +138,7 @@ class Polygon:
         return self.base_ns + low_ns, self.base_ns + high_ns
 
     def rate(self) -> float:
-        """Return the middle of the rates that are possible at t0."""
+        """Return the midpoint of the rates that are possible at t0."""
         rhos = [rho for _, rho in self.corners]
         return (min(rhos) + max(rhos)) / 2
 
@@ -180,7 +183,7 @@ class Polygon:
         return bool(left)
 
     def cut_with(self, planes: Sequence[Plane]) -> bool:
-        """Cut with the planes in turn; stop and return False if one would leave nothing."""
+        """Cut with each plane in turn; stop and return False at one that would leave nothing."""
         return all(self.cut(sign, x, most) for x, sign, most in planes)
 
 
@@ -192,16 +195,16 @@ def planes_of(
     skew: float,
     half_wander: float,
 ) -> list[Plane]:
-    """Return the bounds of both kinds as planes, relaxed and relative to t0 and base, newest first.
+    """Return the bounds since `since_ns` as relaxed planes, relative to t0 and base, newest first.
 
-    The newest bound of a kind is always included, even if all bounds of the other kind are newer.
+    The newest bound of each kind is always included, even if it is older.
     """
     planes: list[Plane] = []
     for bounds, sign in ((uppers, 1), (lowers, -1)):
         times, values, shift_ns = bounds.times_ns, bounds.values_ns, sign * polygon.base_ns
         for at in range(min(bisect_left(times, since_ns), len(times) - 1), len(times)):
             x, most = float(times[at] - polygon.t0_ns), float(values[at] - shift_ns)
-            # A clock within +-skew drifts no further than that, whatever its wander is.
+            # A rate within +-skew limits the deviation, however fast the rate changes.
             strays = min(half_wander * x * x, 2 * skew * abs(x))
             planes.append((x, float(sign), most + strays + ROUNDING_NS))
     planes.sort(reverse=True)
@@ -211,9 +214,10 @@ def planes_of(
 def polygon_of(
     uppers: Bounds, lowers: Bounds, window_ns: int, skew: float, half_wander: float
 ) -> Polygon | None:
-    """Return the lines that the bounds of the last `window_ns` leave possible, or None if none.
+    """Return the polygon of the lines that the bounds of the last `window_ns` allow, or None.
 
-    There must be at least one bound of each kind. `lowers` bound -D.
+    There must be at least one bound of each kind. `lowers` contains upper bounds of -D. None means
+    that no line satisfies all bounds.
     """
     t0_ns = max(uppers.times_ns[-1], lowers.times_ns[-1])
     polygon = Polygon(t0_ns, uppers.values_ns[-1], half_wander)
@@ -227,7 +231,7 @@ def polygon_of(
 
 
 def guess_of(polygon: Polygon, uppers: Bounds, lowers: Bounds, skew: float) -> Line:
-    """Return the likeliest line, (theta, rho) at the polygon's t0, theta relative to its base."""
+    """Return the likeliest line (theta, rho), relative to the polygon's t0 and base."""
     likely = Polygon(polygon.t0_ns, polygon.base_ns, polygon.half_wander)
     likely.corners = polygon.corners
     since_ns = min(uppers.times_ns[0], lowers.times_ns[0])

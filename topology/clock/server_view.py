@@ -1,26 +1,28 @@
-"""Follows the rounds with one sync server about the clock of one source.
+"""Tracks the clock of one source by its rounds with one sync server.
 
-The rounds believed so far are the *belief*: their bounds within `sync_window` and the polygon that
-these leave. A new round
+The rounds accepted so far form the *belief*: their bounds within `sync_window` and the polygon of
+the lines that these allow. A new round
 
 * joins the belief if it agrees, that is, if the polygon is not empty with its bounds;
 * is false, a *falseticker*, if it contradicts the belief and is older, by the server's clock, than
-  the newest round believed. It is counted and dropped;
+  the newest round of the belief. It is counted and dropped;
 * is *doubted* if it contradicts the belief and is newer. The view is then `suspect`: either this
   round is false or the clock has jumped.
 
-The next round that agrees decides for the belief, and the rounds doubted before it are
-falsetickers. The clock has *jumped* if at least three doubted rounds agree with one another. They
-must be more than half of the doubted (Marzullo), or else the newest three. They become the new
-belief, and the old bounds are dropped. A belief of fewer than `GOOD_ROUNDS` was no answer yet. It
-gives way to a larger number of rounds. That is no jump, because the belief was false.
+The next round that agrees confirms the belief. The rounds doubted before it then join the belief if
+they fit, and are falsetickers if they do not. The clock has *jumped* if at least three doubted
+rounds agree with one another. They must be more than half of the doubted (Marzullo), or else the
+newest three. They become the new belief, and the old bounds are dropped. A belief of fewer than
+`GOOD_ROUNDS` rounds is not an answer yet, and a larger number of rounds that agree replaces it.
+That is not a jump, because the old belief was false.
 
-A suspect view answers from the old bounds. These are as good as before if the doubted rounds are
+A suspect view still uses the old bounds. These are as good as before if the doubted rounds are
 false, and `suspect` warns of the other case.
 
-A round more than `sync_window` newer than the belief is also kept aside, without suspicion, until
-three agree. A single date from the far future must not displace all earlier rounds. It is a jump
-only if the three contradict what the belief leaves possible at that time.
+A round more than `sync_window` newer than the belief is also kept aside until three agree, but it
+does not make the view suspect. A single date from the far future must not displace all earlier
+rounds. Three such rounds are a jump only if the first contradicts the range that the belief allows
+at that time.
 
 A round more than `sync_window` older is late and changes nothing, with one exception. If its
 server's time is closer to its arrival than that of the belief's newest round, the belief came from
@@ -28,15 +30,16 @@ a wrong date. Three such rounds replace it.
 
 *New* and *old* refer to the server's clock, since the source's may jump. While no round is doubted
 and at most `MAX_BOUNDS` bounds are needed, the belief depends only on the set of rounds within
-`sync_window`. Their order and repeats change nothing (`topology.clock.polygon`). In a jump, the
-order matters until it is decided.
+`sync_window`. Their order and repeats change nothing (`topology.clock.polygon`). During a jump, the
+order of the rounds matters until the jump is decided.
 
-The view is `stale` more than `STALE_AFTER_NS` after the newest round or before the oldest bound.
-There the clock may drift at any rate up to `max_skew`. So the bounds widen by `max_skew` on both
-sides, while the guess continues along its line. The error grows by `max_skew` and the guessed rate.
+The view is `stale` more than `STALE_AFTER_NS` after the newest round or before the oldest bound. At
+such times the clock may drift at any rate up to `max_skew`. So the bounds widen by `max_skew` on
+both sides, while the guess continues along its line. The error grows by `max_skew` plus the guessed
+rate.
 
-Cost: O(bounds) a round, O(corners) a cell. Memory: `MAX_BOUNDS` of each kind and `MAX_DOUBTED`
-rounds.
+Cost: O(bounds) per round, O(corners) per cell. Memory: `MAX_BOUNDS` bounds of each kind and
+`MAX_DOUBTED` rounds.
 """
 
 from __future__ import annotations
@@ -52,24 +55,25 @@ from topology.clock.settings import SINCE_EVER, STALE_AFTER_NS, ClockConfig
 from topology.model.kept import FLAG, INT, Kept, Shape, list_of, optional, record
 
 GOOD_ROUNDS: Final = 3
-"""A view needs this many rounds to have an answer. As many must agree on a jump."""
+"""The number of rounds that a view needs to have an answer, and that must agree on a jump."""
 MAX_DOUBTED: Final = 16
 GUESS_WINDOWS: Final = 3
-"""Number of `sync_window`s for which bounds are kept.
+"""The number of `sync_window`s for which bounds are kept.
 
 The guess uses all of them, and the polygon only the last one.
 """
 NS_PER_MIN: Final = 60_000_000_000
 
 Range = tuple[int, int, int]
-"""The smallest possible offset, the guess, and the largest possible offset."""
+"""The smallest possible offset, the guess, and the largest possible offset, in ns."""
 
 
 class Round(NamedTuple):
     """A round of time sync, as bounds of the offset D.
 
-    D <= `upper_ns` at `sent_ns` and D >= `lower_ns` at `received_ns`, both times of the source.
-    `server_ns` is when the server answered, and `lag_ns` is how far that is from the arrival.
+    D <= `upper_ns` at `sent_ns` and D >= `lower_ns` at `received_ns`, both times on the source's
+    clock. `server_ns` is the server's time of its answer. `lag_ns` is the distance from that time
+    to the sample's arrival.
     """
 
     sent_ns: int
@@ -80,11 +84,11 @@ class Round(NamedTuple):
     lag_ns: int
 
     def newer_than(self, other: Round) -> bool:
-        """Return whether it is newer by the server's clock, or larger at the same instant."""
+        """Return whether this round is newer by the server's clock; other fields break ties."""
         return self[4::-1] > other[4::-1]
 
     def at(self, ts_ns: int, skew_ppb: int) -> tuple[int, int]:
-        """Return the smallest and the largest possible offset at `ts_ns`, widened by the skew."""
+        """Return the smallest and the largest possible offset at `ts_ns`, widened by the drift."""
         below_ns = abs(ts_ns - self.received_ns) * skew_ppb // PPB + 1
         above_ns = abs(ts_ns - self.sent_ns) * skew_ppb // PPB + 1
         return self.lower_ns - below_ns, self.upper_ns + above_ns
@@ -96,7 +100,7 @@ SERVER_TIME: Final = attrgetter("server_ns")
 class OffsetSpan(NamedTuple):
     """The range of possible offsets and the guess at both ends of a cell.
 
-    Between the ends they are linear.
+    Both are interpolated linearly between the ends.
     """
 
     state: str
@@ -119,7 +123,7 @@ BELIEF: Final = Shape(
 
 
 class Belief(Kept):
-    """The rounds of a view that agree, with the range of offsets that they leave possible."""
+    """The rounds of a view that agree, and the range of offsets that they allow."""
 
     SHAPE = BELIEF
     __slots__ = (*BELIEF.fields, "_config", "_guess", "polygon")
@@ -135,7 +139,7 @@ class Belief(Kept):
         self.newest: Round | None = None
         """The newest round by the server's clock."""
         self.received_ns = 0
-        """The newest time of the source in all rounds."""
+        """The latest time on the source's clock at which an answer was received."""
 
     @property
     def rounds(self) -> int:
@@ -143,7 +147,7 @@ class Belief(Kept):
         return len(self._first_three)
 
     def join(self, new: Round) -> bool:
-        """Add a round. If it contradicts the others, change nothing and return False."""
+        """Add a round, and return whether it agrees. A contradicting round changes nothing."""
         newest = self.newest
         if newest is None:
             self.newest, self.received_ns = new, new.received_ns
@@ -185,7 +189,8 @@ class Belief(Kept):
         """Return the range of offsets over the cell that starts at `start_ns`."""
         oldest_ns = min(self._uppers.times_ns[0], self._lowers.times_ns[0])
         first_ns = max(oldest_ns, self.received_ns - self._config.sync_window_ns)
-        # These times are edges of cells, so that the bounds stay convex within each cell.
+        # Fresh bounds begin and end at edges of cells, so that the bounds are convex within each
+        # cell.
         fresh_from_ns = cell_start(first_ns - STALE_AFTER_NS)
         fresh_until_ns = cell_start(self.received_ns + STALE_AFTER_NS) + CELL_NS
         end_ns = start_ns + CELL_NS
@@ -218,7 +223,7 @@ class Belief(Kept):
         return self._guess
 
     def rate_ppb(self) -> int:
-        """Return the estimate of the rate at which the offset changes."""
+        """Return the estimated rate, in ppb, at which the offset changes."""
         return round(self._line()[1] * PPB)
 
     def settled(self) -> None:
@@ -240,10 +245,10 @@ SERVER_VIEW: Final = Shape(
 
 
 class ServerView(Kept):
-    """A view of a source's clock, from the rounds of one server.
+    """The view of a source's clock that the rounds of one server give.
 
     `false_rounds` and `late_rounds` are counts. `floor_ns` is the server's time up to which rounds
-    belong to a segment that is over. `arrival_ns` is when its newest round arrived.
+    belong to an earlier segment. `arrival_ns` is the arrival time of the latest sample.
     """
 
     SHAPE = SERVER_VIEW
@@ -265,12 +270,12 @@ class ServerView(Kept):
         return self.belief.rounds >= GOOD_ROUNDS
 
     def span(self, start_ns: int) -> OffsetSpan:
-        """Return the range of offsets over the cell at `start_ns`, for a view with an answer."""
+        """Return the range of offsets over the cell at `start_ns`. The view must have an answer."""
         span = self.belief.span(start_ns)
         return span._replace(state=SUSPECT) if self.suspect else span
 
     def begin_anew(self) -> None:
-        """Drop the belief, because the clock has jumped and its segment is over."""
+        """Drop the belief, because the clock has jumped and the segment is over."""
         newest = self.belief.newest
         if newest is not None:
             self.floor_ns = max(self.floor_ns, newest.server_ns)
@@ -279,10 +284,10 @@ class ServerView(Kept):
         self.suspect = False
 
     def follow(self) -> None:
-        """Follow a jump that other views have seen.
+        """Restart the view after a jump that other views have seen.
 
-        The belief is dropped, and the doubted rounds are added again, since they may be of the new
-        segment.
+        The belief is dropped, and the doubted rounds are added again, since they may belong to the
+        new segment.
         """
         doubted = sorted(self.doubted, key=SERVER_TIME)
         self.begin_anew()
@@ -297,7 +302,7 @@ class ServerView(Kept):
         return jumped
 
     def _doubted_near(self, one: Round) -> list[Round]:
-        """Return the doubted rounds within `sync_window` of a round, in order of arrival."""
+        """Return the doubted rounds within `sync_window` of `one`, in order of arrival."""
         window_ns = self._config.sync_window_ns
         return [each for each in self.doubted if abs(each.server_ns - one.server_ns) <= window_ns]
 
@@ -321,9 +326,9 @@ class ServerView(Kept):
         return False
 
     def _settle(self, good: Round) -> None:
-        """Decide which doubted rounds are false, after a good round.
+        """Decide which of the doubted rounds are false, after a round has joined the belief.
 
-        A round that is not newer joins the belief if it fits, and is false if it does not.
+        A doubted round that is not newer joins the belief if it fits, and is false if it does not.
         """
         doubted, self.doubted = self.doubted, []
         for each in doubted:
@@ -350,7 +355,7 @@ class ServerView(Kept):
         return False
 
     def _replace(self, belief: Belief, believed: list[Round], near: list[Round]) -> bool:
-        """Replace the belief by that of the rounds `believed`, newest first.
+        """Replace the old belief by `belief`, which consists of `believed`, newest first.
 
         Return whether the clock has jumped.
         """
@@ -374,20 +379,20 @@ class ServerView(Kept):
 
 
 def left_by(uppers: Bounds, lowers: Bounds, config: ClockConfig) -> Polygon | None:
-    """Return the polygon that the bounds leave possible, or None if no line is possible."""
+    """Return the polygon of the lines that the bounds allow, or None if there is no such line."""
     half_wander = config.wander_ppb_per_min / PPB / NS_PER_MIN / 2
     return polygon_of(uppers, lowers, config.sync_window_ns, config.max_skew_ppb / PPB, half_wander)
 
 
 def agree(one: Round, other: Round, skew_ppb: int) -> bool:
-    """Return whether one offset can satisfy both rounds at the largest drift of the clock."""
+    """Return whether both rounds are possible for one clock that drifts by at most `skew_ppb`."""
     low_ns, high_ns = one.at(other.received_ns, skew_ppb)
     other_low_ns, other_high_ns = other.at(other.received_ns, skew_ppb)
     return low_ns <= other_high_ns and other_low_ns <= high_ns
 
 
 def candidates(rounds: list[Round], skew_ppb: int) -> list[list[Round]]:
-    """Return the sets of rounds that may agree: more than half of all, and the newest three."""
+    """Return sets of rounds that may agree: a majority that overlaps, and the newest three."""
     ts_ns = rounds[-1].received_ns
     intervals = [each.at(ts_ns, skew_ppb) for each in rounds]
     count, point_ns = most_covered(intervals)

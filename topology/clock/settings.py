@@ -14,14 +14,14 @@ Sync = Literal["none", "udp"]
 Unsynced = Literal["trust", "estimate", "reject"]
 
 SINCE_EVER: Final = -(1 << 63)
-"""The earliest timestamp. It fits 64 bits, as all state must."""
+"""The earliest timestamp. It fits 64 bits, as all saved numbers must."""
 FOR_EVER: Final = 1 << 64
-"""A value larger than every timestamp, and than the difference of two."""
+"""A value larger than every timestamp and every difference of two timestamps."""
 
 STALE_AFTER_NS: Final = 180_000_000_000
 """The time without a good round after which the error of a clock grows."""
 PASSIVE_FLOOR_NS: Final = 40_000_000
-"""The longest time that the quickest events of a source usually take (`estimate`)."""
+"""The longest time that the quickest events of a source usually take to arrive (`estimate`)."""
 MAX_SERVERS: Final = 8
 """The number of time servers whose rounds `topology.clock.measured` keeps for a source."""
 PPB_PER_PPM: Final = 1_000
@@ -42,7 +42,7 @@ class ClockConfig(Section):
     """A trusted timestamp further ahead of its arrival is a dead letter. Raise it if clocks that
     are ahead by more are to be believed."""
     max_behind_ns: Annotated[PositiveNs, Unspelled()] = MAX_INT
-    """An event whose time lies further before its arrival is dead, so that times fit 64 bits."""
+    """An event with a time further before its arrival is a dead letter. So times fit 64 bits."""
     servers: Annotated[int, whole(1, MAX_SERVERS)] = 1
     """The number of time servers that a source asks. Most of them have to agree. Set it to 3 or
     more if one server may be wrong."""
@@ -55,7 +55,7 @@ class ClockConfig(Section):
     """How fast a clock may drift. Raise it if clocks are worse: too small a rate breaks the stated
     time error."""
     wander_ppb_per_min: Annotated[int, whole(0), Unspelled()] = 100
-    """How fast its rate may change."""
+    """How fast the rate of a clock may change, in ppb per minute."""
     granularity_ns: DurationNs | None = None
     """The resolution of the clocks of source and server. By default it is the unit of `ts`. Raise
     it if clocks tick more coarsely than they write."""
@@ -68,12 +68,12 @@ class ClockConfig(Section):
     """Under `estimate`, a clock that is behind by less is not corrected. Lower it if packets are
     quick. Raise it if all packets take long."""
     jump_min_ns: Annotated[PositiveNs, Unspelled()] = 1_000_000_000
-    """The smallest change in events that counts as a jump."""
+    """The smallest change of timestamps or readings that counts as a jump of the clock."""
 
     max_sources: Annotated[Count, Unspelled()] = 200_000
-    """As `reorder.max_sources` of the stream."""
+    """The value of `reorder.max_sources` of the stream."""
     forget_after_ns: Annotated[PositiveNs, Unspelled()] = MAX_INT
-    """As `reorder.forget_after` of the stream."""
+    """The value of `reorder.forget_after` of the stream."""
 
     @property
     def play(self) -> Play:

@@ -1,7 +1,7 @@
 """Stores the state of CLOCK for one source: the model of its clock and its latest timestamps.
 
-The numbers that every event is compared with are attributes. They are computed again whenever a
-sample is taken, a reading moves the edge, or the source's time enters another cell.
+The limits that every event is compared with are attributes. They are recomputed whenever a sample
+is taken, a reading moves the edge, or the source's time enters another cell.
 `topology.clock.operator` explains them.
 """
 
@@ -23,10 +23,10 @@ from topology.model.sources import KnownSource, SourceTable
 from topology.model.tables import Table
 
 JUMP_VOTES: Final = 3
-"""The number of events in a row that must agree on where the clock has jumped."""
+"""The number of consecutive events that must agree on a jump of the clock."""
 
 SETTLE_NS: Final = 10_000_000_000
-"""The span of timestamps after a source's quickest event in which it may still have a backlog."""
+"""How long after its quickest event, by timestamps, a source may still be draining a backlog."""
 
 NOTHING_RECEIVED: Final = (SINCE_EVER, SINCE_EVER)
 NO_CELL: Final = ClockCell(0, UNSYNCED)
@@ -36,14 +36,14 @@ NOTHING: Final = ""
 DECLARED: Final = "declared"
 MEASURED: Final = "measured"
 POLICY: Final = "policy"
-"""The possible grounds of a segment, from which its corrected timestamps are computed."""
+"""The possible bases on which the corrected timestamps of a segment are computed."""
 
 Vote = tuple[int, int]
 """The timestamp and the reading of an event that contradicts the clock."""
 
 
 class MovedSources:
-    """The number of sources that the policy `estimate` corrects, and the largest correction."""
+    """The number of sources corrected by the policy `estimate`, and the largest correction."""
 
     __slots__ = ("moved", "moved_ns")
 
@@ -64,7 +64,7 @@ STAMP: Final = Shape(
     straying=FLAG,
     state=TEXT,
 )
-"""The short row of a source, which changes with every event."""
+"""The saved form of a source's latest timestamps, which change with every event."""
 MODEL: Final = Shape(
     "clock.model",
     1,
@@ -80,12 +80,11 @@ MODEL: Final = Shape(
     _declared=optional(list_of(INT)),
     _one_way=optional(ONE_WAY),
 )
-"""The row of a source's clock. `model_shape` adds the `measured` clock, which is of several kinds.
-"""
+"""The saved form of a source's clock. `model_shape` adds the `measured` clock of the model."""
 
 
 class SourceClock(KnownSource):
-    """A source of CLOCK: its clock, and the latest of its timestamps.
+    """A source in CLOCK, with its clock and its latest timestamps.
 
     `ref_time_ns` is the latest corrected timestamp, and `segment` is the current segment.
     """
@@ -121,42 +120,42 @@ class SourceClock(KnownSource):
         self.track = track
         self.track_version = -1
         self.due_ns = NEVER
-        """The arrival time from which the next sample applies."""
+        """The arrival time from which the next report applies."""
         self.ref_time_ns = SINCE_EVER
         self.segment = 0
         self.broken = False
         """True if events have refuted the measured clock, and the source has not synced since."""
         self.proven = False
-        """True once the samples of this segment have given an answer."""
+        """True once the samples of this segment have given an offset and error."""
         self.straying = False
         """True if the last event contradicted the clock."""
         self.unsettled_until_ns = SINCE_EVER
-        """Before this timestamp the edge may come from a backlog, and the clock may be right."""
+        """Until this timestamp, the edge may come from a backlog while the clock is right."""
         self.votes: tuple[Vote, ...] = ()
         self.steady = True
         """True if the last event did not contradict the clock and there are no votes."""
         self.received: Place = NOTHING_RECEIVED
         self._declared: list[int] | None = None
         self._refuted: Place = NOTHING_RECEIVED
-        """The place of the declared offset that its events have refuted."""
+        """The place of the declared offset that the source's events have refuted."""
         self._ground, self._base_ns, self._base_error_ns = NOTHING, 0, 0
-        """The ground of the segment, and the offset and its error when the segment began."""
+        """The basis of the segment, and the offset and its error when the segment began."""
         self.moved_ns = 0
-        """The largest correction by the policy so far."""
+        """The largest correction under the policy `estimate` so far."""
         self.measured: Measuring | None = None
         self._one_way = self._new_one_way() if config.unsynced == "estimate" else None
         self.cell = NO_CELL
         self.least_reading_ns = SINCE_EVER
-        """A smaller reading puts an event too far after its arrival."""
+        """With a smaller reading, the offset would put an event too far after its arrival."""
         self.refuted_ns = SINCE_EVER
-        """A smaller reading contradicts the clock, because no error explains it."""
+        """A smaller reading contradicts the clock, because the clock's error cannot explain it."""
         self.notable_ns = SINCE_EVER
         self.bin_end_ns = FOR_EVER
         """A reading below `notable_ns`, or a timestamp from `bin_end_ns` on, may move the edge."""
         self.fallen_ns = SINCE_EVER
-        """A smaller timestamp has fallen in the order of sequence, or has not yet risen again."""
+        """A smaller timestamp has fallen in the order of sequence, or has not risen again yet."""
         self.watched = self._one_way is not None
-        """True if there is an offset or an edge that its events can contradict."""
+        """True if there is an offset or an edge that the source's events can contradict."""
         self.state = ""
         """The state of the clock at the last event, or "" before the first."""
         self.model_dirty = True
@@ -168,9 +167,9 @@ class SourceClock(KnownSource):
     # -- reports -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start from the folded model, as if its samples had been taken when they arrived.
+        """Start from the folded model, if any, as if its samples had been taken when they arrived.
 
-        The source must not have taken any samples.
+        The source must not have taken any samples yet.
         """
         folded = next((each for each in self.track.folded if each.rounds == self._rounds), None)
         if folded is not None:
@@ -180,7 +179,7 @@ class SourceClock(KnownSource):
             self.watched = True
 
     def receive(self) -> None:
-        """Take the reports that apply at the latest arrival."""
+        """Take the reports that apply at the source's latest arrival."""
         config = self._config
         track = self.track
         self.track_version = track.version
@@ -221,7 +220,7 @@ class SourceClock(KnownSource):
     # -- events ------------------------------------------------------------------------------------
 
     def enter(self, ts_ns: int, reading_ns: int) -> ClockCell:
-        """Return the cell of this timestamp, and compute the limits for the events."""
+        """Return the cell that contains `ts_ns`, and compute the limits for readings within it."""
         one_way = self._one_way
         if one_way is not None and not one_way.has_begun:
             one_way.note(ts_ns, reading_ns)
@@ -230,13 +229,13 @@ class SourceClock(KnownSource):
         return self.cell
 
     def _use(self, ts_ns: int) -> None:
-        """Set the cell of this timestamp, and begin a segment if the ground has changed."""
+        """Set the cell that contains `ts_ns`, and begin a segment if the basis has changed."""
         ground, cell = self._grounds(ts_ns)
         self.cell = cell
         if ground == DECLARED:
             moved = (cell.offset_ns, cell.error_ns) != (self._base_ns, self._base_error_ns)
         else:
-            # An estimate that moves by no more than this is the same one.
+            # An estimate that moves by no more than this does not begin a segment.
             same_ns = PASSIVE_FLOOR_NS if self._one_way is not None else 0
             moved = ground == POLICY and abs(cell.offset_ns - self._base_ns) > same_ns
         if ground != self._ground or moved:
@@ -256,7 +255,7 @@ class SourceClock(KnownSource):
             return DECLARED, everlasting(SYNCED, offset_ns, error_ns)
         if self.measured is not None:
             cell = self.measured.cell(ts_ns)
-            # Under `trust`, a clock that was measured once is better than the timestamps.
+            # Under `trust`, a clock that was measured once is better than uncorrected timestamps.
             if cell.state != UNSYNCED or (self.proven and config.unsynced == "trust"):
                 if not self.proven:
                     self.proven = True
@@ -296,7 +295,7 @@ class SourceClock(KnownSource):
         self.model_dirty = True
 
     def note(self, ts_ns: int, reading_ns: int) -> ClockCell:
-        """Add a reading that may move the edge, and return the current cell."""
+        """Add a reading that may move the edge, and return the cell that then applies."""
         one_way = self._one_way
         if one_way is not None:
             moved = one_way.note(ts_ns, reading_ns)
@@ -318,9 +317,9 @@ class SourceClock(KnownSource):
     # -- jumps -------------------------------------------------------------------------------------
 
     def strays(self, ts_ns: int, reading_ns: int) -> bool:
-        """Record one more event with too small a reading. Return whether it shows a jump.
+        """Record an event whose reading contradicts the clock. Return whether it shows a jump.
 
-        The events are consecutive.
+        All calls since the last call of `returns` are for consecutive events.
         """
         if not self.straying:
             self.straying = True
@@ -342,7 +341,7 @@ class SourceClock(KnownSource):
     def fell(self, ts_ns: int, reading_ns: int) -> bool:
         """Record that the timestamp fell in the order of sequence. Return whether it shows a jump.
 
-        The event need not be wrong, since it may only have taken long.
+        The clock need not be wrong, since the event may only have taken long.
         """
         if not self.votes:
             self.fallen_ns += self._config.jump_min_ns
@@ -353,7 +352,7 @@ class SourceClock(KnownSource):
         return True
 
     def rose(self, ts_ns: int) -> None:
-        """Record that the timestamp has risen again to where it was before it fell."""
+        """Record that timestamps have risen again to their level before the fall."""
         self.votes = ()
         self.steady = True
         self.fallen_ns = ts_ns - self._config.jump_min_ns
@@ -374,7 +373,7 @@ class SourceClock(KnownSource):
 
         If the offset was measured or estimated, the votes are the first readings of the new clock.
         """
-        self._ground = NOTHING  # The segment has already begun.
+        self._ground = NOTHING  # The new segment has already begun.
         if self._declared is not None:
             self.broken = not self.proven
             self._refuted = (self._declared[2], self._declared[3])
@@ -425,7 +424,7 @@ class SourceClock(KnownSource):
         return self._rounds.clock() if field == "measured" else self._new_one_way()
 
     def resume(self) -> None:
-        """Complete the source once both rows are read.
+        """Complete the restored source once both of its rows have been read.
 
         The rows may have been written by a CLOCK with other settings.
         """
@@ -438,7 +437,7 @@ class SourceClock(KnownSource):
             self.proven = False
         elif self.received != NOTHING_RECEIVED:
             self.watched = True
-            # The row was of another model, so this model takes the samples again.
+            # Another model wrote the row, so this model takes the samples again.
             if self.measured is None:
                 self.received = NOTHING_RECEIVED
                 self.proven = False
@@ -472,7 +471,7 @@ class Clocks(SourceTable[SourceClock]):
                 clock = rows[source] = SourceClock(source, rounds, table.use(source), moved)
             return clock
 
-        # If the tables referred to each other, all clocks would stay in memory until a collection.
+        # If the tables referred to each other, they would stay in memory until garbage collection.
         super().__init__("stamp/", STAMP, clock_of, max_sources, forget_after_ns, rows)
         self.models = ClockModels(clock_of, rows, rounds.clock().SHAPE)
 
@@ -520,11 +519,11 @@ def everlasting(state: str, offset_ns: int, error_ns: int) -> ClockCell:
 
 
 def highest(cell: ClockCell) -> int:
-    """Return the largest offset used in the cell."""
+    """Return the largest offset that the cell gives to a timestamp."""
     return max(cell.offset_ns, cell.offset_at(cell.end_ns - 1))
 
 
 def lowest(cell: ClockCell) -> int:
-    """Return the smallest offset that the cell leaves possible."""
+    """Return the smallest offset that is possible within the cell."""
     ends_ns = cell.end_ns - 1
     return min(cell.offset_ns - cell.error_ns, cell.offset_at(ends_ns) - cell.error_at(ends_ns))

@@ -1,6 +1,6 @@
 """Defines the buffer of one source in REORDER, for order by number and for order by time.
 
-This module also finds the source that makes room when all buffers together are full.
+It also finds the source that must make room when all buffers together are full.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Totals:
     """The counts of all sources of an operator together.
 
     Attributes:
-        held: Events that are buffered.
+        held: The number of buffered events.
         held_bytes: The payload bytes of these events.
-        overflows: How often a source had to make room at a bound.
+        overflows: The number of gaps, starts or events given up because a bound was exceeded.
         waited_ns: The total time for which the emitted events had been buffered.
-        filled: Missing numbers that came in time.
-        outlived: Missing numbers that came after their gap was declared.
+        filled: The number of missing events that arrived in time.
+        outlived: The number of missing events that arrived after their gap was declared.
     """
 
     __slots__ = ("filled", "held", "held_bytes", "outlived", "overflows", "waited_ns")
@@ -43,8 +43,8 @@ class Totals:
 class SourceBuffer(KnownSource):
     """The buffer of one source, with `held` events and `held_bytes` of payload.
 
-    `blocked`: MERGE has been told that events are buffered here. The other fields are for the
-    operator.
+    `blocked` is True while MERGE knows that events are buffered here. `armed_ns` and `is_open`
+    belong to the operator (`topology.reorder.shell`).
     """
 
     __slots__ = ("armed_ns", "blocked", "held", "held_bytes", "is_open")
@@ -62,15 +62,15 @@ class SourceBuffer(KnownSource):
         return self.held > 0
 
     def deadline_ns(self) -> int:
-        """Return the next instant at which something is due here; NEVER if nothing is."""
+        """Return the next instant at which this buffer has something to do, or NEVER."""
         raise NotImplementedError
 
     def fire(self, now_ns: int, step: Step) -> None:
-        """Process all that is due at or before `now_ns`."""
+        """Process what is due at or before `now_ns`."""
         raise NotImplementedError
 
     def end(self, now_ns: int, step: Step) -> None:
-        """Emit all buffered events in order, because the input is over."""
+        """Emit all buffered events in order, because the input has ended."""
         raise NotImplementedError
 
     def waiting(self) -> Iterable[Event]:
@@ -81,10 +81,10 @@ class SourceBuffer(KnownSource):
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Remove the part of the source's state that is kept outside this buffer."""
+        """Remove the state of the source that is kept outside this buffer."""
 
     def explained(self) -> dict[str, Any]:
-        """Return, for display, what the source waits for, since when and until when."""
+        """Return why the source's events are buffered, since when and until when, for display."""
         raise NotImplementedError
 
 
@@ -93,16 +93,16 @@ Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
 class Fullest(Generic[Buffer]):
-    """The search for the fullest source, which makes room when all sources buffer too much.
+    """A search for the fullest source, which makes room when all sources buffer too much.
 
-    There are two bounds, on events and on their payload. A source is measured by the bound that is
-    reached. If two are equally full, the first by name makes room.
+    There are two bounds, on events and on their payload. The fill of a source is measured by the
+    bound that is exceeded. If two sources are equally full, the first by name makes room.
 
-    A heap of the sources' fill exists only near the bounds. An entry is added whenever a source has
-    grown. An outdated entry is corrected when it reaches the top. Cost: O(log sources) for each
+    A heap of the sources by fill exists only near the bounds. An entry is added whenever a source
+    has grown. An outdated entry is corrected when it reaches the top. Cost: O(log sources) for each
     source that makes room.
 
-    `table` is that of the operator, and its sources are counted in `totals`.
+    `table` contains the operator's sources, and `totals` their counts.
     """
 
     __slots__ = ("_by_bytes", "_table", "_totals", "heap", "max_bytes", "max_held")
@@ -116,7 +116,7 @@ class Fullest(Generic[Buffer]):
         self.heap: list[tuple[int, str]] | None = None
         """The heap of (-fill, source) near the bounds.
 
-        If it is None, no source needs to report that it grew.
+        If it is None, `note` has no effect.
         """
 
     def note(self, grown: Buffer) -> None:

@@ -1,14 +1,14 @@
 """REORDER under `rule: time`: emits the events of each source in the order of its own time.
 
-It is for sources that do not number their events. It replaces `topology.reorder.operator`, on the
-same shell (`topology.reorder.shell`). It has the same duty to later operators: each source is in
-sequence. It orders one source by its own timestamps, and never compares two sources. Their clocks
-disagree until CLOCK has corrected them, and a wrong clock harms only its own source. The order
-across sources, and the wait for it, are up to MERGE.
+It is for sources that do not number their events. It replaces `topology.reorder.operator` and is
+based on the same shell (`topology.reorder.shell`). Its duty to later operators is also the same: it
+puts each source in sequence. It orders one source by its own timestamps, and never compares two
+sources. Their clocks disagree until CLOCK has corrected them, and a wrong clock harms only its own
+source. MERGE determines the order across sources, and waits for it.
 
 Each source has its own order (`topology.reorder.time_buffer`) with its own waiting strategy.
 Emitted events get new numbers in epoch 0. The first number is the place of the source's first event
-in the log, and each event adds one. So the number rises with time, and later operators work as
+in the log, and each further event adds one. So numbers rise with time, and later operators work as
 usual. A late event that is emitted also takes the next number. A late event that is not emitted
 keeps its place in the log as its number.
 
@@ -16,19 +16,20 @@ Guarantees
 * Unmarked events of a source are emitted strictly in the order (time, number on arrival).
 * No event waits longer than `max_wait`.
 * An event below the last unmarked one of its source is late, with the cause `overtaken`.
-* Gaps are unknown, so none is reported. MERGE takes this into account: nothing is complete for it.
+* Gaps cannot be detected, so none is reported. MERGE therefore never treats a source as complete.
 
-`blocked` informs MERGE that events of the source are buffered here, `unblocked` that none is any
-more. An emitted event shows neither, unlike one with a sequence number. So MERGE never passes an
-event that is buffered here, and waits for a silent source by its delays as usual. A heartbeat or an
-end-of-stream marker waits and is emitted like an event. A dead letter has no place in the order.
+The control event `blocked` informs MERGE that events of the source are buffered here, and
+`unblocked` that none is any more. An emitted event implies neither, unlike one with a sequence
+number. So MERGE never passes an event that is buffered here, and waits for a silent source by its
+delays as usual. A heartbeat or an end-of-stream marker is buffered and emitted like an event. A
+dead letter has no place in the order.
 
-Bounds: `max_held` events per source, and `max_held_total` and `max_held_bytes` in all. If a bound
-in all is reached, the source that is fullest by it emits the first eighth of its buffered events.
-`overflows` counts them.
+The bounds are `max_held` events per source, and `max_held_total` and `max_held_bytes` in all. If a
+bound in all is exceeded, the source that is fullest by that bound emits the first eighth of its
+buffered events. `overflows` counts these events.
 
-Cost: O(log held) an event, and the cost of the strategy; O(sources) when a bound in all is reached.
-Memory: buffered events, about 5 kB per source in order, up to 14 kB if its times scatter.
+Cost: O(log held) per event, and the cost of the strategy; O(sources) when a bound in all is
+exceeded. Memory: buffered events, about 5 kB per source in order, up to 14 kB if its times scatter.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ BY_TIME: Final = Shape("reorder.by_time", 1, _now_ns=INT, _sources=SOURCES)
 count_held: Final = attrgetter("held", "source")
 bytes_held: Final = attrgetter("held_bytes", "source")
 PUSHED_OUT: Final = 8
-"""At a bound, one in this many events of the fullest source is emitted."""
+"""When room is needed, one in this many buffered events of the fullest source is emitted."""
 
 
 @cache
@@ -82,7 +83,7 @@ class TimedBuffer(SourceBuffer):
         self._order = order
         self._stream = stream
         self._totals = totals
-        self._overflows = 0  # The overflows that the totals already count.
+        self._overflows = 0  # The overflows of `_order` that the totals already include.
         self.next_number = 0
 
     def take(self, event: Event, step: Step) -> None:
@@ -101,14 +102,14 @@ class TimedBuffer(SourceBuffer):
         self._report(now_ns, step)
 
     def push_out(self, now_ns: int, step: Step) -> None:
-        """Emit the first buffered events to make room."""
+        """Emit the first eighth of the buffered events, to make room."""
         said = Step(now_ns)
         self._order.push_out(-(-self.held // PUSHED_OUT), now_ns, said)
         self._follow(said, step)
         self._report(now_ns, step)
 
     def _follow(self, said: Step, step: Step) -> None:
-        """Give the events emitted in `said` their numbers, and add all its results to `step`."""
+        """Assign numbers to the events emitted in `said`, and add all its results to `step`."""
         for event in said.released:
             event.epoch = 0
             event.seq = self.next_number
@@ -127,7 +128,7 @@ class TimedBuffer(SourceBuffer):
         self._overflows = self._order.overflows
 
     def _report(self, now_ns: int, step: Step) -> None:
-        """Tell MERGE if events of this source are now buffered here, or no longer are."""
+        """Inform MERGE if events of this source are now buffered here, or no longer are."""
         waits = self.held > 0
         if waits != self.blocked:
             self.blocked = waits
@@ -161,7 +162,7 @@ class TimedBuffer(SourceBuffer):
 class ReorderByTime(Shell[TimedBuffer]):
     """The operator for sources without sequence numbers.
 
-    `policy` makes the waiting strategy of a source; the default is `OwnTail`. An event is a dead
+    `policy` creates the waiting strategy of a source; the default is `OwnTail`. An event is a dead
     letter if its time is more than `max_ahead_ns` ahead of its arrival; None allows any time.
     """
 
@@ -230,7 +231,7 @@ class ReorderByTime(Shell[TimedBuffer]):
         return {"where": where, "epoch": 0, "next": buffer.next_number, "waiting": buffer.held}
 
     def _over(self) -> Callable[[TimedBuffer], tuple[int, str]] | None:
-        """Return the measure of fill for the bound that is exceeded; None if there is room."""
+        """Return the sort key for the bound that is exceeded, or None if none is."""
         if self._totals.held > self._config.max_held_total:
             return count_held
         return bytes_held if self._totals.held_bytes > self._config.max_held_bytes else None

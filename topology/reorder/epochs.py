@@ -1,27 +1,27 @@
 """Finds the epoch of an event, and its full number if the source's counter wraps.
 
-An epoch header decides the epoch. Without one a restart is inferred (1.5). A late event has an
-older timestamp than its followers. So a small number with too new a timestamp contradicts one clock
-and one counter. The test for a restart comes before the number is computed.
+An epoch header decides the epoch. Without one, a restart is inferred from timestamps (1.5). A late
+event has an older timestamp than the events that follow it. So a small number with too new a
+timestamp contradicts the assumption of one clock and one counter. The test for a restart comes
+before the full number is computed.
 
-With small counters (`seq_bits`), the number is congruent to the one sent and nearest to the next
-awaited, upward on a tie.
+With small counters (`seq_bits`), the full number is congruent to the one sent and nearest to the
+next expected number, upward on a tie.
 
 These decisions go beyond the specification:
 
-* A number that came before, or is below all others, begins a new epoch at once if its timestamp is
-  newer than all. If the number is missing or was given up, its timestamp must be newer by
-  `max_wait`. The same holds for a record without a timestamp. Its arrival time is used, and that of
-  a duplicate is newer, too.
+* A number that arrived before, or is below all others, begins a new epoch at once if its timestamp
+  is newer than all. If the number is missing or was given up, its timestamp must be newer by
+  `max_wait`. The same holds for a record without a timestamp. Its arrival time is used, and the
+  arrival time of a duplicate is newer, too.
 * Without an epoch header, timestamps up to `boundary_ns` belong to the epoch before an inferred
   restart. This is the newest timestamp before it or, if `max_wait` was required, the last emitted
   one plus `max_wait`. It is at least the newest of the events then buffered that are older than the
   event that revealed the restart.
-* Higher numbers than those of both epochs also belong to the earlier one, if two conditions hold.
-  Their timestamps are older than that of the revealing event (`begun_ns`), and they come within
+* Numbers higher than those of both epochs also belong to the earlier one, if two conditions hold.
+  Their timestamps are older than that of the revealing event (`begun_ns`), and they arrive within
   `max_wait` of it (`until_ns`). Later, such a timestamp shows that the clock has been set back.
-* The last of the finished epochs is remembered. Events of earlier ones are late, reason
-  `old_epoch`.
+* The last finished epoch is remembered. Events of earlier ones are late, reason `old_epoch`.
 * Events with a number below 0 are not emitted. If the first events of a source come from both sides
   of a wrap, its numbers are raised by one cycle. Once the source has started, a number below 0 is
   before its start.
@@ -40,7 +40,7 @@ class Epochs(SourceBuffer):
 
     Attributes:
         current: The sequence of the current epoch.
-        later: The sequences of later epochs, oldest first, which wait for their turn.
+        later: The sequences of later epochs, oldest first, whose events are buffered.
         retired: The sequence of the last finished epoch.
     """
 
@@ -73,10 +73,10 @@ class Epochs(SourceBuffer):
         return self.later[-1].epoch if self.later else self.current.epoch
 
     def settle(self, event: Event) -> Sequence | None:
-        """Set the epoch and the number of an event, and return its sequence.
+        """Set the epoch and the number of an event, and return the sequence to which it belongs.
 
-        The number is below 0 only if it is before the start. The result is None for a finished
-        epoch, and for an epoch below the newest that was never seen.
+        The number is below 0 only if it is before the start. Return None for a finished epoch, and
+        for an epoch that is below the newest and was never seen.
         """
         if event.epoch < 0:
             event.epoch = self._inferred(event, self.later[-1] if self.later else self.current)
@@ -102,7 +102,7 @@ class Epochs(SourceBuffer):
             number = _numbered(newest, number, shared.modulus)
         if number > newest.hi:
             return newest.epoch
-        # A given start also holds for the new epoch: a number below it is before both starts.
+        # A configured start also applies to the new epoch: a smaller number is before both starts.
         boundary_ns = (
             newest.newest_ts_ns
             if event.is_stamped
@@ -119,7 +119,7 @@ class Epochs(SourceBuffer):
     def _is_of_before(self, event: Event) -> bool:
         """Return whether the event was sent in the epoch before the last inferred restart.
 
-        The event is older than the one that revealed that restart.
+        Call it only for an event that is older than the one that revealed that restart.
         """
         if event.ts_ns <= self.boundary_ns:
             return True
@@ -143,6 +143,6 @@ class Epochs(SourceBuffer):
 
 
 def _numbered(sequence: Sequence, sent: int, modulus: int) -> int:
-    """Return the full number for a sent one; before any number is known, the sent one itself."""
+    """Return the full number for the number sent, which is the same if no other number is known."""
     near = sequence.next if sequence.next != UNSTARTED else sequence.hi
     return extended(sent, modulus, near) if near >= 0 else sent

@@ -23,14 +23,15 @@ from topology.reorder.source import NumberedBuffer
 
 
 def located(buffer: NumberedBuffer, epoch: int, number: int) -> dict[str, Any]:
-    """Return the location of an event; the epoch `NO_EPOCH` stands for the current one."""
+    """Return the location of an event; the epoch `NO_EPOCH` means the current one."""
     current = buffer.current
     wanted = current.epoch if epoch == NO_EPOCH else epoch
     for sequence in buffer.sequences():
         if sequence.epoch == wanted:
             answer = _in_sequence(sequence, number, buffer.shared.max_wait_ns)
             if answer["where"] == HELD and not sequence.active:
-                answer["reason"] = "epoch"  # It waits until the epoch before is over.
+                # The event is buffered until the epochs before it are over.
+                answer["reason"] = "epoch"
             elif sequence is buffer.retired and answer["where"] == NOT_COME:
                 answer["where"] = OLD_EPOCH
             return {**answer, "epoch": wanted, "epoch_in_force": current.epoch}
@@ -68,7 +69,7 @@ def _held(event: Event) -> dict[str, Any]:
 
 
 def _behind(sequence: Sequence) -> dict[str, Any]:
-    """Return what the buffered events wait for: the first gap, the start, or an earlier epoch."""
+    """Return why events are buffered: the start, an earlier epoch, or the first gap."""
     if sequence.next == UNSTARTED:
         return {"reason": "start", "until": sequence.start_deadline_ns}
     if not sequence.holes:

@@ -1,12 +1,12 @@
 """Remembers the numbers that a source has lost, to distinguish late events from duplicates.
 
 Each (source, epoch) has a sorted list of at most `max_ranges` ranges, none older than `memory_ns`.
-Evicted ranges are forgotten for good, and `floor` rises above them. An event with a number below
-the floor may be late or a duplicate. Look-up is O(log ranges), adding O(1), and removing a number
-O(ranges) at worst.
+When a range is evicted, `floor` rises above it. An event with a number below the floor may be late
+or a duplicate. A look-up costs O(log ranges), adding a range O(1), and removing a number O(ranges)
+at worst.
 
-The state is kept in pages of `PAGE` numbers, and only changed pages are written. Otherwise a source
-that loses much and remembers it for an hour would write it all ten times a second.
+The state is saved in pages of `PAGE` numbers, and only changed pages are written. Otherwise a
+source with many losses would write an hour of lost ranges ten times a second.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGE_BITS: Final = 10
 PAGE: Final = 1 << PAGE_BITS
 
 Page = tuple[str, int, int]
-"""A source, an epoch, and the page of a number."""
+"""The key of a page: a source, an epoch, and the index of the page."""
 
 
 class Lost(NamedTuple):
@@ -39,11 +39,11 @@ class Lost(NamedTuple):
 first_of: Final = attrgetter("first")
 RANGES: Final = list_of(record(Lost, first=INT, last=INT, known_at_ns=INT, lost_at_ns=INT))
 NO_RANGES: Final[list[Lost]] = []
-"""The shared ranges of sources that have lost nothing; an empty list takes 56 bytes."""
+"""An empty list shared by all sources that have lost nothing, since each list takes 56 bytes."""
 
 
 class LostPages(Table[Page, list[Lost]]):
-    """A table of the lost numbers of all ledgers, in pages, and the bounds of each ledger."""
+    """The lost numbers of all ledgers, saved in pages, and the bounds that each ledger has."""
 
     def __init__(self, max_ranges: int, memory_ns: int) -> None:
         super().__init__(LOST, RANGES)
@@ -67,7 +67,7 @@ class LostPages(Table[Page, list[Lost]]):
         return ranges[begin:end] or None
 
     def put(self, key: Page, row: list[Lost]) -> None:
-        """Add a page of a restored state; pages may come in any order."""
+        """Add a page of a restored state; pages may be added in any order."""
         ranges = self.ledgers.setdefault(key[:2], [])
         at = bisect_left(ranges, key[2] << PAGE_BITS, key=first_of)
         ranges[at:at] = row
@@ -83,7 +83,8 @@ class LostPages(Table[Page, list[Lost]]):
 class Ledger(Kept):
     """The lost numbers of one source in one epoch.
 
-    Ranges are added in ascending order of number and of time. No range below `floor` is remembered.
+    Ranges are added in ascending order of number and of time. Lost numbers below `floor` may have
+    been forgotten.
     """
 
     __slots__ = ("_pages", "_ranges", "_source", "epoch", "floor")
@@ -103,7 +104,7 @@ class Ledger(Kept):
         self._evict(now_ns)
 
     def take_lost(self, number: int, now_ns: int) -> Lost | None:
-        """Remove `number` from its range, and return that range, or None if it is in none."""
+        """Remove `number` from its range, and return the former range; None if it was not lost."""
         self._evict(now_ns)
         found = self.find_lost(number)
         if found is None:
@@ -146,5 +147,5 @@ class Ledger(Kept):
             self._note(lost.first)
 
     def find_ledger(self) -> None:
-        """Take over the ranges of a restored state."""
+        """Find the ranges of this ledger in the restored pages."""
         self._ranges = self._pages.ledgers.get((self._source, self.epoch), NO_RANGES)

@@ -1,21 +1,21 @@
 """REORDER under `without_seq: by_time`, for sources with and without numbers in one stream.
 
-A source is put in order by its numbers (`topology.reorder.operator`) or by its own time
-(`topology.reorder.by_time`). Its first event decides which, until the source is forgotten. An event
-of the other kind is a dead letter, reason `seq_mixed`, because its place among the others is
-unknown.
+A source is ordered by its numbers (`topology.reorder.operator`) or by its own time
+(`topology.reorder.by_time`). Its first event decides between the two, until the source is
+forgotten. An event of the other kind is a dead letter, reason `seq_mixed`, because its place among
+the others is unknown.
 
-An event without a number arrives with a `seq` below 0, the complement of its place in the log. This
-operator sets its `seq` to that place.
+An event without a number arrives with a negative `seq`, the complement (`~`) of its place in the
+log. This operator sets its `seq` to that place.
 
 Guarantees
-* Emitted events and reports of a source are those of a stream that has only sources of its kind.
+* The emitted events and reports of a source are the same as in a stream with only its kind.
 * Emitted events and reports of one instant are in the order of the events, then of the operators.
 
-Bounds: those of the settings, once for the sources with numbers and once for those without.
+The bounds in the settings apply separately to the sources with numbers and to those without.
 
-The following MERGE is that of sources without numbers (`topology.merge.unnumbered`). To it, an
-emitted event does not mean that no event of its source is buffered any more. For sources with
+The MERGE that follows is the one for sources without numbers (`topology.merge.unnumbered`). For it,
+an emitted event does not imply that no event of its source is buffered any more. For sources with
 numbers, this operator therefore adds `unblocked` after the event.
 """
 
@@ -33,17 +33,17 @@ from topology.reorder.by_time import BUFFER, ReorderByTime
 from topology.reorder.operator import Reorder
 
 BY_TIME: Final = "time-"
-"""The prefix of the keys of sources without numbers.
+"""The prefix of the state keys of sources without numbers.
 
-The keys of the others are those of a stream in which all sources have numbers.
+The keys of the others are the same as in a stream in which all sources have numbers.
 """
 UNLIKE_THE_FIRST: Final = (
-    "its source numbers some events and not others, and it is unlike the first; number all or none"
+    "its source numbers only some events, and it differs from the first; number all events or none"
 )
 
 
 class MixedReorder(Composite):
-    """The operator for a mixed stream.
+    """The operator for a stream with both kinds of sources.
 
     `numbered` and `timed` must be new, and no other operator may use them.
     """
@@ -52,7 +52,7 @@ class MixedReorder(Composite):
         super().__init__([CompositePart("", numbered, ""), CompositePart("", timed, BY_TIME)])
         self._numbered = numbered
         self._timed = timed
-        # The sources with numbers of which MERGE has been told that events are buffered here.
+        # The sources with numbers that are blocked, as far as MERGE knows.
         self._blocked: set[str] = set()
         self._before: Mapping[str, Plain] = {}  # The state during a restore.
 
@@ -87,9 +87,10 @@ class MixedReorder(Composite):
             self._add(part.operator.on_time(now_ns), step)
 
     def _takes(self, event: Event, is_timed: bool, step: Step) -> bool:
-        """Return whether the event is of its source's kind, or the first of its source.
+        """Return whether the event is the first of its source or of the same kind as the first.
 
-        If it is not, it is reported as a dead letter. A dead letter has a place only among numbers.
+        If not, report it as a dead letter, unless it is one already. Dead letters are placed only
+        among numbers.
         """
         if not (self._numbered if is_timed else self._timed).knows(event.source):
             event.seq = ~event.seq if is_timed else event.seq

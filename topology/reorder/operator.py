@@ -1,21 +1,22 @@
 """REORDER: emits the events of each source in the order of its sequence numbers.
 
-In-order events are never delayed. An event after a gap waits until the gap is filled or its
-deadline passes. `topology.reorder.source` handles one source, and `topology.reorder.shell` all of
-them together. This module takes events in and enforces the bounds.
+In-order events are never delayed. An event after a gap is buffered until the gap is filled or its
+deadline passes. `topology.reorder.source` handles one source, and `topology.reorder.shell` the
+table of all sources. This module takes events in and enforces the bounds.
 
 Guarantees
-* Per (source, epoch) the emitted numbers rise, except those of events marked late.
+* Per (source, epoch), the emitted numbers rise, except those of events marked late.
 * For every number from the start on, exactly one is true: it is emitted, declared lost, or below
   the memory of the ledger.
 * No event waits longer than `max_wait` for a gap, plus the start hold once per epoch.
 
 The bounds are settings: buffered events per source (`max_held`) and in all (`max_held_total`,
-`max_held_bytes`). At a bound the oldest gap of the fullest source is declared, reason `overflow`.
-The table of sources grows past `max_sources` only up to `max_held_total`.
+`max_held_bytes`). If a bound is exceeded, the oldest gap of the fullest source is declared, reason
+`overflow`. Sources with buffered events are not forgotten, so the table of sources can exceed
+`max_sources` by up to `max_held_total`.
 
-Cost: O(1) for an event in order, else O(log gaps); O(log sources) when a bound is reached. Memory:
-buffered events, about 1 kB per source, gaps and lost ranges.
+Cost: O(1) per event in order, else O(log gaps); O(log sources) when a bound is exceeded. Memory:
+buffered events, gaps, lost ranges, and about 1 kB per source.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ REORDER: Final = Shape("reorder", 1, _now_ns=INT, _sources=SOURCES)
 
 
 class Pool(Table[str, Shared]):
-    """The values that all sources share, as a table of one row that changes only with a source."""
+    """A table of one row, the values that all sources share.
+
+    The row is saved only when a source has changed.
+    """
 
     def __init__(self, shared: Shared) -> None:
         super().__init__("pool/", SHARED, {"": shared})
@@ -71,7 +75,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
 class Reorder(Shell[NumberedBuffer]):
     """The operator that orders sources by their sequence numbers.
 
-    `position` is its place in the chain, from 1. `make` makes buffers whose state has that `shape`.
+    `position` is its place in the chain, from 1. `make` creates the buffer of a source, whose saved
+    form is `shape`.
     """
 
     def __init__(
@@ -99,9 +104,9 @@ class Reorder(Shell[NumberedBuffer]):
         self._shared.start = UNSTARTED
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
-        # This is one function because it runs for every event. The branches without `_take` are the
-        # plain cases. There a number of the current epoch is the next one, or belongs to a known
-        # gap or after one.
+        # This is one function, for speed, because it runs for every event. The branches without
+        # `_take` are the frequent cases. There, a number of the current epoch is the next one, in a
+        # known gap, or after a gap.
         step = Step(now_ns)
         batch: list[Event] = events if isinstance(events, list) else list(events)
         released = step.released
@@ -155,7 +160,7 @@ class Reorder(Shell[NumberedBuffer]):
             if not buffer.blocked or current.next < 0 or not current.holes:
                 self._take(buffer, event, step)
                 continue
-            # There is a gap, and MERGE has been told of it.
+            # There is a gap, and MERGE knows that events are buffered.
             if ahead == 1:  # The event follows the buffered ones.
                 current.holes[-1].behind.append(event)
                 current.hi = number
@@ -187,7 +192,7 @@ class Reorder(Shell[NumberedBuffer]):
             if isinstance(value, bytes):
                 buffer.held_bytes += len(value)
                 shared.held_bytes += len(value)
-            if (  # Otherwise `_bound` has nothing to do.
+            if (  # Otherwise `_bound` would do nothing.
                 buffer.held > self._max_held
                 or shared.held > max_held_total
                 or shared.held_bytes > max_held_bytes
@@ -224,7 +229,7 @@ class Reorder(Shell[NumberedBuffer]):
         buffer.dead += event.kind == DATA
         detail = (
             f"number {event.seq:d} does not fit the stream's reorder.seq_bits"
-            f" (largest {self._shared.modulus - 1}); raise seq_bits or mend the source"
+            f" (largest {self._shared.modulus - 1}); raise seq_bits or fix the source"
         )
         step.reports.append(dead_letter(event, event.at_ns, "seq_range", detail))
 
@@ -256,7 +261,7 @@ class Reorder(Shell[NumberedBuffer]):
         for source, epoch in self._shared.lost.ledgers:
             buffer = self._table.get(source)
             if buffer is None or all(each.epoch != epoch for each in buffer.sequences()):
-                raise ShapeRefused(f"it has lost numbers of {source:.60}, epoch {epoch}, alone")
+                raise ShapeRefused(f"source {source:.60} lacks epoch {epoch} of its lost numbers")
 
     # -- Diagnosis ---------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Records the received, missing and buffered numbers of one source in one epoch.
 
-`topology.reorder.source` decides and emits events. The invariants after the start are:
+`topology.reorder.source` decides about events and emits them. After the start, the invariants are:
 
 * `next` is the smallest number neither emitted nor given up;
 * every number in [next, hi] belongs either to a buffered event or to exactly one gap;
@@ -8,13 +8,13 @@
 
 Before the start the same is true of [low, hi], and `next` is -1.
 
-Buffered events are in contiguous pieces between the gaps: `front` before the first gap, and the
-others in `behind` of the gap before them. So an event in order after a gap is appended, and events
-held back by a gap are emitted in one piece. After the start, only a gap holds back events of an
-active sequence, so its `front` is empty.
+Buffered events are kept in contiguous pieces between the gaps. The piece before the first gap is
+`front`, and each other piece is the `behind` of the gap before it. So an event in order after a gap
+is appended, and the events after a gap are emitted in one piece. After the start, events of an
+active sequence are buffered only because of a gap, so its `front` is empty.
 
-Cost: O(1) for the number after the highest, and O(log gaps) to find another. Filling a gap also
-moves some of the events around it.
+Cost: O(1) for the number after the highest, and O(log gaps) to find any other number. Filling a gap
+also moves some of the events around it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UNSTARTED: Final = -1
 UNKNOWN: Final = -1
 NO_STAMP: Final = -(1 << 63)
 SEVERAL: Final = 3
-"""The least span of numbers in a start hold at which a smaller number begins a new epoch."""
+"""The smallest span of numbers in a start hold at which a smaller number begins a new epoch."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,8 +42,8 @@ class Hole:
     """A gap: the numbers `first`..`last`, known since `known_at_ns`, awaited until `deadline_ns`.
 
     Attributes:
-        behind: The events from `last` + 1 on, up to the next gap; there is at least one.
-        is_jump: The source has skipped these numbers, as a second event confirmed.
+        behind: The buffered events from `last` + 1 up to the next gap, at least one.
+        is_jump: Whether a second event has confirmed that the source skipped these numbers.
     """
 
     first: int
@@ -77,8 +77,8 @@ class Sequence(Ledger):
     """The numbers of one source in one epoch.
 
     Attributes:
-        active: Whether all epochs before it are finished.
-        last_ts_ns: The timestamp of the last event emitted in order, NO_STAMP if there is none.
+        active: Whether all epochs before this one are finished.
+        last_ts_ns: The timestamp of the last event emitted in order, or NO_STAMP if there is none.
         newest_ts_ns: The newest timestamp of all emitted and buffered events.
     """
 
@@ -100,13 +100,13 @@ class Sequence(Ledger):
         self.suspects: list[Event] = []
 
     def begin(self, number: int) -> None:
-        """Start at `number`; smaller ones are before the start."""
+        """Set `number` as the start; smaller numbers are before the start."""
         self.next = number
         self.start = number
         self.floor = number
 
     def raise_by(self, amount: int) -> None:
-        """Raise all numbers received so far by `amount`, before the start."""
+        """Add `amount` to all numbers received so far. Call this only before the start."""
         self.low += amount
         self.hi += amount
         for hole in self.holes:
@@ -118,21 +118,21 @@ class Sequence(Ledger):
     # -- Buffered events ---------------------------------------------------------------------------
 
     def has_waiting(self) -> bool:
-        """Return whether events are buffered, except suspects."""
+        """Return whether any events other than suspects are buffered."""
         return bool(self.front) or bool(self.holes)
 
     def waiting(self) -> Iterator[Event]:
-        """Yield the buffered events in order, except suspects."""
+        """Yield the buffered events in order, without the suspects."""
         yield from self.front
         for hole in self.holes:
             yield from hole.behind
 
     def last_piece(self) -> list[Event]:
-        """Return the piece that a buffered event joins if its number is next after the highest."""
+        """Return the piece to which an event with the number `hi` + 1 is appended."""
         return self.holes[-1].behind if self.holes else self.front
 
     def waiting_as(self, number: int) -> Event | None:
-        """Return the buffered event with that number, or None."""
+        """Return the buffered event with this number, or None."""
         low = self.base
         if not low <= number <= self.hi:
             return None
@@ -144,13 +144,13 @@ class Sequence(Ledger):
 
     @property
     def base(self) -> int:
-        """The number from which on every number up to `hi` is buffered or missing."""
+        """The smallest number from which every number up to `hi` is buffered or missing."""
         return self.low if self.next == UNSTARTED else self.next
 
     def fill(self, event: Event) -> int:
-        """Put the event in its place in a gap, and return the time since which the gap was known.
+        """Put an event into the gap of its number, and return when that gap became known.
 
-        If the number is not missing, nothing changes, and the result is UNKNOWN.
+        If the number is not missing, change nothing and return UNKNOWN.
         """
         holes, number = self.holes, event.seq
         i = bisect_right(holes, number, key=first_of) - 1
@@ -186,9 +186,10 @@ class Sequence(Ledger):
         return hole.known_at_ns
 
     def pass_first(self) -> int:
-        """Take the first number out of the first gap, and return since when that gap was known.
+        """Take the first number out of the first gap, and return when that gap became known.
 
-        The caller emits its event at once, and may then emit the events directly after it.
+        The caller emits the event with that number at once, and may then emit the events directly
+        after it.
         """
         hole = self.holes[0]
         if hole.first == hole.last:
@@ -199,16 +200,16 @@ class Sequence(Ledger):
         return hole.known_at_ns
 
     def give_up_first(self) -> Hole:
-        """Remove the first gap, so that the events directly after it may be emitted."""
+        """Remove and return the first gap, so that the events directly after it may be emitted."""
         hole = self.holes.pop(0)
         self.front = hole.behind
         self.next = hole.last + 1
         return hole
 
     def take_from(self, at: int) -> list[Event]:
-        """Remove the gaps from index `at` on, and the events after them; return these events.
+        """Remove the gaps from index `at` on with the events after them, and return these events.
 
-        The sequence is then as if they had not come. The events are in the order of arrival.
+        They are returned in the order of arrival. The sequence is then as if they had not arrived.
         """
         taken = [event for hole in self.holes[at:] for event in hole.behind]
         self.hi = self.holes[at].first - 1
@@ -219,7 +220,7 @@ class Sequence(Ledger):
     # -- Restore -----------------------------------------------------------------------------------
 
     def awaits(self, number: int) -> bool:
-        """Return whether the state records a buffered event with this number."""
+        """Return whether the saved state records a buffered event with this number."""
         if not self.base <= number <= self.hi:
             return False
         i = bisect_right(self.holes, number, key=first_of) - 1
@@ -228,8 +229,8 @@ class Sequence(Ledger):
     def settle(self, found: dict[int, Event], now_ns: int) -> None:
         """Put the buffered events, given by number, between the gaps after a restore.
 
-        The number of an absent event becomes part of a gap. If there was no gap at that place, the
-        new one is due at once.
+        If an event is absent, its number becomes part of a gap. If there was no gap at that place,
+        the new gap is due at once.
         """
         holes, self.holes = deque(self.holes), []
         low = self.base
@@ -249,30 +250,32 @@ class Sequence(Ledger):
         self.hi = low - 1
 
     def note_stamp(self, event: Event) -> None:
-        """Record the timestamp of an event that is emitted or buffered."""
+        """Update the newest timestamp with an event that is emitted or buffered."""
         if event.ts_ns > self.newest_ts_ns and event.kind != DEAD:
             self.newest_ts_ns = event.ts_ns
 
     def is_begun_anew_by(self, number: int, ts_ns: int) -> bool:
         """Return whether a number begins a new epoch although it is not the highest.
 
-        Its timestamp decides. With one clock and one counter, such a number cannot have the newest
-        of all timestamps, unless it is still missing or was given up. A clock that was set back a
-        little gives older timestamps to the events that arrived before it.
+        The timestamp decides. With one clock and one counter, such a number cannot have the newest
+        of all timestamps, unless it is still missing or was given up. If a clock is set back a
+        little, earlier events have newer timestamps, so no epoch begins.
         """
         if number > self.hi or not NO_STAMP < self.newest_ts_ns < ts_ns:
             return False
         if number >= self.base:
             return self.waiting_as(number) is not None
-        if self.next == UNSTARTED:  # At this time any number below all may be missing, too.
+        # In the start hold, any number below all others may be missing, too.
+        if self.next == UNSTARTED:
             return self.hi - self.low >= SEVERAL
         return self.find_lost(number) is None
 
     def refuted_by(self, number: int, ts_ns: int, margin_ns: int) -> int | None:
-        """Return the last timestamp before a restart; None if nothing shows a restart.
+        """Return the last timestamp before a restart, or None if the number shows no restart.
 
-        A late number has an older timestamp than its followers. A lower number with too new a
-        timestamp contradicts one clock and one counter, so the source has restarted.
+        A late event has an older timestamp than the events that follow it. A lower number with too
+        new a timestamp contradicts the assumption of one clock and one counter, so the source has
+        restarted.
         """
         last_ns = self.last_ts_ns
         if last_ns == NO_STAMP or number >= self.next or ts_ns <= last_ns + margin_ns:

@@ -1,4 +1,4 @@
-"""The section `reorder` of a stream: the settings of REORDER.
+"""Defines the section `reorder` of a stream: the settings of REORDER.
 
 A key that the chosen rule ignores is refused, because its author expects it to have an effect.
 """
@@ -36,7 +36,7 @@ def _start(value: Any, _: ValidationInfo) -> Any:
         return 0
     if value == "auto" or (type(value) is int and 0 <= value <= MAX_INT):
         return value
-    raise refused(f"{shown(value)} is no start", "write auto, zero or the first number expected")
+    raise refused(f"{shown(value)} is not a start", "write auto, zero or the first sequence number")
 
 
 _START: Final = {"anyOf": [{"enum": ["auto", "zero"]}, {"type": "integer", "minimum": 0}]}
@@ -57,7 +57,7 @@ OF_NUMBERS: Final = (
 MOVED_RULES: Final = {
     rule: f"write experimental: {{reorder: {rule}}} beside `reorder`" for rule in ("thesis", "rfc")
 }
-"""The remedy for each rule that is now a method of a paper."""
+"""The remedy for each former rule that is now an experimental method of a paper."""
 
 
 class ReorderConfig(Section):
@@ -125,7 +125,7 @@ class ReorderConfig(Section):
     def faults(self) -> Iterator[Fault]:
         for name in OF_NUMBERS:
             if name in self.model_fields_set and not self.numbered:
-                message = "says nothing under rule `time`, which knows no sequence numbers"
+                message = "has no effect under rule `time`, which uses no sequence numbers"
                 yield Fault((key_of(name),), message, "leave it out")
         if isinstance(self.start, int) and self.start >= 1 << self.seq_bits:
             message = f"{self.start} does not fit {self.seq_bits} bits"

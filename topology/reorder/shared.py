@@ -18,7 +18,7 @@ SHARED: Final = Shape("reorder.shared", 1, blocking_until_ns=INT, times=FILL_TIM
 class Shared(Totals):
     """The settings, measurements and losses that the buffers of one operator share.
 
-    `modulus` is the number of values of the counters, or 0 if they are too wide to wrap.
+    `modulus` is the number of values of a counter that wraps, or 0 if counters do not wrap.
     """
 
     def __init__(self, stream: str, position: int, config: ReorderConfig) -> None:
@@ -37,7 +37,7 @@ class Shared(Totals):
 
 
 def size_of(event: Event) -> int:
-    """Return how many payload bytes a buffered event keeps in memory, as far as known."""
+    """Return the payload bytes of a buffered event, or 0 if its payload is not bytes."""
     value = event.value
     return len(value) if isinstance(value, bytes) else 0
 
@@ -45,8 +45,8 @@ def size_of(event: Event) -> int:
 def extended(raw: int, modulus: int, near: int) -> int:
     """Return the number congruent to `raw` that is nearest to `near`, upward on a tie.
 
-    It is below 0 if the counter has wrapped to 0 between the two. It is valid while the disorder is
-    smaller than half the modulus (1.5, wrap).
+    It is negative if `raw` was sent before a wrap to 0 and `near` after it. It is correct while the
+    disorder is smaller than half the modulus (1.5, wrap).
     """
     distance = (raw - near) % modulus
     if distance > modulus // 2:

@@ -1,15 +1,15 @@
 """Implements the part of REORDER that is the same for order by number and order by time.
 
-A source is a buffer (`topology.reorder.buffer`) with a deadline. The shell is the table of the
-buffers. It knows when each is due, which are forgotten, and which have changed since the last
-checkpoint. It also reports the figures of all. Two operators build on it, take events in and
-enforce the bounds: `topology.reorder.operator` by sequence numbers, `topology.reorder.by_time` by
-the sources' own times. `topology.reorder.mixed` combines the two.
+A source is a buffer (`topology.reorder.buffer`) with a deadline. The shell keeps the table of the
+buffers. It determines which buffers are due, which are forgotten, and which have changed since the
+last checkpoint, and it reports the figures of all buffers. Two operators are based on it, which
+take events in and enforce the bounds. `topology.reorder.operator` uses sequence numbers, and
+`topology.reorder.by_time` uses the sources' own times. `topology.reorder.mixed` combines the two.
 
-A buffer that decides at the end of the instant is *open* until then. At that end the open buffers
-fire first, in the order of their names. Then all due buffers fire, in the order of time.
+A buffer that decides at the end of an instant is *open* until then. At that end, the open buffers
+fire first, in the order of their names. Then all due buffers fire, in the order of their deadlines.
 
-For `max_sources` and `forget_after` see `topology.model.sources`.
+The settings `max_sources` and `forget_after` are explained in `topology.model.sources`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Buffer = TypeVar("Buffer", bound=SourceBuffer)
 class Shell(KeptOperator, Generic[Buffer]):
     """An operator over a table of buffers; subclasses add the intake of events.
 
-    `sources` has all buffers, and `totals` their counts. `shape` is that of the operator's own
-    state. `tables` has further state of the sources.
+    `sources` contains all buffers, and `totals` their counts. `shape` is the saved form of the
+    operator's own state. `tables` contain further state of the sources.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class Shell(KeptOperator, Generic[Buffer]):
         self._totals = totals
         self._kept = KeptState(OWN, shape, (sources, *tables))
         self._now_ns = 0
-        # (The deadline or earlier, source), one entry per armed buffer.
+        # Entries (deadline or earlier, source), one for each armed buffer.
         self._due: list[tuple[int, str]] = []
-        self._due_ns = NEVER  # Nothing is due until the time exceeds this.
+        self._due_ns = NEVER  # Nothing is due before this time.
         self._open: list[Buffer] = []
 
     def _begin(self, buffer: Buffer, event: Event) -> None:
@@ -98,9 +98,9 @@ class Shell(KeptOperator, Generic[Buffer]):
         return step
 
     def _arm(self, buffer: Buffer) -> None:
-        """Ensure that the buffer has an entry no later than its deadline.
+        """Ensure that the buffer has an entry in `_due` no later than its deadline.
 
-        An entry is not moved if the deadline becomes later.
+        If the deadline becomes later, the entry stays where it is.
         """
         due_ns = buffer.deadline_ns()
         if due_ns < buffer.armed_ns:
@@ -115,14 +115,14 @@ class Shell(KeptOperator, Generic[Buffer]):
             self._due_ns = min(self._due_ns, self._now_ns)
 
     def _pass_time(self, now_ns: int, step: Step) -> None:
-        """Do all that is due before `now_ns`, and make `now_ns` the current time."""
+        """Process all that is due before `now_ns`, and make `now_ns` the current time."""
         if self._due_ns < now_ns:
             self._fire(now_ns - 1, step)
         if now_ns > self._now_ns:
             self._now_ns = now_ns
 
     def _fire(self, until_ns: int, step: Step) -> None:
-        """End the open instant, then do all that is due up to `until_ns`."""
+        """End the open instant, then process all that is due up to `until_ns`."""
         if self._open:
             for buffer in sorted(self._open, key=name_of):
                 buffer.is_open = False
@@ -150,7 +150,7 @@ class Shell(KeptOperator, Generic[Buffer]):
         return source in self._table
 
     def blocked(self) -> list[str]:
-        """Return the sources of which MERGE has been told that events are buffered here."""
+        """Return the sources that are blocked, as far as MERGE knows."""
         return [source for source, buffer in self._table.items() if buffer.blocked]
 
     def _add(self, event: Event) -> Buffer:
@@ -175,7 +175,7 @@ class Shell(KeptOperator, Generic[Buffer]):
         }
 
     def explain(self) -> dict[str, Any]:
-        """Return the figures, and what each source waits for, since when and until when."""
+        """Return the figures, and why each source buffers events, since when and until when."""
         waiting = [buffer.explained() for _, buffer in sorted(self._table.items()) if buffer.held]
         return {**self.figures(), "waiting": waiting}
 
@@ -188,7 +188,7 @@ class Shell(KeptOperator, Generic[Buffer]):
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         by_source: dict[str, list[Event]] = {}
         for number, event in enumerate(held):
-            event.held_by = 0  # Its source sets this again when it takes the event.
+            event.held_by = 0  # The source sets this again when it buffers the event.
             by_source.setdefault(event.source, []).append(event)
             if not number % TURN:
                 yield 0

@@ -1,16 +1,16 @@
-"""Orders one source for REORDER, with its epochs, its gaps and its buffered events.
+"""Orders the events of one source for REORDER, with its epochs, gaps and buffered events.
 
 For the number q of an arriving event:
 
-    q = next              emit it, and every buffered follower that is contiguous
+    q = next              emit it, and the buffered events that follow without a gap
     q > next              buffer it; the numbers between it and the highest so far are a
                           gap, and its deadline is fixed now
     q < next              late if q was declared lost, else a duplicate
-    q > highest + max_jump  keep it aside. One corrupt number must not make all later
-                          events late. A second number within `max_jump` of it confirms
-                          it (one gap, reason `jump`) if it comes within `max_wait`.
-                          Otherwise the first is a dead letter, reason `seq_jump`, and
-                          has no place in the order
+    q > highest + max_jump  keep it aside as a suspect. One corrupt number must not make
+                          all later events late. A second number within `max_jump` of it
+                          confirms it (one gap, reason `jump`) if it arrives within
+                          `max_wait`. Otherwise the first is a dead letter, reason
+                          `seq_jump`, and has no place in the order
 
 A higher epoch waits until the gaps of the one before are filled or given up. This takes at most
 `max_wait`, because the old epoch opens no new gaps after the first event of the new one. A restart
@@ -20,9 +20,9 @@ one counter (`topology.reorder.epochs`).
 These decisions go beyond the specification:
 
 * During the start hold, the source is treated as if it had started before all numbers received so
-  far. A gap is known from the arrival that reveals it. This holds below the lowest number, too.
-* The start hold of a source's first epoch holds back MERGE only in the stream's own first
-  `max_wait`, when all sources start together. Sources that appear later hold back no other.
+  far. A gap is known from the arrival that reveals it, even a gap above a new lowest number.
+* The start hold of a source's first epoch blocks MERGE only in the stream's own first `max_wait`,
+  when all sources start together. Sources that appear later do not block the others.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from topology.reorder.timeout import FILL_TIMES, FillTimes, Miss, Timeout
 MAX_SUSPECTS: Final = 16
 """The largest number of events kept aside per source and epoch.
 
-At the bound the oldest is given up.
+Beyond that, the oldest is given up.
 """
 
 
 Named = tuple[int, int, int, bool]
 """A buffered event: the index of its sequence, its offset, its number, and one flag.
 
-The flag tells whether the event is kept aside.
+The flag is True if the event is a suspect, which is kept aside.
 """
 
 NONE_NAMED: Final[list[Named]] = []
@@ -105,13 +105,13 @@ class NumberedBuffer(Epochs):
         self.late = 0
         self.duplicate = 0
         self.dead = 0
-        self.words = 0  # The number of buffered events that are not data.
+        self.words = 0  # The number of buffered control events and dead letters.
         self._named = NONE_NAMED  # Used only while a state is restored.
 
     # -- Intake ------------------------------------------------------------------------------------
 
     def take(self, event: Event, step: Step) -> None:
-        """Take in an event of any kind."""
+        """Process an arriving event of any kind."""
         now_ns = event.at_ns
         target = self.settle(event)
         if target is None:
@@ -172,9 +172,9 @@ class NumberedBuffer(Epochs):
             self._report(now_ns, step)
 
     def _past(self, sequence: Sequence | None, event: Event, step: Step) -> None:
-        """Report an event whose number is below `next`, or whose epoch is over.
+        """Report an event with a number below `next`, or of a finished epoch, as late or duplicate.
 
-        It is a duplicate or late. This is the only place where REORDER decides which, and why.
+        This is the only place where REORDER decides between the two, and determines the reason.
         """
         now_ns = event.at_ns
         if sequence is None or event.epoch != sequence.epoch:
@@ -198,7 +198,7 @@ class NumberedBuffer(Epochs):
         if event.kind != DATA:
             return  # A late control event has no effect.
         if event.seq < 0:
-            event.seq += self.shared.modulus  # It is from before the counter's wrap.
+            event.seq += self.shared.modulus  # The number is from before the counter's wrap.
         self.late += 1
         if reason == GAP and self.shared.config.late == "pass":
             event.late = reason
@@ -220,7 +220,7 @@ class NumberedBuffer(Epochs):
     # -- Jumps of the number -----------------------------------------------------------------------
 
     def _suspect(self, sequence: Sequence, event: Event, step: Step) -> None:
-        """Keep an event with a jumping number aside, or let it confirm one that is kept aside."""
+        """Keep aside an event whose number jumps, or let it confirm one that is kept aside."""
         max_jump = self.shared.max_jump
         for other in sequence.suspects:
             if other.seq == event.seq:
@@ -250,10 +250,10 @@ class NumberedBuffer(Epochs):
             self._take_again(sequence, event, now_ns, step)
 
     def _take_again(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
-        """Process a buffered or suspect event as if it had just arrived.
+        """Process an event again, as if it had just arrived.
 
-        `freed` tells the readers of the step that they must record the event again if it is
-        buffered.
+        If it is buffered again, its new record must replace the old one. So it is also added to
+        `freed`.
         """
         if event.held_by:
             self.count_unheld(event)
@@ -262,7 +262,7 @@ class NumberedBuffer(Epochs):
         self.place(sequence, event, step)
 
     def _give_up_suspect(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Give up the oldest suspect, or take it in if the sequence has come near it by now."""
+        """Give up the oldest suspect, or accept it if `hi` has come within `max_jump` of it."""
         event = sequence.suspects.pop(0)
         if event.seq - sequence.hi <= self.shared.max_jump:
             self._take_again(sequence, event, now_ns, step)
@@ -272,12 +272,12 @@ class NumberedBuffer(Epochs):
             self.dead += event.kind == DATA
             detail = (
                 f"number {event.seq:d} is more than max_jump above {sequence.hi:d} and no second"
-                " one confirmed it; raise reorder.max_jump if the source really skips so far"
+                " one confirmed it; raise reorder.max_jump if the source really skips that far"
             )
             step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
 
     def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Keep aside the numbers that jump, after a start hold, which accepts any number."""
+        """Keep aside the numbers that jump, because the start hold has accepted any number."""
         max_jump = self.shared.max_jump
         for at, hole in enumerate(sequence.holes):
             if hole.last - hole.first + 1 >= max_jump:
@@ -291,16 +291,16 @@ class NumberedBuffer(Epochs):
     # -- Gaps, buffering, emission -----------------------------------------------------------------
 
     def estimator(self) -> Timeout:
-        """Return the rule that decides how long to wait; it is made at the first gap.
+        """Return the rule that decides how long to wait for gaps, creating it at the first gap.
 
-        Most sources of a large fleet never need one.
+        Most sources of a large fleet never have one.
         """
         if self.timeout is None:
             self.timeout = self.new_timeout()
         return self.timeout
 
     def _filled(self, fill_ns: int) -> None:
-        """Count a missing number that came in time."""
+        """Count a missing number that arrived in time, `fill_ns` after its gap became known."""
         self.shared.filled += 1
         self.estimator().filled(fill_ns)
 
@@ -341,7 +341,7 @@ class NumberedBuffer(Epochs):
             self.released += 1
 
     def _drain(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Emit the events that no gap holds back any more.
+        """Emit the events of `front`, because no gap is before them any more.
 
         The effect is that of `_release` for each event, but the events are counted together at the
         end.
@@ -382,9 +382,10 @@ class NumberedBuffer(Epochs):
         self._report(now_ns, step)
 
     def _report(self, now_ns: int, step: Step) -> None:
-        """Tell MERGE if events of this source are now buffered here, or no longer are.
+        """Inform MERGE if events of this source are now buffered here, or no longer are.
 
-        To MERGE, an event in order means that none is. BLOCKED after it means that some still are.
+        For MERGE, an event emitted in order implies that none is. BLOCKED after it means that some
+        still are.
         """
         current = self.current
         waits = self.held > len(current.suspects) and (
@@ -426,7 +427,7 @@ class NumberedBuffer(Epochs):
         return due_ns
 
     def fire(self, now_ns: int, step: Step) -> None:
-        """Process the one thing that is due first; `now_ns` is at or after its deadline."""
+        """Process the first due gap, start hold or suspect; one of them must be due at `now_ns`."""
         current = self.current
         due_ns = current.start_deadline_ns
         if current.next != UNSTARTED and current.holes:
@@ -441,7 +442,7 @@ class NumberedBuffer(Epochs):
         self._give_up(self.current.has_waiting(), why, now_ns, step)
 
     def _give_up(self, is_awaited: bool, why: str, now_ns: int, step: Step) -> None:
-        """End the first gap or the start hold if `is_awaited`, else give up the oldest suspect."""
+        """End the start hold or the first gap if `is_awaited`, else give up the oldest suspect."""
         current = self.current
         if is_awaited and current.next == UNSTARTED:
             self._start(current, now_ns, step)
@@ -460,7 +461,10 @@ class NumberedBuffer(Epochs):
             self._expire_overdue(sequence, now_ns, step)
 
     def _expire_overdue(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Give up each gap whose deadline passed while earlier gaps or epochs came first."""
+        """Give up each gap at the front whose deadline has already passed.
+
+        Earlier gaps or epochs came first, so these gaps could not be given up on time.
+        """
         while sequence.holes and sequence.holes[0].deadline_ns < now_ns:
             self._expire(sequence, TIMEOUT, now_ns, step)
 
@@ -485,7 +489,7 @@ class NumberedBuffer(Epochs):
         self._drain(sequence, now_ns, step)
 
     def _advance(self, now_ns: int, step: Step) -> None:
-        """Go on to later epochs while the current one has no gap and is not in its start hold."""
+        """Advance to later epochs while the current one has no gap and is not in its start hold."""
         while self.later and not self.current.has_waiting():
             while self.current.suspects:
                 self._give_up_suspect(self.current, now_ns, step)
@@ -509,16 +513,16 @@ class NumberedBuffer(Epochs):
 
     @property
     def measured(self) -> Kept | None:
-        """The measurements of the timeout."""
+        """The measurements of the timeout rule, or None if there are none."""
         return None if self.timeout is None else self.timeout.measured()
 
     @measured.setter
     def measured(self, measured: Kept | None) -> None:
-        """Do nothing, because `fresh` has already read the state into the object of the timeout."""
+        """Do nothing, because `fresh` returned the object into which the measurements were read."""
 
     @property
     def named(self) -> list[Named]:
-        """The buffered events whose sequence cannot be found from their numbers."""
+        """The buffered events whose sequence cannot be derived from their numbers."""
         current = self.current
         if not self.later and not current.suspects and current.next != UNSTARTED:
             return NONE_NAMED
@@ -543,7 +547,7 @@ class NumberedBuffer(Epochs):
 
         An event that is not in `named` belongs to the current sequence, in which each buffered
         number occurs once. An event is left out if the state does not list its number as buffered.
-        A buffered number becomes missing again if its event is absent from the log.
+        If the event of a buffered number is absent from the log, the number becomes missing again.
         """
         current = self.current
         for each in self.sequences():

@@ -1,32 +1,32 @@
 """Buffers events and emits them in one order by time, when a waiting strategy allows it.
 
-The order is (ref_time, source, epoch, seq), and it is total. If nothing is numbered, the driver
-puts the place in the log into `seq`. An event is emitted at the end of the instant at which the
-waiting strategy (`topology.waiting`) expects no more events at or below its time. Any strategy is
-possible. The strategy alone decides how long events wait and how reliable the order is.
+The order is by (ref_time, source, epoch, seq), and it is total. If events are not numbered, the
+driver puts the place in the log into `seq`. At the end of each instant, the waiting strategy
+(`topology.waiting`) determines up to which time no more events are expected. The events up to that
+time are emitted. The strategy alone decides how long events wait and how reliable the order is.
 
 The input may be a whole stream, as when published strategies are compared with each other. It may
-also be one source: REORDER uses it so under `rule: time` (`topology.reorder.by_time`).
+also be one source, as in REORDER under `rule: time` (`topology.reorder.by_time`).
 
 Guarantees
 * Unmarked events are emitted strictly in order.
 * An event below the last one emitted unmarked is late. With `late: pass` it is emitted at once,
   marked; otherwise it is reported. No event is both.
-* A duplicate has the key of a buffered event, or of the last one emitted. A copy of an event
-  emitted before that is late.
+* A duplicate is an event with the key of a buffered event, or of the last one emitted. A copy of an
+  event emitted before that is late.
 * No event waits longer than `max_wait`. The events before it in the order are emitted with it.
 
-Bounds: `max_held` events and `max_held_bytes` of payload. At a bound the smallest event is emitted
-anyway, and `overflows` counts it. An event whose time is more than `max_ahead_ns` ahead of its
-arrival is malformed ("ahead"). The strategy does not observe it, because it would make all others
-late.
+The bounds are `max_held` events and `max_held_bytes` of payload. If one is exceeded, the smallest
+event is emitted anyway, and `overflows` counts it. An event whose time is more than `max_ahead_ns`
+ahead of its arrival is malformed ("ahead"). The strategy does not observe it, because it would make
+all others late.
 
 Heartbeats and end-of-stream markers advance the strategy's clocks, and are not emitted. With
-`keeps_control` they wait and are emitted like events. Then a late one is dropped, and an
+`keeps_control` they are buffered and emitted like events. Then a late one is dropped, and an
 end-of-stream marker has no effect on earlier events that arrive after it. Control records of other
 operators are always dropped.
 
-Cost: O(log held) an event, and the cost of the strategy.
+Cost: O(log held) per event, and the cost of the strategy.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def order_shape(policy: Shape) -> Shape:
 class TimeBuffer(InstantOperator):
     """An operator that orders events by time.
 
-    `policy` must be new, and no other operator may use it. It reads the settings for late
-    events, for the longest wait, and for the bounds of one source.
+    `policy` must be new, and no other operator may use it. `config` gives the policy for late
+    events, the longest wait, and the bounds of one source.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class TimeBuffer(InstantOperator):
         self.heap: list[tuple[Key, Event]] = []
         self._keys: set[Key] = set()
         self.held_bytes = 0
-        # The keys of events in order of arrival; some of the events are already emitted.
+        # The keys of events in order of arrival, including some that are already emitted.
         self._arrivals: deque[tuple[int, Key]] = deque()
         self._last: Key = NO_KEY
         self._due_ns = NEVER
@@ -168,7 +168,7 @@ class TimeBuffer(InstantOperator):
         return self._instant_open
 
     def push_out(self, count: int, now_ns: int, step: Step) -> None:
-        """Emit the smallest events, at most `count`, to make room."""
+        """Emit up to `count` of the smallest events, to make room."""
         self._now_ns = max(self._now_ns, now_ns)
         for _ in range(min(count, len(self.heap))):
             self.overflows += 1
@@ -201,7 +201,7 @@ class TimeBuffer(InstantOperator):
         return self._due_ns
 
     def _decide(self, step: Step) -> None:
-        """Emit the events that may be emitted at this instant, and compute when more may be."""
+        """Emit the events that may be emitted at this instant, and set when more may be."""
         now_ns = self._now_ns
         policy = self._policy
         heap = self.heap

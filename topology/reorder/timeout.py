@@ -1,16 +1,17 @@
 """Decides how long REORDER waits for a gap: one interface, and the rules `miss` and `fixed`.
 
 * `miss` (the default): the smallest wait that at most `miss_target` of all gaps outlive. It is
-  measured from the fill times, including those of gaps that filled after they were given up.
+  computed from measured fill times, including those of gaps that filled after they were given up.
 * `fixed`: always `max_wait`.
 
 A rule is notified of events (`opened`, `filled`) and asked once per gap (`wait_ns`, or both in one:
-`open`). The deadline is fixed at that moment. All times are integer nanoseconds. Each call is O(1).
+`open`). The deadline of the gap is fixed at that moment. All times are integer nanoseconds. Each
+call is O(1).
 
-A source is cold until 32 of its gaps filled or 100 opened. For a cold source, `miss` asks the pool
-of the stream's sources in this partition. While the pool is cold too, the wait is `max_wait`. Until
-1 / `miss_target` gaps are known, the wait is longer than the measured times suggest, by less and
-less.
+A source is cold until 32 of its gaps have filled or 100 have opened. For a cold source, `miss` uses
+the pooled measurements of the stream's sources in this partition. While the pool is cold too, the
+wait is `max_wait`. Until 1 / `miss_target` gaps have been measured, the wait exceeds the measured
+times by a margin, which shrinks with each gap.
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ class Timeout(Kept):
         self.max_wait_ns = max_wait_ns
 
     def opened(self) -> None:
-        """Record that a gap was opened; this follows `wait_ns`."""
+        """Record that a gap was opened. Call it after `wait_ns`."""
 
     def open(self) -> int:
-        """Return `wait_ns` for a new gap, and record the gap."""
+        """Return the wait for a new gap in nanoseconds, and record the gap."""
         wait_ns = self.wait_ns()
         self.opened()
         return wait_ns
 
     def filled(self, fill_ns: int) -> None:
-        """Record that a missing event came, `fill_ns` after its gap was known."""
+        """Record that a missing event arrived, `fill_ns` after its gap became known."""
 
     def wait_ns(self) -> int:
         return self.max_wait_ns
 
     def measured(self) -> Kept | None:
-        """Return the measurements, which are the rule's state; None if there are none."""
+        """Return the measurements that are saved as the rule's state, or None if there are none."""
         return None
 
 
@@ -79,18 +80,19 @@ class FillTimes(Kept):
             self.warm = self._opened >= WARM_OPENED
 
     def filled_in(self, bucket: int) -> None:
-        """Record a fill time by its bucket of the histogram."""
+        """Record a fill time, given by its bucket in the histogram."""
         self.histogram.sample_in(bucket)
         if not self.warm:
             self._filled += 1
             self.warm = self._filled >= WARM_FILLED
 
     def wait_ns(self) -> int:
-        """Return the wait: the edge of the tail plus a quarter, and more if few gaps are known.
+        """Return the edge of the tail plus a quarter, and more while few gaps have been measured.
 
         After few gaps the edge is the longest fill time so far, and the next may be longer. If the
         tail falls by the same factor in equal times, its reach grows with the logarithm of the
-        number of gaps. So the wait is scaled by the logarithm of the gaps that would be enough.
+        number of gaps. So the wait is multiplied by log(number of gaps required) / log(number of
+        gaps so far).
         """
         histogram, enough = self.histogram, self._enough
         wait_ns = histogram.edge_ns() * 5 // 4

@@ -1,1 +1,1 @@
-"""Provide the programs that enter: each reads a file of records and writes its answers."""
+"""Provide the programs that are compared; each reads a file of records and writes answers."""

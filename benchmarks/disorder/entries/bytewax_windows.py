@@ -1,9 +1,9 @@
 """Answer q5, q7 and q8 with Bytewax: `bytewax_windows.py WAIT_MS RECORDS QUERY`.
 
-The environment must have Bytewax. All records have one key, as a window of a key closes with the
-next record of that key. The query q11 is left out: sessions by bidder close by timers of the
-machine's clock, which a recording does not have. Duplicates are dropped before the windows. Time is
-the arrival clock, by `now_getter`.
+Bytewax must be installed in the environment. All records have one key, because a window of a key
+closes with the next record of that key. The query q11 is left out: sessions by bidder close by
+timers of the machine's clock, which does not exist in a recording. Duplicates are dropped before
+the windows. The present time is the arrival clock, by `now_getter`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def instant(us: str | int) -> datetime:
 
 
 class Arrivals:
-    """The clock: the arrival of the newest record that the windows have taken."""
+    """The present time: the arrival of the newest record that the windows have read."""
 
     def __init__(self) -> None:
         self.at_us = 0

@@ -1,7 +1,7 @@
 """Answer the five queries with inorder's Python API: `in_order.py MAX_WAIT RECORDS QUERY`.
 
-Records are pushed in polls of 10 ms of the arrival clock. Answers have the arrival of the last
-record of the poll. The user's code is the topology, and `values_of` for queries with two steps.
+Records are fed in polls of 10 ms of the arrival clock. Answers have the arrival of the last record
+of the poll. The user's code is the topology, and the class `Answers`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ QUERIES: Final = {
 
 
 def payload_of(row: dict[str, str], query: str) -> dict[str, int]:
-    """Return the fields that the query reads; a record without its key is not part of the query."""
+    """Return the fields that the query reads. They are empty for a record that it does not read."""
     if query == "q8":
         if row["type"] == "person":
             return {"person": int(row["key"]), "new": 1, "opened": 0}
@@ -72,9 +72,10 @@ Change = tuple[int, str, str]
 
 
 class Answers:
-    """The answers made from results.
+    """A converter of results to answers.
 
-    They are the results, except that q5 has the largest of a window, and q8 the new sellers.
+    Most answers are the results themselves. For q5 an answer is the largest result of a window, and
+    for q8 only new sellers count.
     """
 
     def __init__(self, query: str) -> None:
@@ -102,7 +103,7 @@ class Answers:
         return result.start_ns // 1_000, str(result.key or ""), value
 
     def _hottest(self, found: list[WindowRecord]) -> Iterator[Change]:
-        """Yield one row for each window of these results, after all of them."""
+        """Yield one answer for each window of these results, after all of them are counted."""
         for result in found:
             self._counts.setdefault(result.start_ns, {})[result.key] = result.values["n"]
         for start_ns in dict.fromkeys(result.start_ns for result in found):

@@ -1,10 +1,10 @@
 """Answer q5, q7, q8 and q11 with Quix Streams: `quix_windows.py GRACE_MS RECORDS QUERY`.
 
-The environment must have quixstreams. This uses its dataframe and its state in RocksDB, without a
-broker. Records are passed to the composed dataframe, as by the poll loop of an application. The
-state is flushed each second of the arrival clock. Its windows close with the time of a whole
-partition, and there is one. Duplicates are dropped before them. A session starts at its first bid's
-time, as windows have milliseconds.
+quixstreams must be installed in the environment. Its dataframe and its state in RocksDB are used
+without a broker. Records are passed to the composed dataframe, as by the poll loop of an
+application. The state is flushed each second of the arrival clock. Windows close by the time of the
+whole partition, and there is one partition. Duplicates are dropped before the windows. A session
+starts at the time of its first bid, because windows have only milliseconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from quixstreams.models import (  # type: ignore[import-not-found, unused-ignore
 Row = dict[str, Any]
 FLUSH_US: Final = 1_000_000
 BEHIND_MS: Final = 60_000
-"""One record this far after the end closes the open windows."""
+"""The time from the end of the records to one more record, which closes the open windows."""
 
 
 def begun(row: Row) -> Row:
@@ -42,7 +42,7 @@ def begun(row: Row) -> Row:
 
 
 def counted(counts: Row, row: Row) -> Row:
-    """Count each key, and for persons whether they registered."""
+    """Count a row under its key, or record that the person has registered."""
     counts[row["key"]] = counts.get(row["key"], 0) + (row["type"] != "person")
     if row["type"] == "person":
         counts[f"new {row['key']}"] = 1
@@ -83,7 +83,7 @@ def answers_of(query: str, window: Row, key: str) -> Iterator[tuple[int, str, st
 
 
 def record_of(row: dict[str, str], query: str) -> Row:
-    """Return the record for the dataframe; `key` is what the query counts."""
+    """Return the record for the dataframe; its `key` is the field that the query counts by."""
     by_person = query == "q8" and row["type"] == "auction"
     key = row["by"] if by_person or query == "q11" else row["key"]
     return {

@@ -1,9 +1,9 @@
 """Answer q5, q7, q8 and q11 with Spark: `spark_windows.py WAIT_MS BATCH_MS RECORDS QUERY`.
 
-The environment must have pyspark. This is Structured Streaming with its watermark, in append mode.
-A micro-batch takes the records that arrived in BATCH_MS, as a trigger of that interval does. Each
-batch is a file, and Spark takes one at a time. Answers have the arrival of the last record of the
-batch that emitted them.
+pyspark must be installed in the environment. This is Structured Streaming with its watermark, in
+append mode. A micro-batch has the records that arrived in BATCH_MS, as with a trigger of that
+interval. Each batch is a file, and Spark reads one at a time. Answers have the arrival of the last
+record of the batch that emitted them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMA: Final = (
     " price LONG"
 )
 BEHIND_US: Final = 60_000_000
-"""One record this far after the end closes the open windows."""
+"""The time from the end of the records to one more record, which closes the open windows."""
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -34,7 +34,7 @@ SETTINGS: Final = {
 
 
 def dealt(path: str, batch_us: int, query: str, folder: Path) -> list[int]:
-    """Write a file for each batch, and return the arrivals of their last records."""
+    """Write a file for each batch, and return the arrival of the last record in each."""
     ends = []
     with Path(path).open(newline="") as file:
         rows = csv.reader(file)
@@ -60,7 +60,7 @@ def counted(kind: str) -> Column:
 
 
 def answers(rows: DataFrame, query: str) -> DataFrame:
-    """Return rows of start, key and value."""
+    """Return the answers as rows with the columns start, key and value."""
     price, n = F.col("price"), F.col("n")
     bids = rows.where("type = 'bid'")
     if query == "q7":
@@ -116,7 +116,7 @@ def main() -> None:
         java = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         spark.stop()
         java.stdin.close()
-        java.wait()  # Its cost then counts as this process's.
+        java.wait()  # The cost of Java then counts as this process's.
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
 """Answer windows by a watermark, as most engines do: `watermarked.py RULE RECORDS QUERY`.
 
-A window is answered when the watermark passes its end; later records are dropped. RULE is
+A window is answered when the watermark passes its end; later records are dropped. RULE determines
+the watermark:
 
-* `none`: the largest time so far, and duplicates count, as with a plain agent.
+* `none`: the largest time so far. Duplicates count, as with a plain agent.
 * `bounded:MS`: the largest time so far less a bound that the user knows (Flink's bounded
   out-of-orderness, fixed K-slack).
-* `histogram`: the least over all sources (Confluent's default). For each source it is the largest
-  time less a delay, from the 250th record on. The delay is the lateness that 95 % of its last 5 000
-  records did not exceed, and at least 50 ms.
+* `histogram`: the smallest value over all sources (Confluent's default). The value of a source is
+  its largest time less a delay, from the 250th record on. The delay is the lateness that 95 % of
+  its last 5 000 records did not exceed, and at least 50 ms.
 
-With the suffix `+late` windows are kept for 10 s more, and answered anew when a late record changes
-them. Duplicates are dropped by source and number, except under `none`.
+With the suffix `+late`, windows are kept for 10 s more, and answered again when a late record
+changes them. Duplicates are dropped by source and number, except under `none`.
 """
 
 from __future__ import annotations
@@ -73,11 +74,11 @@ class Windowing(Protocol):
         """Yield the changes that the record causes at once."""
 
     def passed(self, watermark_us: int) -> Iterator[Change]:
-        """Yield the answers that are due at the watermark."""
+        """Yield the answers that are due when the watermark has reached `watermark_us`."""
 
 
 class Windows:
-    """Windows of a fixed length; `fold` takes a record into the state of one."""
+    """Windows of a fixed length; `fold` adds a record to the state of a window."""
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class Windows:
 
 
 class Session:
-    """The bids of one bidder without a pause between them."""
+    """A session: the bids of one bidder without a pause between them."""
 
     __slots__ = ("count", "is_answered", "last_us", "start_us")
 
@@ -130,7 +131,7 @@ class Session:
 
 
 class Sessions:
-    """The bids of each bidder, split where the bidder pauses."""
+    """The sessions of each bidder, whose bids are split at pauses."""
 
     def __init__(self, late_us: int) -> None:
         self._late_us = late_us
@@ -166,7 +167,7 @@ class Sessions:
 
 
 class Leaps:
-    """The bids of each auction in order; each is compared with the one before it."""
+    """The bids of each auction in order, each compared with the bid before it."""
 
     def __init__(self, late_us: int) -> None:
         self._late_us = late_us
@@ -194,7 +195,7 @@ class Leaps:
             yield from self._answers(key, bisect_left(bids, (time_us, "", 0)) - 1)
 
     def _answers(self, key: str, at: int) -> Iterator[Change]:
-        """Yield the answer for the bid at that position and the next one."""
+        """Yield the answer for the bid at index `at` and the bid after it."""
         bids = self._bids[key]
         if 0 <= at < len(bids):
             low_us, before, low = bids[at]

@@ -110,7 +110,7 @@ def test_who_looks_ahead_is_refused(folder: Path, tmp_path: Path) -> None:
     program = tmp_path / "ahead.py"
     program.write_text(LOOKS_AHEAD)
     entry = Entry("ahead", ("{python}", str(program)), str(program))
-    with pytest.raises(EntryFailed, match="depend on what arrives after"):
+    with pytest.raises(EntryFailed, match="depend on later records"):
         measure(entry, folder, "calm", "q7", {"python": sys.executable})
 
 

@@ -65,7 +65,7 @@ def test_who_answers_with_what_is_not_there_yet_is_found() -> None:
     [
         ("1,2,k\n", "line 1: 1,2,k: write 4 columns"),
         ("1,2,k,3\nx,2,k,3\n", "line 2: x,2,k,3: write 4 columns"),
-        ("5,2,k,3\n4,2,k,4\n", "line 2: at_us is below"),
+        ("5,2,k,3\n4,2,k,4\n", "line 2: at_us is smaller"),
     ],
 )
 def test_a_line_that_is_no_answer_is_named(lines: str, why: str, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_source_is_what_its_first_event_said() -> None:
     left = [(each.source, each.offset, each.seq) for each in step.released if each.kind == DATA]
     assert left == [("a", 0, 0), ("b", 1, 1), ("a", 5, 1), ("b", 6, 2)]
     assert dead(step) == [("seq_mixed", 2, None), ("seq_mixed", 3, 5)]
-    assert "it is unlike the first; number all or none" in str(step.reports[0])
+    assert "it differs from the first; number all events or none" in str(step.reports[0])
 
 
 def test_it_goes_on_after_a_restart_as_each_source_was() -> None:
@@ -197,7 +197,7 @@ def test_the_key_mixes_both_orders() -> None:
     config = settings("without_seq: by_time, miss_target: 1%")
     assert (config.numbered, config.is_mixed) == (True, True)
     assert not settings("without_seq: dead").is_mixed
-    with pytest.raises(TopologyError, match="says nothing under rule `time`"):
+    with pytest.raises(TopologyError, match="has no effect under rule `time`"):
         settings("rule: time, without_seq: by_time")
 
 
