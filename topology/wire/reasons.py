@@ -1,8 +1,8 @@
-"""Lists the reasons why a record is a dead letter, in words, with what to write instead.
+"""Lists the reasons for which a record is a dead letter, with a text and a remedy for each.
 
-Readers of headers, of lines and of mapped records take their words from here, and so do the codec
-and Spark. The reason of a field is `<field>_<fault>`, the first that applies, with the fields in
-the order of `FIELDS`. A detail names all faults.
+The readers of headers, lines and mapped records, the codec and Spark all use these texts. The
+reason of a field is `<field>_<fault>`. If several apply, it is the first in the order of `FIELDS`;
+the detail describes all of them.
 
 | fault         | fields                         | meaning                                         |
 |---------------|--------------------------------|-------------------------------------------------|
@@ -10,12 +10,12 @@ the order of `FIELDS`. A detail names all faults.
 | `missing`     | source, seq, mapped ts         | no such field, null, or a path ends before it   |
 | `empty`       | all but type and kind          | the field has no value                          |
 | `undecodable` | source, stream, type           | bytes that are not UTF-8                        |
-| `not_text`    | source, stream, type           | neither a text nor, in a mapped record, a number|
-| `not_integer` | seq, epoch, arrival            | something else than an integer                  |
+| `not_text`    | source, stream, type           | neither text nor, in a mapped record, a number  |
+| `not_integer` | seq, epoch, arrival            | anything but an integer                         |
 | `negative`    | seq, epoch, arrival            | an integer below 0                              |
-| `huge`        | all but type and kind          | too long, or out of the range of 64 bits        |
-| `unreadable`  | ts                             | no time                                         |
-| `unknown`     | kind                           | no kind that a producer may send                |
+| `huge`        | all but type and kind          | too long, or outside the range of 64 bits       |
+| `unreadable`  | ts                             | not a time                                      |
+| `unknown`     | kind                           | not a kind that a producer may send             |
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ FIELDS: Final = ("source", "seq", "stream", "epoch", "ts", "arrival", "type", "k
 
 
 class WireFault(NamedTuple):
-    """A fault of a record: a fixed word for counting, and a text for people."""
+    """A fault of a record: a fixed word for metrics, and a text for people."""
 
     reason: str
     detail: str
 
 
 class Words(NamedTuple):
-    """The texts of a reason: the fault at a place, and the remedy."""
+    """The text of a fault, which follows the name of the field, and of its remedy."""
 
     what: str
     remedy: str
 
 
 TAKES: Final = "{takes}"
-"""A placeholder in a remedy for the values that the reader accepts."""
+"""A placeholder in a remedy for the description of the values that the reader accepts."""
 
 HUGE: Final = "huge"
 UNREADABLE: Final = "unreadable"
 ZONELESS: Final = "zoneless"
-"""The fault of a time without a zone. It has its own words, but its reason is `unreadable`."""
+"""The fault of a time without a zone. It has its own text, but is reported as `unreadable`."""
 
 WITHOUT_SEQ: Final = ", or write reorder: {without_seq: by_time}, if some sources number nothing"
 _DIGITS: Final = f"write {TAKES}, in plain digits"
@@ -102,7 +102,7 @@ REASONS: Final[dict[str, Words]] = {
     "row_undecodable": Words("is not UTF-8", "save the file as UTF-8"),
     "payload_not_json": Words("is not JSON", "quote text as JSON does, or use a struct"),
 }
-"""The words by reason, or by fault if they are the same for all fields."""
+"""The texts by reason, or by fault if all fields share the text."""
 
 
 def times_in(unit: str, *, also_text: bool = True) -> str:
@@ -112,18 +112,18 @@ def times_in(unit: str, *, also_text: bool = True) -> str:
 
 def integers_in(low: int, high: int) -> str:
     """Return a description of the integers that a reader accepts."""
-    # Without `:d`, code compiled by mypyc loses the text of a large number.
+    # The `:d` is needed: without it, code compiled by mypyc leaks the text of a large number.
     return f"an integer from {low:d} to {high:d}"
 
 
 def words_of(field: str, fault: str, takes: str = "") -> Words:
-    """Return the words for a field's fault; `takes` describes the values that are accepted."""
+    """Return the texts for a field's fault; `takes` describes the values that are accepted."""
     words = REASONS.get(f"{field}_{fault}") or REASONS[fault]
     return Words(words.what, words.remedy.replace(TAKES, takes))
 
 
 def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = "") -> WireFault:
-    """Return a field's fault; `told` describes the value as far as it may be shown."""
+    """Return a field's fault. `place` names the field, and `told` describes its value."""
     words = words_of(field, fault, takes)
     fault = UNREADABLE if fault == ZONELESS else fault
     return WireFault(
@@ -132,6 +132,6 @@ def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = ""
 
 
 def rank(fault: WireFault) -> int:
-    """Return the rank of a fault among those of a record; faults of fields rank last."""
+    """Return the sort key that puts a record's faults in order; faults of fields come last."""
     field = fault.reason.partition("_")[0]
     return FIELDS.index(field) if field in FIELDS else -1

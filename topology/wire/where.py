@@ -1,4 +1,4 @@
-"""Reads and writes the place of a field in a record, in the form used in files and options.
+"""Parses and formats the place of a field in a record, as written in files and options.
 
     header.NAME      a record header
     key, key.PATH    the record's key, or a field of it
@@ -7,9 +7,9 @@
     topic, partition the record's topic or partition
     ="text"          a constant
 
-In a PATH a dot leads to a field, and `[0]` to an item of a list. Back quotes enclose a name with a
-dot or a bracket: payload.`a.b`[0].c. On a file (`on_file`) a text that does not begin with
-`payload.`, `payload[` or `=` is one literal column, dots included.
+In a PATH a dot precedes the name of a field, and `[0]` selects an item of a list. Backquotes
+enclose a name with a dot or a bracket: payload.`a.b`[0].c. For a file (`on_file`), a text that does
+not begin with `payload.`, `payload[` or `=` is the name of one column, dots included.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SPELLINGS: Final = 'header.NAME, key, payload.PATH, timestamp, topic, partition 
 class Where:
     """A place in a record.
 
-    For `key` and `payload`, `path` is the way down to the field. For a header it is the name, and
-    for a constant the text.
+    For `key` and `payload`, `path` is the path to the field within it. For a header it is the name,
+    and for a constant the text.
     """
 
     place: Place
@@ -56,10 +56,9 @@ WHOLE_VALUE: Final = Where("payload")
 
 
 def parse_where(text: str, field: str = "", *, on_file: bool = False) -> Where:
-    """Return the place that the text names.
+    """Parse a place; raise ValueError if the text is not a place that this field can have.
 
-    ValueError, with the remedy, is raised if the text names no place, or one that the field cannot
-    have.
+    The message of the error includes the remedy.
     """
     where = _parsed(text, on_file=on_file)
     if field in {"payload", "arrival"} and where.place != "payload":
