@@ -16,8 +16,8 @@ detail. A record whose stream cannot be read takes no place in a sequence either
 A copy of a signed record is as valid as the first, and its number marks it as a duplicate.
 `inorder.signature` defines the signed content and the keys.
 
-A check costs one HMAC. It costs another one for each master key that does not match, and for a key
-that is not in the table of at most `MAX_KEYS` keys. A full table is emptied. So the cost of a
+A check costs one HMAC, and another one for each master key that does not match. A key that is not
+in the table of at most `MAX_KEYS` keys costs one more. A full table is emptied. So the cost of a
 forged record is bounded.
 """
 
