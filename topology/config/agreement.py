@@ -18,10 +18,10 @@ WHERE_FUSED: Final = " where each input has one partition, or its records are ke
 
 
 def header_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each stream that shares a raw or sequenced topic, but not its headers.
+    """Yield a fault for each stream whose headers differ from those of a stream on the same topic.
 
-    Only the headers show to which stream a record belongs, so streams with one topic must agree on
-    them.
+    The topic is the input, or the sequenced topic if reorder and merge are separate stages. Only
+    the headers show to which stream a record belongs, so streams on one topic must agree on them.
     """
     first_of: dict[str, str] = {}
     for name, stream in topology.streams.items():
@@ -37,10 +37,10 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each stream that shares an input topic, but not its mapping or format.
+    """Yield a fault for each stream whose mapping or format differs from others on its input topic.
 
-    Mapping and format belong to the topic. If streams share it, the mapping must have a place for
-    the stream's name.
+    Mapping and format belong to the topic. If streams share the topic, the mapping must have a
+    place for the stream's name.
     """
     first_of: dict[str, str] = {}
     for name, stream in topology.streams.items():
@@ -95,7 +95,7 @@ def timing_faults(topology: TopologyFile) -> Iterator[Fault]:
 def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Yield a fault for each time in a query or stream that exceeds the file's `correct_for`.
 
-    Missing events are given up after that time, so no query can wait longer.
+    Missing events are given up after that time, so it is useless for a query to wait longer.
     """
     for name, query in topology.queries.items():
         if query.correct_for_ns is not None and query.correct_for_ns > topology.correct_for_ns:
@@ -109,9 +109,9 @@ def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def window_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each window that is too short, given the errors of the clocks.
+    """Yield a fault for each window that is too short for the possible errors of the clocks.
 
-    No event would be in such a window for certain.
+    No event would certainly belong to such a window.
     """
     for stream, config in topology.streams.items():
         least_ns = 2 * config.clock.max_error_ns
@@ -129,9 +129,10 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def join_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each join whose streams do not meet in one partition.
+    """Yield a fault for each join whose streams are not in one partition.
 
-    Only a merge that reads the sequenced topic puts streams of several raw partitions in one order.
+    Only a merge that reads the sequenced topic can put streams of several input partitions in one
+    order.
     """
     for name, query in topology.queries.items():
         if query.sides is None:
@@ -148,7 +149,7 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each stage without the merge whose queries read accepted events."""
+    """Yield a fault for each stage without the merge that has queries on accepted events."""
     merging = next(each.name for each in topology.stages if MERGE in each.operators)
     for kind in topology.reading_accepted:
         for stage in topology.stages:
@@ -182,6 +183,6 @@ CHECKS: Final = (
 
 
 def faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield the faults between sections that are each valid by themselves."""
+    """Yield the faults of sections that are each valid but do not fit together."""
     for check in CHECKS:
         yield from check(topology)

@@ -1,11 +1,10 @@
-"""Compares the topology under which a state was written with the one that is to run now.
+"""Compares the topology under which a state was written with the one that will run now.
 
-Each difference gets one verdict. It takes effect from now on, or it ends something, or it is
-refused with a safe remedy. `inorder check FILE --brokers B` and the worker print the same lines.
-The texts of all refusals of a state are here (docs/operate/change.md).
+Each difference gets one verdict: it takes effect from now on, it ends something, or it is refused
+with a safe remedy. `inorder check FILE --brokers B` and the worker print the same lines. All texts
+about refused states are here (docs/operate/change.md).
 
-Settings that make no difference to a state (waits, bounds, delivery, the store) are not in a
-contract.
+Settings that have no effect on a state (waits, bounds, delivery, the store) are not in a contract.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ READING: Final = (
 """The keys of a stream that determine how its records are read."""
 
 OF_FILES: Final = {"fields": {"arrival"}}
-"""Parts of these keys that apply to files, and not to records."""
+"""The parts of these keys that apply only to files, and not to records."""
 
 WITHOUT_SEQ: Final = "reorder.without_seq"
-"""The key for streams in which some sources do not number their events. It is one of `READING`."""
+"""The key for streams in which some sources do not number their events; it affects reading."""
 
 STAGES: Final = "stages"
 MOST_NAMED: Final = 12
@@ -52,9 +51,12 @@ DERIVED: Final = frozenset({"headers", "format", "value_schema"})
 class StreamContract(NamedTuple):
     """The properties of one stream on which the state depends.
 
-    `input` is "" in stages that read no input topic. `output` is the place where events go, as
-    TOPIC/PARTITION, or "" in stages that write none. `numbered` means that the sources number their
-    events.
+    Attributes:
+        input: The input topic, or "" in stages that read none.
+        output: The partition to which events are written, as TOPIC/PARTITION, or "" in stages that
+            write none.
+        numbered: Whether the sources number their events.
+        reading: The keys that determine how records are read (`reading_of`).
     """
 
     input: str
@@ -67,9 +69,9 @@ class Contract(NamedTuple):
     """The properties on which the state of one partition of a stage depends, without secrets.
 
     `inputs` are all topics that the stage reads. `shapes` has the version of the state that each
-    operator saves. `results` has the topic and its partitions for each kind of result, and
-    `queries` a digest of each query. `lanes` are the upstream partitions in the order of their
-    numbers, as stretches (topic, first partition, count).
+    operator saves. `results` has the topic, with its number of partitions, for each kind of result.
+    `queries` has a digest of each query. `lanes` are the upstream partitions in the order of their
+    numbers, as ranges (topic, first partition, count).
     """
 
     application: str
@@ -86,7 +88,7 @@ class Facts(NamedTuple):
     """The facts about the brokers on which a verdict may depend.
 
     `waiting` are the streams with events that are buffered in this partition. `unread` means that a
-    topic between stages has records that its reader has not read.
+    topic between stages has records that its reader has not read yet.
     """
 
     waiting: Collection[str] = ()
@@ -97,7 +99,7 @@ NO_FACTS: Final = Facts()
 
 
 class Difference(NamedTuple):
-    """A difference and its verdict.
+    """A difference between two contracts, and the verdict on it.
 
     `path` is its place in the topology file. `was` and `now` are the old and the new value.
     `effect` is the consequence, and `remedy` the way out if the difference is refused.
@@ -117,9 +119,9 @@ class Difference(NamedTuple):
 
 
 def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, Any]:
-    """Return the keys that determine how the stream's records are read, as in the file.
+    """Return the keys that determine how the stream's records are read, as written in the file.
 
-    `is_derived` selects the keys that apply to a topic between stages.
+    `is_derived` selects only the keys that apply to a topic between stages.
     """
     found: dict[str, Any] = stream.model_dump(
         mode="json", include={*READING}, exclude=OF_FILES, exclude_defaults=True, by_alias=True
@@ -130,9 +132,9 @@ def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, A
 
 
 def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topology:
-    """Return the topology with only the streams in `before`, read as they were then.
+    """Return the topology with only the streams in `before`, with their former reading settings.
 
-    It is used to read records from before a change.
+    It is used to read records that were written before a change.
     """
     streams = {}
     for name, was in before.items():
@@ -149,7 +151,7 @@ def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topolog
 
 
 def begin_anew(topology: TopologyFile) -> str:
-    """Return the remedy that is always safe: another application with its own output topics."""
+    """Return the remedy that is always safe: a new application with its own output topics."""
     names = {f"streams.{name}.output": each.output for name, each in topology.streams.items()}
     if not topology.fused:
         names["topics.sequenced"] = topology.topics.sequenced
@@ -176,7 +178,7 @@ def back_or_anew(topology: TopologyFile) -> str:
 
 
 def reads_alike(one: Contract, other: Contract) -> bool:
-    """Return whether the streams of both have the same form in topics between stages.
+    """Return whether the streams of both contracts have the same form in topics between stages.
 
     If they do, and no stream was removed, `differences` does not depend on the brokers.
     """
@@ -191,7 +193,7 @@ def reads_alike(one: Contract, other: Contract) -> bool:
 def _changes(
     old: Mapping[str, T], new: Mapping[str, T]
 ) -> Iterator[tuple[str, T | None, T | None]]:
-    """Yield each name whose value differs, with the old and the new value; None means absent."""
+    """Yield each name whose value differs, with the old and the new value; None means no value."""
     for name in sorted(old.keys() | new.keys()):
         if (was := old.get(name)) != (now := new.get(name)):
             yield name, was, now
@@ -213,7 +215,7 @@ def differences(
 
 
 def refusals(found: Iterable[Difference]) -> str:
-    """Return the refused differences as one text, or "" if there are none."""
+    """Return the texts of the refused differences, one a line, or "" if there are none."""
     refused = [str(each) for each in found if each.verdict == REFUSED]
     return "\n".join(refused)
 
@@ -334,8 +336,8 @@ def abandoned(
 ) -> Difference:
     """Return the verdict on a state that no stage of the new file continues.
 
-    The state is that of `stage` for the input `topic`. `left` is what would be lost with it:
-    BUFFERED, UNREAD, or "" for nothing. `partitions` has the number of partitions of each topic.
+    The state is that of `stage` for the input `topic`. `left` is the data that would be lost with
+    it: BUFFERED, UNREAD, or "" for none. `partitions` has the number of partitions of each topic.
     """
     named = stage.split("+")
     path = f"input {topic}"
@@ -372,7 +374,7 @@ def abandoned(
 
 
 def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Difference:
-    """Return the refusal of an input from which the application once changed to another one."""
+    """Return the refusal to return to an input that the application has read before."""
     effect = (
         f"the state of stage {stage} in {now} is from before {was} was read, so what went there"
         " would be waited for as missing"
@@ -382,7 +384,7 @@ def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Differen
 
 
 def before(name: str) -> list[str]:
-    """Return the stages of a cut with this stage and, for the other operators, the usual ones."""
+    """Return a list of stages with this one, and the usual stages for all other operators."""
     common = [operator for operator in operators() if not link_of(operator).is_rare]
     rest = [operator for operator in common if operator not in name.split("+")]
     return sorted([name, *rest], key=lambda each: operators().index(each.split("+")[0]))
@@ -391,7 +393,7 @@ def before(name: str) -> list[str]:
 def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Difference:
     """Return the refusal to write to output topics that already have records.
 
-    The records are those of another application, or of an earlier one with this name.
+    The records are those of another application, or of an earlier application of the same name.
     """
     effect = (
         f"stage {stage} has no state, so another application wrote them, or the changelog was lost"
@@ -408,21 +410,21 @@ def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Differe
 def extended(
     known: Sequence[tuple[str, int, int]], partitions: Mapping[str, int]
 ) -> list[tuple[str, int, int]]:
-    """Return the table of upstream partitions, extended by those that are new in `partitions`.
+    """Return the table of upstream partitions, extended by the partitions that are new.
 
-    `partitions` has the number of partitions of each topic. A number never changes, so an added
-    topic comes after all others.
+    `partitions` has the number of partitions of each topic. The number of an upstream partition
+    never changes, so an added topic comes after all others.
     """
     found = [(str(topic), int(first), int(count)) for topic, first, count in known]
     for topic in sorted(partitions):
         have = max((first + count for name, first, count in found if name == topic), default=0)
         if partitions[topic] > have:
-            is_last = bool(found) and found[-1][0] == topic  # The last stretch grows.
+            is_last = bool(found) and found[-1][0] == topic  # The last range grows.
             first = found.pop()[1] if is_last else have
             found.append((topic, first, partitions[topic] - first))
     return found
 
 
 def places(table: Sequence[tuple[str, int, int]]) -> list[tuple[str, int]]:
-    """Return the topic and partition of each number in a table of upstream partitions."""
+    """Return the topic and partition for each number in a table of upstream partitions."""
     return [(t, number) for t, first, count in table for number in range(first, first + count)]

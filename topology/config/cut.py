@@ -2,15 +2,14 @@
 
 Reorder and merge are one stage wherever possible. Then there is no topic between them, so no event
 is written and read once more. This requires that each stream is in one partition of its input,
-because a merge sees one partition. Either the records are keyed by stream (`keyed_by: stream`), or
-there is only one partition (`topics.partitions: 1`). It is impossible if joined streams would not
-meet in one partition of one topic.
+because a merge sees only one partition. Either the records are keyed by stream (`keyed_by:
+stream`), or there is only one partition (`topics.partitions: 1`). It is impossible if the streams
+of a join would not be in one partition of one topic.
 
-The choice depends on the file alone, and not on the current state of the brokers. All workers of a
-group must choose the same stages, also after a restart, because groups, changelogs and states
-belong to stages. If the file names stages, these are used. A worker whose topics have more
-partitions than a cut allows refuses to start. `inorder check` and `inorder doctor` refuse it too
-(`scattered`).
+The choice depends only on the file, and not on the current state of the brokers. Groups, changelogs
+and states belong to stages. So all workers of a group must choose the same stages, even after a
+restart. If the file names stages, these are used. A worker whose topics have more partitions than
+its stages allow refuses to start. `inorder check` and `inorder doctor` refuse it too (`scattered`).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ REMEDY: Final = (
 
 
 class Cut(NamedTuple):
-    """The stages that run, and the reason for them."""
+    """The stages that run, and the reason why these were chosen."""
 
     stages: tuple[StageConfig, ...]
     why: str
@@ -48,7 +47,7 @@ class Cut(NamedTuple):
     def with_merge(self, moved: Sequence[str]) -> Cut:
         """Return the cut with the operators `moved` in the stage of MERGE.
 
-        They must be stages of their own in this cut.
+        Each of them must be a stage of its own in this cut.
         """
         stages = [stage for stage in self.stages if not {*stage.operators} & {*moved}]
         at = next(n for n, stage in enumerate(stages) if MERGE in stage.operators)
@@ -56,7 +55,7 @@ class Cut(NamedTuple):
         return self._replace(stages=tuple(stages))
 
     def joining(self, met: Collection[str]) -> Cut:
-        """Return the cut in which all stages from the first to the last of `met` are one stage."""
+        """Return the cut with one stage in place of those from the first to the last of `met`."""
         at = [n for n, stage in enumerate(self.stages) if {*stage.operators} & {*met}]
         first, last = at[0], at[-1] + 1
         together = tuple(name for stage in self.stages[first:last] for name in stage.operators)
@@ -72,7 +71,8 @@ def default_cut(
 ) -> Cut:
     """Return the cut for a topology file that names no stages.
 
-    `joined` has the streams of each join. `rare` is explained in `each_alone`.
+    `joined` has the streams of each join. `rare` has the rare operators for which there is a query
+    (`each_alone`).
     """
     alone = each_alone(rare)
     apart = [name for name, stream in streams.items() if stream.keyed_by == "source"]
@@ -96,9 +96,10 @@ def default_cut(
 
 
 class Scattered(NamedTuple):
-    """A stream that a stage of both reorder and merge cannot put in order.
+    """A stream that a stage with both reorder and merge cannot put in order.
 
-    Its sources may be in several partitions of the topic. `what` describes the fault.
+    The records of its sources may be in several partitions of the topic. `what` describes the
+    fault.
     """
 
     stream: str
@@ -114,8 +115,8 @@ def scattered(
 ) -> Iterator[Scattered]:
     """Yield the streams that these stages cannot put in order.
 
-    `partitions` has the number of partitions of the input topics. Streams of other topics are left
-    out.
+    `partitions` has the number of partitions of input topics. A topic that is not in it counts as
+    one partition.
     """
     fused = [stage.name for stage in stages if {*TOGETHER} <= {*stage.operators}]
     alike = len({stream.headers.contract() for stream in streams.values()}) == 1

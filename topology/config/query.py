@@ -1,7 +1,7 @@
 """Defines a query, and checks each query by itself.
 
-The keys of each kind are in the folder of its operator (`settings`). A pattern is a query of
-`topology.pattern`, whose errors are reported with line and column of its own text.
+The settings of each kind of query are in the package of its operator (`settings`). A pattern is a
+query of `topology.pattern`. Its errors include the line and column in the pattern's own text.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from topology.window.settings import WindowSettings
 if TYPE_CHECKING:
     from topology.pattern.tree.syntax import Query
 else:
-    Query = Any  # Most files have no pattern, and pydantic does not need it.
+    Query = Any  # Most files have no pattern, and pydantic does not need this type.
 
 KINDS: Final = ("window", "join", "pattern", "detector")
 
 
 def pattern(text: str, functions: Collection[str] = ()) -> Query:
-    """Return the parsed pattern of `text`, which may be a MATCH_RECOGNIZE of SQL.
+    """Return the parsed pattern in `text`, which may be a MATCH_RECOGNIZE clause of SQL.
 
     It is for `QueryConfig(pattern=...)`. `functions` names the user's own functions, which the
-    topology must then have (`with_functions`). Parameters have no values in a topology.
+    topology must then have (`with_functions`). A topology cannot give values to parameters.
     `QueryRefused` is raised with every mistake, its line and column.
     """
-    # Importing the language with its grammar costs more than all other settings, and most files
-    # have no pattern.
+    # Importing the pattern language with its grammar takes longer than importing all other
+    # settings, and most files have no pattern.
     from topology.pattern.language.check import check
     from topology.pattern.language.parse import parse_query
     from topology.pattern.sql.parse import is_sql, parse_sql
@@ -93,7 +93,7 @@ ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "join": ("sides", "outer", "values", "max_events", "max_rows"),
     "detector": ("max_keys", "max_events", "reads"),
 }
-"""The fields that are allowed only in a query of the given kind, by kind."""
+"""The fields that only queries of certain kinds may have, by kind."""
 
 NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "pattern": ("key", "uncertainty", "correct_for"),
@@ -125,7 +125,7 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds that the keys of the query select; there should be exactly one."""
+        """The kinds that the keys of the query select. A valid query has exactly one."""
         return [kind for kind in KINDS if getattr(self, kind) is not None]
 
     @property
@@ -152,7 +152,7 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
         yield from quality_faults(self.experimental, has_target=self.quality is not None)
 
     def _unfit_keys(self) -> Iterator[Fault]:
-        """Yield a fault for each key that only queries of other kinds may have."""
+        """Yield a fault for each key that this kind of query may not have."""
         kind, written = self.kind, {key_of(name) for name in self.model_fields_set}
         owners = {key: of for of, keys in [*ONLY_OF.items()][::-1] for key in keys}
         for key, of in owners.items():

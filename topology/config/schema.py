@@ -1,4 +1,4 @@
-"""Defines where the schema of a foreign topic's values is: in a file, or in a schema registry."""
+"""Defines the section that names the schema of a foreign topic: a file, or a schema registry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from topology.spelling.section import Section
 from topology.spelling.values import Given, names, text
 
 OF_A_SCHEMA: Final = frozenset({"avro", "protobuf"})
-"""The formats that require a schema."""
+"""The formats whose values need a schema."""
 
 
 def _registry(value: Any, _: ValidationInfo) -> str:

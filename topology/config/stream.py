@@ -1,7 +1,7 @@
 """Defines the settings of one stream: its input, its order, and its output.
 
-A field's name in the file is its alias (`max_wait`). Its Python name has the unit (`max_wait_ns`).
-Code may use either.
+In the file the key of a field is its alias (`max_wait`). Its Python name has the unit
+(`max_wait_ns`). Code may use either.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class HeaderConfig(Section):
     """The header of the signature (`sig`), in streams that are `signed`."""
 
     def names(self) -> HeaderNames:
-        """Return the names of the headers in records."""
+        """Return the names of the headers, as they appear in records."""
         names = PRESETS[self.preset]
         return names._replace(sig=self.sig or names.sig)
 
     def contract(self) -> tuple[HeaderNames, str]:
-        """Return the settings that must be equal if two streams share a topic."""
+        """Return the header settings that must be equal if two streams share a topic."""
         return self.names(), self.ts_unit
 
     def faults(self) -> Iterator[Fault]:
@@ -127,7 +127,7 @@ class StreamConfig(Section):
 
     @model_validator(mode="after")
     def _filled(self) -> StreamConfig:
-        """Fill in the keys that follow from others; after that the value is frozen."""
+        """Set the fields that depend on other fields. The value is frozen afterwards."""
         reorder = self.reorder
         of_clock: dict[str, Any] = {
             "max_sources": reorder.max_sources,
@@ -143,7 +143,7 @@ class StreamConfig(Section):
         return self
 
     def with_schema_from(self, folder: str) -> StreamConfig:
-        """Return the stream with the path of its schema file, if any, resolved against `folder`."""
+        """Return the stream with the path of its schema file, if any, relative to `folder`."""
         schema = self.value_schema
         if schema is None or schema.file is None or schema.file.startswith("/"):
             return self
@@ -151,7 +151,7 @@ class StreamConfig(Section):
         return self.model_copy(update={"value_schema": located})
 
     def mapping(self) -> Fields | None:
-        """Return the places of the fields in the records, or None for the header contract."""
+        """Return the place of each field in records, or None for the header contract."""
         if self.fields is None:
             return None
         return self.fields.places(self.ts_unit or "ns", self.ts_zone or "")
@@ -168,12 +168,12 @@ class StreamConfig(Section):
         return names._replace(**named, sig=self.headers.sig or names.sig)
 
     def reading(self) -> tuple[object, ...]:
-        """Return the settings that must be equal if two streams share an input topic."""
+        """Return the reading settings that must be equal if two streams share an input topic."""
         return self.mapping(), self.format, self.key_format, self.value_schema, self.arrival
 
 
 def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
-    """Yield a fault for each setting of a stream that does not fit its mapping."""
+    """Yield a fault for each setting of a stream that does not fit its field mapping."""
     fields = stream.fields
     if fields is None:
         for key in ("ts_unit", "ts_zone", "key_format"):
@@ -213,7 +213,7 @@ def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
             yield Fault(("fields", name), message, "write header.NAME, or signed: false")
     for field, name, taken_by in clashing(stream.signed_headers()):
         if field not in named:
-            # The name of this header is a default, so the other field has to change.
+            # The name of this header is a default, so the name of the other must be changed.
             field, taken_by = taken_by.strip("`"), f"`{field}`"
         message = f"the header `{name}` already means {taken_by}"
         yield Fault(("fields" if field != "sig" else "headers", field), message, "name another")

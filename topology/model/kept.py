@@ -555,12 +555,12 @@ def written_in(
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeptPart:
-    """An object with declared state. Its owner knows its shape."""
+    """An object with declared state, whose shape its owner knows."""
 
     __slots__ = ()
 
     def settled(self) -> None:
-        """Compute the attributes that are not state. It is called after all fields have been read."""
+        """Compute the attributes that are not state, after all fields have been read."""
 
     def fresh(self, field: str) -> Any:
         """Return a new object for this field, into which its row is then read."""
