@@ -202,7 +202,7 @@ def _changes(
 def differences(
     old: Contract, new: Contract, topology: TopologyFile, facts: Facts = NO_FACTS
 ) -> list[Difference]:
-    """Return all differences between two contracts of one partition, with their verdicts.
+    """Return the differences between two contracts of one partition, with their verdicts.
 
     `topology` is the new topology.
     """

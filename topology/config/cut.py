@@ -41,7 +41,7 @@ class Cut(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Whether reorder and merge share a stage; each stream must then be in one partition."""
+        """Whether reorder and merge share a stage. If so, each stream must be in one partition."""
         return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
 
     def with_merge(self, moved: Sequence[str]) -> Cut:

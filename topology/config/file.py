@@ -263,7 +263,7 @@ class TopologyFile(Section):
     def reading_accepted(self) -> list[str]:
         """The operators with queries that read accepted events, in the order of the chain.
 
-        They are in the merge's stage.
+        They must run in the merge's stage.
         """
         kinds = {query.kind for query in self.queries.values() if self.reads_accepted(query)}
         return sorted(kinds, key=operators().index)
@@ -298,7 +298,7 @@ class TopologyFile(Section):
 
     @property
     def result_topics(self) -> dict[str, str]:
-        """The topics of results, by operator, of the operators that have work."""
+        """The topic of the results of each operator that has work and writes results."""
         keys = {name: link_of(name).topic for name in self.operators}
         return {name: getattr(self.topics, key) for name, key in keys.items() if key}
 

@@ -42,7 +42,7 @@ UNITS: Final[Mapping[str, Mapping[str, int]]] = {
     "_ns": NS_PER,
     "_bytes": BYTES_PER,
 }
-"""The units of a setting, by the ending of its Python name."""
+"""The units of a setting, by the suffix of its Python name."""
 
 Document = dict[str, Any]
 

@@ -70,7 +70,7 @@ class StageConfig(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name for the option `--stage`: the operators joined by `+`."""
+        """The name of the stage, as for the option `--stage`: its operators, joined by `+`."""
         return "+".join(self.operators)
 
 

@@ -32,7 +32,7 @@ from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 
 
 class FromFile(NamedTuple):
-    """The validation context while a file is read."""
+    """The validation context for values that come from a file."""
 
     user_functions: UserFunctions = NOTHING
 
@@ -94,12 +94,15 @@ Schema = dict[str, Any]
 
 @dataclass(eq=False)
 class Given:
-    """A reader that never gets an empty value.
+    """A reader of a value, with its JSON schema; an empty value is refused before it is read.
 
-    `schema` describes what the file may contain. The annotated type is not part of it:
-    pydantic's `PlainValidator` would build a schema of that type for dumps, which they do not need.
-    That took a tenth of a start. `has_text`: a dump contains the text of the value. `instead`: the
-    remedy for an empty value.
+    Attributes:
+        read: Returns the value, or raises the error of `refused`.
+        schema: The JSON schema of the value in the file. The annotated type is not part of it. For
+            that type, pydantic's `PlainValidator` would build a schema for dumps, which is not needed
+            and takes a tenth of the start-up time.
+        has_text: Whether a dump contains the text of the value.
+        instead: The remedy for an empty value.
     """
 
     read: Reader
