@@ -29,7 +29,7 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
         first = first_of.setdefault(shared, name)
         other = topology.streams[first]
         if stream.headers.contract() != other.headers.contract():
-            message = f"other headers than stream `{first}`, though both travel by `{shared}`"
+            message = f"differ from those of stream `{first}`, but both use `{shared}`"
             remedy = f"write the same headers as for `{first}`"
             apart = not topology.fused and stream.input != other.input
             fuse = f", or fuse reorder+merge{WHERE_FUSED}" if apart else ""
@@ -46,7 +46,7 @@ def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
     for name, stream in topology.streams.items():
         first = first_of.setdefault(stream.input, name)
         if stream.reading() != topology.streams[first].reading():
-            message = f"reads `{stream.input}` by another mapping or format than stream `{first}`"
+            message = f"reads `{stream.input}` with another mapping or format than stream `{first}`"
             remedy = (
                 f"write the same as for `{first}`: fields, format, schema, key_format, ts_unit,"
                 " ts_zone"
@@ -54,7 +54,7 @@ def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
             yield Fault(("streams", name, "fields"), message, remedy)
         mapping = stream.mapping()
         if mapping is not None and mapping.stream is None and first != name:
-            message = f"shares `{stream.input}` with `{first}`, and no place names the stream"
+            message = f"shares `{stream.input}` with `{first}`, but no field names the stream"
             yield Fault(("streams", name, "fields"), message, "write stream: payload.NAME for both")
 
 
@@ -73,7 +73,7 @@ def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
     for name, topic in topology.result_tables.items():
         remedy = "give the query another name"
         if not re.fullmatch(TOPIC_NAME, topic):
-            message = f"`{topic}` is not a name Kafka takes for a topic"
+            message = f"`{topic}` is not a name that Kafka accepts for a topic"
             yield Fault(("queries", name), message, f"{remedy}, of A-Z a-z 0-9 . _ -")
         else:
             yield from _taken(("queries", name), topic, taken, remedy)
@@ -103,7 +103,7 @@ def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
             yield Fault(("queries", name, "correct_for"), message, "lower it, or raise the file's")
     for name in topology.streams:
         if topology.new_source_allowance_ns(name) > topology.correct_for_ns:
-            message = "is longer than the file's correct_for, after which all is final"
+            message = "is longer than the file's correct_for, after which results are final"
             path = ("streams", name, "merge", "new_source_allowance")
             yield Fault(path, message, "lower it, or raise the file's correct_for")
 
@@ -124,7 +124,7 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
                 continue
             if query.uncertainty in (THESIS3, BOUNDS) and window.size_ns <= least_ns:
                 message = f"no event certainly belongs to a window of at most {least_ns} ns"
-                remedy = "write a longer one than twice `clock.max_error`, or uncertainty: plain"
+                remedy = "write one longer than twice `clock.max_error`, or uncertainty: plain"
                 yield Fault(("queries", name, "window"), message, remedy)
 
 
@@ -143,7 +143,7 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
             message = f"joins {' and '.join(streams)}, which have different outputs"
             yield Fault(("queries", name), message, "write one `output` for them")
         if len(known) > 1 and topology.fused and topology.topics.partitions > 1:
-            message = f"joins {' and '.join(streams)}, which lie in partitions of their own"
+            message = f"joins {' and '.join(streams)}, which are in different partitions"
             remedy = "cut between reorder and merge: stages: [reorder, merge, join]"
             yield Fault(("queries", name), message, remedy)
 
@@ -155,7 +155,7 @@ def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:
         for stage in topology.stages:
             if kind in stage.operators and MERGE not in stage.operators:
                 message = (
-                    f"`answer: speculate` reads what the merge accepts, and `{stage.name}` has none"
+                    f"`answer: speculate` reads what merge accepts, but `{stage.name}` has no merge"
                 )
                 yield Fault(("stages",), message, f"join them: {merging}+{kind}")
 

@@ -92,7 +92,7 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
         for read in patterns_read(topology, name):
             other = topology.queries[read.name]
             if topology.reads_accepted(other) != topology.reads_accepted(query):
-                message = f"one of `{name}` and `{read.name}`, which it reads, waits for the merge"
+                message = f"`{name}` reads `{read.name}`, and only one of them waits for the merge"
                 yield Fault(("queries", name, "answer"), message, "write the same answer for both")
     for stream in topology.streams:
         for error in chain_errors(_patterns_of(topology, stream)):
@@ -115,13 +115,13 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
             message = f"`{read}` is a stream and a query"
             yield Fault(path, message, "give the query a name of its own")
         if other.join is not None:
-            message = f"`{read}` is a join, whose rows are no events"
+            message = f"`{read}` is a join, whose rows are not events"
             yield Fault(path, message, "read its sides' streams, or a window, pattern or detector")
         elif [stream] != (found := topology.streams_of(other)):
-            message = f"`{read}` finds what it finds in stream `{found[0]}`"
-            yield Fault(path, message, f"read queries of stream `{stream}` alone")
+            message = f"`{read}` finds its results in stream `{found[0]}`"
+            yield Fault(path, message, f"read only queries of stream `{stream}`")
         elif topology.reads_accepted(other) and not topology.detectors_run_ahead:
-            message = f"`{read}` does not wait for the merge, and the detectors do"
+            message = f"`{read}` does not wait for the merge, but the detectors do"
             yield Fault(("queries", read, "answer"), message, "write answer: early")
 
 
@@ -138,7 +138,7 @@ def _circles(topology: TopologyFile) -> Iterator[Fault]:
         at = circle.index(first)
         circle = [*circle[at:], *circle[1 : at + 1]]
         way = " reads ".join(f"`{each}`" for each in circle)
-        yield Fault(("queries", first, "reads"), f"reads itself: {way}", "take one of them out")
+        yield Fault(("queries", first, "reads"), f"reads itself: {way}", "remove one of them")
         reads[first].remove(circle[1])
 
 
@@ -156,13 +156,11 @@ def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
         )
         path = ("queries", name, "reads")
         if topology.detectors_run_ahead:
-            message = (
-                f"`{read}` is a {kind}, which waits for the merge, and detectors run ahead of it"
-            )
+            message = f"`{read}` is a {kind}, which waits for the merge, but detectors do not"
             yield Fault(path, message, "write answer: early for all detectors")
         else:
             for stage in topology.stages:
                 if DETECTOR in stage.operators and kind not in stage.operators:
-                    message = f"`{read}` is found in another stage than `{stage.name}`"
+                    message = f"`{read}` runs in another stage than `{stage.name}`"
                     remedy = f"join them: {kind}+{stage.name}"
                     yield Fault(("stages",), message, remedy)

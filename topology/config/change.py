@@ -163,7 +163,7 @@ def begin_anew(topology: TopologyFile) -> str:
         renamed[MOST_NAMED:] = [f"and {len(renamed) - MOST_NAMED} more"]
     return (
         f"begin anew with `application: {topology.application}-2` and new names for what it writes,"
-        f" since events put out twice would be counted twice: {', '.join(renamed)}"
+        f" since events emitted twice would be counted twice: {', '.join(renamed)}"
     )
 
 
@@ -223,7 +223,7 @@ def refusals(found: Iterable[Difference]) -> str:
 def _of_shapes(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:
     for name, was, now in _changes(old.shapes, new.shapes):
         if was is not None and now is not None:
-            effect = f"this version of inorder does not read what another saved of {name}"
+            effect = f"this version of inorder cannot read the saved state of {name}"
             remedy = f"go on with the version that wrote it, or {begin_anew(topology)}"
             yield Difference(f"state of {name}", f"{was}", f"{now}", REFUSED, effect, remedy)
 
@@ -236,10 +236,10 @@ def _of_streams(
     if gone and added:
         effect = (
             "a stream that is renamed is another one, since its records, its partition and its"
-            " results bear its name"
+            " results contain its name"
         )
         remedy = (
-            f"{back_or_anew(topology)}; where one stream goes and another comes, remove the one,"
+            f"{back_or_anew(topology)}; to replace a stream by another, remove the one,"
             " start the worker, then add the other"
         )
         path = f"streams.{gone[0]}"
@@ -248,15 +248,15 @@ def _of_streams(
     for name in gone:
         path, was = f"streams.{name}", old.streams[name].input or "read"
         if name in facts.waiting or facts.unread:
-            effect = "events of it wait here or between the stages, and nobody would emit them"
+            effect = "some of its events are buffered or between stages, and would be lost"
             remedy = (
-                "stop what sends it, and let the worker go on with it until `inorder explain` shows"
-                " no lag and none that waits"
+                "stop its producers, and keep the worker running until `inorder explain` shows no"
+                " lag and no buffered event"
             )
             yield Difference(path, was, "", REFUSED, effect, remedy)
         else:
             effect = (
-                "what it has emitted stays as it is; further records of it are dead letters"
+                "its emitted events stay as they are; its further records are dead letters"
                 " (`unknown_stream`)"
             )
             yield Difference(path, was, "", ENDS, effect)
@@ -291,14 +291,14 @@ def _of_stream(
         if key == WITHOUT_SEQ and before:
             yield Difference(path, before, "dead", REFUSED, effect, back_or_anew(topology))
         elif key in DERIVED and facts.unread:
-            effect = "topics between the stages hold records that are to be read as before"
+            effect = "topics between stages contain records that must be read as before"
             remedy = (
-                "write it as it was, stop what sends, let the worker go on until `inorder explain`"
+                "write it as it was, stop the producers, and run the worker until `inorder explain`"
                 " shows no lag, and then each later stage alone (--stage); then change it"
             )
             yield Difference(path, _shown(before), _shown(after), REFUSED, effect, remedy)
         else:
-            effect = "holds for records from now on; buffered ones are read as before"
+            effect = "applies to records from now on; buffered ones are read as before"
             yield Difference(path, _shown(before), _shown(after), BEGINS, effect)
 
 
@@ -314,7 +314,7 @@ def _of_results(old: Contract, new: Contract, topology: TopologyFile) -> Iterato
 def _of_queries(old: Contract, new: Contract) -> Iterator[Difference]:
     for name, was, now in _changes(old.queries, new.queries):
         if now is None:
-            effect = "what it has emitted stays as it is, without corrections"
+            effect = "its emitted results stay as they are, without corrections"
             yield Difference(f"queries.{name}", "runs", "", ENDS, effect)
         else:
             then, now = (was, now) if was else ("", "new")
@@ -343,13 +343,13 @@ def abandoned(
     path = f"input {topic}"
     if any(each.name == stage for each in topology.stages):
         if left and {REORDER, MERGE} & {*named}:
-            effect = f"stage {stage} has {left} of it, which nobody would emit"
+            effect = f"stage {stage} has {left} of it, which would never be emitted"
             remedy = (
-                "put it back, stop what sends to it, let the worker go on until `inorder explain`"
-                " shows no lag and nothing that waits, then change it"
+                "put it back, stop its producers, run the worker until `inorder explain` shows no"
+                " lag and no buffered event, then change it"
             )
             return Difference(path, "read", "", REFUSED, effect, remedy)
-        return Difference(path, "read", "", ENDS, "it was read to its end, and nothing waits")
+        return Difference(path, "read", "", ENDS, "it was read to its end, and nothing is buffered")
     moved = [
         each.name
         for each in topology.stages
@@ -360,7 +360,7 @@ def abandoned(
         return Difference(STAGES, stage, "", ENDS, effect)
     effect = (
         f"the state of `{stage}` is of no use to `{', '.join(moved)}`, which"
-        " would begin with the first record and put everything out again"
+        " would begin with the first record and emit everything again"
         f" ({topology.cut.why})"
     )
     remedy = f"drain the application and {begin_anew(topology)}"
@@ -376,10 +376,10 @@ def abandoned(
 def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Difference:
     """Return the refusal to return to an input that the application has read before."""
     effect = (
-        f"the state of stage {stage} in {now} is from before {was} was read, so what went there"
-        " would be waited for as missing"
+        f"the state of stage {stage} in {now} is from before {was} was read, so events that went"
+        " there would count as missing"
     )
-    remedy = f"put {was} back, drain it and take an input that was never read, or"
+    remedy = f"put {was} back, drain it and use an input that was never read, or"
     return Difference(f"input {now}", was, now, REFUSED, effect, f"{remedy} {begin_anew(topology)}")
 
 
@@ -397,9 +397,9 @@ def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Differe
     """
     effect = (
         f"stage {stage} has no state, so another application wrote them, or the changelog was lost"
-        " or made anew; this would put everything into it once more"
+        " or created again; this stage would write everything once more"
     )
-    remedy = f"{ways_out(topology)}; or write on in it from an instant on: --take-over now"
+    remedy = f"{ways_out(topology)}; or continue there from now on: --take-over now"
     held = f"{', '.join(outputs)} holds records"
     return Difference("application", held, topology.application, REFUSED, effect, remedy)
 

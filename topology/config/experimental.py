@@ -51,7 +51,7 @@ def reorder_faults(methods: StreamMethods, reorder: ReorderConfig) -> Iterator[F
             message = f"`{method}` is a method of `rule: time`"
             yield Fault(place, message, "write reorder: {rule: time}, or leave it out")
         if "miss_target_ppm" in reorder.model_fields_set:
-            message = f"means nothing beside `{method}`"
+            message = f"has no effect with `{method}`"
             yield Fault(("reorder", "miss_target"), message, "leave it out")
     elif method is not None and rule != "miss":
         message = f"`{method}` takes the place of `rule: {rule}`"

@@ -36,7 +36,7 @@ def _zone(value: Any, _: ValidationInfo) -> str:
         return str(ZoneInfo(value))
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
         remedy = "write its name, like Europe/Berlin or UTC"
-        raise refused(f"{shown(value)} is no time zone of this machine", remedy) from None
+        raise refused(f"{shown(value)} is not a time zone of this machine", remedy) from None
 
 
 WhereText = Annotated[

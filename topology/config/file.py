@@ -87,7 +87,7 @@ def _name(value: Any, _: ValidationInfo) -> str:
         raise refused(f"the name {shown(value)} is not text", "write it in quotes")
     if not 1 <= len(value) <= MAX_NAME:
         remedy = f"use 1 to {MAX_NAME} characters"
-        raise refused(f"a name of {len(value)} characters", remedy)
+        raise refused(f"the name has {len(value)} characters", remedy)
     if not (value.isascii() and value.isprintable()):
         remedy = "use printable ASCII: A-Z a-z 0-9 . _ - and the like"
         raise refused(f"the name {shown(value)} is not printable ASCII", remedy)
@@ -105,7 +105,7 @@ def _redis_url(value: Any, _: ValidationInfo) -> str:
     before, at = value.partition("://")[2].partition("/")[0].rpartition("@")[:2]
     if (at and ":" in before) or "password=" in value:
         remedy = "leave it out, and set INORDER_REDIS_PASSWORD or INORDER_REDIS_PASSWORD_FILE"
-        raise refused("holds a password, which a file should not", remedy)
+        raise refused("contains a password, which a file should not", remedy)
     return value
 
 
@@ -146,7 +146,7 @@ class TopologyFile(Section):
         str,
         text(
             r"[A-Za-z0-9._-]{1,150}",
-            "a name Kafka takes within group and topic names",
+            "a name that Kafka accepts within group and topic names",
             "use 1 to 150 of the characters A-Z a-z 0-9 . _ -",
         ),
     ] = "inorder"

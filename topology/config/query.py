@@ -45,7 +45,7 @@ def pattern(text: str, functions: Collection[str] = ()) -> Query:
 
     given: Any = text
     if not isinstance(given, str):
-        raise TypeError(f"{given!r} is no text; write it like PATTERN SEQ(A a, B b) WITHIN 5 s")
+        raise TypeError(f"{given!r} is not text; write it like PATTERN SEQ(A a, B b) WITHIN 5 s")
     query = parse_sql(text) if is_sql(text) else parse_query(text)
     check(query, text, params={}, functions=functions)
     return query
@@ -74,7 +74,7 @@ def _without_parameters(query: Query) -> Query:
         for part in walk(expr):
             if isinstance(part, Param):
                 message = f"the parameter `${part.name}` has no value"
-                raise refused(message, "write the value in its place: a topology gives none")
+                raise refused(message, "write the value itself: a topology has no parameters")
     return query
 
 
@@ -134,12 +134,12 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
 
     def faults(self) -> Iterator[Fault]:
         if len(self.kinds) != 1:
-            has = f"has {' and '.join(self.kinds)}" if self.kinds else f"is no {NO_KIND}"
+            has = f"has {' and '.join(self.kinds)}" if self.kinds else f"is not a {NO_KIND}"
             yield Fault((), has, "write exactly one of `window`, `join`, `pattern` and `detector`")
             return
         named = self.pattern.stream if self.pattern is not None else ""
         if named and self.stream not in (None, named):
-            message = f"is `{self.stream}`, and FROM of the pattern names `{named}`"
+            message = f"is `{self.stream}`, but FROM of the pattern names `{named}`"
             yield Fault(("stream",), message, "leave it out, or name the same stream")
         yield from self._unfit_keys()
         if self.window is not None and self.aggregate is None:
@@ -147,7 +147,7 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
         if self.join is not None:
             yield from _join_faults(self)
         if self.speculate is not None and self.answer != SPECULATE:
-            message = f"means nothing to `answer: {self.answer}`"
+            message = f"has no effect with `answer: {self.answer}`"
             yield Fault(("speculate",), message, "write answer: speculate, or leave it out")
         yield from quality_faults(self.experimental, has_target=self.quality is not None)
 
@@ -160,7 +160,7 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
                 yield Fault((key,), f"belongs to a {of}, not to a {kind}", "leave it out")
         for key in NOT_OF.get(kind, ()):
             if key in written:
-                yield Fault((key,), f"means nothing to a {kind}", "leave it out")
+                yield Fault((key,), f"has no effect on a {kind}", "leave it out")
 
 
 def _join_faults(query: QueryConfig) -> Iterator[Fault]:
@@ -174,8 +174,8 @@ def _join_faults(query: QueryConfig) -> Iterator[Fault]:
     unkeyed = [alias for alias, side in query.sides.items() if not (side.key or query.key)]
     if unkeyed and len(unkeyed) < len(query.sides):
         remedy = "write key: payload.x, or one for all sides"
-        message = "has no key, and other sides have one"
+        message = "has no key, but other sides have one"
         yield Fault(("sides", unkeyed[0]), message, remedy)
     if query.uncertainty in ("plain", "thesis3"):
-        message = f"{query.uncertainty} is a way to aggregate"
+        message = f"{query.uncertainty} is for aggregates only"
         yield Fault(("uncertainty",), message, "write ignore, expected or bounds")

@@ -78,8 +78,8 @@ def parse_with(source: str | bytes | Mapping[str, Any], own: UserFunctions) -> T
 
 
 def _no_file(_: str) -> UserFunctions:
-    remedy = "give them in its place: parse(text, functions={...}, aggregates={...})"
-    raise BadFunctions("no file of functions is run here", remedy)
+    remedy = "pass the functions themselves: parse(text, functions={...}, aggregates={...})"
+    raise BadFunctions("a file of functions cannot be run here", remedy)
 
 
 def _parsed(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
@@ -151,7 +151,7 @@ def _faults(error: Any) -> Iterator[Fault]:
             yield Fault(path, error["msg"], f"correct {shown(error['input'])}")
 
 
-_NO_QUERIES: Final = "leave it out: write patterns into the file, and start the workers anew"
+_NO_QUERIES: Final = "leave it out: write patterns into the file, and restart the workers"
 _MOVED: Final = {
     "streams.*.clock.model": "leave it out, or write experimental: {clock: thesis}",
     **{
@@ -167,7 +167,7 @@ _MOVED: Final = {
     ),
     "queries.*.quality.wait": "leave it out; `max_wait` bounds the wait",
     "queries.*.speculate.withdrawn": (
-        "leave it out; lower `share`, or write answer: early, and fewer results are taken back"
+        "leave it out; lower `share`, or write answer: early, so that fewer results are retracted"
     ),
     "max_batch": "leave it out: transactions are as large as the link carries",
     "stuck_after": "leave it out: it is four times transaction_timeout, and at least 1min",
@@ -194,8 +194,8 @@ _MOVED: Final = {
             "clock.jump_min": "1s",
         }.items()
     },
-    "queries.*.output": "name the query as its topic is to be called: results.<name>",
-    "queries.*.into": "name the query as the type of its results",
+    "queries.*.output": "give the query the name of its topic: results.<name>",
+    "queries.*.into": "give the query the name of its results' type",
     "queries.*.max_events": "leave it out: 1000000 holds for all queries",
     "queries.*.max_rows": "leave it out: 1000 holds for all queries",
 }

@@ -60,7 +60,7 @@ CHAIN = (
 )
 """All operators that a stage can name, in order. `topology.flow.registry` creates them."""
 
-_EXAMPLE: Final = "write [reorder, merge] or, without a topic between, [reorder+merge]"
+_EXAMPLE: Final = "write [reorder, merge] or, without a topic in between, [reorder+merge]"
 
 
 class StageConfig(NamedTuple):
@@ -162,6 +162,6 @@ def _unwritten(at: int, stage: StageConfig) -> Iterator[Fault]:
         is_behind = chain.index(operator) > chain.index(MERGE)
         writes = {MERGE} if is_behind else {REORDER, MERGE}
         if not link_of(operator).is_asked and not writes & set(stage.operators):
-            message = f"`{operator}` lets events pass, and `{stage.name}` writes them nowhere"
+            message = f"`{operator}` emits events, but `{stage.name}` does not write them"
             remedy = f"join them: merge+{operator}" if is_behind else f"write {operator}+merge"
             yield Fault((at,), message, remedy)

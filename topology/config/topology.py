@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from topology.window.aggregates.custom import Function
 
 
-GIVE: Final = "give it by with_functions"
+GIVE: Final = "pass it to with_functions"
 
 
 class Topology(TopologyFile):

@@ -55,7 +55,7 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
             yield from _aggregate_faults(name, aggregate)
         else:
             remedy = "write Function(init, add, combine, value)"
-            yield f"the aggregate {name!r} is no inorder.engine.Function", remedy
+            yield f"the aggregate {name!r} is not an inorder.engine.Function", remedy
     for name, function in given["functions"].items():
         yield from name_faults(name, FUNCTIONS)
         if not callable(function):
@@ -70,7 +70,7 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
 
 def nowhere(path: object) -> BadFunctions:
     """Return the error for a functions file that does not exist."""
-    remedy = "name one, by its path from the topology file"
+    remedy = "name one by its path relative to the topology file"
     return BadFunctions(f"there is no Python file {path}", remedy)
 
 
@@ -83,7 +83,7 @@ def defines_some(path: object, found: Mapping[str, Mapping[str, Any]]) -> None:
 
 def name_faults(name: Any, taken: Collection[str]) -> Iterator[Wrong]:
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
-        yield f"{name!r} is no name", "use letters, digits and _"
+        yield f"{name!r} is not a name", "use letters, digits and _"
     elif name in taken:
         yield f"{name!r} is built in", "choose another name"
 
@@ -98,4 +98,4 @@ def _aggregate_faults(name: str, aggregate: Function) -> Iterator[Wrong]:
             aggregate.init()
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             text = f"{type(wrong).__name__}: {wrong}"
-            yield f"init() of {name!r} fails with {text}", "return the state of nothing"
+            yield f"init() of {name!r} fails with {text}", "return the state before the first value"

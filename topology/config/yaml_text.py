@@ -50,13 +50,13 @@ class _Loader(yaml.SafeLoader):
         super().flatten_mapping(node)
         self._merged += max(len(node.value) - keys, 0)
         if self._merged > MAX_MERGED:
-            problem = f"merge keys bring more than {MAX_MERGED} keys"
+            problem = f"merge keys add more than {MAX_MERGED} keys"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             if node.tag in _NUMBERS and ":" in node.value:
-                raise ValueError("digits with colons are no number")
+                raise ValueError("digits with colons are not a number")
             return super().construct_object(node, deep=deep)
         except _BAD_SCALAR as wrong:
             problem = f"this value cannot be read ({wrong})"
@@ -78,7 +78,7 @@ def load(text: str) -> Loaded:
     except yaml.YAMLError as wrong:
         return _unreadable(f"not YAML: {' '.join(str(wrong).split())}", "write plain text", None)
     except RecursionError:
-        return _unreadable("not a topology: nested too deeply", "write it flat", None)
+        return _unreadable("the YAML is nested too deeply", "use fewer levels", None)
 
 
 def _unreadable(message: str, remedy: str, line: int | None) -> Loaded:

@@ -131,7 +131,7 @@ class ValueKind:
         setattr(one, name, self.load(plain, written, one, name))
 
     def refusal(self, plain: Plain) -> ShapeRefused:
-        return ShapeRefused(f"{plain!r:.60} is no {self.name}")
+        return ShapeRefused(f"{plain!r:.60} is not of kind {self.name}")
 
 
 class Scalar(ValueKind):
@@ -499,7 +499,7 @@ class Written:
                 name: (number, dict(fields)) for name, number, fields in said
             }
         except (TypeError, ValueError) as wrong:
-            raise ShapeRefused(f"it does not say how it is written: {said!r:.60}") from wrong
+            raise ShapeRefused(f"its description cannot be read: {said!r:.60}") from wrong
 
     def names(self, shape: Shape) -> bool:
         """Return whether the state may have rows of the shape."""
@@ -509,7 +509,7 @@ class Written:
         """Raise ShapeRefused unless the rows of these tables are of the current kinds."""
         for name, (kind, _) in self._shapes.items():
             if name.endswith("/") and name not in tables:
-                raise ShapeRefused(f"there are no rows {name} any more")
+                raise ShapeRefused(f"rows {name} no longer exist")
             if name in tables and tables[name].name != kind:
                 raise ShapeRefused(f"rows {name} were {kind}, not {tables[name].name}")
 
@@ -519,17 +519,17 @@ class Written:
         ShapeRefused is raised if the current shape cannot read such rows.
         """
         if not self.names(shape):
-            raise ShapeRefused(f"it does not say how {shape.title} is written")
+            raise ShapeRefused(f"it has no description of {shape.title}")
         number, fields = self._shapes[shape.title]
         if number != shape.number:
             raise ShapeRefused(
-                f"{shape.title} is written in version {number}, and this one reads {shape.number}"
+                f"{shape.title} has version {number}, but only version {shape.number} can be read"
             )
         kinds: dict[str, ValueKind | None] = {}
         for field, kind in fields.items():
             today = kinds[field] = shape.by_name.get(field)
             if today is None and field not in shape.dropped:
-                raise ShapeRefused(f"{shape.title} has no field {field} any more")
+                raise ShapeRefused(f"{shape.title} no longer has a field {field}")
             if today is not None and today.name != kind:
                 raise ShapeRefused(f"{field} of {shape.title} was {kind}, not {today.name}")
         return kinds

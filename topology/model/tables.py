@@ -221,7 +221,7 @@ class KeptState:
         if not self.is_in(state):
             for name in state:
                 if name == SHAPES or name[: name.find("/") + 1] in kinds:
-                    raise ShapeRefused(f"it has {name:.60}, and no row {self._key}")
+                    raise ShapeRefused(f"it has {name:.60}, but no row {self._key}")
             rest |= state
             return
         written = written_in(state.get(SHAPES), self._shape, kinds)
@@ -252,4 +252,4 @@ def read_rows(
 def refuse_others(others: Mapping[str, Plain]) -> None:
     """Raise ShapeRefused if there are rows that no part of the operator declares."""
     if others:
-        raise ShapeRefused(f"it has parts that are not known here: {min(others):.60}")
+        raise ShapeRefused(f"it has unknown parts: {min(others):.60}")

@@ -23,7 +23,7 @@ def length_ns(word: str) -> int:
     """Return the length of a window, written like `10s`, in nanoseconds."""
     found_ns = in_unit(word, NS_PER, "10s")
     if found_ns == 0:
-        raise refused(f"{shown(word)} is no length", "write more than 0, like 10s")
+        raise refused(f"{shown(word)} is not a length", "write more than 0, like 10s")
     if found_ns > MAX_LENGTH_NS:
         raise refused(f"{shown(word)} is longer than 100 years", "write a shorter one")
     return found_ns
@@ -32,7 +32,7 @@ def length_ns(word: str) -> int:
 def _reach_ns(word: str) -> int:
     reach_ns = in_unit(word.removeprefix("-"), NS_PER, "2s")
     if reach_ns > MAX_LENGTH_NS:
-        raise refused(f"{shown(word)} is further than 100 years", "write a shorter one")
+        raise refused(f"{shown(word)} is more than 100 years", "write a shorter one")
     return -reach_ns if word.startswith("-") else reach_ns
 
 
@@ -76,7 +76,7 @@ class Kinds(NamedTuple):
             raise refused(f"{shown(value)} is not a {self.noun}", remedy)
         for amount in () if isinstance(value, str) else value[1:]:
             if type(amount) is not int:
-                remedy = "write one, of ns or of events"
+                remedy = "write a whole number of ns or events"
                 raise refused(f"{shown(amount)} is not a whole number", remedy)
         text = str(value)
         words = text.split() or [""]
@@ -99,10 +99,10 @@ def _check(
 ) -> None:
     """Raise an error if amounts that are valid by themselves do not fit together."""
     if every_ns > size_ns:
-        message = f"{said} leaves out what lies between its windows"
+        message = f"{said} has gaps between its windows"
         raise refused(message, "make the step at most the size")
     if every_ns and size_ns > MAX_SLICES * every_ns:
-        message = f"{said}: each event would lie in more than {MAX_SLICES} windows"
+        message = f"{said}: each event would be in more than {MAX_SLICES} windows"
         raise refused(message, "write a longer step or a shorter window")
     if low_ns > high_ns:
         raise refused(f"{said} ends before it begins", "write the smaller bound first")

@@ -99,8 +99,8 @@ class Given:
     Attributes:
         read: Returns the value, or raises the error of `refused`.
         schema: The JSON schema of the value in the file. The annotated type is not part of it. For
-            that type, pydantic's `PlainValidator` would build a schema for dumps, which is not needed
-            and takes a tenth of the start-up time.
+            that type, pydantic's `PlainValidator` would build a schema for dumps, which nobody
+            needs and which takes a tenth of the start-up time.
         has_text: Whether a dump contains the text of the value.
         instead: The remedy for an empty value.
     """
@@ -108,7 +108,7 @@ class Given:
     read: Reader
     schema: Schema
     has_text: bool = field(default=False, kw_only=True)
-    instead: str = field(default="give one, or leave it out for the default", kw_only=True)
+    instead: str = field(default="write one, or leave it out for the default", kw_only=True)
 
     def __get_pydantic_core_schema__(
         self, _: Any, handler: GetCoreSchemaHandler
@@ -183,11 +183,11 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
         wrong = f"{shown(text)} has an unknown unit `{unit}`"
         raise refused(wrong, f"{likely}use one of: {units}")
     amount = Decimal(number) * unit_sizes[unit]
+    smallest = next(iter(unit_sizes))
     if amount != int(amount):
-        smallest = next(iter(unit_sizes))
         raise refused(f"{shown(text)} is not a whole number of {smallest}", "use fewer decimals")
     if amount > MAX_INT:
-        raise refused(f"{shown(text)} is too large", f"at most {MAX_INT} {next(iter(unit_sizes))}")
+        raise refused(f"{shown(text)} is too large", f"write at most {MAX_INT} {smallest}")
     return int(amount)
 
 
@@ -257,7 +257,7 @@ def names(
 
     def read(value: Any, _: ValidationInfo) -> tuple[str, ...]:
         if not isinstance(value, list | tuple) or len(value) < least:
-            raise refused(f"{shown(value)} is no list of {of}", remedy)
+            raise refused(f"{shown(value)} is not a list of {of}", remedy)
         if len(value) > most:
             raise refused(f"{len(value)} {of} are too many", f"name at most {most}")
         faults: list[Fault] = []
@@ -349,7 +349,7 @@ def text(pattern: str, rule: str, remedy: str) -> Given:
 
     def read(value: Any, _: ValidationInfo) -> str:
         if not isinstance(value, str):
-            raise refused(f"{shown(value)} is not text", f"{remedy}, in quotes if need be")
+            raise refused(f"{shown(value)} is not text", f"{remedy}, in quotes if necessary")
         if matching.fullmatch(value) is None:
             raise refused(f"{shown(value)} is not {rule}", remedy)
         return value
@@ -387,7 +387,7 @@ TopicName = Annotated[
     str,
     text(
         TOPIC_NAME,
-        "a name Kafka takes for a topic",
+        "a name that Kafka accepts for a topic",
         "use 1 to 249 of the characters A-Z a-z 0-9 . _ -, and not . or .. alone",
     ),
 ]

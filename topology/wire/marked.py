@@ -66,19 +66,19 @@ class Form(NamedTuple):
         first, _, digest = line.partition(_DIGEST)
         if content.startswith(self.mark.encode()) and not first.startswith(self._first + " of "):
             raise StateUnreadable(
-                f"the state is of another version: it begins with `{line[:MOST_SHOWN]}`, and read"
-                f" here is `{self._first}`; go on with what wrote it, or {self.anew}"
+                f"the state is of another version: it begins with `{line[:MOST_SHOWN]}`, but this"
+                f" one reads `{self._first}`; go on with the version that wrote it, or {self.anew}"
             )
         if digest != _digest(first, rest):
-            raise self._damaged("its digest is another")
+            raise self._damaged("its digest does not match")
         try:
             return read(marshal.loads(rest))
         except StateUnreadable:
             raise
         except ShapeRefused as refused:
             raise StateUnreadable(
-                f"the state cannot be read by this version ({refused}); go on with what wrote it,"
-                f" or {self.anew}"
+                f"the state cannot be read by this version ({refused}); go on with the"
+                f" version that wrote it, or {self.anew}"
             ) from None
         except DAMAGES as wrong:
             raise self._damaged(f"{type(wrong).__name__}: {wrong}") from None
