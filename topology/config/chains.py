@@ -143,9 +143,9 @@ def _circles(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield faults of windows and patterns that do not run before the detectors that read them.
+    """Yield a fault for each kind of query that detectors read but that runs elsewhere.
 
-    They must be in the same stage as the detectors.
+    Windows and patterns must run before the detectors that read them, in the same stage.
     """
     for kind in (each for each in topology.read_operators if each in (WINDOW, PATTERN)):
         name, read = next(

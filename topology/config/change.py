@@ -38,7 +38,7 @@ OF_FILES: Final = {"fields": {"arrival"}}
 """The parts of these keys that apply only to files, and not to records."""
 
 WITHOUT_SEQ: Final = "reorder.without_seq"
-"""The key for streams in which some sources do not number their events; it affects reading."""
+"""The key, besides `READING`, for streams in which some sources do not number their events."""
 
 STAGES: Final = "stages"
 MOST_NAMED: Final = 12

@@ -3,13 +3,14 @@
 Reorder and merge are one stage wherever possible. Then there is no topic between them, so no event
 is written and read once more. This requires that each stream is in one partition of its input,
 because a merge sees only one partition. Either the records are keyed by stream (`keyed_by:
-stream`), or there is only one partition (`topics.partitions: 1`). It is impossible if the streams
-of a join would not be in one partition of one topic.
+stream`), or there is only one partition (`topics.partitions: 1`). They cannot be one stage if the
+streams of a join would not be in one partition of one topic.
 
 The choice depends only on the file, and not on the current state of the brokers. Groups, changelogs
 and states belong to stages. So all workers of a group must choose the same stages, even after a
-restart. If the file names stages, these are used. A worker whose topics have more partitions than
-its stages allow refuses to start. `inorder check` and `inorder doctor` refuse it too (`scattered`).
+restart. If the file names stages, these are used. A worker refuses to start if its topics have more
+partitions than its stages allow. `inorder check` and `inorder doctor` report the same fault
+(`scattered`).
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ ONE: Final = "reorder and merge are one stage, as "
 TWO: Final = "reorder and merge are two stages, as "
 
 REMEDY: Final = (
-    "either write `keyed_by: stream` if the producers key records by stream; or, where the"
-    " sources' records lie in several partitions, {headers}cut between reorder and merge (`stages:"
-    " [reorder, merge, ...]`) — an application that has already worked with them as one stage"
-    " keeps its cut: drain it, then begin a new application with a new input topic and new output"
+    "either write `keyed_by: stream` if the producers key records by stream; or, if the"
+    " records of the sources are in several partitions, {headers}make reorder and merge two stages"
+    " (`stages: [reorder, merge, ...]`) — an application that has already run with one stage"
+    " cannot change: drain it, then begin a new application with a new input topic and new output"
     " topics (docs/operate/change.md)"
 )
 
@@ -80,17 +81,17 @@ def default_cut(
         inputs = {streams[name].input for name in met if name in streams}
         if len(met) > 1 and (partitions > 1 or len(inputs) > 1):
             names = " and ".join(sorted(met))
-            return Cut(alone, f"{TWO}streams {names} are joined, and meet behind the merge")
+            return Cut(alone, f"{TWO}streams {names} are joined, and meet only after the merge")
     if apart and partitions > 1:
         name = apart[0]
         why = (
-            f"{TWO}the sources of stream `{name}` may lie in several partitions of"
+            f"{TWO}the sources of stream `{name}` may be in several partitions of"
             f" {streams[name].input} (`keyed_by: stream`, or one partition, makes them one stage)"
         )
         return Cut(alone, why)
-    why = "`keyed_by: stream`: each stream lies in one partition of its input"
+    why = "`keyed_by: stream`: each stream is in one partition of its input"
     if apart:
-        why = "`topics.partitions` is 1, so each stream lies in one partition"
+        why = "`topics.partitions` is 1, so each stream is in one partition"
     rest = [stage for stage in alone if not {*stage.operators} & {*TOGETHER}]
     return Cut((StageConfig(TOGETHER), *rest), f"{ONE}{why}")
 
@@ -125,8 +126,8 @@ def scattered(
         if stream.keyed_by == "source" and count > 1:
             what = (
                 f"stage `{fused[0]}` puts each partition in order by itself, and the sources of"
-                f" stream `{name}` (`keyed_by: source`) may lie in any of the {count} partitions of"
-                f" {stream.input}: its events would leave out of order, and unmarked"
+                f" stream `{name}` (`keyed_by: source`) may be in any of the {count} partitions of"
+                f" {stream.input}: events would be out of order, but not marked"
             )
             headers = "" if alike else "give all streams the same headers and "
             yield Scattered(name, stream.input, what, REMEDY.format(headers=headers))

@@ -211,7 +211,7 @@ class TopologyFile(Section):
         return next(s.headers for s in self.streams.values() if s.input == topic)
 
     def arrival_of(self, topic: str) -> tuple[Arrival | None, int]:
-        """Return a topic's arrival setting, and how many ns a timestamp may be ahead of it.
+        """Return a topic's arrival setting, and how many ns ahead a timestamp may be.
 
         Return None and 0 if no stream reads the topic.
         """

@@ -1,4 +1,4 @@
-"""Defines the section that names the schema of a foreign topic: a file, or a schema registry."""
+"""Defines the section for the schema of a foreign topic's values: a file, or a schema registry."""
 
 from __future__ import annotations
 

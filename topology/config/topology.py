@@ -78,10 +78,10 @@ class Topology(TopologyFile):
     ) -> Topology:
         """Return the same topology with these functions instead of a functions file.
 
-        `functions` are for patterns and take values, `aggregates` are for windows, and `detectors`
-        are for detectors. TopologyError is raised for an invalid function, as it is for one in a
-        file. It is also raised if a query needs a function that is not given. `init` of each
-        aggregate is called once.
+        `functions` are for patterns, `aggregates` for windows, and `detectors` for queries with a
+        `detector`. TopologyError is raised for an invalid function, as it is for one in a file. It
+        is also raised if a query needs a function that is not given. `init` of each aggregate is
+        called once.
         """
         topology = self.model_copy()
         topology._user_functions = given_functions(functions, aggregates, detectors)

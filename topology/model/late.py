@@ -69,17 +69,17 @@ _AT_MERGE: Final = "topology.merge.passage.Passage.judge"
 CAUSES: Final[Mapping[str, Cause]] = {
     GAP: Cause(
         _BY_NUMBER,
-        "reorder had given up its number, and its place was passed when it came",
+        "reorder had given up its number, and later events had been emitted when it arrived",
         "a larger `reorder.max_wait`, or a smaller `reorder.miss_target`",
     ),
     OVERTAKEN: Cause(
         "topology.reorder.time_buffer.TimeBuffer._hold",
-        "a later event of its source had been emitted when it came (`rule: time`)",
+        "a later event of its source had been emitted when it arrived (`rule: time`)",
         "a larger `reorder.max_wait`",
     ),
     MERGE_WAIT: Cause(
         _AT_MERGE,
-        "merge waited for its source as long as its delays called for, and that was too short",
+        "merge waited for its source as long as its delays suggested, and that was too short",
         "a larger `merge.max_wait`, or a smaller `merge.miss_target`",
     ),
     MERGE_IDLE: Cause(
@@ -90,7 +90,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     MERGE_NEW: Cause(
         _AT_MERGE,
-        "its source was new or had been forgotten, and other sources were further on",
+        "its source was new or had been forgotten, and other sources were already ahead",
         "`expected_sources`, with a `merge.max_wait` as long as its first event may take;"
         " or a larger `reorder.max_sources`",
     ),
@@ -101,7 +101,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     MERGE_PAUSE: Cause(
         _AT_MERGE,
-        "the whole log had paused, and other sources were back first, or the pause was longer than"
+        "the whole log had paused, and other sources resumed first, or the pause was longer than"
         " `quiet_after`",
         "a `quiet_after` above the longest outage",
     ),
@@ -113,7 +113,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     MERGE_FULL: Cause(
         _AT_MERGE,
-        "`max_queued` or `max_held_bytes` was reached, and order had to be given up",
+        "`max_queued` or `max_held_bytes` was reached, so events had to be emitted out of order",
         "a larger `merge.max_queued` or `reorder.max_held_bytes`",
     ),
     BEYOND_MEMORY: Cause(
@@ -134,7 +134,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     BELOW_FRONTIER: Cause(
         "topology.pattern.run.admit.Admission.refusal",
-        "a later event had come before it, and `inorder match` does not correct",
+        "a later event had arrived before it, and `inorder match` corrects no results",
         "`inorder match --correct`, or `inorder replay`, which puts events in order",
     ),
 }

@@ -87,7 +87,7 @@ class SignatureCheck:
             return self._refused(item, UNSIGNED)
         names = [name for name, _ in headers if name in self._once]
         if len(names) != len(set(names)):
-            return self._refused(item, FORGED, ": a header of the contract is there twice")
+            return self._refused(item, FORGED, ": a header of the contract occurs twice")
         if not self._is_signed(given, found, value):
             return self._refused(item, FORGED)
         if isinstance(item, Event) and not item.is_stamped:
@@ -124,7 +124,7 @@ class SignatureCheck:
 
     def _refused(self, item: Event | Malformed, reason: str, told: str = "") -> Malformed:
         seq = -1 if item.seq is None else item.seq
-        claim = "" if seq < 0 else f" (it says number {seq:d}, epoch {item.epoch})"
+        claim = "" if seq < 0 else f" (it claims number {seq:d}, epoch {item.epoch})"
         words = REASONS[reason]
         detail = f"header `{self._names.sig}` {words.what}{told}; {words.remedy}{claim}"
         detail = f"stream `{item.stream}` is signed: {detail}"

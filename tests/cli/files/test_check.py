@@ -230,7 +230,7 @@ def test_sources_in_several_partitions_of_one_stage_are_refused(tmp_path: Path, 
     answer = inorder("check", path)
     assert (answer.code, answer.out) == (2, "")
     assert "streams.default.keyed_by: `topics.partitions` is" in answer.err
-    assert "partitions of events.raw: its events would leave out of order" in answer.err
+    assert "partitions of events.raw: events would be out of order" in answer.err
     assert "either write `keyed_by: stream`" in answer.err
     answer = inorder("check", "--json", path)
     (found,) = answer.lines
