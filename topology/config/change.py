@@ -25,8 +25,8 @@ ENDS: Final = "ends"
 REFUSED: Final = "refused"
 
 FROM_NOW: Final = (
-    "answers from the next event on: what began before it is not emitted; `inorder replay` and"
-    " `inorder spark backfill` give the earlier results"
+    "answers from the next event on: results that began earlier are not emitted; `inorder replay`"
+    " and `inorder spark backfill` give the earlier results"
 )
 READING: Final = (
     "headers", "fields", "format", "value_schema", "key_format", "ts_unit", "ts_zone",
@@ -168,13 +168,13 @@ def begin_anew(topology: TopologyFile) -> str:
 
 
 def ways_out(topology: TopologyFile) -> str:
-    """Return the remedy for a lost state."""
+    """Return the remedy for a lost state: restore its topic, or begin anew."""
     return f"restore the topic, or {begin_anew(topology)}"
 
 
 def back_or_anew(topology: TopologyFile) -> str:
-    """Return the remedy for a change that cannot take effect."""
-    return f"write it as it was to go on, or drain the application and {begin_anew(topology)}"
+    """Return the remedy for a change that cannot take effect: restore the old value, or begin anew."""
+    return f"restore the old value to continue, or drain the application and {begin_anew(topology)}"
 
 
 def reads_alike(one: Contract, other: Contract) -> bool:
@@ -369,7 +369,8 @@ def abandoned(
         stages = ", ".join(before(stage))
         remedy = f"write the stages as they were, like `stages: [{stages}]`, or {remedy}"
     for found in scattered(topology.streams, [was], partitions):
-        remedy = f"as it was, {found.what}; {found.remedy}"  # The former cut is refused too.
+        # The former stages are now refused too.
+        remedy = f"as it was, {found.what}; {found.remedy}"
     return Difference(STAGES, stage, ", ".join(moved), REFUSED, effect, remedy)
 
 

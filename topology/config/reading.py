@@ -171,7 +171,7 @@ _MOVED: Final = {
     ),
     "max_batch": "leave it out: transactions are as large as the link carries",
     "stuck_after": "leave it out: it is four times transaction_timeout, and at least 1min",
-    "topics.max_record": "leave it out: 16MiB holds for all records",
+    "topics.max_record": "leave it out: it is 16MiB for all records",
     "streams.*.experimental.estimator_clock": "leave it out: arrivals are measured",
     "heartbeat": "leave it out: watermarks are announced every 200 ms",
     **{
@@ -184,7 +184,7 @@ _MOVED: Final = {
     "streams.*.merge.max_queued_bytes": "write it as reorder: {max_held_bytes: …}",
     "streams.*.merge.newcomers": "it is called new_source_allowance",
     **{
-        f"streams.*.{key}": f"leave it out: {all_have} holds for all streams"
+        f"streams.*.{key}": f"leave it out: it is {all_have} for all streams"
         for key, all_have in {
             "reorder.max_held_total": "1000000",
             "reorder.gap_ranges": "10000",
@@ -196,8 +196,8 @@ _MOVED: Final = {
     },
     "queries.*.output": "give the query the name of its topic: results.<name>",
     "queries.*.into": "give the query the name of its results' type",
-    "queries.*.max_events": "leave it out: 1000000 holds for all queries",
-    "queries.*.max_rows": "leave it out: 1000 holds for all queries",
+    "queries.*.max_events": "leave it out: it is 1000000 for all queries",
+    "queries.*.max_rows": "leave it out: it is 1000 for all queries",
 }
 MOVED: Final[Mapping[Path, str]] = {(*path.split("."),): how for path, how in _MOVED.items()}
 """The remedies for keys that were moved, renamed or removed, by path."""

@@ -42,7 +42,7 @@ BACK_NS: Final = 1_000_000_000
 BLOCK: Final = 64
 """The number of records that are examined together."""
 GRAIN_NS: Final = 1_000_000_000
-"""Unit in which the leads of timestamps over the clock are stored."""
+"""The unit in which the leads of timestamps over the clock are stored."""
 MOST_RECENT: Final = 4_096
 """Largest number of records that are collected before they are put into blocks."""
 

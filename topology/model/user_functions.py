@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]{0,39}", re.ASCII)
 
 Texts = Mapping[str, Mapping[str, str]]
-"""The text of each function, by kind and name."""
+"""The source text of each function, by kind and name."""
 
 
 class UserFunctions(NamedTuple):

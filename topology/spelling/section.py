@@ -54,7 +54,7 @@ class Unspelled:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         if self.old:
-            return {**handler(schema), "description": "Says nothing.", "deprecated": True}
+            return {**handler(schema), "description": "Has no effect.", "deprecated": True}
         raise PydanticOmit
 
 

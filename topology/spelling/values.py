@@ -388,6 +388,6 @@ TopicName = Annotated[
     text(
         TOPIC_NAME,
         "a name that Kafka accepts for a topic",
-        "use 1 to 249 of the characters A-Z a-z 0-9 . _ -, and not . or .. alone",
+        "use 1 to 249 of the characters A-Z a-z 0-9 . _ -, and not just . or ..",
     ),
 ]
