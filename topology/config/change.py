@@ -173,7 +173,7 @@ def ways_out(topology: TopologyFile) -> str:
 
 
 def back_or_anew(topology: TopologyFile) -> str:
-    """Return the remedy for a change that cannot take effect: restore the old value, or begin anew."""
+    """Return the remedy for a change that cannot take effect: the old value, or begin anew."""
     return f"restore the old value to continue, or drain the application and {begin_anew(topology)}"
 
 
