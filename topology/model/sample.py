@@ -27,7 +27,7 @@ class Sample:
     """A round of time sync.
 
     Attributes:
-        source: The source.
+        source: The name of the source.
         t1_ns: When the source sent its request, by its own clock.
         t2_ns: When the server received the request, by the server's clock.
         t3_ns: When the server sent its answer, by the server's clock.

@@ -13,9 +13,10 @@ An event keeps its original headers. A stage adds these headers:
 | `late`    | if late   | if late | the cause, a word of `topology.model.late.CAUSES`     |
 
 They replace a producer's headers of these names. A stage rewrites the sequence number and the epoch
-only if REORDER has assigned other values than those in the record. It does so for a counter that
-wraps, a restart without an epoch header, and an order by time. A stage adds a missing sequence
-number; a missing epoch means 0. So every record of a derived topic has a valid sequence number.
+only if REORDER has assigned other values than those in the record. It does so if a counter wraps, if
+a source restarts without an epoch header, and if a stream is ordered by time. A stage adds a
+missing sequence number; a missing epoch means 0. So every record of a derived topic has a valid
+sequence number.
 
 A control record has a `kind` and no value. `blocked`, `unblocked` and `progress` have the same
 stage headers as events. If they concern a source, they also have `sourceId`, `epoch` and `seqNum`.
