@@ -13,8 +13,8 @@ An event keeps its original headers. A stage adds these headers:
 | `late`    | if late   | if late | the cause, a word of `topology.model.late.CAUSES`     |
 
 They replace a producer's headers of these names. A stage rewrites the sequence number and the epoch
-only if REORDER has assigned other values than those in the record. It does so if a counter wraps, if
-a source restarts without an epoch header, and if a stream is ordered by time. A stage adds a
+only if REORDER has assigned other values than those in the record. It does so if a counter wraps,
+if a source restarts without an epoch header, and if a stream is ordered by time. A stage adds a
 missing sequence number; a missing epoch means 0. So every record of a derived topic has a valid
 sequence number.
 
