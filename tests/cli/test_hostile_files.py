@@ -110,7 +110,7 @@ def test_times_without_a_zone_name_the_option(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(WITHOUT_ZONE)
     result = run(audit.command, str(tmp_path / "t.csv"))
     assert result.exit_code == 4
-    assert "names no time zone" in result.stderr
+    assert "has no time zone" in result.stderr
     assert "--ts-zone" in result.stderr
     assert run(audit.command, "--ts-zone", "UTC", str(tmp_path / "t.csv")).exit_code == 0
 

@@ -163,7 +163,7 @@ def test_state_of_another_arrangement(kafka: SharedKafka, tmp_path: Path) -> Non
     setting.path.write_text(other)
     said = refused(Worker("b", setting.path, setting.bootstrap, tmp_path))
     assert f"{setting.ordered}/0 -> {setting.ordered}-b/0" in said
-    assert "write it as it was to go on, or drain the application and begin anew" in said
+    assert "restore the old value to continue, or drain the application and begin anew" in said
 
 
 def test_a_compacted_input(kafka: SharedKafka, tmp_path: Path) -> None:

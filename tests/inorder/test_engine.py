@@ -154,7 +154,7 @@ def test_functions_of_ones_own() -> None:
 def test_a_bad_pattern_is_refused_with_its_place() -> None:
     with pytest.raises(QueryRefused, match="line 1"):
         pattern("PATTERN SEQ(A a, B b")
-    with pytest.raises(TypeError, match="3 is no text; write it like PATTERN SEQ"):
+    with pytest.raises(TypeError, match="3 is not text; write it like PATTERN SEQ"):
         pattern(3)  # type: ignore[arg-type]
 
 
@@ -225,10 +225,10 @@ def broken_init() -> None:
     [
         ({"near": 5}, None, "'near' cannot be called; give a function"),
         ({"abs": abs}, None, "'abs' is built in; choose another name"),
-        ({"a b": abs}, None, "'a b' is no name"),
+        ({"a b": abs}, None, "'a b' is not a name"),
         ([abs], None, "`functions` is not a mapping"),
-        (None, {"x": 5}, "the aggregate 'x' is no inorder.engine.Function; write Function("),
-        (None, {"x": Function}, "the aggregate 'x' is no inorder.engine.Function"),
+        (None, {"x": 5}, "the aggregate 'x' is not an inorder.engine.Function; write Function("),
+        (None, {"x": Function}, "the aggregate 'x' is not an inorder.engine.Function"),
         (None, {"sum": spread()}, "'sum' is built in"),
         (None, {"x": spread()._replace(add=None)}, "add of 'x' cannot be called"),  # type: ignore[arg-type]
         (None, {"x": spread()._replace(init=broken_init)}, "init() of 'x' fails with ValueError"),

@@ -646,7 +646,9 @@ def test_a_state_of_another_shape_is_not_called_damaged() -> None:
     def refuse(values: object) -> None:
         raise ShapeRefused("merge.source is written in version 9")
 
-    with pytest.raises(StateUnreadable, match="version 9.*go on with what wrote it, or begin with"):
+    with pytest.raises(
+        StateUnreadable, match="version 9.*go on with the version that wrote it, or begin with"
+    ):
         FORM.read(kept(Ordering(PLAIN)), refuse)
 
 

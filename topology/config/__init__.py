@@ -1,14 +1,15 @@
 """Reads the topology file, one typed description of everything that runs.
 
 `parse(text)` returns a frozen `Topology`, or raises one `TopologyError` with every problem found:
-its path, line, fault and remedy. Nothing is read from disk here. All keys except `streams` have a
-default. An unknown key is an error anywhere, and so is a key that occurs twice.
+its path, line, fault and remedy. This package opens no files; a caller of `parse` passes a function
+that loads the user's functions file. All keys except `streams` have a default. An unknown key is
+always an error, and so is a key that occurs twice.
 
 In code the sections have their Python names, with the unit at the end (`ReorderConfig(rule="fixed",
-max_wait_ns=500_000_000)`). A mistake there is pydantic's `ValidationError`. The modules of this
-package are `stream`, `stages`, `query`, `topology`, and `reading`, which adds paths and lines to
-the errors of the others. Operators have their sections in their own folders (`settings`).
-`topology.spelling` has what all sections share: problems, durations, sizes, shares.
+max_wait_ns=500_000_000)`). A mistake there raises pydantic's `ValidationError`. The modules
+`stream`, `stages`, `query` and `topology` define the sections, and `reading` adds paths and lines
+to their errors. The sections of operators are in the operators' own packages (`settings`).
+`topology.spelling` has the parts that all sections share: problems, durations, sizes, shares.
 """
 
 from topology.answer.settings import QualityConfig as QualityConfig

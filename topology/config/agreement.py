@@ -18,10 +18,10 @@ WHERE_FUSED: Final = " where each input has one partition, or its records are ke
 
 
 def header_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each stream that shares a raw or sequenced topic, but not its headers.
+    """Yield a fault for each stream whose headers differ from those of a stream on the same topic.
 
-    Only the headers show to which stream a record belongs, so streams with one topic must agree on
-    them.
+    The topic is the input, or the sequenced topic if reorder and merge are separate stages. Only
+    the headers show to which stream a record belongs, so streams on one topic must agree on them.
     """
     first_of: dict[str, str] = {}
     for name, stream in topology.streams.items():
@@ -29,7 +29,7 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
         first = first_of.setdefault(shared, name)
         other = topology.streams[first]
         if stream.headers.contract() != other.headers.contract():
-            message = f"other headers than stream `{first}`, though both travel by `{shared}`"
+            message = f"differ from those of stream `{first}`, but both use `{shared}`"
             remedy = f"write the same headers as for `{first}`"
             apart = not topology.fused and stream.input != other.input
             fuse = f", or fuse reorder+merge{WHERE_FUSED}" if apart else ""
@@ -37,16 +37,16 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each stream that shares an input topic, but not its mapping or format.
+    """Yield a fault for each stream whose mapping or format differs from others on its input topic.
 
-    Mapping and format belong to the topic. If streams share it, the mapping must have a place for
-    the stream's name.
+    Mapping and format belong to the topic. If streams share the topic, the mapping must have a
+    place for the stream's name.
     """
     first_of: dict[str, str] = {}
     for name, stream in topology.streams.items():
         first = first_of.setdefault(stream.input, name)
         if stream.reading() != topology.streams[first].reading():
-            message = f"reads `{stream.input}` by another mapping or format than stream `{first}`"
+            message = f"reads `{stream.input}` with another mapping or format than stream `{first}`"
             remedy = (
                 f"write the same as for `{first}`: fields, format, schema, key_format, ts_unit,"
                 " ts_zone"
@@ -54,7 +54,7 @@ def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
             yield Fault(("streams", name, "fields"), message, remedy)
         mapping = stream.mapping()
         if mapping is not None and mapping.stream is None and first != name:
-            message = f"shares `{stream.input}` with `{first}`, and no place names the stream"
+            message = f"shares `{stream.input}` with `{first}`, but no field names the stream"
             yield Fault(("streams", name, "fields"), message, "write stream: payload.NAME for both")
 
 
@@ -73,7 +73,7 @@ def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
     for name, topic in topology.result_tables.items():
         remedy = "give the query another name"
         if not re.fullmatch(TOPIC_NAME, topic):
-            message = f"`{topic}` is not a name Kafka takes for a topic"
+            message = f"`{topic}` is not a name that Kafka accepts for a topic"
             yield Fault(("queries", name), message, f"{remedy}, of A-Z a-z 0-9 . _ -")
         else:
             yield from _taken(("queries", name), topic, taken, remedy)
@@ -95,7 +95,7 @@ def timing_faults(topology: TopologyFile) -> Iterator[Fault]:
 def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Yield a fault for each time in a query or stream that exceeds the file's `correct_for`.
 
-    Missing events are given up after that time, so no query can wait longer.
+    Missing events are given up after that time, so it is useless for a query to wait longer.
     """
     for name, query in topology.queries.items():
         if query.correct_for_ns is not None and query.correct_for_ns > topology.correct_for_ns:
@@ -103,15 +103,15 @@ def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
             yield Fault(("queries", name, "correct_for"), message, "lower it, or raise the file's")
     for name in topology.streams:
         if topology.new_source_allowance_ns(name) > topology.correct_for_ns:
-            message = "is longer than the file's correct_for, after which all is final"
+            message = "is longer than the file's correct_for, after which results are final"
             path = ("streams", name, "merge", "new_source_allowance")
             yield Fault(path, message, "lower it, or raise the file's correct_for")
 
 
 def window_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each window that is too short, given the errors of the clocks.
+    """Yield a fault for each window that is too short for the possible errors of the clocks.
 
-    No event would be in such a window for certain.
+    No event would certainly belong to such a window.
     """
     for stream, config in topology.streams.items():
         least_ns = 2 * config.clock.max_error_ns
@@ -124,14 +124,15 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
                 continue
             if query.uncertainty in (THESIS3, BOUNDS) and window.size_ns <= least_ns:
                 message = f"no event certainly belongs to a window of at most {least_ns} ns"
-                remedy = "write a longer one than twice `clock.max_error`, or uncertainty: plain"
+                remedy = "write one longer than twice `clock.max_error`, or uncertainty: plain"
                 yield Fault(("queries", name, "window"), message, remedy)
 
 
 def join_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each join whose streams do not meet in one partition.
+    """Yield a fault for each join whose streams are not in one partition.
 
-    Only a merge that reads the sequenced topic puts streams of several raw partitions in one order.
+    Only a merge that reads the sequenced topic can put streams of several input partitions in one
+    order.
     """
     for name, query in topology.queries.items():
         if query.sides is None:
@@ -142,19 +143,19 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
             message = f"joins {' and '.join(streams)}, which have different outputs"
             yield Fault(("queries", name), message, "write one `output` for them")
         if len(known) > 1 and topology.fused and topology.topics.partitions > 1:
-            message = f"joins {' and '.join(streams)}, which lie in partitions of their own"
+            message = f"joins {' and '.join(streams)}, which are in different partitions"
             remedy = "cut between reorder and merge: stages: [reorder, merge, join]"
             yield Fault(("queries", name), message, remedy)
 
 
 def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each stage without the merge whose queries read accepted events."""
+    """Yield a fault for each stage without the merge that has queries on accepted events."""
     merging = next(each.name for each in topology.stages if MERGE in each.operators)
     for kind in topology.reading_accepted:
         for stage in topology.stages:
             if kind in stage.operators and MERGE not in stage.operators:
                 message = (
-                    f"`answer: speculate` reads what the merge accepts, and `{stage.name}` has none"
+                    f"`answer: speculate` reads what merge accepts, but `{stage.name}` has no merge"
                 )
                 yield Fault(("stages",), message, f"join them: {merging}+{kind}")
 
@@ -182,6 +183,6 @@ CHECKS: Final = (
 
 
 def faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield the faults between sections that are each valid by themselves."""
+    """Yield the faults of sections that are each valid but do not fit together."""
     for check in CHECKS:
         yield from check(topology)

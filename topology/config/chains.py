@@ -1,14 +1,14 @@
 """Finds the queries whose results other queries read, and the faults of such chains.
 
-`reads` of a detector names queries, and also the stream if the detector reads its events. A result
-of a query is an event for those that read it (`topology.detector.result_event`). Its type is the
-INTO of a pattern, or else the query's name.
+`reads` of a detector names queries, and the stream if the detector also reads its events. A result
+of a query is an event for those that read it (`topology.detector.result_event`). The type of this
+event is the INTO of a pattern, or else the query's name.
 
-Patterns read patterns of their stream by the type that INTO names (`topology.pattern.run.level`).
-Detectors name queries in `reads`: detectors, and windows and patterns in the stage of the
-detectors, after the merge. Results do not go from stage to stage as events. Their corrections would
-meet the events of that stage at no instant that is the same for both. No query reads itself,
-directly or through others.
+A pattern reads other patterns of its stream by the type that their INTO names
+(`topology.pattern.run.level`). A detector may read other detectors. It may also read windows and
+patterns that run after the merge in the same stage. Results do not pass between stages as events:
+their corrections and the events of the other stage would not meet at a well-defined instant. No
+query reads itself, directly or through others.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def queries_read(topology: TopologyFile, query: QueryConfig) -> dict[str, QueryC
 
 
 def level_of(topology: TopologyFile, name: str) -> int:
-    """Return the number of detectors in the longest chain up to this query, itself included.
+    """Return the number of detectors in the longest chain that ends at this query.
 
-    The chain must not contain a circle.
+    The query itself counts if it is a detector. There must be no circle.
     """
     query = topology.queries[name]
     if query.detector is None:
@@ -44,7 +44,7 @@ def level_of(topology: TopologyFile, name: str) -> int:
 
 
 def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:
-    """Return the query's allowed lateness, at least that of every query that it reads."""
+    """Return the query's allowed lateness in ns, at least that of every query that it reads."""
     own_ns = topology.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
     read = queries_read(topology, query).values()
     return max([own_ns, *(corrects_for_ns(topology, each) for each in read)])
@@ -84,15 +84,15 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
     yield from _place_faults(topology)
     if all(query.pattern is None for query in topology.queries.values()):
         return
-    # Importing the tree of patterns takes a tenth as long as the engine, and most files have no
-    # pattern.
+    # Importing the tree of patterns takes a tenth of the engine's import time, and most files have
+    # no pattern.
     from topology.pattern.tree.chained_queries import chain_errors
 
     for name, query in topology.queries.items():
         for read in patterns_read(topology, name):
             other = topology.queries[read.name]
             if topology.reads_accepted(other) != topology.reads_accepted(query):
-                message = f"one of `{name}` and `{read.name}`, which it reads, waits for the merge"
+                message = f"`{name}` reads `{read.name}`, and only one of them waits for the merge"
                 yield Fault(("queries", name, "answer"), message, "write the same answer for both")
     for stream in topology.streams:
         for error in chain_errors(_patterns_of(topology, stream)):
@@ -115,18 +115,18 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
             message = f"`{read}` is a stream and a query"
             yield Fault(path, message, "give the query a name of its own")
         if other.join is not None:
-            message = f"`{read}` is a join, whose rows are no events"
+            message = f"`{read}` is a join, whose rows are not events"
             yield Fault(path, message, "read its sides' streams, or a window, pattern or detector")
         elif [stream] != (found := topology.streams_of(other)):
-            message = f"`{read}` finds what it finds in stream `{found[0]}`"
-            yield Fault(path, message, f"read queries of stream `{stream}` alone")
+            message = f"`{read}` finds its results in stream `{found[0]}`"
+            yield Fault(path, message, f"read only queries of stream `{stream}`")
         elif topology.reads_accepted(other) and not topology.detectors_run_ahead:
-            message = f"`{read}` does not wait for the merge, and the detectors do"
+            message = f"`{read}` does not wait for the merge, but the detectors do"
             yield Fault(("queries", read, "answer"), message, "write answer: early")
 
 
 def _circles(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each circle, at that query of the circle which is first in the file."""
+    """Yield a fault for each circle, at the query of the circle that comes first in the file."""
     reads = {name: [*queries_read(topology, query)] for name, query in topology.queries.items()}
     while True:
         try:
@@ -138,14 +138,14 @@ def _circles(topology: TopologyFile) -> Iterator[Fault]:
         at = circle.index(first)
         circle = [*circle[at:], *circle[1 : at + 1]]
         way = " reads ".join(f"`{each}`" for each in circle)
-        yield Fault(("queries", first, "reads"), f"reads itself: {way}", "take one of them out")
+        yield Fault(("queries", first, "reads"), f"reads itself: {way}", "remove one of them")
         reads[first].remove(circle[1])
 
 
 def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield faults of windows and patterns that do not run before the detectors that read them.
+    """Yield a fault for each kind of query that detectors read but that runs elsewhere.
 
-    They must be in the same stage as the detectors.
+    Windows and patterns must run before the detectors that read them, in the same stage.
     """
     for kind in (each for each in topology.read_operators if each in (WINDOW, PATTERN)):
         name, read = next(
@@ -156,13 +156,11 @@ def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
         )
         path = ("queries", name, "reads")
         if topology.detectors_run_ahead:
-            message = (
-                f"`{read}` is a {kind}, which waits for the merge, and detectors run ahead of it"
-            )
+            message = f"`{read}` is a {kind}, which waits for the merge, but detectors do not"
             yield Fault(path, message, "write answer: early for all detectors")
         else:
             for stage in topology.stages:
                 if DETECTOR in stage.operators and kind not in stage.operators:
-                    message = f"`{read}` is found in another stage than `{stage.name}`"
+                    message = f"`{read}` runs in another stage than `{stage.name}`"
                     remedy = f"join them: {kind}+{stage.name}"
                     yield Fault(("stages",), message, remedy)

@@ -1,11 +1,10 @@
-"""Compares the topology under which a state was written with the one that is to run now.
+"""Compares the topology under which a state was written with the one that will run now.
 
-Each difference gets one verdict. It takes effect from now on, or it ends something, or it is
-refused with a safe remedy. `inorder check FILE --brokers B` and the worker print the same lines.
-The texts of all refusals of a state are here (docs/operate/change.md).
+Each difference gets one verdict: it takes effect from now on, it ends something, or it is refused
+with a safe remedy. `inorder check FILE --brokers B` and the worker print the same lines. All texts
+about refused states are here (docs/operate/change.md).
 
-Settings that make no difference to a state (waits, bounds, delivery, the store) are not in a
-contract.
+Settings that have no effect on a state (waits, bounds, delivery, the store) are not in a contract.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ ENDS: Final = "ends"
 REFUSED: Final = "refused"
 
 FROM_NOW: Final = (
-    "answers from the next event on: what began before it is not emitted; `inorder replay` and"
-    " `inorder spark backfill` give the earlier results"
+    "answers from the next event on: results that began earlier are not emitted; `inorder replay`"
+    " and `inorder spark backfill` give the earlier results"
 )
 READING: Final = (
     "headers", "fields", "format", "value_schema", "key_format", "ts_unit", "ts_zone",
@@ -36,10 +35,10 @@ READING: Final = (
 """The keys of a stream that determine how its records are read."""
 
 OF_FILES: Final = {"fields": {"arrival"}}
-"""Parts of these keys that apply to files, and not to records."""
+"""The parts of these keys that apply only to files, and not to records."""
 
 WITHOUT_SEQ: Final = "reorder.without_seq"
-"""The key for streams in which some sources do not number their events. It is one of `READING`."""
+"""The key, besides `READING`, for streams in which some sources do not number their events."""
 
 STAGES: Final = "stages"
 MOST_NAMED: Final = 12
@@ -52,9 +51,12 @@ DERIVED: Final = frozenset({"headers", "format", "value_schema"})
 class StreamContract(NamedTuple):
     """The properties of one stream on which the state depends.
 
-    `input` is "" in stages that read no input topic. `output` is the place where events go, as
-    TOPIC/PARTITION, or "" in stages that write none. `numbered` means that the sources number their
-    events.
+    Attributes:
+        input: The input topic, or "" in stages that read none.
+        output: The partition to which events are written, as TOPIC/PARTITION, or "" in stages that
+            write none.
+        numbered: Whether the sources number their events.
+        reading: The keys that determine how records are read (`reading_of`).
     """
 
     input: str
@@ -67,9 +69,9 @@ class Contract(NamedTuple):
     """The properties on which the state of one partition of a stage depends, without secrets.
 
     `inputs` are all topics that the stage reads. `shapes` has the version of the state that each
-    operator saves. `results` has the topic and its partitions for each kind of result, and
-    `queries` a digest of each query. `lanes` are the upstream partitions in the order of their
-    numbers, as stretches (topic, first partition, count).
+    operator saves. `results` has the topic, with its number of partitions, for each kind of result.
+    `queries` has a digest of each query. `lanes` are the upstream partitions in the order of their
+    numbers, as ranges (topic, first partition, count).
     """
 
     application: str
@@ -86,7 +88,7 @@ class Facts(NamedTuple):
     """The facts about the brokers on which a verdict may depend.
 
     `waiting` are the streams with events that are buffered in this partition. `unread` means that a
-    topic between stages has records that its reader has not read.
+    topic between stages has records that its reader has not read yet.
     """
 
     waiting: Collection[str] = ()
@@ -97,7 +99,7 @@ NO_FACTS: Final = Facts()
 
 
 class Difference(NamedTuple):
-    """A difference and its verdict.
+    """A difference between two contracts, and the verdict on it.
 
     `path` is its place in the topology file. `was` and `now` are the old and the new value.
     `effect` is the consequence, and `remedy` the way out if the difference is refused.
@@ -117,9 +119,9 @@ class Difference(NamedTuple):
 
 
 def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, Any]:
-    """Return the keys that determine how the stream's records are read, as in the file.
+    """Return the keys that determine how the stream's records are read, as written in the file.
 
-    `is_derived` selects the keys that apply to a topic between stages.
+    `is_derived` selects only the keys that apply to a topic between stages.
     """
     found: dict[str, Any] = stream.model_dump(
         mode="json", include={*READING}, exclude=OF_FILES, exclude_defaults=True, by_alias=True
@@ -130,9 +132,9 @@ def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, A
 
 
 def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topology:
-    """Return the topology with only the streams in `before`, read as they were then.
+    """Return the topology with only the streams in `before`, with their former reading settings.
 
-    It is used to read records from before a change.
+    It is used to read records that were written before a change.
     """
     streams = {}
     for name, was in before.items():
@@ -149,7 +151,7 @@ def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topolog
 
 
 def begin_anew(topology: TopologyFile) -> str:
-    """Return the remedy that is always safe: another application with its own output topics."""
+    """Return the remedy that is always safe: a new application with its own output topics."""
     names = {f"streams.{name}.output": each.output for name, each in topology.streams.items()}
     if not topology.fused:
         names["topics.sequenced"] = topology.topics.sequenced
@@ -161,22 +163,22 @@ def begin_anew(topology: TopologyFile) -> str:
         renamed[MOST_NAMED:] = [f"and {len(renamed) - MOST_NAMED} more"]
     return (
         f"begin anew with `application: {topology.application}-2` and new names for what it writes,"
-        f" since events put out twice would be counted twice: {', '.join(renamed)}"
+        f" since events emitted twice would be counted twice: {', '.join(renamed)}"
     )
 
 
 def ways_out(topology: TopologyFile) -> str:
-    """Return the remedy for a lost state."""
+    """Return the remedy for a lost state: restore its topic, or begin anew."""
     return f"restore the topic, or {begin_anew(topology)}"
 
 
 def back_or_anew(topology: TopologyFile) -> str:
-    """Return the remedy for a change that cannot take effect."""
-    return f"write it as it was to go on, or drain the application and {begin_anew(topology)}"
+    """Return the remedy for a change that cannot take effect: the old value, or begin anew."""
+    return f"restore the old value to continue, or drain the application and {begin_anew(topology)}"
 
 
 def reads_alike(one: Contract, other: Contract) -> bool:
-    """Return whether the streams of both have the same form in topics between stages.
+    """Return whether the streams of both contracts have the same form in topics between stages.
 
     If they do, and no stream was removed, `differences` does not depend on the brokers.
     """
@@ -191,7 +193,7 @@ def reads_alike(one: Contract, other: Contract) -> bool:
 def _changes(
     old: Mapping[str, T], new: Mapping[str, T]
 ) -> Iterator[tuple[str, T | None, T | None]]:
-    """Yield each name whose value differs, with the old and the new value; None means absent."""
+    """Yield each name whose value differs, with the old and the new value; None means no value."""
     for name in sorted(old.keys() | new.keys()):
         if (was := old.get(name)) != (now := new.get(name)):
             yield name, was, now
@@ -200,7 +202,7 @@ def _changes(
 def differences(
     old: Contract, new: Contract, topology: TopologyFile, facts: Facts = NO_FACTS
 ) -> list[Difference]:
-    """Return all differences between two contracts of one partition, with their verdicts.
+    """Return the differences between two contracts of one partition, with their verdicts.
 
     `topology` is the new topology.
     """
@@ -213,7 +215,7 @@ def differences(
 
 
 def refusals(found: Iterable[Difference]) -> str:
-    """Return the refused differences as one text, or "" if there are none."""
+    """Return the texts of the refused differences, one a line, or "" if there are none."""
     refused = [str(each) for each in found if each.verdict == REFUSED]
     return "\n".join(refused)
 
@@ -221,7 +223,7 @@ def refusals(found: Iterable[Difference]) -> str:
 def _of_shapes(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:
     for name, was, now in _changes(old.shapes, new.shapes):
         if was is not None and now is not None:
-            effect = f"this version of inorder does not read what another saved of {name}"
+            effect = f"this version of inorder cannot read the saved state of {name}"
             remedy = f"go on with the version that wrote it, or {begin_anew(topology)}"
             yield Difference(f"state of {name}", f"{was}", f"{now}", REFUSED, effect, remedy)
 
@@ -234,10 +236,10 @@ def _of_streams(
     if gone and added:
         effect = (
             "a stream that is renamed is another one, since its records, its partition and its"
-            " results bear its name"
+            " results contain its name"
         )
         remedy = (
-            f"{back_or_anew(topology)}; where one stream goes and another comes, remove the one,"
+            f"{back_or_anew(topology)}; to replace a stream by another, remove the one,"
             " start the worker, then add the other"
         )
         path = f"streams.{gone[0]}"
@@ -246,15 +248,15 @@ def _of_streams(
     for name in gone:
         path, was = f"streams.{name}", old.streams[name].input or "read"
         if name in facts.waiting or facts.unread:
-            effect = "events of it wait here or between the stages, and nobody would emit them"
+            effect = "some of its events are buffered or between stages, and would be lost"
             remedy = (
-                "stop what sends it, and let the worker go on with it until `inorder explain` shows"
-                " no lag and none that waits"
+                "stop its producers, and keep the worker running until `inorder explain` shows no"
+                " lag and no buffered event"
             )
             yield Difference(path, was, "", REFUSED, effect, remedy)
         else:
             effect = (
-                "what it has emitted stays as it is; further records of it are dead letters"
+                "its emitted events stay as they are; its further records are dead letters"
                 " (`unknown_stream`)"
             )
             yield Difference(path, was, "", ENDS, effect)
@@ -289,14 +291,14 @@ def _of_stream(
         if key == WITHOUT_SEQ and before:
             yield Difference(path, before, "dead", REFUSED, effect, back_or_anew(topology))
         elif key in DERIVED and facts.unread:
-            effect = "topics between the stages hold records that are to be read as before"
+            effect = "topics between stages contain records that must be read as before"
             remedy = (
-                "write it as it was, stop what sends, let the worker go on until `inorder explain`"
+                "write it as it was, stop the producers, and run the worker until `inorder explain`"
                 " shows no lag, and then each later stage alone (--stage); then change it"
             )
             yield Difference(path, _shown(before), _shown(after), REFUSED, effect, remedy)
         else:
-            effect = "holds for records from now on; buffered ones are read as before"
+            effect = "applies to records from now on; buffered ones are read as before"
             yield Difference(path, _shown(before), _shown(after), BEGINS, effect)
 
 
@@ -312,7 +314,7 @@ def _of_results(old: Contract, new: Contract, topology: TopologyFile) -> Iterato
 def _of_queries(old: Contract, new: Contract) -> Iterator[Difference]:
     for name, was, now in _changes(old.queries, new.queries):
         if now is None:
-            effect = "what it has emitted stays as it is, without corrections"
+            effect = "its emitted results stay as they are, without corrections"
             yield Difference(f"queries.{name}", "runs", "", ENDS, effect)
         else:
             then, now = (was, now) if was else ("", "new")
@@ -334,20 +336,20 @@ def abandoned(
 ) -> Difference:
     """Return the verdict on a state that no stage of the new file continues.
 
-    The state is that of `stage` for the input `topic`. `left` is what would be lost with it:
-    BUFFERED, UNREAD, or "" for nothing. `partitions` has the number of partitions of each topic.
+    The state is that of `stage` for the input `topic`. `left` is the data that would be lost with
+    it: BUFFERED, UNREAD, or "" for none. `partitions` has the number of partitions of each topic.
     """
     named = stage.split("+")
     path = f"input {topic}"
     if any(each.name == stage for each in topology.stages):
         if left and {REORDER, MERGE} & {*named}:
-            effect = f"stage {stage} has {left} of it, which nobody would emit"
+            effect = f"stage {stage} has {left} of it, which would never be emitted"
             remedy = (
-                "put it back, stop what sends to it, let the worker go on until `inorder explain`"
-                " shows no lag and nothing that waits, then change it"
+                "put it back, stop its producers, run the worker until `inorder explain` shows no"
+                " lag and no buffered event, then change it"
             )
             return Difference(path, "read", "", REFUSED, effect, remedy)
-        return Difference(path, "read", "", ENDS, "it was read to its end, and nothing waits")
+        return Difference(path, "read", "", ENDS, "it was read to its end, and nothing is buffered")
     moved = [
         each.name
         for each in topology.stages
@@ -358,7 +360,7 @@ def abandoned(
         return Difference(STAGES, stage, "", ENDS, effect)
     effect = (
         f"the state of `{stage}` is of no use to `{', '.join(moved)}`, which"
-        " would begin with the first record and put everything out again"
+        " would begin with the first record and emit everything again"
         f" ({topology.cut.why})"
     )
     remedy = f"drain the application and {begin_anew(topology)}"
@@ -367,22 +369,23 @@ def abandoned(
         stages = ", ".join(before(stage))
         remedy = f"write the stages as they were, like `stages: [{stages}]`, or {remedy}"
     for found in scattered(topology.streams, [was], partitions):
-        remedy = f"as it was, {found.what}; {found.remedy}"  # The former cut is refused too.
+        # The former stages are now refused too.
+        remedy = f"as it was, {found.what}; {found.remedy}"
     return Difference(STAGES, stage, ", ".join(moved), REFUSED, effect, remedy)
 
 
 def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Difference:
-    """Return the refusal of an input from which the application once changed to another one."""
+    """Return the refusal to return to an input that the application has read before."""
     effect = (
-        f"the state of stage {stage} in {now} is from before {was} was read, so what went there"
-        " would be waited for as missing"
+        f"the state of stage {stage} in {now} is from before {was} was read, so events that went"
+        " there would count as missing"
     )
-    remedy = f"put {was} back, drain it and take an input that was never read, or"
+    remedy = f"put {was} back, drain it and use an input that was never read, or"
     return Difference(f"input {now}", was, now, REFUSED, effect, f"{remedy} {begin_anew(topology)}")
 
 
 def before(name: str) -> list[str]:
-    """Return the stages of a cut with this stage and, for the other operators, the usual ones."""
+    """Return a list of stages with this one, and the usual stages for all other operators."""
     common = [operator for operator in operators() if not link_of(operator).is_rare]
     rest = [operator for operator in common if operator not in name.split("+")]
     return sorted([name, *rest], key=lambda each: operators().index(each.split("+")[0]))
@@ -391,13 +394,13 @@ def before(name: str) -> list[str]:
 def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Difference:
     """Return the refusal to write to output topics that already have records.
 
-    The records are those of another application, or of an earlier one with this name.
+    The records are those of another application, or of an earlier application of the same name.
     """
     effect = (
         f"stage {stage} has no state, so another application wrote them, or the changelog was lost"
-        " or made anew; this would put everything into it once more"
+        " or created again; this stage would write everything once more"
     )
-    remedy = f"{ways_out(topology)}; or write on in it from an instant on: --take-over now"
+    remedy = f"{ways_out(topology)}; or continue there from now on: --take-over now"
     held = f"{', '.join(outputs)} holds records"
     return Difference("application", held, topology.application, REFUSED, effect, remedy)
 
@@ -408,21 +411,21 @@ def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Differe
 def extended(
     known: Sequence[tuple[str, int, int]], partitions: Mapping[str, int]
 ) -> list[tuple[str, int, int]]:
-    """Return the table of upstream partitions, extended by those that are new in `partitions`.
+    """Return the table of upstream partitions, extended by the partitions that are new.
 
-    `partitions` has the number of partitions of each topic. A number never changes, so an added
-    topic comes after all others.
+    `partitions` has the number of partitions of each topic. The number of an upstream partition
+    never changes, so an added topic comes after all others.
     """
     found = [(str(topic), int(first), int(count)) for topic, first, count in known]
     for topic in sorted(partitions):
         have = max((first + count for name, first, count in found if name == topic), default=0)
         if partitions[topic] > have:
-            is_last = bool(found) and found[-1][0] == topic  # The last stretch grows.
+            is_last = bool(found) and found[-1][0] == topic  # The last range grows.
             first = found.pop()[1] if is_last else have
             found.append((topic, first, partitions[topic] - first))
     return found
 
 
 def places(table: Sequence[tuple[str, int, int]]) -> list[tuple[str, int]]:
-    """Return the topic and partition of each number in a table of upstream partitions."""
+    """Return the topic and partition for each number in a table of upstream partitions."""
     return [(t, number) for t, first, count in table for number in range(first, first + count)]

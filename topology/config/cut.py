@@ -2,14 +2,14 @@
 
 Reorder and merge are one stage wherever possible. Then there is no topic between them, so no event
 is written and read once more. This requires that each stream is in one partition of its input,
-because a merge sees one partition. Either the records are keyed by stream (`keyed_by: stream`), or
-there is only one partition (`topics.partitions: 1`). It is impossible if joined streams would not
-meet in one partition of one topic.
+because a merge sees only one partition. Either the records are keyed by stream (`keyed_by:
+stream`), or there is only one partition (`topics.partitions: 1`). They cannot be one stage if the
+streams of a join would not be in one partition of one topic.
 
-The choice depends on the file alone, and not on the current state of the brokers. All workers of a
-group must choose the same stages, also after a restart, because groups, changelogs and states
-belong to stages. If the file names stages, these are used. A worker whose topics have more
-partitions than a cut allows refuses to start. `inorder check` and `inorder doctor` refuse it too
+The choice depends only on the file, and not on the current state of the brokers. Groups, changelogs
+and states belong to stages. So all workers of a group must choose the same stages, even after a
+restart. If the file names stages, these are used. A worker refuses to start if its topics have more
+partitions than its stages allow. `inorder check` and `inorder doctor` report the same fault
 (`scattered`).
 """
 
@@ -26,29 +26,29 @@ ONE: Final = "reorder and merge are one stage, as "
 TWO: Final = "reorder and merge are two stages, as "
 
 REMEDY: Final = (
-    "either write `keyed_by: stream` if the producers key records by stream; or, where the"
-    " sources' records lie in several partitions, {headers}cut between reorder and merge (`stages:"
-    " [reorder, merge, ...]`) — an application that has already worked with them as one stage"
-    " keeps its cut: drain it, then begin a new application with a new input topic and new output"
+    "either write `keyed_by: stream` if the producers key records by stream; or, if the"
+    " records of the sources are in several partitions, {headers}make reorder and merge two stages"
+    " (`stages: [reorder, merge, ...]`) — an application that has already run with one stage"
+    " cannot change: drain it, then begin a new application with a new input topic and new output"
     " topics (docs/operate/change.md)"
 )
 
 
 class Cut(NamedTuple):
-    """The stages that run, and the reason for them."""
+    """The stages that run, and the reason why these were chosen."""
 
     stages: tuple[StageConfig, ...]
     why: str
 
     @property
     def is_one(self) -> bool:
-        """Whether reorder and merge share a stage; each stream must then be in one partition."""
+        """Whether reorder and merge share a stage. If so, each stream must be in one partition."""
         return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
 
     def with_merge(self, moved: Sequence[str]) -> Cut:
         """Return the cut with the operators `moved` in the stage of MERGE.
 
-        They must be stages of their own in this cut.
+        Each of them must be a stage of its own in this cut.
         """
         stages = [stage for stage in self.stages if not {*stage.operators} & {*moved}]
         at = next(n for n, stage in enumerate(stages) if MERGE in stage.operators)
@@ -56,7 +56,7 @@ class Cut(NamedTuple):
         return self._replace(stages=tuple(stages))
 
     def joining(self, met: Collection[str]) -> Cut:
-        """Return the cut in which all stages from the first to the last of `met` are one stage."""
+        """Return the cut with one stage in place of those from the first to the last of `met`."""
         at = [n for n, stage in enumerate(self.stages) if {*stage.operators} & {*met}]
         first, last = at[0], at[-1] + 1
         together = tuple(name for stage in self.stages[first:last] for name in stage.operators)
@@ -72,7 +72,8 @@ def default_cut(
 ) -> Cut:
     """Return the cut for a topology file that names no stages.
 
-    `joined` has the streams of each join. `rare` is explained in `each_alone`.
+    `joined` has the streams of each join. `rare` has the rare operators for which there is a query
+    (`each_alone`).
     """
     alone = each_alone(rare)
     apart = [name for name, stream in streams.items() if stream.keyed_by == "source"]
@@ -80,25 +81,26 @@ def default_cut(
         inputs = {streams[name].input for name in met if name in streams}
         if len(met) > 1 and (partitions > 1 or len(inputs) > 1):
             names = " and ".join(sorted(met))
-            return Cut(alone, f"{TWO}streams {names} are joined, and meet behind the merge")
+            return Cut(alone, f"{TWO}streams {names} are joined, and meet only after the merge")
     if apart and partitions > 1:
         name = apart[0]
         why = (
-            f"{TWO}the sources of stream `{name}` may lie in several partitions of"
+            f"{TWO}the sources of stream `{name}` may be in several partitions of"
             f" {streams[name].input} (`keyed_by: stream`, or one partition, makes them one stage)"
         )
         return Cut(alone, why)
-    why = "`keyed_by: stream`: each stream lies in one partition of its input"
+    why = "`keyed_by: stream`: each stream is in one partition of its input"
     if apart:
-        why = "`topics.partitions` is 1, so each stream lies in one partition"
+        why = "`topics.partitions` is 1, so each stream is in one partition"
     rest = [stage for stage in alone if not {*stage.operators} & {*TOGETHER}]
     return Cut((StageConfig(TOGETHER), *rest), f"{ONE}{why}")
 
 
 class Scattered(NamedTuple):
-    """A stream that a stage of both reorder and merge cannot put in order.
+    """A stream that a stage with both reorder and merge cannot put in order.
 
-    Its sources may be in several partitions of the topic. `what` describes the fault.
+    The records of its sources may be in several partitions of the topic. `what` describes the
+    fault.
     """
 
     stream: str
@@ -114,8 +116,8 @@ def scattered(
 ) -> Iterator[Scattered]:
     """Yield the streams that these stages cannot put in order.
 
-    `partitions` has the number of partitions of the input topics. Streams of other topics are left
-    out.
+    `partitions` has the number of partitions of input topics. A topic that is not in it counts as
+    one partition.
     """
     fused = [stage.name for stage in stages if {*TOGETHER} <= {*stage.operators}]
     alike = len({stream.headers.contract() for stream in streams.values()}) == 1
@@ -124,8 +126,8 @@ def scattered(
         if stream.keyed_by == "source" and count > 1:
             what = (
                 f"stage `{fused[0]}` puts each partition in order by itself, and the sources of"
-                f" stream `{name}` (`keyed_by: source`) may lie in any of the {count} partitions of"
-                f" {stream.input}: its events would leave out of order, and unmarked"
+                f" stream `{name}` (`keyed_by: source`) may be in any of the {count} partitions of"
+                f" {stream.input}: events would be out of order, but not marked"
             )
             headers = "" if alike else "give all streams the same headers and "
             yield Scattered(name, stream.input, what, REMEDY.format(headers=headers))

@@ -1,7 +1,7 @@
 """Defines the sections `experimental` of a stream and of a query.
 
-They replace defaults by methods of papers (`topology.published`), to compare the two and to repeat
-published runs. Any version may remove such a method.
+Their settings replace defaults by published methods (`topology.published`), in order to compare the
+two and to repeat published experiments. Any version may remove such a method.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MergeMethod = Literal["thesis"]
 QualityMethod = Literal["mp", "aq", "ldop", "prob_slack", "event_driven", "mean_delay"]
 
 BY_TIME: Final = "mp"
-"""The name of the method for sources without numbers."""
+"""The name of the method for sources that do not number their events."""
 
 
 class StreamMethods(Section):
@@ -43,7 +43,7 @@ class QueryMethods(Section):
 
 
 def reorder_faults(methods: StreamMethods, reorder: ReorderConfig) -> Iterator[Fault]:
-    """Yield a fault for each setting of `reorder` that the chosen method does not allow."""
+    """Yield a fault for each setting of `reorder` that does not fit the chosen method."""
     method, rule = methods.reorder, reorder.rule
     place = ("experimental", "reorder")
     if method == BY_TIME:
@@ -51,7 +51,7 @@ def reorder_faults(methods: StreamMethods, reorder: ReorderConfig) -> Iterator[F
             message = f"`{method}` is a method of `rule: time`"
             yield Fault(place, message, "write reorder: {rule: time}, or leave it out")
         if "miss_target_ppm" in reorder.model_fields_set:
-            message = f"means nothing beside `{method}`"
+            message = f"has no effect with `{method}`"
             yield Fault(("reorder", "miss_target"), message, "leave it out")
     elif method is not None and rule != "miss":
         message = f"`{method}` takes the place of `rule: {rule}`"
@@ -59,7 +59,7 @@ def reorder_faults(methods: StreamMethods, reorder: ReorderConfig) -> Iterator[F
 
 
 def quality_faults(methods: QueryMethods, *, has_target: bool) -> Iterator[Fault]:
-    """Yield a fault for a method if the section `quality`, which has its target, is missing."""
+    """Yield a fault for a method whose target is missing, because there is no `quality`."""
     if methods.quality is not None and not has_target:
         message, remedy = f"`{methods.quality}` has no target", "write quality: {accuracy: 99%}"
         yield Fault(("experimental", "quality"), message, f"{remedy} beside it")

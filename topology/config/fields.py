@@ -1,4 +1,4 @@
-"""Defines the section in which a topology file gives the places of a foreign record's fields."""
+"""Defines the section that maps the fields of an event to places in a foreign record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _zone(value: Any, _: ValidationInfo) -> str:
         return str(ZoneInfo(value))
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
         remedy = "write its name, like Europe/Berlin or UTC"
-        raise refused(f"{shown(value)} is no time zone of this machine", remedy) from None
+        raise refused(f"{shown(value)} is not a time zone of this machine", remedy) from None
 
 
 WhereText = Annotated[
@@ -46,7 +46,7 @@ ZoneName = Annotated[str, Given(_zone, {"type": "string", "examples": ["Europe/B
 
 
 class FieldsConfig(Section):
-    """The places of a record that have the fields of the header contract.
+    """The places of an event's fields in a record, for records without the header contract.
 
     A place is `header.NAME`, `key`, `key.PATH`, `payload.PATH`, `timestamp`, `topic`, `partition`
     or `="text"`.

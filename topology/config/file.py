@@ -1,4 +1,4 @@
-"""Defines the sections of a topology file: streams, stages, topics, and how the stages run."""
+"""Defines the top level of a topology file: streams, stages, topics, and how the stages run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MAX_QUERIES: Final = 100_000
 MAX_NAME: Final = 249
 MAX_PARTITIONS: Final = 10_000
 SHORTEST_STUCK_NS: Final = 60_000_000_000
-"""Smallest value of `stuck_after_ns`, since a rebalance alone takes ten seconds."""
+"""Smallest value of `stuck_after_ns`, because a rebalance alone takes ten seconds."""
 
 
 class TopicsConfig(Section):
@@ -87,7 +87,7 @@ def _name(value: Any, _: ValidationInfo) -> str:
         raise refused(f"the name {shown(value)} is not text", "write it in quotes")
     if not 1 <= len(value) <= MAX_NAME:
         remedy = f"use 1 to {MAX_NAME} characters"
-        raise refused(f"a name of {len(value)} characters", remedy)
+        raise refused(f"the name has {len(value)} characters", remedy)
     if not (value.isascii() and value.isprintable()):
         remedy = "use printable ASCII: A-Z a-z 0-9 . _ - and the like"
         raise refused(f"the name {shown(value)} is not printable ASCII", remedy)
@@ -98,14 +98,14 @@ Name = Annotated[str, Given(_name, {"type": "string", "minLength": 1, "maxLength
 
 
 def _redis_url(value: Any, _: ValidationInfo) -> str:
-    # The text does not repeat the value, because it may contain a password.
+    # The message does not repeat the value, because it may contain a password.
     known = ("redis://", "rediss://", "unix://")
     if not isinstance(value, str) or not value.startswith(known) or value in known:
         raise refused("is not the URL of a Redis", "write it like redis://127.0.0.1:6379/0")
     before, at = value.partition("://")[2].partition("/")[0].rpartition("@")[:2]
     if (at and ":" in before) or "password=" in value:
         remedy = "leave it out, and set INORDER_REDIS_PASSWORD or INORDER_REDIS_PASSWORD_FILE"
-        raise refused("holds a password, which a file should not", remedy)
+        raise refused("contains a password, which a file should not", remedy)
     return value
 
 
@@ -113,7 +113,7 @@ _STAGES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["r
 
 
 class TopologyFile(Section):
-    """A topology file whose sections are each valid; in a `Topology` they also fit together."""
+    """A topology file whose sections are each valid. In a `Topology` they also fit together."""
 
     streams: Annotated[
         Mapping[Name, Annotated[StreamConfig, or_nothing(StreamConfig)]],
@@ -146,7 +146,7 @@ class TopologyFile(Section):
         str,
         text(
             r"[A-Za-z0-9._-]{1,150}",
-            "a name Kafka takes within group and topic names",
+            "a name that Kafka accepts within group and topic names",
             "use 1 to 150 of the characters A-Z a-z 0-9 . _ -",
         ),
     ] = "inorder"
@@ -179,12 +179,12 @@ class TopologyFile(Section):
 
     @property
     def stuck_after_ns(self) -> int:
-        """The time without progress after which a worker stops and is restarted."""
+        """The time without progress after which a worker stops and is restarted, in ns."""
         return max(SHORTEST_STUCK_NS, 4 * self.transaction_timeout_ns)
 
     @property
     def cut(self) -> Cut:
-        """The stages that run, and the reason for them."""
+        """The stages that run, and the reason why these were chosen."""
         if self.stages_written is not None:
             return Cut(self.stages_written, "the topology file names the stages")
         rare = [DETECTOR] if self.has_work(DETECTOR) else []
@@ -194,7 +194,7 @@ class TopologyFile(Section):
 
     @property
     def read_operators(self) -> list[str]:
-        """The kinds of queries that detectors read, without detectors, in the chain's order."""
+        """The kinds of queries that detectors read, except detectors, in the order of the chain."""
         read = {name for query in self.queries.values() for name in query.reads or ()}
         kinds = {query.kind for name, query in self.queries.items() if name in read}
         return sorted(kinds - {DETECTOR}, key=operators().index)
@@ -206,12 +206,15 @@ class TopologyFile(Section):
     def headers_of(self, topic: str) -> HeaderConfig:
         """Return the header contract of an input topic, which all its streams share.
 
-        If no stream reads the topic, StopIteration is raised.
+        StopIteration is raised if no stream reads the topic.
         """
         return next(s.headers for s in self.streams.values() if s.input == topic)
 
     def arrival_of(self, topic: str) -> tuple[Arrival | None, int]:
-        """Return a topic's arrival setting, and by how many ns a timestamp may be ahead of it."""
+        """Return a topic's arrival setting, and how many ns ahead a timestamp may be.
+
+        Return None and 0 if no stream reads the topic.
+        """
         streams = [stream for stream in self.streams.values() if stream.input == topic]
         if not streams:
             return None, 0
@@ -219,11 +222,11 @@ class TopologyFile(Section):
 
     @property
     def unnamed_stream(self) -> str:
-        """The stream of an event that names none: the only one, or `default` among several."""
+        """The stream of an event that names none: the only stream, or `default` among several."""
         return next(iter(self.streams)) if len(self.streams) == 1 else "default"
 
     def reading(self, topic: str = "") -> Reading:
-        """Return the rules for reading lines of all streams, or records of an input topic."""
+        """Return the rules for reading records of an input topic, or lines of all streams."""
         streams = {name: s for name, s in self.streams.items() if topic in {"", s.input}}
         units_ns = {name: UNIT_NS[s.headers.ts_unit] for name, s in streams.items()}
         return Reading(
@@ -234,24 +237,24 @@ class TopologyFile(Section):
         )
 
     def streams_of(self, query: QueryConfig) -> list[str]:
-        """Return the stream that the query reads, or the stream of each side of a join.
+        """Return the stream that the query reads, or the stream of each side of a join, in order.
 
-        A query or a side without a `stream` reads the only one.
+        A query or a side without a `stream` reads the only stream.
         """
         readers = [query] if query.sides is None else query.sides.values()
         return [each.stream or next(iter(self.streams)) for each in readers]
 
     def read_by(self, query: QueryConfig) -> set[str]:
-        """Return the streams that the query reads."""
+        """Return the set of streams that the query reads."""
         return {*self.streams_of(query)}
 
     def new_source_allowance_ns(self, stream: str) -> int:
-        """Return how far before W the first event of a new source may be."""
+        """Return how far before the watermark a new source's first event may be, in ns."""
         own_ns = self.streams[stream].merge.new_source_allowance_ns
         return self.correct_for_ns if own_ns is None else own_ns
 
     def reads_accepted(self, query: QueryConfig) -> bool:
-        """Return whether the query reads accepted events, and not those that the merge emits."""
+        """Return whether the query reads accepted events instead of those that the merge emits."""
         if query.detector is not None:
             return self.detectors_run_ahead
         return query.answer == SPECULATE
@@ -260,7 +263,7 @@ class TopologyFile(Section):
     def reading_accepted(self) -> list[str]:
         """The operators with queries that read accepted events, in the order of the chain.
 
-        They are in the merge's stage.
+        They must run in the merge's stage.
         """
         kinds = {query.kind for query in self.queries.values() if self.reads_accepted(query)}
         return sorted(kinds, key=operators().index)
@@ -274,6 +277,7 @@ class TopologyFile(Section):
         """Return whether the operator has work.
 
         Windows, patterns, joins and detectors have work only if there is a query of their kind.
+        Other operators have work if every topology needs them, or a stage names them.
         """
         link = link_of(operator)
         if link.is_asked:
@@ -288,39 +292,39 @@ class TopologyFile(Section):
     def reads_of(self, operator: str) -> str:
         """Return the topics that a stage reads if this is its first operator.
 
-        They are `raw`, `sequenced` or `ordered`.
+        The answer is `raw`, `sequenced` or `ordered`.
         """
         return {REORDER: "raw", MERGE: "sequenced"}.get(operator, "ordered")
 
     @property
     def result_topics(self) -> dict[str, str]:
-        """The topics of results, by operator, of the operators that have work."""
+        """The topic of the results of each operator that has work and writes results."""
         keys = {name: link_of(name).topic for name in self.operators}
         return {name: getattr(self.topics, key) for name, key in keys.items() if key}
 
     @property
     def result_tables(self) -> dict[str, str]:
-        """The topics of queries that have their own topic (`upsert`), by query.
+        """The topic of each query that has its own (`upsert`), by the query's name.
 
-        An overflow is not a result. It goes to the operator's topic in `result_topics`.
+        An overflow is not a result, so it goes to the operator's topic in `result_topics`.
         """
         return {name: f"results.{name}" for name, query in self.queries.items() if query.upsert}
 
     @property
     def all_result_topics(self) -> list[str]:
-        """All topics of results, each once; patterns and detectors share one."""
+        """All topics of results, each once, because patterns and detectors share one."""
         return [*dict.fromkeys(self.result_topics.values()), *self.result_tables.values()]
 
     @property
     def joined_streams(self) -> list[set[str]]:
-        """A set of streams for each join."""
+        """The streams of each join."""
         return [self.read_by(query) for query in self.queries.values() if query.sides is not None]
 
     def partition_name_of(self, stream: str) -> str:
         """Return the name that determines the stream's partition.
 
-        Streams that a join brings together share a partition, under the name of the first of them
-        in the alphabet. Every other stream has its own name.
+        Streams that are connected by joins share a partition, under the name of the alphabetically
+        first of them. Every other stream has its own name.
         """
         met = {stream}
         while True:

@@ -1,7 +1,7 @@
 """Defines a query, and checks each query by itself.
 
-The keys of each kind are in the folder of its operator (`settings`). A pattern is a query of
-`topology.pattern`, whose errors are reported with line and column of its own text.
+The settings of each kind of query are in the package of its operator (`settings`). A pattern is a
+query of `topology.pattern`. Its errors include the line and column in the pattern's own text.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from topology.window.settings import WindowSettings
 if TYPE_CHECKING:
     from topology.pattern.tree.syntax import Query
 else:
-    Query = Any  # Most files have no pattern, and pydantic does not need it.
+    Query = Any  # Most files have no pattern, and pydantic does not need this type.
 
 KINDS: Final = ("window", "join", "pattern", "detector")
 
 
 def pattern(text: str, functions: Collection[str] = ()) -> Query:
-    """Return the parsed pattern of `text`, which may be a MATCH_RECOGNIZE of SQL.
+    """Return the parsed pattern in `text`, which may be a MATCH_RECOGNIZE clause of SQL.
 
     It is for `QueryConfig(pattern=...)`. `functions` names the user's own functions, which the
-    topology must then have (`with_functions`). Parameters have no values in a topology.
+    topology must then have (`with_functions`). A topology cannot give values to parameters.
     `QueryRefused` is raised with every mistake, its line and column.
     """
-    # Importing the language with its grammar costs more than all other settings, and most files
-    # have no pattern.
+    # Importing the pattern language with its grammar takes longer than importing all other
+    # settings, and most files have no pattern.
     from topology.pattern.language.check import check
     from topology.pattern.language.parse import parse_query
     from topology.pattern.sql.parse import is_sql, parse_sql
 
     given: Any = text
     if not isinstance(given, str):
-        raise TypeError(f"{given!r} is no text; write it like PATTERN SEQ(A a, B b) WITHIN 5 s")
+        raise TypeError(f"{given!r} is not text; write it like PATTERN SEQ(A a, B b) WITHIN 5 s")
     query = parse_sql(text) if is_sql(text) else parse_query(text)
     check(query, text, params={}, functions=functions)
     return query
@@ -74,7 +74,7 @@ def _without_parameters(query: Query) -> Query:
         for part in walk(expr):
             if isinstance(part, Param):
                 message = f"the parameter `${part.name}` has no value"
-                raise refused(message, "write the value in its place: a topology gives none")
+                raise refused(message, "write the value itself: a topology has no parameters")
     return query
 
 
@@ -93,7 +93,7 @@ ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "join": ("sides", "outer", "values", "max_events", "max_rows"),
     "detector": ("max_keys", "max_events", "reads"),
 }
-"""The fields that are allowed only in a query of the given kind, by kind."""
+"""The fields that only queries of certain kinds may have, by kind."""
 
 NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "pattern": ("key", "uncertainty", "correct_for"),
@@ -125,7 +125,7 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds that the keys of the query select; there should be exactly one."""
+        """The kinds that the keys of the query select. A valid query has exactly one."""
         return [kind for kind in KINDS if getattr(self, kind) is not None]
 
     @property
@@ -134,12 +134,12 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
 
     def faults(self) -> Iterator[Fault]:
         if len(self.kinds) != 1:
-            has = f"has {' and '.join(self.kinds)}" if self.kinds else f"is no {NO_KIND}"
+            has = f"has {' and '.join(self.kinds)}" if self.kinds else f"is not a {NO_KIND}"
             yield Fault((), has, "write exactly one of `window`, `join`, `pattern` and `detector`")
             return
         named = self.pattern.stream if self.pattern is not None else ""
         if named and self.stream not in (None, named):
-            message = f"is `{self.stream}`, and FROM of the pattern names `{named}`"
+            message = f"is `{self.stream}`, but FROM of the pattern names `{named}`"
             yield Fault(("stream",), message, "leave it out, or name the same stream")
         yield from self._unfit_keys()
         if self.window is not None and self.aggregate is None:
@@ -147,12 +147,12 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
         if self.join is not None:
             yield from _join_faults(self)
         if self.speculate is not None and self.answer != SPECULATE:
-            message = f"means nothing to `answer: {self.answer}`"
+            message = f"has no effect with `answer: {self.answer}`"
             yield Fault(("speculate",), message, "write answer: speculate, or leave it out")
         yield from quality_faults(self.experimental, has_target=self.quality is not None)
 
     def _unfit_keys(self) -> Iterator[Fault]:
-        """Yield a fault for each key that only queries of other kinds may have."""
+        """Yield a fault for each key that this kind of query may not have."""
         kind, written = self.kind, {key_of(name) for name in self.model_fields_set}
         owners = {key: of for of, keys in [*ONLY_OF.items()][::-1] for key in keys}
         for key, of in owners.items():
@@ -160,7 +160,7 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
                 yield Fault((key,), f"belongs to a {of}, not to a {kind}", "leave it out")
         for key in NOT_OF.get(kind, ()):
             if key in written:
-                yield Fault((key,), f"means nothing to a {kind}", "leave it out")
+                yield Fault((key,), f"has no effect on a {kind}", "leave it out")
 
 
 def _join_faults(query: QueryConfig) -> Iterator[Fault]:
@@ -174,8 +174,8 @@ def _join_faults(query: QueryConfig) -> Iterator[Fault]:
     unkeyed = [alias for alias, side in query.sides.items() if not (side.key or query.key)]
     if unkeyed and len(unkeyed) < len(query.sides):
         remedy = "write key: payload.x, or one for all sides"
-        message = "has no key, and other sides have one"
+        message = "has no key, but other sides have one"
         yield Fault(("sides", unkeyed[0]), message, remedy)
     if query.uncertainty in ("plain", "thesis3"):
-        message = f"{query.uncertainty} is a way to aggregate"
+        message = f"{query.uncertainty} is for aggregates only"
         yield Fault(("uncertainty",), message, "write ignore, expected or bounds")

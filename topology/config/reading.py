@@ -1,4 +1,4 @@
-"""Turns text or a mapping into a `Topology`, or into a report of every problem at once."""
+"""Turns text or a mapping into a `Topology`, or raises an error with all problems at once."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ OWN: Final = "functions"
 
 
 def _nested(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
-    """Yield the sections in a field's type, with the path to each.
+    """Yield the sections in the type of a field, with the path to each.
 
-    `*` in a path replaces a name that the user chooses.
+    `*` in a path stands for a name that the user chooses.
     """
     if isinstance(annotation, type) and issubclass(annotation, Section):
         yield (), annotation
@@ -43,7 +43,7 @@ def _nested(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
 
 
 def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[Section]]]:
-    """Yield the section and all sections below it.
+    """Yield the section and all sections below it, with their paths.
 
     Sections whose name the user chooses come last.
     """
@@ -59,7 +59,7 @@ def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[S
 
 
 SECTIONS: Final[Mapping[Path, type[Section]]] = dict(_sections((), Topology))
-"""The section at each path."""
+"""The section at each path, with `*` for a name that the user chooses."""
 
 
 def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
@@ -73,19 +73,19 @@ def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -
 
 
 def parse_with(source: str | bytes | Mapping[str, Any], own: UserFunctions) -> Topology:
-    """Return the topology as `parse` does, with the functions `own` instead of a file's."""
+    """Return the topology as `parse` does, with the functions `own` instead of those of a file."""
     return _parsed(source, lambda _: own)
 
 
 def _no_file(_: str) -> UserFunctions:
-    remedy = "give them in its place: parse(text, functions={...}, aggregates={...})"
-    raise BadFunctions("no file of functions is run here", remedy)
+    remedy = "pass the functions themselves: parse(text, functions={...}, aggregates={...})"
+    raise BadFunctions("a file of functions cannot be run here", remedy)
 
 
 def _parsed(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
     if isinstance(source, Mapping):
         return _checked(source, {}, [], bring)
-    from topology.config.yaml_text import load  # A topology in code needs no YAML.
+    from topology.config.yaml_text import load  # A topology given as a mapping needs no YAML.
 
     try:
         loaded = load(source.decode() if isinstance(source, bytes) else source)
@@ -128,9 +128,9 @@ def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
 
 
 def _faults(error: Any) -> Iterator[Fault]:
-    """Yield the faults that one pydantic error describes."""
+    """Yield the faults in one of pydantic's errors."""
     path: Path = error["loc"]
-    if path[-1:] == ("[key]",):  # Pydantic marks an invalid name in this way.
+    if path[-1:] == ("[key]",):  # Pydantic appends this to the path of an invalid name.
         path = path[:-1]
     match error["type"]:
         case "refused":
@@ -151,7 +151,7 @@ def _faults(error: Any) -> Iterator[Fault]:
             yield Fault(path, error["msg"], f"correct {shown(error['input'])}")
 
 
-_NO_QUERIES: Final = "leave it out: write patterns into the file, and start the workers anew"
+_NO_QUERIES: Final = "leave it out: write patterns into the file, and restart the workers"
 _MOVED: Final = {
     "streams.*.clock.model": "leave it out, or write experimental: {clock: thesis}",
     **{
@@ -167,11 +167,11 @@ _MOVED: Final = {
     ),
     "queries.*.quality.wait": "leave it out; `max_wait` bounds the wait",
     "queries.*.speculate.withdrawn": (
-        "leave it out; lower `share`, or write answer: early, and fewer results are taken back"
+        "leave it out; lower `share`, or write answer: early, so that fewer results are retracted"
     ),
     "max_batch": "leave it out: transactions are as large as the link carries",
     "stuck_after": "leave it out: it is four times transaction_timeout, and at least 1min",
-    "topics.max_record": "leave it out: 16MiB holds for all records",
+    "topics.max_record": "leave it out: it is 16MiB for all records",
     "streams.*.experimental.estimator_clock": "leave it out: arrivals are measured",
     "heartbeat": "leave it out: watermarks are announced every 200 ms",
     **{
@@ -184,7 +184,7 @@ _MOVED: Final = {
     "streams.*.merge.max_queued_bytes": "write it as reorder: {max_held_bytes: …}",
     "streams.*.merge.newcomers": "it is called new_source_allowance",
     **{
-        f"streams.*.{key}": f"leave it out: {all_have} holds for all streams"
+        f"streams.*.{key}": f"leave it out: it is {all_have} for all streams"
         for key, all_have in {
             "reorder.max_held_total": "1000000",
             "reorder.gap_ranges": "10000",
@@ -194,20 +194,20 @@ _MOVED: Final = {
             "clock.jump_min": "1s",
         }.items()
     },
-    "queries.*.output": "name the query as its topic is to be called: results.<name>",
-    "queries.*.into": "name the query as the type of its results",
-    "queries.*.max_events": "leave it out: 1000000 holds for all queries",
-    "queries.*.max_rows": "leave it out: 1000 holds for all queries",
+    "queries.*.output": "give the query the name of its topic: results.<name>",
+    "queries.*.into": "give the query the name of its results' type",
+    "queries.*.max_events": "leave it out: it is 1000000 for all queries",
+    "queries.*.max_rows": "leave it out: it is 1000 for all queries",
 }
 MOVED: Final[Mapping[Path, str]] = {(*path.split("."),): how for path, how in _MOVED.items()}
-"""The remedies for keys that were moved, renamed or removed."""
+"""The remedies for keys that were moved, renamed or removed, by path."""
 
 
 def _place(path: Path, value: Any) -> str:
     """Return the remedy for a key that its section does not have.
 
-    It names the nearest sections that have the key. If there are none, it names a similar key here,
-    or one level down or up.
+    It names the nearest sections that have the key. If there are none, it suggests a similar key of
+    this section, or of one that is a level up or down.
     """
     here, key = path[:-1], path[-1]
     known, others = _keys(here), _others(here, value)
@@ -229,10 +229,10 @@ def _place(path: Path, value: Any) -> str:
 
 
 def _others(here: Path, value: Any) -> dict[Path, list[str]]:
-    """Return the other sections by path, with those of their keys that may have such a value.
+    """Return the keys of all other sections that may have such a value, by section path.
 
-    Paths share the names of `here` as far as possible. If the value is a mapping, only keys of
-    sections are returned, and otherwise only other keys.
+    Paths have the names of `here` as far as they agree with it. If the value is a mapping, only
+    keys of sections are returned, and otherwise only keys of other values.
     """
     found = {}
     for pattern in SECTIONS:
@@ -249,7 +249,7 @@ def _others(here: Path, value: Any) -> dict[Path, list[str]]:
 
 
 def _apart(one: Path, other: Path) -> int:
-    """Return the number of steps up and down the tree from one section to another."""
+    """Return the number of steps up and down the tree from one section to the other."""
     shared = sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     )
@@ -266,6 +266,6 @@ def _pattern(path: Path) -> Path:
 
 
 def _keys(path: Path) -> tuple[str, ...]:
-    """Return the keys of the section at `path`, as the file spells them."""
+    """Return the keys of the section at `path` as written in the file; none for other paths."""
     pattern = _pattern(path)
     return tuple(SECTIONS[pattern].spelled()) if pattern in SECTIONS else ()

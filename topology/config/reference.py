@@ -1,8 +1,8 @@
 """Describes the topology file: its JSON schema, and a file in which every key is filled in.
 
-Both are generated from the types of the sections (`Topology`) and the docstrings below their
-fields. So both agree with the code that reads the file. Defaults are written as in a file. The
-Python name of a field ends in its unit.
+Both are generated from the types of the sections (`Topology`) and the docstrings of their fields.
+So both agree with the code that reads the file. Defaults are written as in a file. The Python name
+of a field ends in its unit.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from topology.spelling.values import BYTES_PER, MILLION, NS_PER, RATES
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 PART: Final = re.compile(r'"([^"]*)"|([^."]+)')
-"""A part of a problem's path; a name with a dot in it is quoted."""
+"""Matches a part of a problem's path; a name that contains a dot is quoted."""
 
 MAX_ROUNDS: Final = 5
-"""Largest number of rounds that remove refused keys.
+"""Largest number of rounds in which refused keys are removed.
 
-A key may be refused because of other keys, and those because of further ones. Each round removes
-some.
+A key may be refused because of other keys, which are refused because of further ones. Each round
+removes some.
 """
 
 UNITS: Final[Mapping[str, Mapping[str, int]]] = {
@@ -42,13 +42,13 @@ UNITS: Final[Mapping[str, Mapping[str, int]]] = {
     "_ns": NS_PER,
     "_bytes": BYTES_PER,
 }
-"""The units of a setting, by the ending of its Python name."""
+"""The units of a setting, by the suffix of its Python name."""
 
 Document = dict[str, Any]
 
 
 def default_of(name: str, field: FieldInfo) -> Any:
-    """Return the default as written in a file, or None if the key is left out by default."""
+    """Return the default as written in a file, or None if the key has no default."""
     if field.is_required():
         return None
     value = field.get_default(call_default_factory=True)
@@ -67,7 +67,7 @@ def default_of(name: str, field: FieldInfo) -> Any:
 
 
 def _in_largest(amount: int, unit_sizes: Mapping[str, int]) -> str:
-    """Return the amount in the largest unit in which it is a whole number."""
+    """Return the amount in the largest unit of which it is a whole number."""
     fitting = [unit for unit, size in unit_sizes.items() if amount % size == 0]
     unit = fitting[-1 if amount else 0]
     return f"{amount // unit_sizes[unit]}{unit}"
@@ -84,11 +84,13 @@ def _all_of(section: type[Section]) -> Document:
 def schema() -> Document:
     """Return the JSON schema of the file.
 
-    The schema checks the values of each key. `inorder check` also tests whether they fit together.
+    The schema checks the value of each key. `inorder check` also checks whether the values fit
+    together.
     """
     root = SECTIONS[()]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # The defaults are replaced below.
+        # The defaults that cause these warnings are replaced below.
+        warnings.simplefilter("ignore", UserWarning)
         made: Document = root.model_json_schema()
     for section in SECTIONS.values():
         described = made if section is root else made["$defs"][section.__name__]
@@ -97,7 +99,7 @@ def schema() -> Document:
 
 
 def words_of(section: type[Section]) -> dict[str, str]:
-    """Return the docstring below each field as one line, by the field's name."""
+    """Return the docstring of each field on one line, by the field's name."""
     words: dict[str, str] = {}
     for base in section.__mro__:
         if issubclass(base, Section):
@@ -125,11 +127,11 @@ def _describe(described: Document, section: type[Section]) -> None:
             entry["default"] = default
 
 
-# -- Everything filled in --------------------------------------------------------------------------
+# -- The file with every key -----------------------------------------------------------------------
 
 
 def filled(document: Mapping[str, Any], bring: Bring | None = None) -> str:
-    """Return the document as a file in which every other allowed key is added.
+    """Return the document as a file to which every other allowed key is added.
 
     `TopologyError` is raised if the document itself is refused.
     """
@@ -163,7 +165,7 @@ def _filled(given: Any, path: Path) -> Any:
 
 
 def _take_out(whole: Document, document: Mapping[str, Any], path: list[str]) -> None:
-    """Remove the key at `path`, unless the document itself has it."""
+    """Remove the key at `path`, unless the document itself has this key."""
     *above, key = path
     given: Any = document
     for part in above:

@@ -1,4 +1,4 @@
-"""Defines where the schema of a foreign topic's values is: in a file, or in a schema registry."""
+"""Defines the section for the schema of a foreign topic's values: a file, or a schema registry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from topology.spelling.section import Section
 from topology.spelling.values import Given, names, text
 
 OF_A_SCHEMA: Final = frozenset({"avro", "protobuf"})
-"""The formats that require a schema."""
+"""The formats whose values need a schema."""
 
 
 def _registry(value: Any, _: ValidationInfo) -> str:
@@ -22,14 +22,14 @@ def _registry(value: Any, _: ValidationInfo) -> str:
     except (ValueError, TypeError, AttributeError):
         is_url = False
     if not is_url:
-        raise refused("is no URL of a schema registry", "write it like http://registry:8081")
+        raise refused("is not the URL of a schema registry", "write it like http://registry:8081")
     if parts.username or parts.password:
         remedy = "set INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD"
-        raise refused("holds a name or a password, which a file should not", remedy)
+        raise refused("contains a user name or password, which a file should not", remedy)
     return str(value).rstrip("/")
 
 
-SUBJECTS: Final = names("subjects", "write the registry's names of them, like [telemetry-value]")
+SUBJECTS: Final = names("subjects", "write their names in the registry, like [telemetry-value]")
 FilePath = Annotated[str, text(r".{1,4096}", "a path", "write the path of a file")]
 MessageName = Annotated[
     str, text(r"[A-Za-z_][\w.]{0,999}", "a message", "write its name, like plant.Telemetry")

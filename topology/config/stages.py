@@ -1,11 +1,11 @@
 """Divides the chain of operators into stages.
 
 A stage reads one topic, runs its operators one after another without a topic between them, and
-writes one topic. A valid cut names the operators of `CHAIN` in this order, each at most once, and
-all that are needed. It may divide the chain between any two of them. Stages after `merge` that only
-look at events may be in any order. The name of a stage is the names of its operators, joined by
-`+`. No stage without `reorder` and `merge` writes events. So any other operator that emits events
-shares a stage with the nearest of these two.
+writes one topic. A valid list of stages names the operators of `CHAIN` in their order, each at most
+once, and all that are needed. It may divide the chain between any two operators. Stages after
+`merge` that only look at events may be in any order. The name of a stage consists of the names of
+its operators, joined by `+`. Only stages with `reorder` or `merge` write events. So any other
+operator that emits events must share a stage with the nearest of these two.
 """
 
 from __future__ import annotations
@@ -29,10 +29,14 @@ DETECTOR: Final = "detector"
 class Link(NamedTuple):
     """An operator of the chain.
 
-    `is_needed` means that each topology has it. `topic` is set if the operator only looks at
-    events, for queries of its kind. It is the key of the topic of its results. `is_rare` means that
-    it is a stage by default only if there is such a query. An operator with none of these runs only
-    in stages that name it.
+    An operator with none of these properties runs only in stages that name it.
+
+    Attributes:
+        name: The name of the operator.
+        is_needed: Whether every topology has it.
+        topic: The key of the topic for its results, if it only looks at events, for queries of its
+            kind. Otherwise "".
+        is_rare: Whether it is a stage by default only if there is a query of its kind.
     """
 
     name: str
@@ -54,9 +58,9 @@ CHAIN = (
     Link(JOIN, topic="joins"),
     Link(DETECTOR, topic="matches", is_rare=True),
 )
-"""All operators that a stage can name, in order; `topology.flow.registry` makes each."""
+"""All operators that a stage can name, in order. `topology.flow.registry` creates them."""
 
-_EXAMPLE: Final = "write [reorder, merge] or, without a topic between, [reorder+merge]"
+_EXAMPLE: Final = "write [reorder, merge] or, without a topic in between, [reorder+merge]"
 
 
 class StageConfig(NamedTuple):
@@ -66,7 +70,7 @@ class StageConfig(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name for the option `--stage`: the operators joined by `+`."""
+        """The name of the stage, as for the option `--stage`: its operators, joined by `+`."""
         return "+".join(self.operators)
 
 
@@ -75,17 +79,17 @@ def operators() -> list[str]:
 
 
 def link_of(operator: str) -> Link:
-    """Return the link of this name in the chain; raise StopIteration if there is none."""
+    """Return the link of this operator in the chain; raise StopIteration if there is none."""
     return next(link for link in CHAIN if link.name == operator)
 
 
 def only_looks(operator: str) -> bool:
-    """Return whether the operator emits no event, and holds only events that have been emitted."""
+    """Return whether the operator emits no events, and holds only events already emitted."""
     return any(link.name == operator and link.is_asked for link in CHAIN)
 
 
 def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
-    """Return a stage for each operator, except those that run only in stages that name them.
+    """Return one stage for each operator, except for operators that run only where named.
 
     `rare` has the rare operators for which there is a query.
     """
@@ -94,10 +98,9 @@ def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
 
 
 def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
-    """Return the stages in a list.
+    """Return the stages in a list of names.
 
-    In code an entry may also be a stage as a value, a tuple in a tuple. In a JSON dump it is a list
-    in a list.
+    An entry may also be a stage: a `StageConfig` in code, and a list within a list in a JSON dump.
     """
     if not isinstance(value, list | tuple):
         raise refused(f"{shown(value)} is not a list of stages", _EXAMPLE)
@@ -159,6 +162,6 @@ def _unwritten(at: int, stage: StageConfig) -> Iterator[Fault]:
         is_behind = chain.index(operator) > chain.index(MERGE)
         writes = {MERGE} if is_behind else {REORDER, MERGE}
         if not link_of(operator).is_asked and not writes & set(stage.operators):
-            message = f"`{operator}` lets events pass, and `{stage.name}` writes them nowhere"
+            message = f"`{operator}` emits events, but `{stage.name}` does not write them"
             remedy = f"join them: merge+{operator}" if is_behind else f"write {operator}+merge"
             yield Fault((at,), message, remedy)

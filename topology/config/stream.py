@@ -1,7 +1,7 @@
 """Defines the settings of one stream: its input, its order, and its output.
 
-A field's name in the file is its alias (`max_wait`). Its Python name has the unit (`max_wait_ns`).
-Code may use either.
+In the file the key of a field is its alias (`max_wait`). Its Python name has the unit
+(`max_wait_ns`). Code may use either.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class HeaderConfig(Section):
     """The header of the signature (`sig`), in streams that are `signed`."""
 
     def names(self) -> HeaderNames:
-        """Return the names of the headers in records."""
+        """Return the names of the headers, as they appear in records."""
         names = PRESETS[self.preset]
         return names._replace(sig=self.sig or names.sig)
 
     def contract(self) -> tuple[HeaderNames, str]:
-        """Return the settings that must be equal if two streams share a topic."""
+        """Return the header settings that must be equal if two streams share a topic."""
         return self.names(), self.ts_unit
 
     def faults(self) -> Iterator[Fault]:
@@ -113,11 +113,11 @@ class StreamConfig(Section):
         yield from reorder_faults(self.experimental, self.reorder)
         yield from _mapping_faults(self)
         if self.signed and self.arrival == "timestamp":
-            message = "`timestamp` is not signed, and whoever writes to the topic moves the clock"
+            message = "`timestamp` is not signed, so every writer to the topic can move the clock"
             yield Fault(("arrival",), message, "write append or read, or signed: false")
         yield from _schema_faults(self)
         if self._is_to_trust and "unsynced" in self.clock.model_fields_set:
-            message = f"clocks are estimated by true arrivals, which {self.arrival} does not give"
+            message = f"clocks are estimated by true arrivals, but {self.arrival} gives none"
             yield Fault(("clock", "unsynced"), message, "write trust or reject")
 
     @property
@@ -127,7 +127,7 @@ class StreamConfig(Section):
 
     @model_validator(mode="after")
     def _filled(self) -> StreamConfig:
-        """Fill in the keys that follow from others; after that the value is frozen."""
+        """Set the fields that depend on other fields. The value is frozen afterwards."""
         reorder = self.reorder
         of_clock: dict[str, Any] = {
             "max_sources": reorder.max_sources,
@@ -143,7 +143,7 @@ class StreamConfig(Section):
         return self
 
     def with_schema_from(self, folder: str) -> StreamConfig:
-        """Return the stream with the path of its schema file, if any, resolved against `folder`."""
+        """Return the stream with the path of its schema file, if any, relative to `folder`."""
         schema = self.value_schema
         if schema is None or schema.file is None or schema.file.startswith("/"):
             return self
@@ -151,7 +151,7 @@ class StreamConfig(Section):
         return self.model_copy(update={"value_schema": located})
 
     def mapping(self) -> Fields | None:
-        """Return the places of the fields in the records, or None for the header contract."""
+        """Return the place of each field in records, or None for the header contract."""
         if self.fields is None:
             return None
         return self.fields.places(self.ts_unit or "ns", self.ts_zone or "")
@@ -168,18 +168,18 @@ class StreamConfig(Section):
         return names._replace(**named, sig=self.headers.sig or names.sig)
 
     def reading(self) -> tuple[object, ...]:
-        """Return the settings that must be equal if two streams share an input topic."""
+        """Return the reading settings that must be equal if two streams share an input topic."""
         return self.mapping(), self.format, self.key_format, self.value_schema, self.arrival
 
 
 def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
-    """Yield a fault for each setting of a stream that does not fit its mapping."""
+    """Yield a fault for each setting of a stream that does not fit its field mapping."""
     fields = stream.fields
     if fields is None:
         for key in ("ts_unit", "ts_zone", "key_format"):
             if getattr(stream, key) is not None:
                 remedy = "add `fields`; for the header contract write headers: {ts_unit: ms}"
-                yield Fault((key,), "is of a mapping, and there is none", remedy)
+                yield Fault((key,), "is for a mapping, but there is no `fields`", remedy)
         return
     if stream.headers.model_fields_set - {"sig"}:
         message = "names places of fields, and `fields` does too"
@@ -188,12 +188,12 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
     if stream.signed:
         yield from _unsigned_places(stream, places)
     if places.seq is None and stream.reorder.numbered:
-        remedy = "write seq: payload.NAME, or reorder: {rule: time} where sources number nothing"
+        remedy = "write seq: payload.NAME, or reorder: {rule: time} if sources have no numbers"
         yield Fault(("fields", "seq"), "is missing", remedy)
     for name in PLACES:
         where = getattr(places, name)
         if where is not None and where.place == "key" and where.path and stream.key_format is None:
-            message = f"`{where}` is a field of the key, whose format is not said"
+            message = f"`{where}` is a field of the key, whose format is missing"
             yield Fault(("fields", name), message, "write key_format: json beside `fields`")
 
 
@@ -213,7 +213,7 @@ def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
             yield Fault(("fields", name), message, "write header.NAME, or signed: false")
     for field, name, taken_by in clashing(stream.signed_headers()):
         if field not in named:
-            # The name of this header is a default, so the other field has to change.
+            # The name of this header is a default, so the name of the other must be changed.
             field, taken_by = taken_by.strip("`"), f"`{field}`"
         message = f"the header `{name}` already means {taken_by}"
         yield Fault(("fields" if field != "sig" else "headers", field), message, "name another")
@@ -226,33 +226,33 @@ def _schema_faults(stream: StreamConfig) -> Iterator[Fault]:
     if stream.fields is None:
         if schema is not None or stream.format != "json":
             key = "schema" if schema is not None else "format"
-            remedy = "add `fields`; by the header contract nothing of a value is read"
-            yield Fault((key,), "is of a mapping, and there is none", remedy)
+            remedy = "add `fields`; under the header contract values are not read"
+            yield Fault((key,), "is for a mapping, but there is no `fields`", remedy)
     elif schema is not None:
         if (schema.registry is None) == (schema.file is None):
             remedy = "write either registry: URL or file: PATH"
-            yield Fault(("schema",), "names not one place", remedy)
+            yield Fault(("schema",), "must name one place", remedy)
         elif schema.file is not None:
             yield from _file_faults(stream, schema)
         elif is_needed and not schema.subjects:
-            message = "is missing: who sends could name any schema"
-            remedy = f"write subjects: [{stream.input}-value], or what the registry calls it"
+            message = "is missing: a sender could name any schema"
+            remedy = f"write subjects: [{stream.input}-value], or its name in the registry"
             yield Fault(("schema", "subjects"), message, remedy)
         if "bytes" in formats and not is_needed:
-            yield Fault(("schema",), "is of no use to bytes", "leave it out")
+            yield Fault(("schema",), "has no effect on bytes", "leave it out")
     elif is_needed:
         subject = f"[{stream.input or 'TOPIC'}-value]"
         remedy = f"write schema: {{registry: http://HOST:8081, subjects: {subject}}}, or a file"
-        yield Fault(("schema",), f"is missing, and values are {stream.format}", remedy)
+        yield Fault(("schema",), f"is missing, but values are {stream.format}", remedy)
 
 
 def _file_faults(stream: StreamConfig, schema: SchemaConfig) -> Iterator[Fault]:
     if stream.format == "json":
-        yield Fault(("schema", "file"), "is of no use to JSON", "leave it out")
+        yield Fault(("schema", "file"), "has no effect on JSON", "leave it out")
     if stream.key_format in OF_A_SCHEMA:
         remedy = "write key_format: json or int64, or a registry"
-        yield Fault(("key_format",), "needs a registry: the file is that of values", remedy)
+        yield Fault(("key_format",), "needs a registry: the file is for values only", remedy)
     if stream.format == "protobuf" and schema.message is None:
         yield Fault(("schema", "message"), "is missing", "write the message, like plant.Telemetry")
     if stream.format == "avro" and schema.message is not None:
-        yield Fault(("schema", "message"), "is of Protobuf", "leave it out")
+        yield Fault(("schema", "message"), "is for Protobuf only", "leave it out")

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from topology.window.aggregates.custom import Function
 
 
-GIVE: Final = "give it by with_functions"
+GIVE: Final = "pass it to with_functions"
 
 
 class Topology(TopologyFile):
-    """A topology: everything that runs, as one frozen value."""
+    """A topology: the description of everything that runs, as one frozen value."""
 
     @model_validator(mode="after")
     def _with_all_parts(self, info: ValidationInfo) -> Topology:
-        """Complete streams and queries from the other sections; after that the value is frozen."""
+        """Complete streams and queries from the other sections. The value is frozen afterwards."""
         self._user_functions = user_functions_of(info)
         of_merge = {
             "heartbeat_ns": self.heartbeat_ns if self.watermark else 0,
@@ -78,9 +78,10 @@ class Topology(TopologyFile):
     ) -> Topology:
         """Return the same topology with these functions instead of a functions file.
 
-        They are functions of values for patterns, aggregates for windows, and detectors.
-        TopologyError is raised for an invalid function, as if it were in a file. It is also raised
-        if a query needs a function that is not given. `init` of each aggregate is called once.
+        `functions` are for patterns, `aggregates` for windows, and `detectors` for queries with a
+        `detector`. TopologyError is raised for an invalid function, as it is for one in a file. It
+        is also raised if a query needs a function that is not given. `init` of each aggregate is
+        called once.
         """
         topology = self.model_copy()
         topology._user_functions = given_functions(functions, aggregates, detectors)
@@ -90,8 +91,8 @@ class Topology(TopologyFile):
     def without_arrivals(self) -> Topology:
         """Return the same topology for a recording without arrival times.
 
-        The times that replace arrivals show nothing about clocks. So `unsynced: estimate` becomes
-        `trust`, and no event contradicts a declared or measured clock.
+        The times that replace arrival times contain no information about clocks. So `unsynced:
+        estimate` becomes `trust`, and no event contradicts a declared or measured clock.
         """
         streams = {}
         for name, stream in self.streams.items():
@@ -104,7 +105,7 @@ class Topology(TopologyFile):
     def check_functions(self) -> None:
         """Raise TopologyError if a query uses an unknown function, aggregate or detector.
 
-        The known ones are built in, or are the user's.
+        Built-in functions are known, and so are the user's own.
         """
         if problems := list(self._unknown_functions()):
             raise TopologyError(problems)
@@ -126,7 +127,8 @@ class Topology(TopologyFile):
                 yield from self._pattern_problems(f"{path}.pattern", query.pattern)
 
     def _pattern_problems(self, path: str, pattern: Query) -> Iterator[Problem]:
-        # Importing the language costs as much as all the rest, and most files have no pattern.
+        # Importing the pattern language takes as long as everything else, and most files have no
+        # pattern.
         from topology.pattern.language.check import check
         from topology.pattern.tree.errors import QueryRefused
 

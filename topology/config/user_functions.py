@@ -1,7 +1,6 @@
 """Checks the user's functions (`topology.model.user_functions`) before anything runs.
 
-The same functions are refused whether they come from a file, from `Topology.with_functions` or from
-`parse`.
+The checks are the same for functions from a file, from `Topology.with_functions` and from `parse`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 KINDS: Final = ("aggregates", "functions", "detectors")
 
 Wrong = tuple[str, str]
-"""A fault, and the remedy."""
+"""The description of a fault, and its remedy."""
 
 
 def given_functions(
@@ -26,7 +25,7 @@ def given_functions(
     aggregates: Mapping[str, Function] | None,
     detectors: Mapping[str, Any] | None = None,
 ) -> UserFunctions:
-    """Return the functions that were given in code; raise TopologyError if some are invalid."""
+    """Return the functions given in code; raise TopologyError if one is invalid."""
     given = UserFunctions(aggregates or {}, functions or {}, detectors or {})
     if wrong := list(faults(given)):
         raise TopologyError([Problem("functions", message, remedy) for message, remedy in wrong])
@@ -36,7 +35,8 @@ def given_functions(
 def faults(brought: UserFunctions) -> Iterator[Wrong]:
     """Yield the faults of a user's functions.
 
-    `init` of each aggregate, and the first state of each detector, is called once.
+    `init` of each aggregate is called once, and so is the function for the first state of each
+    detector.
     """
     from topology.detector.detector import behaviour_of
     from topology.pattern.compile.values import FUNCTIONS
@@ -55,7 +55,7 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
             yield from _aggregate_faults(name, aggregate)
         else:
             remedy = "write Function(init, add, combine, value)"
-            yield f"the aggregate {name!r} is no inorder.engine.Function", remedy
+            yield f"the aggregate {name!r} is not an inorder.engine.Function", remedy
     for name, function in given["functions"].items():
         yield from name_faults(name, FUNCTIONS)
         if not callable(function):
@@ -69,13 +69,13 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
 
 
 def nowhere(path: object) -> BadFunctions:
-    """Return the error for a file that does not exist."""
-    remedy = "name one, by its path from the topology file"
+    """Return the error for a functions file that does not exist."""
+    remedy = "name one by its path relative to the topology file"
     return BadFunctions(f"there is no Python file {path}", remedy)
 
 
 def defines_some(path: object, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise BadFunctions if a file defines no function of any kind."""
+    """Raise BadFunctions if a file defines no functions of any kind."""
     if not any(found.values()):
         message = f"{path} defines neither `aggregates` nor `functions` nor `detectors`"
         raise BadFunctions(message, "write functions = {'distance': distance}")
@@ -83,7 +83,7 @@ def defines_some(path: object, found: Mapping[str, Mapping[str, Any]]) -> None:
 
 def name_faults(name: Any, taken: Collection[str]) -> Iterator[Wrong]:
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
-        yield f"{name!r} is no name", "use letters, digits and _"
+        yield f"{name!r} is not a name", "use letters, digits and _"
     elif name in taken:
         yield f"{name!r} is built in", "choose another name"
 
@@ -98,4 +98,4 @@ def _aggregate_faults(name: str, aggregate: Function) -> Iterator[Wrong]:
             aggregate.init()
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             text = f"{type(wrong).__name__}: {wrong}"
-            yield f"init() of {name!r} fails with {text}", "return the state of nothing"
+            yield f"init() of {name!r} fails with {text}", "return the state before the first value"

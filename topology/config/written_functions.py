@@ -1,12 +1,12 @@
-"""Reads the definitions of a user's Python file from its syntax tree, without running any of it.
+"""Reads the definitions in a user's Python file from its syntax tree, without running any of it.
 
 A mapping like `functions` is *written out* if the file names each entry itself:
 
     functions = {"distance": distance, "double": lambda a: 2 * a}
     functions["half"] = half
 
-The text of an entry is its expression and every definition of the file that it needs, as they are
-written. If the text has changed, a state that was made with the old text is not continued.
+The text of an entry consists of its expression and of every definition in the file that it needs.
+If the text has changed, a state that was made with the old text is not continued.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def written_entries(path: object, tree: ast.Module, name: str) -> dict[str, ast.
 
 
 def texts_of(source: str | bytes, names: Mapping[str, Collection[str]]) -> Texts:
-    """Return the text of each function by kind and name.
+    """Return the source text of each function, by kind and name.
 
-    If the mapping of its kind is not written out, the text is the whole file. `names` has the names
-    of the functions by kind.
+    If the mapping of its kind is not written out, the text of a function is the whole file. `names`
+    has the names of the functions by kind.
     """
     text = source if isinstance(source, str) else source.decode()
     needed = _Needed(text)
@@ -58,7 +58,7 @@ def texts_of(source: str | bytes, names: Mapping[str, Collection[str]]) -> Texts
 class _Needed:
     """A finder of the definitions that a part of a file needs.
 
-    `_binding` has the positions of the statements that bind or change each name.
+    `_binding` has, for each name, the positions of the statements that bind or change it.
     """
 
     def __init__(self, source: str) -> None:
@@ -90,7 +90,7 @@ class _Needed:
         return "\n".join(self._written(part) for part in parts)
 
     def _written(self, part: ast.AST) -> str:
-        """Return the source lines of a part, with its decorators."""
+        """Return the source lines of a part of the file, with its decorators."""
         assert isinstance(part, ast.expr | ast.stmt)
         decorators = part.decorator_list if isinstance(part, _DEFINITIONS) else []
         first = min([part.lineno, *(each.lineno for each in decorators)])
@@ -102,7 +102,7 @@ def _mentioned(part: ast.AST) -> Iterator[str]:
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement of the file binds, or whose value it may change."""
+    """Yield the names that a statement of the file binds, or whose values it may change."""
     if isinstance(statement, _DEFINITIONS):
         yield statement.name
         return
@@ -136,7 +136,7 @@ def _assigned(statement: ast.stmt) -> tuple[ast.expr | None, ast.expr | None]:
 
 
 def _uses(tree: ast.Module, name: str) -> Iterator[ast.AST]:
-    """Yield all nodes that bind the name, or may change its value."""
+    """Yield all nodes that bind the name or may change its value."""
     for each in ast.walk(tree):
         imported = isinstance(each, ast.alias) and (each.asname or each.name) in (name, "*")
         defined = isinstance(each, ast.FunctionDef | ast.ClassDef) and each.name == name

@@ -1,12 +1,12 @@
 """Reads YAML text as plain values, with the line of every key.
 
 A key that occurs twice in one mapping is a problem, because YAML would silently use the last one.
-There are three bounds: `MAX_CHARS` of text, the parser's own depth of nesting, and `MAX_MERGED`
-keys that merge keys (`<<`) add. Aliases are shared values, visited once, so they cannot expand to
-more than the text.
+There are three bounds: `MAX_CHARS` characters of text, the parser's own depth of nesting, and
+`MAX_MERGED` keys added by merge keys (`<<`). Aliases are shared values that are visited once, so
+they cannot expand to more than the text.
 
-Digits with colons, `12:30:45`, are text here. In YAML 1.1 they are a number to the base of 60,
-which nobody intends, and reading it takes time quadratic in its length.
+Digits with colons, such as `12:30:45`, are text here. In YAML 1.1 they are a number in base 60,
+which nobody intends, and reading them takes time quadratic in their length.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MAX_MERGED: Final = 10_000
 _TEXT: Final = "tag:yaml.org,2002:str"
 _NUMBERS: Final = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
-# PyYAML raises these for a scalar that does not fit its tag (`!!int x`, a date in month 13, an
-# integer of 5 000 digits).
+# PyYAML raises these errors for a scalar that does not fit its tag (`!!int x`, a date in month 13,
+# an integer of 5,000 digits).
 _BAD_SCALAR: Final = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
 
 
@@ -50,13 +50,13 @@ class _Loader(yaml.SafeLoader):
         super().flatten_mapping(node)
         self._merged += max(len(node.value) - keys, 0)
         if self._merged > MAX_MERGED:
-            problem = f"merge keys bring more than {MAX_MERGED} keys"
+            problem = f"merge keys add more than {MAX_MERGED} keys"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             if node.tag in _NUMBERS and ":" in node.value:
-                raise ValueError("digits with colons are no number")
+                raise ValueError("digits with colons are not a number")
             return super().construct_object(node, deep=deep)
         except _BAD_SCALAR as wrong:
             problem = f"this value cannot be read ({wrong})"
@@ -64,7 +64,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def load(text: str) -> Loaded:
-    """Return the one document in `text`. If the text is not YAML, the result has a problem."""
+    """Return the document in `text`. If the text is not one YAML document, report a problem."""
     if len(text) > MAX_CHARS:
         remedy = f"keep it below {MAX_CHARS} characters"
         return _unreadable(f"the text has {len(text)} characters", remedy, None)
@@ -78,7 +78,7 @@ def load(text: str) -> Loaded:
     except yaml.YAMLError as wrong:
         return _unreadable(f"not YAML: {' '.join(str(wrong).split())}", "write plain text", None)
     except RecursionError:
-        return _unreadable("not a topology: nested too deeply", "write it flat", None)
+        return _unreadable("the YAML is nested too deeply", "use fewer levels", None)
 
 
 def _unreadable(message: str, remedy: str, line: int | None) -> Loaded:
@@ -92,7 +92,7 @@ def _load(text: str) -> Loaded:
         loaded = Loaded(None, {}, [])
         if node is None:
             return loaded
-        # This must precede the construction, which expands merge keys in place.
+        # This must come before the construction, which expands merge keys in place.
         _survey(node, (), loaded, set())
         return loaded._replace(value=loader.construct_document(node))
     finally:

@@ -1,28 +1,32 @@
-"""Computes the clock of a log from its records, so that a wrong broker clock does little harm.
+"""Computes the clock of a log from its records, and limits the harm of a wrong broker clock.
 
-The broker's timestamps (`LogAppendTime`) usually rise, and the clock follows them. If they do not,
-or rise by too much, the sources' own timestamps decide, since no broker changes those.
+The broker's timestamps (`LogAppendTime`) usually rise, and the clock follows them. If they step
+back, or step ahead too far, the sources' own timestamps decide, since no broker changes those.
 
-* A step *ahead* is doubted if the log was busy and the record's own timestamp does not follow it.
-  The step must exceed `LEAST_NS`, and the time of the last `BLOCK` to two `BLOCK`s of records.
-* A timestamp follows the step if its lead over the clock exceeds the median lead of those records
-  by at least half of the step. It does not if its lead equals one of theirs, give or take half of
-  the step. Such a source has its own clock, which may stand still or be hours ahead.
-* During a doubt, time advances by the differences of the broker's timestamps. So it does for a
-  broker that is an hour ahead for a minute. A silence of an hour is no doubt, since the timestamp
-  that ends it is an hour later. Neither is the correction of a broker clock that was behind, since
-  all timestamps were ahead of that.
+* A step *ahead* is doubted if the log was busy and the record's own timestamp does not follow the
+  step. The step must exceed both `LEAST_NS` and the time that the last one to two `BLOCK`s of
+  records took.
+* The lead of a timestamp is its distance ahead of the clock. It follows the step if its lead
+  exceeds the median lead of those records by at least half of the step. It does not if its lead
+  is within half of the step of one of theirs. Such a source has its own clock, which may stand
+  still or be hours ahead.
+* During a doubt, time advances by the differences of the broker's timestamps, for example if the
+  broker is an hour ahead for a minute. A silence of an hour causes no doubt, since the timestamp
+  that ends it is an hour later. The correction of a broker clock that was behind causes no doubt
+  either, since all timestamps were ahead of that clock.
 * A doubt ends when the broker's timestamps step back, or when the step has lasted as long as it is
-  large. It also ends when a timestamp follows after all: the first records had been buffered, as
-  after an outage.
+  large. It also ends when a timestamp follows the step after all. Then the first records had been
+  buffered, for example during an outage.
 * If the broker's timestamps are *behind* by more than `BACK_NS`, time advances at half their speed
-  until they have caught up. A smaller step back ends no doubt, since they never rise evenly.
+  until they have caught up. A smaller step back ends no doubt, since broker timestamps never rise
+  evenly.
 
 So the clock never goes back. It is ahead of the truth by no more than a broker was, and for at most
-twice as long. It depends only on the records and their order, however they are cut into batches.
+twice as long. It depends only on the records and their order, and not on how they are divided into
+batches.
 
-Cost: O(1) a record. If the broker's timestamps rise plainly (`goes_on`), O(`BLOCK`) for all of
-them.
+Cost: O(1) a record. If the broker's timestamps rise evenly (`goes_on`), O(`BLOCK`) for a whole
+batch.
 """
 
 from __future__ import annotations
@@ -32,23 +36,23 @@ from operator import sub
 from typing import Final
 
 LEAST_NS: Final = 30_000_000_000
-"""Largest step ahead that is always believed, as it does little harm and is corrected as quickly.
-"""
+"""Largest step ahead that is always believed, because its harm is small and brief."""
 BACK_NS: Final = 1_000_000_000
-"""Largest step back that the clock of a new partition leader may cause."""
+"""Largest step back that counts as normal, as after a change of the partition leader."""
 BLOCK: Final = 64
 """The number of records that are examined together."""
 GRAIN_NS: Final = 1_000_000_000
-"""Unit in which the leads of timestamps over the clock are stored."""
+"""The unit in which the leads of timestamps over the clock are stored."""
 MOST_RECENT: Final = 4_096
-"""Largest number of records that wait to be put into a block."""
+"""Largest number of records that are collected before they are put into blocks."""
 
 
 class AppendClock:
     """The clock of a log, computed from the timestamps of its records.
 
     `now_ns` never goes back, and is None before the first record. `doubted_ns` is the part of the
-    broker's timestamp that is not believed, and `behind_ns` is how far that timestamp is behind.
+    broker's timestamp that is not believed. `behind_ns` is how far that timestamp is behind the
+    clock.
     """
 
     __slots__ = (
@@ -61,30 +65,30 @@ class AppendClock:
         self._append_ns = 0
         self._since_ns = 0  # The broker's timestamp at which the doubt began.
         self._count = 0
-        # These are the last full block and the one that is filling. Each has its beginning, then
-        # the leads of its timestamps in grains. They do not change while the clock is doubted.
+        # The last full block and the one that is being filled. Each begins with its first arrival
+        # time, followed by the leads of its timestamps in grains. Neither changes during a doubt.
         self._blocks = [[0], [0]]
-        # The leads of both blocks, sorted. Empty until they are needed.
+        # The leads in both blocks, sorted; empty until they are needed.
         self._leads: list[int] = []
-        # Arrival times and own timestamps of the records that are in no block yet.
+        # The arrival times and own timestamps of the records that are not in a block yet.
         self._recent: list[tuple[int, int]] = []
 
     @property
     def behind_ns(self) -> int:
-        """How far the broker's timestamp is behind this clock, or 0 if by at most `BACK_NS`."""
+        """How far the broker's timestamp is behind this clock; 0 if by at most `BACK_NS`."""
         behind_ns = 0 if self.now_ns is None else self.now_ns - self._append_ns
         return behind_ns if behind_ns > BACK_NS else 0
 
     @property
     def off_ns(self) -> int:
-        """How far the broker's clock is ahead or behind, as far as its records show."""
+        """How far the broker's clock is ahead of or behind this clock, as far as records show."""
         return self.doubted_ns or self.behind_ns
 
     def goes_on(self, appended_ns: Sequence[int]) -> bool:
-        """Return whether the next records are in order, at most `LEAST_NS` apart.
+        """Return whether the next records rise, in steps of at most `LEAST_NS`.
 
         If so, each record's arrival time is its broker timestamp, whatever its own timestamp is.
-        The first record is compared with the clock.
+        The first step is from the clock's current time.
         """
         if self.now_ns is None or self.doubted_ns or appended_ns[0] < self.now_ns:
             return False
@@ -92,10 +96,10 @@ class AppendClock:
         return min(steps_ns) >= 0 and max(steps_ns) <= LEAST_NS
 
     def went_on(self, appended_ns: int, stamped: Iterable[tuple[int, int]], count: int) -> None:
-        """Advance the clock to `appended_ns`, over the records that `goes_on` has accepted.
+        """Advance the clock to `appended_ns`, the last of the records that `goes_on` has accepted.
 
-        `stamped` has the arrival time and own timestamp of each record that has a timestamp, at
-        most of the last `2 * BLOCK`. `count` is the number of all such records.
+        `count` is the number of these records that have a timestamp of their own. `stamped` has the
+        arrival time and own timestamp of the last of them, at most `2 * BLOCK`.
         """
         self._fold()
         self.now_ns = self._append_ns = appended_ns
@@ -181,7 +185,7 @@ class AppendClock:
                 self._fold()
 
     def _fold(self) -> None:
-        """Move the recent records into blocks; all but the last `2 * BLOCK` are only counted."""
+        """Move the recent records into blocks; only count those before the last `2 * BLOCK`."""
         recent = self._recent
         passed = max(0, len(recent) - 2 * BLOCK)
         self._count += passed

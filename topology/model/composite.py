@@ -1,9 +1,9 @@
 """COMPOSITE: combines several operators, its parts, into one operator.
 
-Its next deadline is the earliest of the parts', and it holds the events of all parts. The keys of
-its state begin with the prefix of their part. A subclass defines how batches and time go through
-its parts, and which part gets a held event back after a restart. If a restored state has keys of a
-part that no longer exists, the next `changes()` deletes them.
+The next deadline of a composite is the earliest of its parts, and it holds the events of all parts.
+The keys of its state begin with the prefix of their part. A subclass defines how batches and time
+pass through the parts, and which parts get a held event back after a restart. If a restored state
+has keys of a part that no longer exists, the next `changes()` deletes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from topology.model.operator import (
 )
 
 SEPARATOR: Final = "\n"
-"""The character that ends a prefix, unless the subclass overrides `prefix_of`."""
+"""The character that ends a prefix, unless a subclass overrides `prefix_of`."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -38,7 +38,7 @@ class CompositePart:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Composite(Operator):
-    """An operator that consists of `parts`, in the order in which they are called."""
+    """An operator that consists of other operators, `parts`, in the order of its calls."""
 
     def __init__(self, parts: Sequence[CompositePart]) -> None:
         assert len({part.prefix for part in parts}) == len(parts), "keys of one part"
@@ -81,7 +81,7 @@ class Composite(Operator):
         return changes
 
     def held(self) -> Iterable[Event]:
-        """Return the held events of all parts, each once."""
+        """Return the events that any part holds, each once."""
         held = {id(event): event for part in self._parts for event in part.operator.held()}
         return held.values()
 
@@ -113,7 +113,7 @@ class Composite(Operator):
         }
 
     def explain(self) -> dict[str, Any]:
-        """Return the explanations by part name, without the parts that have none."""
+        """Return the explanation of each part by its name, without parts that have none."""
         return {
             part.name: explained
             for part in self._parts
@@ -121,7 +121,7 @@ class Composite(Operator):
         }
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
-        """Return the answers by part name, of the parts that know the source; None if none does."""
+        """Return each part's answer by the part's name; None if no part knows the source."""
         answers = {part.name: part.operator.locate(source, epoch, seq) for part in self._parts}
         return {name: each for name, each in answers.items() if each is not None} or None
 

@@ -1,7 +1,7 @@
-"""Stores an event's value that is not plain JSON, together with the function that decodes it.
+"""Stores the bytes of an event's value together with the function that decodes them.
 
-All code that writes, keeps or compares the value sees bytes. Only `topology.model.payload` decodes
-it.
+It is used for values that are not JSON. All code that writes, stores or compares a value sees its
+bytes. Only `topology.model.payload` decodes them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ReadEncoded = Callable[[bytes], Any]
 class Encoded(bytes):
     """The bytes of a value, with the function that decodes them.
 
-    `read` decodes the bytes for queries. It raises ValueError if it cannot.
+    `read` decodes the bytes for queries, and raises ValueError if it cannot.
     """
 
     read: ReadEncoded

@@ -1,15 +1,16 @@
 """Defines the event that passes through the operators.
 
-`Event` is a slotted class with a written-out initialiser and not a dataclass. It is built once for
+`Event` is a slotted class with an explicit initializer rather than a dataclass. One is built for
 every record, and this form is the fastest of those tried, interpreted and compiled alike.
 
 All times are `int` nanoseconds since the Unix epoch:
 
-* `ts_ns` is by the source's own clock. Without `is_stamped`, the event had no timestamp. It
-  then has that of the record or the arrival, which is newer for a duplicate.
+* `ts_ns` is the reported timestamp, by the source's own clock. If `is_stamped` is False, the event
+  has none, and `ts_ns` is the record's timestamp or the arrival time. A duplicate then has a later
+  `ts_ns` than the first event.
 * `arrival_ns` is when the event reached the broker. It never changes.
-* `at_ns` is when the event reached the operator that looks at it. At first that is the arrival,
-  then the instant at which the operator before emitted it.
+* `at_ns` is when the event reached the current operator. At first that is the arrival time, then
+  the time at which the previous operator emitted it.
 * `ref_time_ns` is `ts_ns` corrected by the offset of the source's clock. The event time is in
   [ref_time_ns - error_ns, ref_time_ns + error_ns].
 """
@@ -25,34 +26,34 @@ from inorder.contract import DATA as DATA
 from inorder.contract import HEARTBEAT as HEARTBEAT
 
 BLOCKED: Final = "blocked"
-"""From REORDER: events of this source are buffered there after a gap."""
+"""From REORDER: events of this source are buffered there because of a gap."""
 
 UNBLOCKED: Final = "unblocked"
-"""From REORDER: no event of this source is buffered there any more.
+"""From REORDER: events of this source are no longer buffered there.
 
 It is sent only if no event that REORDER emits carries the same information.
 """
 
 PROGRESS: Final = "progress"
-"""From a stage: its partition will send nothing with a time before `at_ns`."""
+"""From a stage: its partition will send no event with an `at_ns` before this one."""
 
 WATERMARK: Final = "watermark"
-"""From MERGE: `ref_time_ns` is the watermark W, and `complete_ns` the completeness frontier C.
+"""From MERGE: `ref_time_ns` is the watermark, and `complete_ns` the completeness frontier.
 
 `error_ns` is the largest error of live sources, and `error_all_ns` that of all sources that may
 still send.
 """
 
 PASSED: Final = "passed"
-"""A mark among the events that MERGE accepts: MERGE has emitted, in order, up to this time."""
+"""The kind of a mark among accepted events: MERGE has emitted all events up to this time."""
 
 REJECTED: Final = "rejected"
-"""A mark among the events that MERGE accepts: MERGE does not emit this event."""
+"""The kind of a mark among accepted events: MERGE does not emit this event."""
 
 DEAD: Final = "dead"
-"""A dead letter that keeps its place in the sequence.
+"""A dead letter that takes its place in its source's sequence.
 
-So no operator waits for its number or declares it lost.
+So no operator waits for its sequence number or declares it missing.
 """
 
 LARGE: Final = 1 << 62
@@ -61,18 +62,18 @@ NO_EPOCH: Final = -1
 
 
 class Event:
-    """An event of a source; each operator adds the fields that it computes.
+    """An event of a source. Each operator sets the fields that it computes.
 
-    `offset` is the place of the event in its input (Kafka offset or line number). `record` is the
-    driver's own record of it. Operators use neither. `value` is the payload; operators compare it
-    only to distinguish a duplicate from a conflict.
+    `offset` is the position of the event in its input, a Kafka offset or a line number. `record` is
+    the driver's own object for the input record. Operators use neither. `value` is the payload;
+    operators compare it only to distinguish a duplicate from a conflict.
 
-    `held_by` is the set of operators that hold the event at the moment. Each has a bit (its place,
-    topology.flow.registry), and 0 means that none holds it. An operator changes only its own bit.
-    It may change all bits if no operator before it can hold the event (alignment, REORDER).
+    `held_by` is the set of operators that hold the event, with one bit for each
+    (`topology.flow.registry`). An operator changes only its own bit. It may change all bits if no
+    operator before it can hold the event (alignment, REORDER).
 
     `lane` is the upstream partition from which the event came. `late` is the reason why the event
-    is outside the order, or "" if it is inside.
+    is out of order, or "" if it is in order.
     """
 
     __slots__ = (
@@ -145,7 +146,7 @@ class Event:
 
 
 def twin(event: Event) -> Event:
-    """Return a copy of the event with its current values."""
+    """Return a copy of the event with all its current values."""
     other = Event(
         event.stream,
         event.source,
@@ -173,14 +174,14 @@ def twin(event: Event) -> Event:
 
 
 def digits(number: int) -> bytes:
-    """Return the decimal digits of a number, such as an epoch, of up to 64 bits.
+    """Return the decimal digits of an integer of up to 64 bits, such as an epoch.
 
-    For numbers from 2^62 on, code compiled by mypyc 2.4 leaks the argument of `%d`, `str` and
-    f-strings.
+    For integers from 2^62 on it avoids `%d`, `str` and plain f-strings. Code compiled by mypyc 2.4
+    leaks their argument.
     """
     return b"%d" % number if -LARGE < number < LARGE else f"{number:d}".encode()
 
 
 at_ns: Final = attrgetter("at_ns")
-"""Returns the instant of an event, a report or a result; used as a sort key."""
+"""Returns the instant of an event, report or result; used as a sort key."""
 offset_of: Final = attrgetter("offset")

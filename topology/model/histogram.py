@@ -1,13 +1,13 @@
 """Counts times in a histogram, and finds the wait that only a given share of them exceeds.
 
 There are eight buckets per octave of nanoseconds, so the upper edge of a bucket is at most 1/8
-above any value in it. All arithmetic is in integers, so the same samples give the same edge on
-every machine.
+above any value in the bucket. All arithmetic is in integers, so the same samples give the same edge
+on every machine.
 
-Cost: O(1) to add. The edge is a pointer that moves with the samples, so reading it costs O(1)
-amortised. Memory: one dict entry per bucket in use, at most 480.
+Cost: O(1) to add a sample. The edge moves with the samples, so reading it costs O(1) amortized.
+Memory: one dict entry for each bucket in use, at most 480.
 
-It is used for the fill times of gaps and for the delays of events.
+It is used for the times after which gaps were filled, and for the delays of events.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from topology.model.kept import INT, Kept, Shape, dict_of
 
 PPM: Final = 1_000_000
 HALVE_EVERY: Final = 4096
-"""All counts are halved after this many trials, so that old samples fade."""
+"""All counts are halved after this many trials, so that old samples lose weight."""
 UNIT: Final = 1024
 """The amount that one sample or trial adds to a count.
 
-With this amount, single samples in the tail survive ten halvings. With 1, the first halving would
-remove them, and waits would be too short.
+With this amount, a single sample in the tail survives ten halvings. With 1, the first halving would
+remove it, and waits would be too short.
 """
 
 
@@ -47,10 +47,10 @@ HISTOGRAM: Final = Shape("histogram", 1, _trials=INT, since_halved=INT, _counts=
 
 
 class Histogram(Kept):
-    """A histogram of samples, with the number of trials and the edge of the tail.
+    """A histogram of samples, with the number of trials and the edge of its tail.
 
-    `edge_ns()` is the smallest upper edge w with (samples above w) / trials <= `miss_ppm` / 10^6.
-    Trials that gave no sample (gaps that never filled) make the edge smaller.
+    `edge_ns()` is the smallest upper edge w with (samples above w) / trials <= `miss_ppm` / 10^6. A
+    trial without a sample, such as a gap that was never filled, makes the edge smaller.
     """
 
     SHAPE = HISTOGRAM
@@ -67,7 +67,7 @@ class Histogram(Kept):
 
     @property
     def trials(self) -> int:
-        """The number of trials, of which older ones count less (`HALVE_EVERY`)."""
+        """The number of trials; older trials have less weight (`HALVE_EVERY`)."""
         return self._trials // UNIT
 
     def trial(self) -> None:
@@ -77,14 +77,14 @@ class Histogram(Kept):
             self._halve()
 
     def sample_in(self, bucket: int) -> None:
-        """Add a sample to the bucket of its value, after its trial was counted."""
+        """Add a sample to the bucket of its value; its trial must have been counted before."""
         counts = self._counts
         counts[bucket] = counts.get(bucket, 0) + UNIT
         if bucket > self._index:
             self._above += UNIT
 
     def add(self, value_ns: int) -> None:
-        """Count a trial and add its sample, in one function because this runs for every event."""
+        """Count a trial and add its sample; one function, because it runs for every event."""
         if value_ns >= 8:
             shift = value_ns.bit_length() - 4
             bucket = 8 * shift + (value_ns >> shift)
@@ -100,9 +100,9 @@ class Histogram(Kept):
             self._halve()
 
     def add_all(self, values: list[int]) -> None:
-        """Count a trial and add its sample for each of the values.
+        """Count a trial and add a sample for each of the values.
 
-        Successive values are often in one bucket, which is then looked up only once.
+        Successive values are often in the same bucket, which is then looked up only once.
         """
         if len(values) == 1 or self.since_halved + len(values) >= HALVE_EVERY:
             for value_ns in values:
@@ -111,8 +111,8 @@ class Histogram(Kept):
         self._trials += UNIT * len(values)
         self.since_halved += len(values)
         counts = self._counts
-        # The last `alike` values are in this bucket, which extends from `low_ns` to below
-        # `high_ns`. A negative time is in no run, so the -1 ends the last one.
+        # The last `alike` values are all in this bucket, whose range is `low_ns` to `high_ns` - 1.
+        # A negative value is never in this range, so the -1 at the end adds the last run.
         low_ns = high_ns = bucket = alike = 0
         for value_ns in [*values, -1]:
             if low_ns <= value_ns < high_ns:

@@ -1,10 +1,10 @@
-"""Finds the entry of a table that has been idle longest, without work for each event.
+"""Finds the entry of a table that has been idle longest, at no cost for each event.
 
-A heap has one note per entry: its name, and a time not after the entry was last heard. A note that
-is out of date is corrected only when it reaches the top of the heap. So an event costs nothing
-here, and finding the longest idle entry costs O(log n) amortised. The result depends only on the
-entries, and not on when their notes were added. Notes are put into the heap only when an entry may
-have to be removed, since most tables never reach their bound.
+A heap has one note for each entry: its name, and a time at or before the last input of the entry. A
+note that is out of date is corrected only when it reaches the top of the heap. So an event costs
+nothing here, and finding the longest idle entry costs O(log n) amortized. The result depends only
+on the entries, and not on when their notes were added. Notes are put into the heap only when an
+entry may have to be removed, since most tables never reach their bound.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from topology.model.operator import NEVER
 class LongestIdle:
     """A queue of a table's entries, in the order in which they became idle.
 
-    `table` maps names to objects with `last_arrival_ns` and `busy()`. A busy entry holds events and
-    is never returned.
+    The table maps names to objects with `last_arrival_ns` and `busy()`. A busy entry holds events
+    and is never returned.
     """
 
     __slots__ = ("_first_ns", "_names", "_notes")
@@ -27,7 +27,7 @@ class LongestIdle:
     def __init__(self) -> None:
         self._notes: list[tuple[int, str]] = []
         self._names: list[str] = []  # The names that are not in the heap yet.
-        self._first_ns = NEVER  # No entry in `_names` was last heard before this.
+        self._first_ns = NEVER  # No entry in `_names` had its last input before this.
 
     def note(self, name: str, heard_ns: int) -> None:
         self._names.append(name)
@@ -35,10 +35,10 @@ class LongestIdle:
             self._first_ns = heard_ns
 
     def longest(self, table: dict[str, Any], keep: str, before_ns: int) -> str | None:
-        """Return the entry that has been idle longest, except `keep`.
+        """Return the name of the entry that has been idle longest, except `keep`; remove its note.
 
-        Return None if no such entry was last heard before `before_ns`. The entry's note is removed.
-        Entries that were last heard at the same time are ordered by name.
+        Return None if the last input of every other entry was at or after `before_ns`. Entries with
+        equal times are ordered by name.
         """
         notes = self._notes
         if self._first_ns < before_ns:

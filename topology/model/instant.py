@@ -1,16 +1,16 @@
 """Defines operators that make their decisions at the end of an instant.
 
 The order of events within one instant has no meaning. So windows, joins, patterns and a buffer
-ordered by time decide once the instant is over. That is before the first event of a later one, or
-when time passes. Then timers that are due fire, each at its own time. So the cuts between batches
-change nothing (`topology.model.operator`).
+ordered by time decide once the instant is over. It ends before the first event of a later instant,
+or when time passes. Then the timers that are due fire, each at its own time. So the division into
+batches has no effect (`topology.model.operator`).
 
-A subclass defines what an event means (`_take`) and what happens when an instant is over
-(`_decide`). It also defines when a timer is due (`_next_due_ns`) and what happens then (`_fire`).
+A subclass defines what an event does (`_take`) and what happens at the end of an instant
+(`_decide`). It also defines when the next timer is due (`_next_due_ns`) and what it does (`_fire`).
 `_now_ns` and `_instant_open` are part of its state.
 
-REORDER and MERGE do the same in the loop of their hot path, which skips instants in which nothing
-can be decided. Cost: two calls for each instant.
+REORDER and MERGE do the same in their own loops, which skip instants in which nothing can be
+decided. Cost: two calls for each instant.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class InstantOperator(KeptOperator):
     """An operator that makes its decisions at the end of an instant.
 
     No further event will have an instant before `_now_ns`. `_instant_open` is True if the operator
-    has input of the instant `_now_ns` about which it has not decided yet.
+    has input of the instant `_now_ns` for which it has not made its decisions yet.
     """
 
     def __init__(self, now_ns: int = 0) -> None:
@@ -62,7 +62,7 @@ class InstantOperator(KeptOperator):
         return due_ns if due_ns < NEVER else None
 
     def _pass_time(self, until_ns: int, step: Step) -> None:
-        """End the open instant, then fire what is due before `until_ns`."""
+        """End the open instant, then fire the timers that are due before `until_ns`."""
         if self._instant_open:
             self._instant_open = False
             self._decide(step)
@@ -75,27 +75,27 @@ class InstantOperator(KeptOperator):
     # -- for subclasses ----------------------------------------------------------------------------
 
     def _begin(self, events: Sequence[Event], now_ns: int) -> Step:
-        """Return the step to which the batch adds its results; by default it emits all events."""
+        """Return the step for a batch's results; by default, a step that emits all its events."""
         return Step(now_ns, list(events))
 
     def _take(self, event: Event, step: Step) -> None:
-        """Handle an event of the instant `_now_ns`, and open the instant if the event matters."""
+        """Process an event of the instant `_now_ns`; open the instant if a decision is needed."""
         raise NotImplementedError
 
     def _decide(self, step: Step) -> None:
-        """Do what the end of the instant `_now_ns` requires."""
+        """Make the decisions that are due at the end of the instant `_now_ns`."""
         raise NotImplementedError
 
     def _next_due_ns(self) -> int:
-        """Return when the next timer is due; NEVER by default."""
+        """Return the time at which the next timer is due; NEVER by default."""
         return NEVER
 
     def _fire(self, due_ns: int, step: Step) -> None:
         """Fire the timer that is due at `due_ns`.
 
-        `due_ns` is before `_now_ns` if the timer became known only after it was due.
+        `due_ns` is before `_now_ns` if the timer was set only after it was due.
         """
         self._decide(step)
 
     def _finish(self, step: Step) -> None:
-        """Complete the step at the end of a call. By default there is nothing to do."""
+        """Complete the step at the end of a call. The default does nothing."""

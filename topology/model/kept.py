@@ -1,12 +1,12 @@
-"""KEPT: declares state. A `Shape` names the fields of a class that are state, with their kinds.
+"""KEPT: declares the state of classes. A `Shape` names the fields that are state, with their kinds.
 
     ALLOWANCE = Shape("waiting.allowance", 1, events=INT, late=INT, beyond=INT)
 
     class Allowance(Kept):
         SHAPE = ALLOWANCE
 
-A `Kept` object has the shape of its class. The shape of a `KeptPart` is known to its owner, for
-example because it depends on settings. An operator is neither: it has a `KeptState`.
+A `Kept` object has the shape of its class. The owner of a `KeptPart` knows its shape, for example
+because the shape depends on settings. An operator is neither: it has a `KeptState`.
 
     AREA = Shape("area", 1, _outside=INT)
 
@@ -14,27 +14,29 @@ example because it depends on settings. An operator is neither: it has a `KeptSt
         def __init__(self) -> None:
             self._kept = KeptState("own", AREA)  # a third argument lists its tables
 
-A `KeptState` is the whole state of an operator: a row of its own, which each checkpoint writes, and
-its tables. A `Table` has rows by key. Its owner calls `note(key)` after each change of a row, or
-the next checkpoint does not write it. `put` does not call `note`.
+A `KeptState` is the whole state of an operator: its own row, which each checkpoint writes, and its
+tables. A `Table` has rows by key. Its owner calls `note(key)` after each change of a row, or the
+next checkpoint does not write the row. `put` does not call `note`.
 
-A `Shape` reads a row into an existing object, and its fields may be added and dropped. If the
-object does not exist, in a list or a table, its owner makes an empty one by `fresh`. The argument
-of `KeptPart.fresh` is the name of the field, and that of `Table.fresh` the key of the row as text.
+A `Shape` reads a row into an existing object, and its fields may be added and dropped. For an
+object in a list or a table, which does not exist yet, the owner makes an empty one by `fresh`. The
+argument of `KeptPart.fresh` is the name of the field, and that of `Table.fresh` the key of the row
+as text.
 
 A `record` is for a small value whose constructor takes all fields. Its fields are part of its kind,
 so a record with other fields is refused. `INT` is not checked when it is written. Use `BIG` for
 integers that may need more than 64 bits.
 
-A row is a tuple in the order of the fields and has no names. So a state lists once, under `SHAPES`,
-the shapes in which it is written. A state that does not fit is refused (`ShapeRefused`):
+A row is a tuple of the values in the order of the fields, without their names. So a state lists
+once, under `SHAPES`, the shapes in which it is written. A state that does not fit the current
+shapes is refused (`ShapeRefused`):
 
 | a change | what to do |
 | --- | --- |
 | a field is added | nothing; it keeps the value of a fresh object |
 | a field is dropped | list it as dropped |
 | a field has another kind | nothing; older states are refused |
-| a field, or the `PLAIN` of one, means something else | raise the number of the shape |
+| a field, or the `PLAIN` of one, has another meaning | raise the number of the shape |
 | a key, a table's prefix, or state that no shape declares changes | raise `OperatorRow.shape` |
 | the layout of `Progress`, pages or records changes | raise `STATE_FORMAT` |
 
@@ -63,11 +65,11 @@ SHAPES: Final = "#shape"
 _FITS: Final = 1 << 63
 _ROW: Final = (list, tuple)
 REST: Final = "written, owner, field"
-"""The names of the further parameters of a function that reads a value."""
+"""The further parameters of each function that reads a value."""
 
 
 class ShapeRefused(ValueError):
-    """The error for a state that this version cannot read."""
+    """The error for a state that this version of the program cannot read."""
 
 
 # -- kinds of values -------------------------------------------------------------------------------
@@ -75,13 +77,13 @@ class ShapeRefused(ValueError):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ValueKind:
-    """A kind of value: how it is written and read.
+    """A kind of value, which defines how values are written and read.
 
     Attributes:
-        name: Its name in a state. Kinds with the same name read each other's values.
-        types: A plain value of one of these types is read as it is.
-        is_plain: Whether `dump` does nothing.
-        kinds: The kinds that it is made of.
+        name: The name of the kind in a state. Kinds with the same name read each other's values.
+        types: The plain types whose values are read unchanged.
+        is_plain: Whether `dump` returns values unchanged.
+        kinds: The kinds of which this kind is composed.
     """
 
     def __init__(
@@ -93,45 +95,49 @@ class ValueKind:
         self.kinds = kinds
 
     def dump(self, value: Any) -> Plain:
-        """Return the value in the form that codecs carry."""
+        """Return the value in a form that every codec supports."""
         return value if self.is_plain else self.dumper()(value)
 
     def dump_all(self, values: Iterable[Any]) -> list[Plain]:
-        """Return a list of the values in the form that codecs carry."""
+        """Return a list of the values in a form that every codec supports."""
         if self.is_plain:
             return list(values)
         dump = self.dumper()
         return [dump(value) for value in values]
 
     def dumper(self) -> Callable[[Any], Plain]:
-        """Return a function that does what `dump` does.
+        """Return a function with the effect of `dump`.
 
-        A subclass that is not plain must define one of the two, since each uses the other.
+        A subclass that is not plain must override `dump` or `dumper`, since each uses the other.
         """
         return self.dump
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        """Return the value that `dump` has written, to be stored in that field of its owner."""
+        """Return the value that `dump` wrote in the form `plain`.
+
+        The value is for the field `field` of `owner`. `written` has the shapes of the state, or is
+        None if they are the current ones.
+        """
         if self.types and type(plain) not in self.types:
             raise self.refusal(plain)
         return plain
 
     def loader(self) -> Callable[[Plain, Written | None, Any, str], Any]:
-        """Return a function that does what `load` does, if possible a faster one."""
+        """Return a function with the effect of `load`, which may be faster."""
         return self.load
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
-        """Read the field `name` of the object."""
+        """Read the value of the field `name` and store it in the object `one`."""
         setattr(one, name, self.load(plain, written, one, name))
 
     def refusal(self, plain: Plain) -> ShapeRefused:
-        return ShapeRefused(f"{plain!r:.60} is no {self.name}")
+        return ShapeRefused(f"{plain!r:.60} is not of kind {self.name}")
 
 
 class Scalar(ValueKind):
-    """The kind of a value that has one of the given types, with integers of any size.
+    """The kind of a value of one of the given types; an integer may have any size.
 
-    Codecs do not support integers beyond 64 bits, so these are packed.
+    Codecs do not support integers beyond 64 bits, so these are packed as text.
     """
 
     def dumper(self) -> Callable[[Any], Plain]:
@@ -162,10 +168,10 @@ class Optional(ValueKind):
 
 
 class MadeKind(ValueKind):
-    """A kind whose values are read by a generated function, which is made at the first value."""
+    """A kind whose values are read by a function that is generated when the first one is read."""
 
     def __init__(self, name: str, make: Any, kinds: Sequence[ValueKind], *, is_plain: bool) -> None:
-        """Define the kind. `make` constructs a value from the values that were read."""
+        """Define the kind. `make` constructs a value from its parts, which have been read."""
         super().__init__(name, is_plain=is_plain, kinds=kinds)
         self._make = make
         self._load: Callable[[Plain, Written | None, Any, str], Any] | None = None
@@ -179,7 +185,7 @@ class MadeKind(ValueKind):
         return self._load
 
     def lines(self) -> list[str]:
-        """Return the source lines of the function that reads a value."""
+        """Return the source lines of the generated function, which reads a value."""
         raise NotImplementedError
 
 
@@ -199,7 +205,7 @@ class Many(MadeKind):
 
 
 class ByKey(MadeKind):
-    """The kind of a dict, written as a list of the keys and one of the values."""
+    """The kind of a dict, written as a list of its keys and a list of its values."""
 
     def __init__(self, key: ValueKind, value: ValueKind) -> None:
         name = f"{{{key.name} => {value.name}}}"
@@ -259,7 +265,7 @@ class Fielded(MadeKind):
 
 
 class RecordKind(Fielded):
-    """The kind of a value whose constructor takes all fields: a tuple, or a small object."""
+    """The kind of a value whose constructor takes all its fields: a tuple, or a small object."""
 
     def __init__(
         self, make: Callable[..., Any] | None, kinds: Sequence[ValueKind], fields: Sequence[str]
@@ -282,12 +288,12 @@ INT: Final = ValueKind("int", int)
 BIG: Final = Scalar("int", int, is_plain=False)
 """An integer of any size."""
 SCALAR: Final = Scalar("scalar", int, float, str, bool, type(None), is_plain=False)
-"""A number of any size, a text, a truth value or None."""
+"""A number of any size, a text, a boolean or None."""
 FLOAT: Final = ValueKind("float", float)
 TEXT: Final = ValueKind("text", str)
 FLAG: Final = ValueKind("flag", bool)
 PLAIN: Final = ValueKind("plain")
-"""A value that its owner writes and reads by hand."""
+"""A value that its owner converts to a plain value and back."""
 
 
 optional = Optional
@@ -300,19 +306,19 @@ def tuple_of(*kinds: ValueKind) -> ValueKind:
 
 
 def record(make: Callable[..., Any], **fields: ValueKind) -> ValueKind:
-    """Return the kind of objects that `make` constructs from these fields, in this order."""
+    """Return the kind of the objects that `make` constructs from these fields, in this order."""
     return RecordKind(make, list(fields.values()), list(fields))
 
 
 def row_of(plain: Plain, kind: ValueKind, length: int = -1) -> Any:
-    """Return the row; raise ShapeRefused if it is not a list of that length (-1: of any)."""
+    """Return the row; raise ShapeRefused if it is not a list, or not of this length (-1: any)."""
     if not isinstance(plain, _ROW) or 0 <= length != len(plain):
         raise kind.refusal(plain)
     return plain
 
 
 def packed(value: Any) -> Plain:
-    """Return the value in the form that codecs carry. Only integers beyond 64 bits are changed."""
+    """Return the value, or a hex text in a list for an integer beyond 64 bits."""
     if type(value) is int and not -_FITS <= value < _FITS:
         return [hex(value)]
     return value
@@ -345,7 +351,7 @@ def function(
 
 
 def checking(name: str, also: str = "") -> list[str]:
-    """Return the source lines that refuse a value that is not a row."""
+    """Return the source lines that raise ShapeRefused unless a value is a row."""
     is_no_row = f"type({name}) is not list and type({name}) is not tuple{also}"
     return [f"if {is_no_row}:", "  raise kind.refusal(plain)"]
 
@@ -357,13 +363,13 @@ def unpacking(count: int) -> list[str]:
 
 
 def all_loaded(at: int, kind: ValueKind) -> str:
-    """Return the expression that reads all values of the list at an index of a row."""
+    """Return an expression that reads all values of the list `v<at>`."""
     read = f"[load{at}(one, {REST}) for one in v{at}]"
     return f"v{at} if types{at}.issuperset(map(type, v{at})) else {read}" if kind.types else read
 
 
 def loaded(at: int, kind: ValueKind, rest: str = REST) -> str:
-    """Return the expression that reads the value at an index of a row."""
+    """Return an expression that reads the value `v<at>` of a row."""
     load = f"load{at}(v{at}, {rest})"
     if not kind.types:
         return load
@@ -378,15 +384,15 @@ def loaded(at: int, kind: ValueKind, rest: str = REST) -> str:
 class Shape(Fielded):
     """The fields of a class that are state, by name, in the order of its rows.
 
-    A shape is also a kind: the field of an object may be a part that has a shape. The row of such a
-    part is read into the existing object. If a field has several parts, or an optional one, its
-    owner makes them (`Kept.fresh`).
+    A shape is also a kind: a field of an object may be a part that has a shape. The row of such a
+    part is read into the existing part. If a field has several parts, or an optional one, its owner
+    makes them (`Kept.fresh`).
     """
 
     def __init__(
         self, name: str, number: int, dropped: Sequence[str] = (), /, **fields: ValueKind
     ) -> None:
-        """Declare the shape. `dropped` names earlier fields, which are skipped in older rows."""
+        """Declare the shape. `dropped` names former fields, which are skipped in older rows."""
         super().__init__(f"@{name}", list(fields.values()), list(fields), is_plain=False)
         self.by_name: Mapping[str, ValueKind] = fields
         self.title = name
@@ -397,13 +403,13 @@ class Shape(Fielded):
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._read: Callable[[Any, Plain], None] = self._first_read
         self.digest = crc32(repr(described(self)).encode())
-        """A checksum of the shape and of the shapes within it.
+        """A checksum of the shape and of all shapes within it.
 
-        It is for a row that carries its own description.
+        It is used for a row that contains the description of its own shape.
         """
 
     def with_more(self, name: str, number: int, /, **fields: ValueKind) -> Shape:
-        """Return the shape of a subclass that has more fields."""
+        """Return the shape of a subclass that has these further fields."""
         return Shape(name, number, tuple(self.dropped), **self.by_name, **fields)
 
     def loader(self) -> Callable[[Plain, Written | None, Any, str], Any]:
@@ -415,14 +421,15 @@ class Shape(Fielded):
         return one
 
     def put(self, one: Any, plain: Plain, written: Written | None = None) -> None:
-        """Read the row into a fresh object."""
+        """Read the row into the new object `one`."""
         if written is not None:
             self._put_by_field(one, plain, written)
             return
         try:
             self._read(one, plain)
         except ShapeRefused:
-            self._put_by_field(one, plain, None)  # This error names the field.
+            # This second attempt raises an error that names the field.
+            self._put_by_field(one, plain, None)
 
     def _first_read(self, one: Any, plain: Plain) -> None:
         lines = unpacking(len(self.kinds))
@@ -438,9 +445,9 @@ class Shape(Fielded):
         self._read(one, plain)
 
     def _put_by_field(self, one: Any, plain: Plain, written: Written | None) -> None:
-        """Read a row field by field, also if it was written in another shape.
+        """Read a row field by field, even if it was written in another shape.
 
-        The text of ShapeRefused names the field.
+        The message of a ShapeRefused names the field.
         """
         layout: Mapping[str, ValueKind | None] = written.layout(self) if written else self.by_name
         row = row_of(plain, self, len(layout))
@@ -461,7 +468,7 @@ NO_TABLES: Final[Mapping[str, ValueKind]] = {}
 
 
 def shapes_in(shape: Shape, tables: Mapping[str, ValueKind]) -> dict[str, Shape]:
-    """Return the shapes of a state, and those within them, by name."""
+    """Return the shapes of a state, including shapes within others, by name."""
     found: dict[str, Shape] = {}
     left = [shape, *tables.values()]
     while left:
@@ -474,7 +481,7 @@ def shapes_in(shape: Shape, tables: Mapping[str, ValueKind]) -> dict[str, Shape]
 
 
 def described(shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain:
-    """Return the description of these shapes and tables that is stored in a state.
+    """Return the description of these shapes and tables, as it is stored in a state.
 
     A table is described by its prefix, which ends in a slash, and by the kind of its rows.
     """
@@ -483,16 +490,16 @@ def described(shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES) -> Plai
 
 
 class Written:
-    """The shapes in which a state is written, if they differ from the current ones."""
+    """The shapes in which a state was written, if they differ from the current ones."""
 
     def __init__(self, said: Plain) -> None:
-        """Read the description of the shapes in a state (`described`)."""
+        """Read the description of the shapes (`described`) in a state."""
         try:
             self._shapes: dict[str, tuple[Any, dict[str, str]]] = {
                 name: (number, dict(fields)) for name, number, fields in said
             }
         except (TypeError, ValueError) as wrong:
-            raise ShapeRefused(f"it does not say how it is written: {said!r:.60}") from wrong
+            raise ShapeRefused(f"its description cannot be read: {said!r:.60}") from wrong
 
     def names(self, shape: Shape) -> bool:
         """Return whether the state may have rows of the shape."""
@@ -502,27 +509,27 @@ class Written:
         """Raise ShapeRefused unless the rows of these tables are of the current kinds."""
         for name, (kind, _) in self._shapes.items():
             if name.endswith("/") and name not in tables:
-                raise ShapeRefused(f"there are no rows {name} any more")
+                raise ShapeRefused(f"rows {name} no longer exist")
             if name in tables and tables[name].name != kind:
                 raise ShapeRefused(f"rows {name} were {kind}, not {tables[name].name}")
 
     def layout(self, shape: Shape) -> dict[str, ValueKind | None]:
-        """Return the kinds of the fields in rows of the shape, with None for a dropped field.
+        """Return the current kind of each field in the state's rows of the shape; None if dropped.
 
         ShapeRefused is raised if the current shape cannot read such rows.
         """
         if not self.names(shape):
-            raise ShapeRefused(f"it does not say how {shape.title} is written")
+            raise ShapeRefused(f"it has no description of {shape.title}")
         number, fields = self._shapes[shape.title]
         if number != shape.number:
             raise ShapeRefused(
-                f"{shape.title} is written in version {number}, and this one reads {shape.number}"
+                f"{shape.title} has version {number}, but only version {shape.number} can be read"
             )
         kinds: dict[str, ValueKind | None] = {}
         for field, kind in fields.items():
             today = kinds[field] = shape.by_name.get(field)
             if today is None and field not in shape.dropped:
-                raise ShapeRefused(f"{shape.title} has no field {field} any more")
+                raise ShapeRefused(f"{shape.title} no longer has a field {field}")
             if today is not None and today.name != kind:
                 raise ShapeRefused(f"{field} of {shape.title} was {kind}, not {today.name}")
         return kinds
@@ -531,10 +538,10 @@ class Written:
 def written_in(
     said: Plain, shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES
 ) -> Written | None:
-    """Return the shapes in which a state is written, or None if they are the current ones.
+    """Return the shapes in which a state was written, or None if they are the current ones.
 
-    ShapeRefused is raised if one of them cannot be read. If the state does not name a shape within
-    others, it has no row of that shape.
+    ShapeRefused is raised if a shape cannot be read. A shape within others may be missing from the
+    state, which then has no row of that shape.
     """
     if said == described(shape, tables):
         return None
@@ -553,10 +560,10 @@ class KeptPart:
     __slots__ = ()
 
     def settled(self) -> None:
-        """Compute the attributes that are not state, once all fields are read."""
+        """Compute the attributes that are not state, after all fields have been read."""
 
     def fresh(self, field: str) -> Any:
-        """Return a new part for that field, to read its row into."""
+        """Return a new object for this field, into which its row is then read."""
         raise NotImplementedError
 
 

@@ -14,9 +14,9 @@ from topology.model.tables import KeptState, refuse_others
 class KeptOperator(Operator):
     """An operator with a `KeptState`, which a subclass creates as `_kept`.
 
-    An operator that is never saved by itself needs none. A subclass that holds events, or derives
-    something from its state, extends `restoring`. A subclass whose state has more than a
-    `KeptState` also reads the `others`.
+    An operator that is never saved by itself needs no `_kept`. A subclass that holds events, or
+    computes something from its state, extends `restoring`. A subclass with state outside its
+    `KeptState` overrides `_take_others`.
     """
 
     _kept: KeptState
@@ -34,5 +34,5 @@ class KeptOperator(Operator):
         self._take_others(others)
 
     def _take_others(self, others: State) -> None:
-        """Restore the parts of a state that are not in the `KeptState`; by default, refuse any."""
+        """Restore the state that is not in the `KeptState`; the default refuses any such state."""
         refuse_others(others)

@@ -1,30 +1,30 @@
-"""Lists the causes for which an event is late.
+"""Lists the causes for which an event can be late.
 
-An event is late if its place in the order has already been passed when it arrives. The order is
-that of all sources. For `overtaken` it is the order of the event's own source, and MERGE may not
-have passed its place.
+An event is late if later events were emitted before it arrived. The order is that of all sources.
+For `overtaken` it is the order of the event's own source, and MERGE may not have reached that place
+yet.
 
-In each operator one function decides that (`decided_in`) and names the *cause*, one word. MERGE has
-two more places. It clears or keeps the cause of a number that REORDER had given up
-(`Passage.judge_filled`). Events that are emitted early because the queues are full are late by
-`merge_full` (`Merge._overflow`).
+In each operator one function decides whether an event is late (`Cause.decided_in`), and names the
+*cause* by one word. MERGE has two more places. `Passage.judge_filled` clears or keeps the cause of
+an event whose sequence number REORDER had given up. `Merge._overflow` emits events early when the
+queues are full; they are late by `merge_full`.
 
-Everything that shows a cause reads this table:
+This table is the source of all texts that show a cause:
 
 * the header `late`, and `reason` of a record on `events.late`;
 * the label `reason` of `inorder_records_late_total`;
-* `late_by_cause` of a replay's summary, and of `explain`, which has the causes of MERGE;
-* the page, and docs/concepts/late.md.
+* `late_by_cause` in the summary of a replay and in `explain`, which has the causes of MERGE;
+* the operator's page, and docs/concepts/late.md.
 
-`below_frontier` is a cause of `inorder match` alone: `refusal` returns EXPIRED there, and `matched`
-in cli/files/match.py gives it this word.
+`below_frontier` is a cause only in `inorder match`: `refusal` returns EXPIRED there, and `matched`
+in cli/files/match.py uses this word for it.
 
 With `reorder.late: pass` a late event is emitted, with its cause in `Event.late`. Otherwise, or if
 it may be a duplicate (`MAY_BE_COPY`), it becomes a `Late` report.
 
-WINDOW, JOIN, DETECTOR and PATTERN name no cause. A late event corrects their results. They leave
-out an event that is older than their final results, and only count it in a metric of the operator.
-The metric is `expired`, and `late` in PATTERN. `explain` does not report it.
+WINDOW, JOIN, DETECTOR and PATTERN have no causes, because a late event corrects their results. They
+ignore an event that is older than their final results, and only count it in a metric: `late` in
+PATTERN, and `expired` in the others. `explain` does not report it.
 """
 
 from __future__ import annotations
@@ -50,10 +50,12 @@ BELOW_FRONTIER = "below_frontier"
 class Cause(NamedTuple):
     """A row of the table: one cause.
 
-    `decided_in` is the function that decides, from the project's root. It decides by state. REORDER
-    saves the state of a source as the row `line/<source>`. MERGE saves it as `feed/<source>`, and
-    the state of the whole stream in its own row (`Passage`). `because` ends the sentence "the event
-    is late because ...". `remedy` names the setting, or anything else, that helps.
+    Attributes:
+        decided_in: The function that decides, from the project's root. It decides by saved state.
+            REORDER saves the state of a source as the row `line/<source>`, and MERGE as the row
+            `feed/<source>`. The state of the whole stream is in MERGE's own row (`Passage`).
+        because: The end of the sentence "the event is late because ...".
+        remedy: The setting that helps, or another measure.
     """
 
     decided_in: str
@@ -67,17 +69,17 @@ _AT_MERGE: Final = "topology.merge.passage.Passage.judge"
 CAUSES: Final[Mapping[str, Cause]] = {
     GAP: Cause(
         _BY_NUMBER,
-        "reorder had given up its number, and its place was passed when it came",
+        "reorder had given up its number, and later events had been emitted when it arrived",
         "a larger `reorder.max_wait`, or a smaller `reorder.miss_target`",
     ),
     OVERTAKEN: Cause(
         "topology.reorder.time_buffer.TimeBuffer._hold",
-        "a later event of its source had been emitted when it came (`rule: time`)",
+        "a later event of its source had been emitted when it arrived (`rule: time`)",
         "a larger `reorder.max_wait`",
     ),
     MERGE_WAIT: Cause(
         _AT_MERGE,
-        "merge waited for its source as long as its delays called for, and that was too short",
+        "merge waited for its source as long as its delays suggested, and that was too short",
         "a larger `merge.max_wait`, or a smaller `merge.miss_target`",
     ),
     MERGE_IDLE: Cause(
@@ -88,7 +90,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     MERGE_NEW: Cause(
         _AT_MERGE,
-        "its source was new or had been forgotten, and other sources were further on",
+        "its source was new or had been forgotten, and other sources were already ahead",
         "`expected_sources`, with a `merge.max_wait` as long as its first event may take;"
         " or a larger `reorder.max_sources`",
     ),
@@ -99,7 +101,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     MERGE_PAUSE: Cause(
         _AT_MERGE,
-        "the whole log had paused, and other sources were back first, or the pause was longer than"
+        "the whole log had paused, and other sources resumed first, or the pause was longer than"
         " `quiet_after`",
         "a `quiet_after` above the longest outage",
     ),
@@ -111,7 +113,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     MERGE_FULL: Cause(
         _AT_MERGE,
-        "`max_queued` or `max_held_bytes` was reached, and order had to be given up",
+        "`max_queued` or `max_held_bytes` was reached, so events had to be emitted out of order",
         "a larger `merge.max_queued` or `reorder.max_held_bytes`",
     ),
     BEYOND_MEMORY: Cause(
@@ -132,14 +134,14 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     BELOW_FRONTIER: Cause(
         "topology.pattern.run.admit.Admission.refusal",
-        "a later event had come before it, and `inorder match` does not correct",
+        "a later event had arrived before it, and `inorder match` corrects no results",
         "`inorder match --correct`, or `inorder replay`, which puts events in order",
     ),
 }
-"""The causes by name. If several apply, the function that decides takes the first."""
+"""The causes by name. If several apply, the deciding function returns the first of them."""
 
 MAY_BE_COPY = frozenset({BEYOND_MEMORY, BEFORE_START, OLD_EPOCH})
-"""The causes of late events that no operator remembers.
+"""The causes of late events about which no operator remembers whether they were emitted.
 
-Each event may be a duplicate of an emitted one, so no policy passes them on.
+Such an event may be a duplicate of an emitted one, so it is not emitted under any policy.
 """

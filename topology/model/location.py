@@ -1,22 +1,22 @@
 """Defines the words of `Operator.locate`, which reports where an event is in an operator.
 
-An answer is a dict of plain values. `where` is one of the words below, and the other values are
-what the operator knows of the reason. CLOCK has no `where`, since no event stays there.
+An answer is a dict of plain values. `where` is one of the words below. The other values are the
+details that the operator knows. CLOCK has no `where`, since it holds no events.
 
 An operator keeps no list of the events that it has emitted. It answers from the data that it needs
-to order its sources: the next number, the gaps, the ledger of lost numbers, the newest key. So the
-question costs nothing unless it is asked.
+to order its sources: the next number, the gaps, the ledger of lost numbers, the newest key. So
+`locate` costs nothing unless it is called.
 
 | word           | meaning                                                                        |
 |----------------|--------------------------------------------------------------------------------|
 | `held`         | the event is buffered here                                                     |
-| `awaited`      | its number is missing here, and other events wait for it                       |
-| `lost`         | its number has been given up; if it comes, it is late                          |
-| `passed`       | it was emitted, late or a dead letter: its number is done                      |
-| `not_come`     | its number is above all that have been seen                                    |
-| `before_start` | the source was taken to start above it                                         |
-| `forgotten`    | its number is older than the ledger: passed or lost, which is unknown          |
-| `old_epoch`    | a higher epoch of its source has begun, and nothing is known of this one       |
+| `awaited`      | its number is missing here, and later events are buffered until it arrives     |
+| `lost`         | its number has been given up; if the event arrives, it is late                 |
+| `passed`       | it was emitted, or it is late or a dead letter: its number is finished         |
+| `not_come`     | its number is above all numbers seen so far                                    |
+| `before_start` | its number is below the first number of its source                             |
+| `forgotten`    | its number is older than the ledger, so it may be passed or lost               |
+| `old_epoch`    | a higher epoch of its source has begun, and nothing is known about this one    |
 """
 
 from __future__ import annotations

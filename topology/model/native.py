@@ -1,6 +1,6 @@
-"""Provides `mypyc_attr`, which marks a class for the compiled build and does nothing in Python.
+"""Provides `mypyc_attr`, a class decorator for the compiled build that does nothing in Python.
 
-Type checkers, and so mypyc, see the `mypyc_attr` of mypy_extensions. This module itself is not
+Type checkers, including mypyc, see the `mypyc_attr` of mypy_extensions. This module itself is not
 compiled, so mypy_extensions need not be installed when the code runs.
 """
 

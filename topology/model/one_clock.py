@@ -1,13 +1,13 @@
 """Computes bounds of the distance in event time between two events.
 
-The event time of each is within its error. If one clock stamped both (`has_one_clock`), the
-distance is known better. The clock's offset is one number, so the
-difference of their timestamps (`ts`) is their distance, except for the clock's drift meanwhile.
+The event time of each is within its error. If one clock stamped both events (`has_one_clock`), the
+bounds are tighter. Both timestamps then have the same clock offset. So the difference of the
+timestamps (`ts`) is the distance, except for the clock's drift in between.
 
-Their corrected timestamps are no better than their errors. Within a segment the offset is estimated
-repeatedly, and a timestamp is raised to stay monotone. So each event may have another correction.
+Corrected timestamps do not give these tighter bounds. Within a segment the offset is estimated
+repeatedly, and a timestamp is raised to stay monotonic. So each event may have another correction.
 
-If the two bounds contradict each other, the timestamps are broken and only the errors are used.
+If the two bounds contradict each other, the timestamps are wrong and only the errors are used.
 
 Windows use the common offset itself (`topology.window.unsure.shifts`), with the same `Play`.
 """
@@ -24,8 +24,8 @@ PPM: Final = 1_000_000
 class Play(NamedTuple):
     """The limits within which a clock's offset counts as constant.
 
-    `skew_ppm` is its drift as a share of time, and `granularity_ns` is the resolution of its
-    timestamps.
+    `skew_ppm` is the largest drift of the clock in millionths of the elapsed time. `granularity_ns`
+    is the resolution of its timestamps.
     """
 
     skew_ppm: int
@@ -38,11 +38,11 @@ class Play(NamedTuple):
 STEADY: Final = Play(0)
 
 Distance = tuple[int, int]
-"""The smallest and the largest distance, negative if the other event is earlier."""
+"""The smallest and the largest distance in ns, negative if the second event is earlier."""
 
 
 def has_one_clock(one: Event, other: Event) -> bool:
-    """Return whether one clock stamped both events, without a jump between them."""
+    """Return whether one clock stamped both events without a jump in between."""
     return (
         one.source == other.source
         and one.epoch == other.epoch

@@ -3,41 +3,45 @@
 An operator belongs to one stream in one input partition. It does no I/O and has no clock: time is
 an argument and never goes back.
 
-* `on_batch(events, now_ns)` takes events in log order. Their `at_ns` never falls, and is not below
-  the last time that the operator was given. Before each event, the deadlines < its `at_ns` fire,
-  each at its own time. After the last event, those < `now_ns` fire. So an event that arrives in the
-  very instant of a deadline is in time, and the cuts between batches change nothing.
-* `on_time(now_ns)` says that nothing arrived up to and including `now_ns`. The deadlines <=
+* `on_batch(events, now_ns)` processes events in log order. Their `at_ns` never decreases, and is
+  not below the last time that the operator was given. Before each event, the deadlines < its
+  `at_ns` fire, each at its own time. After the last event, those < `now_ns` fire. So an event that
+  arrives at the exact instant of a deadline is in time, and the division into batches has no
+  effect.
+* `on_time(now_ns)` declares that nothing arrived up to and including `now_ns`. The deadlines <=
   `now_ns` fire, each at its own time.
 * `next_deadline_ns()` is the time before which `on_time` does nothing, or None if nothing is due.
-* `on_end(now_ns)` ends the input (bounded replay), and held events leave in order. `seal` comes
-  before it. A result that only the end decides is neither certain nor final.
-* `snapshot()` is the whole state. `changes()` is what changed in it since the last `changes()`
-  (None: the key was removed). Neither has the events themselves, which are in the log already.
-* `held()` names these events. `restore(state, held)` takes both back into a fresh operator, the
-  events in log order. An operator implements `restoring`.
-* `close()` releases what the operator shares with others. It is not used afterwards.
+* `on_end(now_ns)` ends the input of a bounded replay; held events are emitted in order. `seal` is
+  called before it. A result that was decided only because the input ended is neither certain nor
+  final.
+* `snapshot()` is the whole state. `changes()` has the rows that have changed since the last call of
+  `changes()`; None means that the row was removed. Neither contains the events themselves, which
+  are in the log.
+* `held()` returns these events. `restore(state, held)` puts both back into a new operator, with the
+  events in log order. An operator implements it as `restoring`.
+* `close()` releases the resources that the operator shares with others. The operator is not used
+  afterwards.
 
-An operator may keep an event after passing it on, because of events that may still come. It
-declares that by `keeps_passed`, and lists the events that it keeps no longer in `Step.freed`.
+An operator may keep an event that it has emitted, because later events may need it. It declares
+that by `keeps_passed`, and lists the events that it no longer keeps in `Step.freed`.
 
-The last four methods answer what people ask of an operator, and are no part of its state. All
-methods but `on_batch` have a default. An operator without deadlines, state and held events
-implements only that.
+The last four methods are for people who inspect an operator, and do not change its state. All
+methods except `on_batch` have a default. An operator without deadlines, state and held events
+implements only `on_batch`.
 
-An operator whose state is declared is a `KeptOperator` (topology.model.kept_operator). One that is
-made of others is a `Composite` (topology.model.composite).
+An operator whose state is declared is a `KeptOperator` (topology.model.kept_operator). An operator
+that combines others is a `Composite` (topology.model.composite).
 
-Laws that hold for every operator, run from tests/laws:
+Every operator obeys these laws, which tests/laws checks:
 
 * it is deterministic;
-* the cuts between batches change nothing;
-* snapshot and restore at any point change nothing;
+* the division into batches has no effect;
+* a snapshot and a restore at any point have no effect;
 * `on_time` before the deadline does nothing;
-* in = released + reported + held;
+* each input event is emitted, reported or held;
 * applying all `changes()` gives `snapshot()`;
 * state stays within its bound;
-* replaying a stretch of input already seen gives only duplicates and late events.
+* processing part of the input again gives only duplicates and late events.
 """
 
 from __future__ import annotations
@@ -50,13 +54,13 @@ from topology.model.native import mypyc_attr
 from topology.model.outcome import Step
 
 TURN: Final = 2_048
-"""`restoring` takes a step at least after this many events or rows."""
+"""Number of events or rows after which `restoring` ends a step."""
 
 NEVER: Final = 1 << 62
-"""An instant that never comes."""
+"""An instant after all others."""
 
 Plain = Any
-"""Nested lists, dicts, strings, ints, booleans and None, which any codec can carry."""
+"""Nested lists, dicts, strings, ints, booleans and None, which every codec supports."""
 
 State = dict[str, Plain]
 Changes = dict[str, Plain]
@@ -64,9 +68,9 @@ Figures = dict[str, int]
 
 
 class Figure(NamedTuple):
-    """The description of a figure of `figures()`, as a line for those who read metrics.
+    """The description of one of an operator's `figures()`, for people who read metrics.
 
-    A total counts occurrences. It only grows, but may start again after a restore. All other
+    A total counts occurrences. It only grows, but may start again from 0 after a restore. All other
     figures describe the present.
     """
 
@@ -81,13 +85,13 @@ def total(text: str) -> Figure:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Operator:
-    """The base class of operators. The text of the module is its contract."""
+    """The base class of operators. The docstring of the module is its contract."""
 
     takes_plain: bool = True
-    """True if plain events may take a short cut. Tests switch it off; the outcomes are the same."""
+    """Whether plain events may take a shortcut. Tests turn it off; the outcomes are the same."""
 
     keeps_passed: bool = False
-    """True if it has already emitted the events that it holds, so they do not count as held."""
+    """Whether the operator has already emitted the events it holds; they do not count as held."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         raise NotImplementedError
@@ -101,8 +105,8 @@ class Operator:
     def seal(self) -> None:
         """Announce the end of the input, before `on_end`.
 
-        Events from here on were emitted only because the input ended. Results that only the end
-        decides are `UNPROVEN` (`topology.model.result`).
+        All events after this call are emitted only because the input ended. Results that are
+        decided only by the end are `UNPROVEN` (`topology.model.result`).
         """
 
     def on_end(self, now_ns: int) -> Step:
@@ -112,7 +116,7 @@ class Operator:
         return {}
 
     def changes(self) -> Changes:
-        """Return the changes since the last call: by default the whole state.
+        """Return the changes since the last call; by default, the whole state.
 
         The default suits an operator with a small state whose keys are never removed.
         """
@@ -127,10 +131,10 @@ class Operator:
             pass
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        """Restore the state and the held events in steps.
+        """Restore the state and the held events in steps, as an iterator.
 
-        Each step yields how many events it has restored. The operator is complete after the last
-        step. By default there is nothing to restore.
+        Each step yields the number of events that it has restored. The operator is complete after
+        the last step. By default there is nothing to restore.
         """
         return iter(())
 
@@ -142,14 +146,14 @@ class Operator:
     def figures(self) -> Figures:
         """Return counts and durations by name, in O(1).
 
-        The name of a duration or an instant ends in `_ns`. A figure that is not known yet is left
-        out. The table `FIGURES` of the operator's module describes each figure by a `Figure`, and
+        The name of a duration or an instant ends in `_ns`. A figure without a value yet is left
+        out. The table `FIGURES` in the operator's module describes each figure by a `Figure`, and
         marks the totals.
         """
         return {}
 
     def explain(self) -> dict[str, Plain] | None:
-        """Return which events are buffered, why and until when, in nested plain values; O(sources).
+        """Return which events are buffered, why, and until when, as plain values, in O(sources).
 
         None means that the operator never has anything to explain.
         """
@@ -158,15 +162,16 @@ class Operator:
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
         """Return where one event is (topology.model.location), in less than O(sources).
 
-        None means that the operator knows nothing of this source, or of single events. NO_EPOCH
-        asks for the current epoch.
+        None means that the operator does not know this source, or does not track single events.
+        NO_EPOCH means the current epoch.
         """
         return None
 
     def counts_of(self, source: str) -> Figures:
-        """Return the counts of one source's events and of their outcomes, in less than O(sources).
+        """Return the counts of one source's events by outcome, in less than O(sources).
 
-        The counts start at its first event. They are empty if the source is unknown. A chain
-        answers with its first operator that counts, so a later operator uses `explain` instead.
+        The counts start at the source's first event. They are empty if the source is unknown. A
+        chain returns the counts of its first operator that has any, so later operators use
+        `explain` instead.
         """
         return {}

@@ -1,7 +1,8 @@
-"""Defines the output of an operator: the events that it emits, and reports on the others.
+"""Defines the output of an operator: the events that it emits, and reports on all other events.
 
-Every input ends as exactly one of: emitted, late, duplicate, dead letter, or still held. Outputs
-are values. No data makes an operator raise an exception, and no event is dropped in silence.
+Every input becomes exactly one of these: emitted, late, duplicate, dead letter, or still held.
+Outputs are values. No data makes an operator raise an exception, and no event is dropped without a
+report.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Gap:
 class Late:
     """A report that `event` is late and is not emitted.
 
-    `reason` is one of the names in `topology.model.late.CAUSES`. `by_ns` is by how much the event
-    is late, or 0 if that is unknown.
+    `reason` is one of the names in `topology.model.late.CAUSES`. `by_ns` is how late the event is,
+    in ns, or 0 if that is unknown.
     """
 
     at_ns: int
@@ -55,9 +56,9 @@ class Late:
 
 @dataclass(slots=True)
 class Duplicate:
-    """A report that an event with the number of `event` has been seen before.
+    """A report that an earlier event has the same sequence number as `event`.
 
-    It is a `conflict` if the earlier event had another time, type or payload.
+    It is a `conflict` if the time, type or payload of the earlier event differs.
     """
 
     at_ns: int
@@ -69,8 +70,8 @@ class Duplicate:
 class Malformed:
     """A dead letter: a record that cannot be used.
 
-    `reason` is a short fixed word for counting. `detail` says what was wrong and how to correct it.
-    Fields that could not be read are None.
+    `reason` is a short fixed word for metrics. `detail` describes the fault and the remedy. Fields
+    that could not be read are None.
     """
 
     at_ns: int
@@ -83,11 +84,11 @@ class Malformed:
     seq: int | None = None
     record: Any = None
     kind: str = ""
-    """The kind of the event if it is a control event, or else empty."""
+    """The kind of the event if it is a control event; otherwise empty."""
 
 
 def dead_letter(event: Event, at_ns: int, reason: str, detail: str) -> Malformed:
-    """Return the dead letter of an event that could be read but cannot be used."""
+    """Return the dead letter of an event that was read but cannot be used."""
     return Malformed(
         at_ns,
         event.offset,
@@ -109,15 +110,15 @@ Report = Gap | Late | Duplicate | Malformed
 class Step:
     """The result of one call of an operator.
 
-    `released` are the events (and control events) in the order in which they are emitted. The
-    `at_ns` of each is the instant at which it was emitted. `reports` are in the order in which they
-    arose, and so are the `results` of windows and patterns.
-
-    `freed` are events that the operator had kept after emitting them, and keeps no longer. It also
-    lists events that the operator holds as if they arrived now.
-
-    `now_ns` is the time up to which the output is complete. All later outputs have an `at_ns` >=
-    `now_ns`.
+    Attributes:
+        now_ns: The time up to which the output is complete. All later outputs have an `at_ns` >=
+            `now_ns`.
+        released: The emitted events, including control events, in order. The `at_ns` of each is the
+            instant at which it was emitted.
+        reports: The reports, in the order in which they arose.
+        results: The results of queries, in the order in which they arose.
+        freed: Events that the operator had kept after emitting them, and no longer keeps. They also
+            include events that the operator holds as if they arrived now.
     """
 
     now_ns: int
@@ -127,7 +128,7 @@ class Step:
     freed: list[Event] = field(default_factory=list)
 
     def add(self, other: Step) -> None:
-        """Add the step of another part. The sum is complete up to the earlier of both times."""
+        """Add the step of another part; the sum is complete up to the earlier of both times."""
         self.released += other.released
         self.add_found(other)
         self.now_ns = min(self.now_ns, other.now_ns)

@@ -1,8 +1,8 @@
 """Decodes the values of events for windows and patterns, and prepares values for writing.
 
-Until then, values are opaque bytes. They are JSON, decoded once, or decoded as `Encoded` defines. A
-driver that reads events from another input may have decoded them already. Such values are used as
-they are.
+A value stays opaque bytes until a query needs it. Then it is decoded once, as JSON or as `Encoded`
+defines. A driver that reads another input than Kafka may have decoded values already. Such values
+are used unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from inorder.contract import MAX_INT64, MIN_INT64
 from topology.model.encoded import Encoded
 
 MAX_DEPTH: Final = 100
-"""The largest nesting depth of a value that is written."""
+"""Largest nesting depth of a value that is written."""
 
 
 class Unreadable:
@@ -23,11 +23,11 @@ class Unreadable:
 
 
 UNREADABLE: Final = Unreadable()
-"""The payload of an event whose value is not valid JSON."""
+"""The payload of an event whose value cannot be decoded."""
 
 
 def read_payload(value: Any) -> Any:
-    """Return the payload: decoded bytes, None for no bytes, or any other value as it is."""
+    """Return the decoded payload: None for empty bytes; a value that is not bytes unchanged."""
     if not isinstance(value, bytes | bytearray | memoryview):
         return value
     if not value:

@@ -1,21 +1,24 @@
-"""Represents many watermarks of an idle stream by one record, a ramp.
+"""Represents many watermarks of an idle stream by one event, a ramp.
 
-If no source is live and nothing is buffered, the watermark W follows the clock at one
-distance, and moves at each multiple of `heartbeat`. It does the same if all live sources are ahead
-of the clock. That would be five records a second that nobody needs, for days. So MERGE emits one
-record for all beats that pass at once, a *ramp*. It is the watermark of its last beat, with
+If no source is live and nothing is buffered, the watermark follows the arrival clock at a fixed
+distance. It advances at each multiple of `heartbeat`, called a beat. It does the same if all live
+sources are ahead of the clock. One record for each beat would be five records a second that nobody
+needs, perhaps for days. So MERGE emits one event for all beats that pass at once, a *ramp*. It is
+the watermark of its last beat, with these fields:
 
-* `arrival_ns`, the first beat that it represents, and `seq`, the number of beats besides the last;
-* `ts_ns`, the completeness frontier C at the first beat. From there C rises with the clock, at most
-  to `complete_ns`.
+* `arrival_ns`, the first beat that it represents;
+* `seq`, the number of beats besides the last;
+* `ts_ns`, the completeness frontier at the first beat. From there the frontier rises with the
+  clock, at most to `complete_ns`.
 
 An operator that decides by watermarks must behave as if each of them had arrived at its own
-instant. Otherwise its results would depend on how far time was passed in one call. `climb` yields
-the beats at which something has to be decided. It may yield more, which changes nothing.
+instant. Otherwise its results would depend on how much time passed in one call. `climb` yields the
+beats at which something has to be decided. It may yield more beats, which changes nothing.
 
-A record on a topic may be a watermark of one beat. Readers must not rely on the number of records.
+A record on a topic may be a ramp or the watermark of one beat. Readers must not rely on the number
+of records.
 
-Cost: O(log beats) questions for each beat at which something is decided.
+Cost: O(log beats) calls of `is_due` for each beat at which something is decided.
 """
 
 from __future__ import annotations
@@ -36,7 +39,10 @@ def is_ramp(event: Event) -> bool:
 
 
 def ramp(watermark: Event, since_ns: int, every_ns: int, complete_ns: int) -> None:
-    """Make the watermark a ramp from `since_ns` on; C was `complete_ns` at its first beat."""
+    """Turn the watermark into a ramp whose first beat is `since_ns`.
+
+    The completeness frontier was `complete_ns` at that beat.
+    """
     watermark.arrival_ns = since_ns
     watermark.seq = (watermark.at_ns - since_ns) // every_ns
     watermark.ts_ns = complete_ns
@@ -47,7 +53,7 @@ def step_ns(event: Event) -> int:
 
 
 def at_beat(event: Event, beat_ns: int) -> Event:
-    """Return the watermark of one beat of the ramp."""
+    """Return the watermark of the ramp at one of its beats."""
     watermark_ns = event.ref_time_ns - (event.at_ns - beat_ns)
     watermark = Event(event.stream, "", 0, 0, watermark_ns, beat_ns, kind=WATERMARK)
     watermark.complete_ns = min(event.complete_ns, event.ts_ns + beat_ns - event.arrival_ns)
@@ -56,7 +62,7 @@ def at_beat(event: Event, beat_ns: int) -> Event:
 
 
 def part(event: Event, first_ns: int, last_ns: int) -> Event:
-    """Return the part of the ramp from the first to the last of these beats."""
+    """Return the part of the ramp from the beat `first_ns` to the beat `last_ns`."""
     watermark = at_beat(event, last_ns)
     if first_ns < last_ns:
         ramp(watermark, first_ns, step_ns(event), at_beat(event, first_ns).complete_ns)
@@ -64,10 +70,10 @@ def part(event: Event, first_ns: int, last_ns: int) -> Event:
 
 
 def climb(ramps: Sequence[Event], is_due: IsDue) -> Iterator[list[Event]]:
-    """Yield the watermarks of the beats at which something is due, instant by instant.
+    """Yield the watermarks of each beat at which something is due, one beat at a time.
 
-    The caller must process each list before it asks for the next. `ramps` are of several streams,
-    with beats at the same times.
+    The caller must process each list before it asks for the next. `ramps` are ramps of several
+    streams, with beats at the same times.
     """
     every_ns = min([step_ns(event) for event in ramps if event.seq], default=1)
     left = list(ramps)
@@ -92,7 +98,7 @@ def climb(ramps: Sequence[Event], is_due: IsDue) -> Iterator[list[Event]]:
 def pieces(
     events: Sequence[Event], now_ns: int, is_due: IsDue
 ) -> Iterator[tuple[Sequence[Event], int]]:
-    """Yield the pieces of a batch of one stream, each with the time at its end.
+    """Yield the batch of one stream in pieces, each with the time at its end.
 
     A ramp is replaced by its beats at which something is due. The caller must process each piece
     before it asks for the next.
@@ -110,10 +116,10 @@ def pieces(
 
 
 def side_by_side(events: Sequence[Event]) -> Iterator[tuple[list[Event], list[Event]]]:
-    """Yield the events of several streams as pairs, in the order of `at_ns`.
+    """Yield the events of several streams in the order of `at_ns`, as pairs of ramps and others.
 
-    A pair has parts of their ramps (for `climb`), and the other events that come after these. No
-    part extends beyond the instant of another event.
+    A pair has either parts of ramps (for `climb`), or the other events that follow. No part of a
+    ramp extends beyond the instant of another event.
     """
     others = [event for event in events if not is_ramp(event)]
     instants_ns = [event.at_ns for event in others]
@@ -131,7 +137,7 @@ def side_by_side(events: Sequence[Event]) -> Iterator[tuple[list[Event], list[Ev
 
 
 def _cut(event: Event, instants_ns: Sequence[int]) -> Iterator[tuple[int, Event]]:
-    """Cut a ramp at the instants, and yield each part with the number of instants before it."""
+    """Cut a ramp at the instants; yield each part with the number of instants before it."""
     first_ns, every_ns = event.arrival_ns, step_ns(event)
     while first_ns <= event.at_ns:
         last_ns = event.at_ns

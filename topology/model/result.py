@@ -1,16 +1,17 @@
 """Defines the results of windows, patterns and joins, which are corrected until they are final.
 
-A result is identified by `id`, a digest of its content alone, never of arrival:
+A result is identified by `id`. This is a digest of the following content, which does not depend on
+the order of arrival:
 
 * query, key and start of a window;
 * query and anchor of a match;
 * query, window and events of a joined row.
 
-Its revisions count from 0 without a gap. `emit` announces it, also again after a `retract`;
+Its revisions count from 0 without a gap. `emit` announces a result, also after a `retract`;
 `update` replaces it. A reader that keeps the highest revision of each id has the current results.
 
-`final` means that no further revision will come. If the query asks for it, a result that was
-emitted earlier is updated once more, with the same content and `final` set.
+`final` means that there will be no further revision. If the query asks for it, a result that is not
+final when emitted is updated once more, with the same content and `final` set.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ UNPROVEN: Final = "unproven"
 UNSETTLED: Final = "unsettled"
 """The two kinds of confidence that operators use only after `Operator.seal`.
 
-An unproven result is decided only because the input ended. An unsettled one is as certain as
-before, and is final only because the input ended.
+An unproven result was decided only because the input ended. An unsettled result is certain, but is
+final only because the input ended.
 """
 SURE: Final = (CONFIRMED, UNSETTLED)
 LEAVES_AS: Final = {UNPROVEN: UNCERTAIN, UNSETTLED: CONFIRMED}
-"""The confidence with which a stage emits such results. It does not emit them as final."""
+"""The confidence with which a stage emits results of these kinds; it marks none as final."""
 
 ID_BYTES: Final = 16
 
@@ -45,7 +46,7 @@ ID_BYTES: Final = 16
 class Result:
     """A result of a query.
 
-    `at_ns` is when it was decided. `values` are plain JSON values by name.
+    `at_ns` is when the result was decided. `values` are plain JSON values by name.
     """
 
     at_ns: int
@@ -62,17 +63,17 @@ class Result:
 
     @property
     def found_by(self) -> str:
-        """The operator that finds results of this kind."""
+        """The name of the operator that finds results of this kind."""
         return FOUND_BY[type(self)]
 
 
 @dataclass(slots=True)
 class WindowResult(Result):
-    """A result of a window [start_ns, end_ns) of `key`.
+    """The result of a window [start_ns, end_ns) for one key.
 
-    `key` is None if the query has none. `low` and `high` are the least and greatest values that the
-    possible event times allow, and `expected` is their mean. If times are certain, all three equal
-    `values`.
+    `key` is None if the query has no key. `low` and `high` are the smallest and largest values that
+    the possible event times allow, and `expected` is their mean. If the event times are certain,
+    all three equal `values`.
     """
 
     key: Any = None
@@ -82,7 +83,7 @@ class WindowResult(Result):
 
 
 class Member(NamedTuple):
-    """An event of a match, named by its coordinates."""
+    """An event of a match, identified by its source, epoch and sequence number."""
 
     alias: str
     source: str
@@ -96,7 +97,7 @@ class MatchResult(Result):
     """A match of a pattern.
 
     `start_ns` and `end_ns` are the times of its first and last event, and `members` are in the
-    order of time. `key` is the value on which its events agree, if the query has one.
+    order of time. `key` is the value that its events share, if the query has a key.
     """
 
     members: list[Member] = field(default_factory=list)
@@ -105,17 +106,17 @@ class MatchResult(Result):
 
 @dataclass(slots=True)
 class DetectorResult(MatchResult):
-    """A match that a user's detector reports.
+    """A match that a user's detector has reported.
 
-    `members` are the events that the detector named, or else the event at which it reported. `key`
-    is the value of the query's key.
+    `members` are the events that the detector named, or else the event at which it reported the
+    match. `key` is the value of the query's key.
     """
 
 
 class MemberRange(NamedTuple):
     """The events that may be bound to `alias` in a set of matches.
 
-    There are `size` of them, from the `first` to the `last` in the order of time.
+    There are `size` events, from the `first` to the `last` in the order of time.
     """
 
     alias: str
@@ -128,9 +129,9 @@ class MemberRange(NamedTuple):
 class MatchSetResult(Result):
     """All matches that end with one event.
 
-    There are `count` matches, each of which takes one event of each of the `ranges`. There is one
+    There are `count` matches. Each takes one event from each of the `ranges`, and there is one
     range for each component. `joined` has the ranges that an update has added. `values` is empty,
-    because columns belong to single matches. `start_ns` is the time of the first event of any
+    because columns belong to single matches. `start_ns` is the time of the earliest event of any
     match. The other fields are as in `MatchResult`.
     """
 
@@ -141,7 +142,7 @@ class MatchSetResult(Result):
 
 
 class Partner(NamedTuple):
-    """An event of a joined row, named by its coordinates."""
+    """An event of a joined row, identified by its stream, source, epoch and sequence number."""
 
     alias: str
     stream: str
@@ -156,8 +157,8 @@ class JoinResult(Result):
     """A row of a join.
 
     `partners` are in the order of the query's sides. A side without a partner is left out.
-    `start_ns` and `end_ns` are the window's. In a join by interval, they are the times of the first
-    and the last partner. `stream` is that of the first side.
+    `start_ns` and `end_ns` are those of the window. In a join by interval, they are the times of
+    the first and the last partner. `stream` is the stream of the first side.
 
     `probability` is the probability that the partners belong together, computed from the errors of
     their times. Use it to rank rows; it is not a frequency.
@@ -179,11 +180,12 @@ FOUND_BY: Final[Mapping[type[Result], str]] = {
 
 @dataclass(slots=True)
 class Overflow:
-    """A report that a query has more results about the event `member` than the `shown` ones.
+    """A report that results of a query were left out.
 
-    The query has more results than its LIMIT or `max_rows`, or the search took too many steps.
-    There is one report for each such event. There is also one for each result that was too large
-    (`topology.flow.bounded`), without a member if it is a window's. `found_by` is as in a result.
+    The query has more results about the event `member` than the `shown` ones. It has reached its
+    LIMIT or `max_rows`, or the search took too many steps. There is one report for each such event.
+    There is also one for each result that was too large (`topology.flow.bounded`); `member` is then
+    None if it is the result of a window. `found_by` is the operator, as in a result.
     """
 
     at_ns: int
@@ -198,7 +200,7 @@ Finding = Result | Overflow
 
 
 def result_id(*parts: bytes) -> str:
-    """Return a digest of the parts; each is framed, so that other parts give another digest."""
+    """Return a digest of the parts; the length of each part is included, which separates them."""
     return digest_of(b"".join([framed(part) for part in parts]))
 
 
@@ -207,18 +209,18 @@ def digest_of(framed_parts: bytes) -> str:
 
 
 class ResultIds:
-    """A maker of the ids of results that share their first parts, `begun`. All parts are framed."""
+    """A maker of ids for results with the same first parts, `begun`; all parts must be framed."""
 
     def __init__(self, begun: bytes) -> None:
         self._begun = blake2b(begun, digest_size=ID_BYTES)
 
     def of(self, rest: bytes) -> str:
-        """Return the `result_id` of the first parts and `rest`."""
+        """Return the `result_id` of the first parts and the further parts in `rest`."""
         digest = self._begun.copy()
         digest.update(rest)
         return digest.hexdigest()
 
 
 def framed(part: bytes) -> bytes:
-    """Return the part preceded by its length, which separates it from the next."""
+    """Return the part with its length before it, which separates it from the next part."""
     return len(part).to_bytes(8, "big") + part

@@ -1,7 +1,8 @@
-"""Defines the reports about the clock of a source: rounds of time sync, and declared offsets.
+"""Defines the reports about a source's clock: rounds of time sync, and declared offsets.
 
-D = server - source is the *offset*, which is added to a source's time. Its change is the *skew*. A
-round bounds it from both sides, since no packet arrives before it is sent: t3 - t4 <= D <= t2 - t1.
+The *offset* D = server - source is added to a source's time. The change of the offset over time is
+the *skew*. A round bounds the offset on both sides, since no packet arrives before it is sent: t3 -
+t4 <= D <= t2 - t1.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 UNKNOWN_MONO: Final = -(1 << 63)
-"""The value of `Sample.mono_ns` for a source that does not report it."""
+"""The value of `Sample.mono_ns` if the source does not report it."""
 
 
 SANE_NS: Final = (1 << 63) - (1 << 40)
-"""The largest plausible difference of two clocks, 292 years. It fits 64 bits."""
+"""The largest plausible difference of two clocks, 292 years, which fits 64 bits."""
 MAX_RTT_NS: Final = 1_000_000_000
-"""Rounds that took longer are rejected."""
+"""Rounds with a longer round trip time are rejected."""
 MAX_TURNAROUND_NS: Final = 1_000_000_000
 """Rounds in which the server took longer to answer are rejected."""
 
@@ -25,11 +26,17 @@ MAX_TURNAROUND_NS: Final = 1_000_000_000
 class Sample:
     """A round of time sync.
 
-    The source's clock gives `t1_ns` (sent) and `t4_ns` (answered), and the server's clock gives
-    `t2_ns` (received) and `t3_ns` (answered). `server` names the server, if there are several.
-    `segment` is the source's own count of its clock's jumps, and `mono_ns` is its wall clock minus
-    its monotonic clock. `arrival_ns` is when the sample was appended to its topic, and `offset` is
-    its place there.
+    Attributes:
+        source: The name of the source.
+        t1_ns: When the source sent its request, by its own clock.
+        t2_ns: When the server received the request, by the server's clock.
+        t3_ns: When the server sent its answer, by the server's clock.
+        t4_ns: When the source received the answer, by its own clock.
+        arrival_ns: When the sample was appended to its topic.
+        offset: The position of the sample in its topic.
+        server: The name of the server, if there are several.
+        segment: The source's own count of the jumps of its clock.
+        mono_ns: The source's wall clock minus its monotonic clock.
     """
 
     source: str
@@ -46,7 +53,7 @@ class Sample:
     def is_plausible(self, granularity_ns: int) -> bool:
         """Return whether the round is plausible, and quick enough to be used.
 
-        The difference of the clocks must fit 64 bits. Each answer must come after its question, and
+        The difference of the clocks must fit 64 bits. Each answer must come after its request, and
         neither the network nor the server may have taken too long.
         """
         return (
@@ -59,15 +66,16 @@ class Sample:
 
     @property
     def round_trip_ns(self) -> int:
-        """The round trip time, T of (3.12): the time that both packets together were in transit."""
+        """The round trip time, T of (3.12): the total time that both packets were in transit."""
         return (self.t4_ns - self.t1_ns) - (self.t3_ns - self.t2_ns)
 
 
 @dataclass(slots=True)
 class Declared:
-    """A user's declaration: from arrival `at_ns` on, the offset is `offset_ns` +- `error_ns`.
+    """A user's declaration that a clock's offset is `offset_ns` +- `error_ns` from `at_ns` on.
 
-    It overrides all measurements until the next declaration. An `offset_ns` of None retracts it.
+    `at_ns` is an arrival time. The declaration overrides all measurements until the next
+    declaration. An `offset_ns` of None revokes the previous one.
     """
 
     source: str

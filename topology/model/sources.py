@@ -1,13 +1,13 @@
-"""SOURCES: keeps the sources that an operator knows in a bounded table.
+"""SOURCES: a bounded table of the sources that an operator knows.
 
-A source is forgotten if it has been silent for `forget_after_ns` when a new one is added. If the
-table is full, the source that has been silent longest is forgotten. A forgotten source that sends
-again is treated as new. A busy source holds events and stays, so a table of busy sources grows past
-its bound. The operator that holds the events limits them.
+When a source is added, sources that have been silent for `forget_after_ns` are forgotten. If the
+table is still full, the source that has been silent longest is forgotten. A forgotten source that
+sends again is treated as new. A busy source holds events and is not forgotten. So a table of busy
+sources grows beyond its bound. The operator that holds the events limits their number.
 
-Cost: a known source costs one look-up, and one comparison to record that it has changed. To forget
-a source costs O(log sources), amortised. For this, the table keeps one name for each source until
-the first is forgotten.
+Cost: a known source costs one lookup, and one comparison to record that it has changed. To forget a
+source costs O(log sources), amortized. For this, the table stores one name for each source until
+the first source is forgotten.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class KnownSource(Kept):
     """A source that an operator knows. Each operator has a subclass with more fields.
 
     Attributes:
-        source: Its name, and the key of its row.
+        source: The name of the source, which is the key of its row.
         last_arrival_ns: The arrival time of its latest input.
-        dirty: Whether it is recorded as changed. Only its table sets this.
+        dirty: Whether the row is recorded as changed. Only the table sets this.
     """
 
     __slots__ = ("dirty", "last_arrival_ns", "source")
@@ -52,9 +52,9 @@ class SourceTable(Table[str, S]):
     """A table of sources by name.
 
     An owner reads `rows` directly. It adds a source by `add(row)`, and calls `mark(row)` after each
-    change of a field, so that the next checkpoint writes the row. The shape of the rows has
-    `last_arrival_ns`, but not the name, which is the key of the row. `Sources` of
-    `topology.waiting.sources` is a short example.
+    change of a field, so that the next checkpoint writes the row. The shape of the rows includes
+    `last_arrival_ns`, but not the name, which is the key. `Sources` in `topology.waiting.sources`
+    is a short example.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SourceTable(Table[str, S]):
         forget_after_ns: int = NEVER,
         rows: dict[str, S] | None = None,
     ) -> None:
-        """Make an empty table. `make` returns the row of a source about which nothing is known."""
+        """Make an empty table. `make` returns the row of a source without any history."""
         super().__init__(prefix, kind, rows)
         self._make = make
         self.forgotten = 0
@@ -78,13 +78,13 @@ class SourceTable(Table[str, S]):
         return self._make(key)
 
     def first_heard(self, source: str, at_ns: int) -> S:
-        """Return a new row for a source that is not in the table; the caller adds it."""
+        """Return a new row for a source that is not in the table; the caller adds the row."""
         row = self._make(source)
         row.last_arrival_ns = at_ns
         return row
 
     def add(self, row: S) -> list[S]:
-        """Add a new source and record it as changed, and return the sources that are forgotten."""
+        """Add a new source, record it as changed, and return the sources that are forgotten."""
         self.put(row.source, row)
         silent_since_ns = row.last_arrival_ns - self._forget_after_ns
         forgotten: list[S] = []
@@ -109,13 +109,13 @@ class SourceTable(Table[str, S]):
         return bool(self._changed)
 
     def mark(self, row: S) -> None:
-        """Record that a source has changed."""
+        """Record that a source's row has changed."""
         if not row.dirty:
             row.dirty = True
             self.note(row.source)
 
     def changes(self) -> Changes:
-        """Return the rows that have changed since the last call, or all rows at the first call."""
+        """Return the rows that have changed since the last call, or all rows on the first call."""
         for key in self._changed if self.is_followed else self.rows:
             row = self.rows.get(key)
             if row is not None:

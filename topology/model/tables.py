@@ -1,7 +1,7 @@
-"""TABLES: saves a state in rows by key, and the whole state of an operator (`topology.model.kept`).
+"""TABLES: saves state in rows by key, and the whole state of an operator (`topology.model.kept`).
 
-A `Table` saves each row under a name of its own and knows which rows have changed. A `KeptState`
-has a row that each checkpoint writes, and tables.
+A `Table` saves each row under its own name and records which rows have changed. A `KeptState` is
+the whole state: one row that each checkpoint writes, and tables.
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ V = TypeVar("V")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Table(Generic[K, V]):
-    """The rows of a state by key, each saved under its own name, with a record of changes.
+    """Rows of state by key, each saved under its own name, with a record of the changes.
 
-    Call `note` with each key whose row was added, changed or removed. Nothing is recorded before
-    the first call of `changes`, which returns all rows. So a run that never calls it pays nothing.
+    Call `note` with the key of each row that is added, changed or removed. Nothing is recorded
+    before the first call of `changes`, which returns all rows. So a run that never calls it has no
+    cost.
     """
 
     def __init__(self, prefix: str, kind: ValueKind, rows: dict[K, V] | None = None) -> None:
         """Make a table that saves each row under `prefix` and the row's key.
 
-        `prefix` ends in its only slash. `rows` is given if another table with the same keys shares
-        it.
+        `prefix` ends in its only slash. Pass `rows` to share them with another table that has the
+        same keys.
         """
         self.prefix = prefix
         self.kind = kind
         self.rows: dict[K, V] = {} if rows is None else rows
         self.is_followed = False
         self.is_apart = False
-        """True if the row of its owner does not contain its rows (`TableWithin`)."""
+        """Whether the rows are left out of the row of the table's owner (`TableWithin`)."""
         self._changed: dict[K, None] = {}
 
     # A subclass may override the next methods to store its rows in another way.
@@ -56,7 +57,7 @@ class Table(Generic[K, V]):
         return self.rows.get(key)
 
     def read(self, rows: Mapping[str, Plain], written: Written | None) -> Iterator[int]:
-        """Read the saved rows that belong to this table, in steps of several rows."""
+        """Read this table's saved rows, in steps of several rows."""
         load, begin = self.kind.loader(), len(self.prefix)
         for at, (name, plain) in enumerate(rows.items()):
             try:
@@ -71,12 +72,12 @@ class Table(Generic[K, V]):
         self.rows[key] = row
 
     def forget(self, key: K) -> None:
-        """Remove the row of the key, if it is there."""
+        """Remove the row of this key, if there is one."""
         if self.rows.pop(key, None) is not None:
             self.note(key)
 
     def fresh(self, key: str) -> Any:
-        """Return a new row of that key, to read its saved row into."""
+        """Return a new row for this key, into which its saved row is read."""
         raise NotImplementedError
 
     def name_of(self, key: Any) -> str:
@@ -86,7 +87,7 @@ class Table(Generic[K, V]):
         return name
 
     def peek(self, key: K) -> Plain:
-        """Return the saved form of a row, or None if there is no such row."""
+        """Return the row of this key in its saved form, or None if there is none."""
         row = self.find(key)
         return None if row is None else self.kind.dump(row)
 
@@ -98,7 +99,7 @@ class Table(Generic[K, V]):
         return {self.prefix + self.name_of(key): self.peek(key) for key in self.all_keys()}
 
     def changes(self) -> Changes:
-        """Return the changed rows, in the order in which they were first noted."""
+        """Return the changed rows in the order of their first change; None for a removed row."""
         if not self.is_followed:
             self.is_followed = True
             return {**self.snapshot()}
@@ -137,7 +138,7 @@ NumberAndKey = tuple[int, str]
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class NumberedTable(Table[NumberAndKey, V]):
-    """A table whose keys are a number and a text."""
+    """A table whose keys are pairs of a number and a text."""
 
     def key_of(self, name: str) -> NumberAndKey:
         number, key = name.split("/", 1)
@@ -146,7 +147,7 @@ class NumberedTable(Table[NumberAndKey, V]):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Grid(NumberedTable[V]):
-    """A table whose rows are stored by number, and then by key."""
+    """A table whose rows are stored by number, and for each number by text."""
 
     def __init__(self, prefix: str, kind: ValueKind) -> None:
         super().__init__(prefix, kind)
@@ -169,20 +170,20 @@ class Grid(NumberedTable[V]):
 class KeptState:
     """The whole state of an operator: its own row, its tables, and the shapes of both.
 
-    The own row is the one row that is not in a table.
+    The own row is the only row that is not in a table.
     """
 
     __slots__ = ("_key", "_row", "_shape", "_tables", "is_followed")
 
     def __init__(self, key: str, shape: Shape, tables: Sequence[Table[Any, Any]] = ()) -> None:
-        """Declare the state; its own row is saved under `key`."""
+        """Declare the state; the own row is saved under `key`."""
         self._key = key
         self._shape = shape
         self._tables = tables
         self._row: Plain = None
-        """The last own row in the changelog, or None if that is unknown."""
+        """The own row as last written to the changelog, or None if that is unknown."""
         self.is_followed = False
-        """True if the changelog has the shapes and all rows that have not changed since."""
+        """Whether the changelog has the shapes and all rows that have not changed since."""
 
     def is_in(self, state: Mapping[str, Plain]) -> bool:
         """Return whether a state contains the own row."""
@@ -195,7 +196,7 @@ class KeptState:
         return state
 
     def changes(self, one: Any) -> Changes:
-        """Return the rows that differ from those of the changelog; `one` is the operator."""
+        """Return the rows that have changed since the last call; `one` is the operator."""
         changes: Changes = {}
         row = self._shape.dump(one)
         if row != self._row:
@@ -211,16 +212,16 @@ class KeptState:
         return {table.prefix: table.kind for table in self._tables}
 
     def restoring(self, one: Any, state: Mapping[str, Plain], rest: State) -> Iterator[int]:
-        """Read the own row into `one`, if there is one, and then the tables, in steps.
+        """Read the own row into the operator `one`, and then the tables, in steps.
 
-        Rows that belong to neither are put into `rest`. ShapeRefused is raised if a row cannot be
-        read.
+        Rows that belong to neither are put into `rest`. If the state has no own row, all its rows
+        are. ShapeRefused is raised if a row cannot be read.
         """
         kinds = self._kinds()
         if not self.is_in(state):
             for name in state:
                 if name == SHAPES or name[: name.find("/") + 1] in kinds:
-                    raise ShapeRefused(f"it has {name:.60}, and no row {self._key}")
+                    raise ShapeRefused(f"it has {name:.60}, but no row {self._key}")
             rest |= state
             return
         written = written_in(state.get(SHAPES), self._shape, kinds)
@@ -237,7 +238,7 @@ def read_rows(
     written: Written | None,
     others: State,
 ) -> Iterator[int]:
-    """Read the rows of the tables in steps, and put rows that are in no table into `others`."""
+    """Read the tables' rows in steps, and put the rows that are in no table into `others`."""
     found: dict[str, State] = {table.prefix: {} for table in tables}
     for at, (name, plain) in enumerate(state.items()):
         found.get(name[: name.find("/") + 1], others)[name] = plain
@@ -249,6 +250,6 @@ def read_rows(
 
 
 def refuse_others(others: Mapping[str, Plain]) -> None:
-    """Raise ShapeRefused if a restored state has rows that nothing here declares."""
+    """Raise ShapeRefused if there are rows that no part of the operator declares."""
     if others:
-        raise ShapeRefused(f"it has parts that are not known here: {min(others):.60}")
+        raise ShapeRefused(f"it has unknown parts: {min(others):.60}")

@@ -1,22 +1,22 @@
-"""Schedules when to look at a key again, with a lazy heap.
+"""Schedules the times at which keys must be examined again, with a lazy heap.
 
-A key has one instant, the earliest for which it was armed since it was last due. If a key is armed
-for an earlier one, or disarmed, its old entry stays in the heap and has no effect. Such entries are
-removed when they reach the top of the heap, or when they are more than half of it.
+A key is armed for one instant: the earliest one requested since the key was last due. If a key is
+armed for an earlier instant, or disarmed, its old entry stays in the heap and has no effect. Such
+entries are removed when they reach the top of the heap, or when they are more than half of it.
 
-So a key that is armed again and again need not be moved each time. It is taken when its first
-instant has come, examined, and armed for a later one.
+So a key that is armed again and again need not be moved each time. When its first instant is due,
+the key is taken out, examined, and armed for a later one.
 
-Cost: O(log keys) to arm and to take, amortised; O(1) to disarm, and to read `next_ns`. Memory: at
-most two entries for each armed key, and `SPARE`. Nothing here is state: after a restore, the owner
-arms the keys.
+Cost: O(log keys) to arm a key and to take it out, amortized; O(1) to disarm it, and to read
+`next_ns`. Memory: at most two entries for each armed key, and `SPARE`. Nothing here is saved as
+state: after a restore, the owner arms the keys.
 
-These heaps of the core are no timers, or are cheaper without a table of keys:
+Some heaps of the core are not timers, or are cheaper without a table of keys:
 
 * MERGE's heads and keyed sources, ALIGNMENT's heads and the buffer of `reorder.time_buffer` order
   events. The heaps of `join.retention` and of the windows of `aq_k_slack` order by age.
-* REORDER stores the armed instant in each source, which its hot path has at hand.
-* `model.idle` corrects an entry by when its name was heard last, and names break ties.
+* REORDER stores the armed instant in each source, which its inner loop has at hand.
+* `model.idle` corrects an entry by the time of its last input, and equal times are ordered by name.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from topology.model.operator import NEVER
 K = TypeVar("K", bound=Hashable)
 
 SPARE: Final = 1_000
-"""Entries without effect are not removed while there are fewer than this."""
+"""Number of entries in the heap up to which entries without effect are not removed."""
 
 
 class Timers(Generic[K]):
-    """The instants for which keys are armed.
+    """Keys, each armed for an instant.
 
-    Nothing is due before `next_ns`. It may be too early if the first key was disarmed.
+    No key is due before `next_ns`, which may be too early if the first key was disarmed.
     """
 
     __slots__ = ("_armed", "_heap", "_most", "_serial", "next_ns")
@@ -46,14 +46,15 @@ class Timers(Generic[K]):
         self._heap: list[tuple[int, int, K]] = []
         self._most = SPARE
         self._serial = 0
-        """A number for each entry, so that two keys are never compared."""
+        """The serial number of the last entry. Serial numbers prevent comparisons of keys."""
         self.next_ns: int = NEVER
 
     def arm(self, key: K, at_ns: int) -> None:
         """Arm the key for `at_ns`, unless it is armed for an earlier instant."""
         armed, heap = self._armed, self._heap
         known = len(armed)
-        armed_ns = armed.setdefault(key, at_ns)  # Most keys are new. This hashes them once.
+        # Most keys are new, and `setdefault` hashes them only once.
+        armed_ns = armed.setdefault(key, at_ns)
         if len(armed) == known:
             if armed_ns <= at_ns:
                 return
@@ -72,7 +73,7 @@ class Timers(Generic[K]):
     def due(self, before_ns: int) -> list[K]:
         """Remove and return the keys whose instant is before `before_ns`.
 
-        They are in the order of their instants, and at one instant in the order of arming.
+        They are in the order of their instants, and for equal instants in the order of arming.
         """
         taken: list[K] = []
         if self.next_ns >= before_ns:
@@ -91,7 +92,8 @@ class Timers(Generic[K]):
     def _throw_out(self) -> None:
         """Remove the entries that have no effect.
 
-        One entry remains for each armed key, so that a sweep costs O(1) for each removed entry.
+        One entry remains for each armed key. The next removal comes only after the heap has
+        doubled, so it costs O(1) for each removed entry.
         """
         armed = self._armed
         self._heap = [entry for entry in self._heap if armed.get(entry[2]) == entry[0]]

@@ -1,13 +1,14 @@
 """Defines what a user provides in Python: aggregates, functions for patterns, and detectors.
 
-`functions: formulas.py` in the topology file names a file beside it. It defines one or more of
+`functions: formulas.py` in the topology file names a Python file in the same folder. This file
+defines one or more of
 
     aggregates = {"spread": Function(init, add, combine, value)}  # of inorder.engine
-    functions = {"distance": distance}                     # of values, giving a value
+    functions = {"distance": distance}                     # takes values, returns a value
     detectors = {"stops": Detector(step, initial)}         # or a class
 
-The program that reads the topology file loads it (`agents.user_functions`). Nothing here imports
-the code of a user. A function that raises is counted (`failed`). Its value is null, or is left out
+The program that reads the topology file loads it (`agents.user_functions`). This module imports no
+user code. A call that raises an exception is counted (`failed`). Its value is null, or is left out
 of the aggregate.
 """
 
@@ -21,14 +22,14 @@ from typing import Any, Final, NamedTuple
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]{0,39}", re.ASCII)
 
 Texts = Mapping[str, Mapping[str, str]]
-"""The text of each function, by kind and name."""
+"""The source text of each function, by kind and name."""
 
 
 class UserFunctions(NamedTuple):
     """The functions that a user provides, by name.
 
-    `texts` has the text of each function of a file, with all that it needs from that file
-    (`topology.config.written_functions`). A function given in code has none.
+    `texts` has the source text of each function that was read from a file, with all definitions
+    that it needs (`topology.config.written_functions`). A function given in code has no text.
     """
 
     aggregates: Mapping[str, Any] = {}
@@ -37,7 +38,7 @@ class UserFunctions(NamedTuple):
     texts: Mapping[str, Mapping[str, str]] = {}
 
     def state_digest(self, names: Mapping[str, Collection[str]]) -> str:
-        """Return a digest of the texts of the named functions, by kind; "" if none has a text."""
+        """Return a digest of the source texts of these functions by kind; "" if none has a text."""
         found = [
             (kind, name, self.texts[kind][name])
             for kind in sorted(names.keys() & self.texts.keys())
@@ -50,7 +51,7 @@ NOTHING: Final = UserFunctions()
 
 
 class BadFunctions(Exception):
-    """The error for functions that cannot be loaded. `remedy` says what to do."""
+    """The error for functions that cannot be loaded; `remedy` describes what to do."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -58,4 +59,4 @@ class BadFunctions(Exception):
 
 
 Bring = Callable[[str], UserFunctions]
-"""A function that loads the functions file which the topology file names."""
+"""A function that loads the functions file with this path in the topology file."""

@@ -1,7 +1,7 @@
 """Reads values whose first word is their kind, like `sliding 10s every 2s`.
 
-A value made in code passes the same checks: `Window("sliding", 1, 2)` is refused as `sliding 1ns
-every 2ns` is.
+A value made in code passes the same checks: `Window("sliding", 1, 2)` is refused like `sliding 1ns
+every 2ns`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from topology.spelling.problem import meant, refused, shown
 from topology.spelling.values import MAX_LENGTH_NS, NS_PER, in_unit
 
 MAX_SLICES: Final = 10_000
-"""The most windows that one event may belong to."""
+"""Largest number of windows to which one event may belong."""
 MAX_DIGITS: Final = 18
 
 
 def length_ns(word: str) -> int:
-    """Return the length of a window that the word gives."""
+    """Return the length of a window, written like `10s`, in nanoseconds."""
     found_ns = in_unit(word, NS_PER, "10s")
     if found_ns == 0:
-        raise refused(f"{shown(word)} is no length", "write more than 0, like 10s")
+        raise refused(f"{shown(word)} is not a length", "write more than 0, like 10s")
     if found_ns > MAX_LENGTH_NS:
         raise refused(f"{shown(word)} is longer than 100 years", "write a shorter one")
     return found_ns
@@ -32,7 +32,7 @@ def length_ns(word: str) -> int:
 def _reach_ns(word: str) -> int:
     reach_ns = in_unit(word.removeprefix("-"), NS_PER, "2s")
     if reach_ns > MAX_LENGTH_NS:
-        raise refused(f"{shown(word)} is further than 100 years", "write a shorter one")
+        raise refused(f"{shown(word)} is more than 100 years", "write a shorter one")
     return -reach_ns if word.startswith("-") else reach_ns
 
 
@@ -49,14 +49,18 @@ AMOUNTS: Final[dict[str, Callable[[str], int]]] = {
     "high_ns": _reach_ns,
     "events": _events,
 }
-"""The reader of each field's word."""
+"""The function that reads the word of each field."""
 
 
 class Kinds(NamedTuple):
-    """The kinds of a value of the type `of`, whose text can be read back.
+    """The kinds of a value, and how each is written.
 
-    `noun` names the value, `called` a value of one kind. `spellings` have the field names in their
-    places.
+    Attributes:
+        of: The type of the value. The text of a value can be read back.
+        noun: The name of the value in messages.
+        called: The name of a value of one kind in messages, with `{}` for the kind.
+        spellings: The form of each kind, with the names of fields in place of their values.
+        examples: Examples of the text of a value.
     """
 
     of: Any
@@ -66,13 +70,13 @@ class Kinds(NamedTuple):
     examples: tuple[str, ...]
 
     def read(self, value: Any, _: ValidationInfo) -> Any:
-        """Return the value that a text or code gives."""
+        """Return the value written as text, or check the value given in code."""
         if not isinstance(value, str | self.of):
             remedy = f"write one of: {', '.join(self.examples)}"
             raise refused(f"{shown(value)} is not a {self.noun}", remedy)
         for amount in () if isinstance(value, str) else value[1:]:
             if type(amount) is not int:
-                remedy = "write one, of ns or of events"
+                remedy = "write a whole number of ns or events"
                 raise refused(f"{shown(amount)} is not a whole number", remedy)
         text = str(value)
         words = text.split() or [""]
@@ -93,12 +97,12 @@ class Kinds(NamedTuple):
 def _check(
     said: str, size_ns: int = 0, every_ns: int = 0, low_ns: int = 0, high_ns: int = 0, **_: int
 ) -> None:
-    """Refuse amounts that do not fit together."""
+    """Raise an error if amounts that are valid by themselves do not fit together."""
     if every_ns > size_ns:
-        message = f"{said} leaves out what lies between its windows"
+        message = f"{said} has gaps between its windows"
         raise refused(message, "make the step at most the size")
     if every_ns and size_ns > MAX_SLICES * every_ns:
-        message = f"{said}: each event would lie in more than {MAX_SLICES} windows"
+        message = f"{said}: each event would be in more than {MAX_SLICES} windows"
         raise refused(message, "write a longer step or a shorter window")
     if low_ns > high_ns:
         raise refused(f"{said} ends before it begins", "write the smaller bound first")

@@ -1,9 +1,9 @@
-"""Describes the problems of a topology file: where, what, and what to write instead.
+"""Describes the problems of a topology file: the place, the fault, and the remedy.
 
 A check inside one section knows neither the path of its section nor its line. It raises
-`refused(...)` or `refused_at(...)`, which pydantic collects. `topology.config.reading` adds path
-and line, and raises one `TopologyError` with every problem. A section made in code raises
-pydantic's `ValidationError` with the same sentences, in which remedies are Python.
+`refused(...)` or `refused_at(...)`, and pydantic collects these errors. `topology.config.reading`
+adds the path and the line, and raises one `TopologyError` with all problems. For a section made in
+code, pydantic's `ValidationError` has the same messages, with remedies in Python.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from typing import Any, NamedTuple
 from pydantic_core import PydanticCustomError
 
 Path = tuple[str | int, ...]
-"""Keys and list positions from the top of the file, or of a section."""
+"""The keys and list positions that lead from the top of the file, or of a section, to a value."""
 
 MANY = 8
-"""The most known words that a suggestion lists."""
+"""Largest number of known words that a suggestion lists."""
 
 _YAML = (
     r"(?:\b(?!of:|known:)(\w+): )?"
     r"(\{.*\}|\[[^]]*\]|(?<=\w: )(?<!of: )(?<!known: )[\w.]+\b(?!:))"
 )
-"""The YAML in a remedy: a key with its value, or a list or mapping alone."""
+"""Matches the YAML in a remedy: a key with its value, or a list or mapping alone."""
 
 SHOWN_CHARS = 60
-"""The most characters of a wrong value that a message repeats."""
+"""Largest number of characters of a wrong value that a message repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A problem of a topology.
 
-    `path` is as people write it (`streams.pitch.reorder.max_wait`). `line` counts from 1; it is
-    None if the topology did not come from text.
+    `path` is the place in the usual notation (`streams.pitch.reorder.max_wait`). `line` counts from
+    1. It is None if the topology did not come from text.
     """
 
     path: str
@@ -52,7 +52,7 @@ class Problem:
 
 
 class TopologyError(ValueError):
-    """A topology is refused. `problems` is never empty, and in the order of the file."""
+    """The error for a topology with `problems`, of which there is at least one, in file order."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = list(problems)
@@ -60,9 +60,9 @@ class TopologyError(ValueError):
 
 
 class Fault(NamedTuple):
-    """A problem seen from within a section, where its `path` starts.
+    """A problem as a section reports it, with a `path` that starts at the section.
 
-    `is_yaml`: the remedy contains YAML of the file, and not part of a pattern.
+    `is_yaml` is False if the remedy is part of a pattern, and not YAML of the file.
     """
 
     path: Path
@@ -71,7 +71,7 @@ class Fault(NamedTuple):
     is_yaml: bool = True
 
     def text_in_code(self) -> str:
-        """Return the fault as text for people who write Python."""
+        """Return the message for people who write Python."""
         place = f"{spelled(self.path)}: " if self.path else ""
         before, write, written = self.remedy.partition("write ")
         if self.is_yaml:
@@ -80,8 +80,8 @@ class Fault(NamedTuple):
 
 
 def _in_python(yaml_text: re.Match[str]) -> str:
-    """Return YAML (a key with a value, or a value) as Python; a quotation stays as it is."""
-    import yaml  # A sound topology does not need the import.
+    """Convert a match of `_YAML` to Python; quoted text stays unchanged."""
+    import yaml  # A valid topology does not need this import.
 
     key, text = yaml_text.groups()
     if text is None:
@@ -94,18 +94,18 @@ def _in_python(yaml_text: re.Match[str]) -> str:
 
 
 def refused(message: str, remedy: str) -> PydanticCustomError:
-    """Return the error of the value that is being read."""
+    """Return the error to raise for the value that is being read."""
     return refused_at(Fault((), message, remedy))
 
 
 def refused_at(*faults: Fault) -> PydanticCustomError:
-    """Return the error of faults anywhere below the value that is being read."""
+    """Return the error to raise for faults at or below the value that is being read."""
     text = "\n  ".join(fault.text_in_code() for fault in faults)
     return PydanticCustomError("refused", "{text}", {"text": text, "faults": list(faults)})
 
 
 def shown(value: Any) -> str:
-    """Return a wrong value as messages repeat it, which is always short."""
+    """Return a short text for a wrong value, for use in messages."""
     if value is None:
         return "an empty value"
     if isinstance(value, bool):
@@ -122,14 +122,14 @@ def shown(value: Any) -> str:
 
 
 def nearest(word: Any, known: Iterable[str]) -> str | None:
-    """Return the known word that was probably meant."""
+    """Return the known word that was probably meant, or None if none is similar."""
     by_lower = {each.lower(): each for each in known}
     close = get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
 
 def meant(word: Any, known: Sequence[str]) -> str:
-    """Return a remedy: the likely word, and all known words unless there are many."""
+    """Return a remedy for an unknown word: the likely word, and all known words if they are few."""
     close = nearest(word, known)
     every = ", ".join(known)
     if close is None:
@@ -138,7 +138,7 @@ def meant(word: Any, known: Sequence[str]) -> str:
 
 
 def spelled(path: Path) -> str:
-    """Return a path as people write it; a name that contains a dot is quoted."""
+    """Return the path in the usual notation, with quotes around a name that contains a dot."""
     text = ""
     for part in path:
         if isinstance(part, int):

@@ -1,4 +1,4 @@
-"""Defines what all sections of the topology file share."""
+"""Defines the base class of all sections of the topology file."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ UNITS: Final = ("_ppb", "_ppm", "_ns")
 
 
 def key_of(name: str) -> str:
-    """Return the key of a Python field, which is its name without the unit."""
+    """Return the key of a field in the file: its Python name without the unit."""
     unit = next((unit for unit in UNITS if name.endswith(unit)), "")
     return name.removesuffix(unit)
 
 
 @dataclass(eq=False)
 class Unspelled:
-    """A mark of a field that only code sets.
+    """A mark of a field that can be set in code only.
 
-    In a file its key is unknown, unless the file may contain it because `old` versions had it. No
-    description of the file names it.
+    In a file its key is unknown. With `old`, a file may contain the key because older versions had
+    it. No description of the file lists the key, except as deprecated.
     """
 
     old: bool = False
@@ -54,16 +54,16 @@ class Unspelled:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         if self.old:
-            return {**handler(schema), "description": "Says nothing.", "deprecated": True}
+            return {**handler(schema), "description": "Has no effect.", "deprecated": True}
         raise PydanticOmit
 
 
 class Section(BaseModel):
-    """A mapping of the file: it is frozen, and an unknown key is an error.
+    """A mapping in the file. It is frozen, and an unknown key is an error.
 
-    The key of a field is its name without the unit (`key_of`), unless an alias is given. In code a
-    value that equals the default counts as left out, so that `Topology(**dict(topology))` is the
-    same topology. In a file every written value counts.
+    The key of a field is its name without the unit (`key_of`), unless the field has an alias. In
+    code, a value that equals the default is the same as no value, so that
+    `Topology(**dict(topology))` equals `topology`. In a file every written value counts as set.
     """
 
     model_config = ConfigDict(
@@ -71,19 +71,20 @@ class Section(BaseModel):
         frozen=True,
         extra="forbid",
         populate_by_name=True,
-        hide_input_in_errors=True,  # Messages repeat what helps; a URL may contain a password.
-        # Most sections are read as parts of a whole, which has its own validator.
+        # Messages show wrong values themselves if it is safe; a URL may contain a password.
+        hide_input_in_errors=True,
+        # Most sections are only validated as parts of a larger one, which has its own validator.
         defer_build=True,
     )
 
     @classmethod
     def by_default(cls) -> Self:
-        """Return the section of defaults, without the validator, which takes ms to build."""
+        """Return the section with all defaults, without building its validator, which takes ms."""
         return cls.model_construct()
 
     @classmethod
     def spelled(cls) -> dict[str, tuple[str, FieldInfo]]:
-        """Return the field name and the field of each key that a file may contain."""
+        """Return the field name and the field for each key that a file may contain."""
         return {
             str(field.validation_alias): (name, field)
             for name, field in cls.model_fields.items()
@@ -91,7 +92,7 @@ class Section(BaseModel):
         }
 
     def faults(self) -> Iterable[Fault]:
-        """Return the values of this section that do not fit together; each is sound by itself."""
+        """Return the faults of values that are each valid but do not fit together."""
         return ()
 
     @model_validator(mode="after")

@@ -7,12 +7,12 @@
 | `100ppm`, `20ppb`          | `int`, name ends `_ppb`  | 1e-9      |
 | `0.001`, `"0.1%"`          | `int`, name ends `_ppm`  | millionth |
 
-Each spelling has its JSON schema for editors (`inorder check --schema`): `title` names it in words,
-`examples` shows it.
+Each form has a JSON schema for editors (`inorder check --schema`): `title` describes it in words,
+and `examples` shows it.
 
 A duration or size in the file always has a unit: a bare number is refused, even 0. In code the
-Python name takes the plain number. Decimals are allowed if they give a whole number of the unit in
-Python; nothing is rounded.
+value is a plain integer in the unit above. Decimals are allowed in the file if they give a whole
+number of that unit; nothing is rounded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 
 
 class FromFile(NamedTuple):
-    """The validation context while a file is read."""
+    """The validation context for values that come from a file."""
 
     user_functions: UserFunctions = NOTHING
 
@@ -46,11 +46,11 @@ def user_functions_of(info: ValidationInfo) -> UserFunctions:
 
 
 MAX_INT: Final = 2**63 - 1
-"""The largest number that a signed 64-bit integer, on the wire and on disk, can hold."""
+"""The largest signed 64-bit integer, the limit on the wire and on disk."""
 
 MILLION: Final = 1_000_000
 MAX_LENGTH_NS: Final = 100 * 366 * 86_400 * 10**9
-"""A hundred years; a longer length is a mistake."""
+"""A hundred years, in ns; a longer length is considered a mistake."""
 
 NS_PER: Final[Mapping[str, int]] = {
     "ns": 1,
@@ -78,7 +78,7 @@ ELSEWHERE: Final = {
     }.items()
     for word in words.split()
 }
-"""The unit for each spelling of other programs. `m` is a minute where a duration is expected."""
+"""The unit that the spelling of another program means. `m` is a minute in a duration."""
 
 RATES: Final[Mapping[str, int]] = {"ppb": 1, "ppm": 1_000}
 BYTES_PER: Final[Mapping[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -94,18 +94,21 @@ Schema = dict[str, Any]
 
 @dataclass(eq=False)
 class Given:
-    """A reader that never gets an empty value.
+    """A reader of a value, with its JSON schema; an empty value is refused before it is read.
 
-    `schema` describes what the file may contain. The annotated type is not part of it:
-    pydantic's `PlainValidator` would build a schema of that type for dumps, which they do not need.
-    That took a tenth of a start. `has_text`: a dump contains the text of the value. `instead`: the
-    remedy for an empty value.
+    Attributes:
+        read: Returns the value, or raises the error of `refused`.
+        schema: The JSON schema of the value in the file. The annotated type is not part of it. For
+            that type, pydantic's `PlainValidator` would build a schema for dumps, which nobody
+            needs and which takes a tenth of the start-up time.
+        has_text: Whether a dump contains the text of the value.
+        instead: The remedy for an empty value.
     """
 
     read: Reader
     schema: Schema
     has_text: bool = field(default=False, kw_only=True)
-    instead: str = field(default="give one, or leave it out for the default", kw_only=True)
+    instead: str = field(default="write one, or leave it out for the default", kw_only=True)
 
     def __get_pydantic_core_schema__(
         self, _: Any, handler: GetCoreSchemaHandler
@@ -127,7 +130,7 @@ class Given:
 def one_of(literal: Any, moved: Mapping[str, str] = {}) -> Given:
     """Return a reader of the words of a `Literal`.
 
-    `moved` gives the remedy for words that belong elsewhere.
+    `moved` has the remedies for words that belong elsewhere.
     """
     words: tuple[str | bool, ...] = get_args(literal)
 
@@ -149,7 +152,7 @@ def one_of(literal: Any, moved: Mapping[str, str] = {}) -> Given:
 
 
 def whole(low: int, high: int = MAX_INT) -> Given:
-    """Return a reader of an integer in [low, high]."""
+    """Return a reader of an integer from `low` to `high`."""
 
     def read(value: Any, _: ValidationInfo) -> int:
         return whole_number(value, low, high)
@@ -166,7 +169,7 @@ def whole_number(value: Any, low: int, high: int) -> int:
 
 
 def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
-    """Return an amount like `1.5s` in the smallest unit, of which it must be a whole number."""
+    """Return an amount like `1.5s` in the smallest unit; it must be a whole number of that unit."""
     found = _AMOUNT.fullmatch(text.strip())
     units = ", ".join(unit_sizes)
     if found is None:
@@ -180,16 +183,16 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
         wrong = f"{shown(text)} has an unknown unit `{unit}`"
         raise refused(wrong, f"{likely}use one of: {units}")
     amount = Decimal(number) * unit_sizes[unit]
+    smallest = next(iter(unit_sizes))
     if amount != int(amount):
-        smallest = next(iter(unit_sizes))
         raise refused(f"{shown(text)} is not a whole number of {smallest}", "use fewer decimals")
     if amount > MAX_INT:
-        raise refused(f"{shown(text)} is too large", f"at most {MAX_INT} {next(iter(unit_sizes))}")
+        raise refused(f"{shown(text)} is too large", f"write at most {MAX_INT} {smallest}")
     return int(amount)
 
 
 def dotted(path: Any) -> str:
-    """Return a path as text; a malformed path becomes text that is no path either."""
+    """Return a path as text; the text for a malformed path is not a valid path either."""
     if isinstance(path, tuple | list) and not any("." in str(part) for part in path):
         return ".".join(map(str, path))
     return f"path {path}"
@@ -197,7 +200,7 @@ def dotted(path: Any) -> str:
 
 @dataclass(eq=False)
 class Named:
-    """A check of a mapping of names, which `example` shows."""
+    """A check of a mapping by name: `example` shows one, and it has `least` to `most` entries."""
 
     example: str
     most: int
@@ -228,14 +231,14 @@ class Named:
 
 
 def name_fault(name: Any) -> str | None:
-    """Return why `name` is not a name, None if it is one."""
+    """Return why `name` cannot be a name, or None if it can."""
     if not isinstance(name, str):
         return f"{shown(name)} is not text"
     return None if name else "a name is empty"
 
 
 def source_name_fault(name: Any) -> str | None:
-    """Return why `name` cannot be the name of a source, None if it can."""
+    """Return why `name` cannot be the name of a source, or None if it can."""
     return contract.source_name_fault(name) if isinstance(name, str) else name_fault(name)
 
 
@@ -248,12 +251,13 @@ def names(
 ) -> Given:
     """Return a reader of a list of names without duplicates.
 
-    `of` is the word for them, `fault_of` returns why a value is not such a name.
+    `of` is the word for the names in messages. `fault_of` returns why a value is not such a name,
+    or None.
     """
 
     def read(value: Any, _: ValidationInfo) -> tuple[str, ...]:
         if not isinstance(value, list | tuple) or len(value) < least:
-            raise refused(f"{shown(value)} is no list of {of}", remedy)
+            raise refused(f"{shown(value)} is not a list of {of}", remedy)
         if len(value) > most:
             raise refused(f"{len(value)} {of} are too many", f"name at most {most}")
         faults: list[Fault] = []
@@ -308,7 +312,7 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
 
 
 def share(low: int, high: int, remedy: str) -> Given:
-    """Return a reader of a share in [low, high] millionths."""
+    """Return a reader of a share in millionths, from `low` to `high`."""
 
     def read(value: Any, info: ValidationInfo) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and not is_from_file(info):
@@ -325,8 +329,8 @@ def share(low: int, high: int, remedy: str) -> Given:
 
 
 def share_ppm(value: Any, low: int, high: int, remedy: str) -> int:
-    """Return `0.001` or `"0.1%"` in millionths, exactly."""
-    # `repr` gives the shortest decimals of the float, which are the typed ones.
+    """Return a share, such as `0.001` or `"0.1%"`, in millionths, without rounding."""
+    # `repr` gives the shortest decimals that represent the float, which are those in the file.
     found = None if isinstance(value, bool) else _DECIMAL.fullmatch(str(value).strip())
     if found is None:
         raise refused(f"{shown(value)} is not a share", remedy)
@@ -340,12 +344,12 @@ def share_ppm(value: Any, low: int, high: int, remedy: str) -> int:
 
 
 def text(pattern: str, rule: str, remedy: str) -> Given:
-    """Return a reader of text that matches `pattern` as a whole; `rule` describes it in words."""
+    """Return a reader of text that matches `pattern` completely; `rule` describes it in words."""
     matching = re.compile(pattern, re.ASCII)
 
     def read(value: Any, _: ValidationInfo) -> str:
         if not isinstance(value, str):
-            raise refused(f"{shown(value)} is not text", f"{remedy}, in quotes if need be")
+            raise refused(f"{shown(value)} is not text", f"{remedy}, in quotes if necessary")
         if matching.fullmatch(value) is None:
             raise refused(f"{shown(value)} is not {rule}", remedy)
         return value
@@ -354,14 +358,14 @@ def text(pattern: str, rule: str, remedy: str) -> Given:
 
 
 def or_nothing(of: type) -> BeforeValidator:
-    """Read a key without a value as a section of defaults."""
+    """Return a validator that reads a key without a value as a section with all defaults."""
     return BeforeValidator(
         lambda value: {} if value is None else value, json_schema_input_type=of | None
     )
 
 
 def text_names(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Refuse names that are not text; their paths show them as text."""
+    """Return the mapping; raise an error for names that are not text."""
     wrong = [name for name in value if not isinstance(name, str)]
     if wrong:
         remedy = "write it in quotes"
@@ -383,7 +387,7 @@ TopicName = Annotated[
     str,
     text(
         TOPIC_NAME,
-        "a name Kafka takes for a topic",
-        "use 1 to 249 of the characters A-Z a-z 0-9 . _ -, and not . or .. alone",
+        "a name that Kafka accepts for a topic",
+        "use 1 to 249 of the characters A-Z a-z 0-9 . _ -, and not just . or ..",
     ),
 ]

@@ -1,21 +1,21 @@
-"""Checks every record, and makes an `Event` or a `Malformed` of its raw fields.
+"""Checks every record and turns its raw fields into an `Event` or a `Malformed`.
 
-A record becomes an `Event` in three steps. A reader (`header_reader`, `line_reader`,
-`field_reader`) extracts the raw fields and puts them into a `Look`. `Look.event` checks each of
-them. `topology.wire.reasons` has the words for each fault. A reader may build the event of a plain
-record at once, as `Look.event` would; tests compare the two.
+A reader (`header_reader`, `line_reader`, `field_reader`) extracts the raw fields of a record into a
+`Look`. `Look.event` checks each of them and returns the event. `topology.wire.reasons` has the text
+of each fault. For a plain record a reader may build the same event directly; tests compare the two
+paths.
 
-A record that breaks the contract becomes a `Malformed`, never an exception. It has all fields that
-could be read. If stream, source and seq are known, the record still takes its place in the
-sequence. An epoch that could not be read is None, and REORDER then takes the source's current one.
-The router refuses streams that the topology does not name.
+A record that breaks the contract becomes a `Malformed`, never an exception. It has every field that
+could be read. If its stream, source and sequence number are known, the record still takes its place
+in the sequence. An epoch that could not be read is None; REORDER then uses the source's current
+epoch. The router rejects streams that the topology does not name.
 
-In a stream with `reorder.rule: time` the number of an event is the place of its record, and its
-`seq` is ignored. A wrong number does no harm there, and a duplicate cannot be recognized. A record
-whose place is below 0 comes from before the log (`agents.stage.history`) and has its own number.
-Under `without_seq: by_time` a record may lack its number. The `seq` of its event is then the
-complement of its place, which is below 0, until REORDER (`topology.reorder.mixed`) has processed
-it.
+In a stream with `reorder.rule: time`, an event's sequence number is the position of its record in
+the input, and its own `seq` is ignored. A wrong `seq` does no harm there, but duplicates cannot be
+recognized. A record with a negative position comes from a history before the log
+(`agents.stage.history`), and its own `seq` is used. Under `without_seq: by_time` a record may have
+no sequence number. Until REORDER (`topology.reorder.mixed`) assigns one, the event's `seq` is the
+bitwise complement of its position, which is negative.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ from topology.model.outcome import Malformed
 from topology.wire.reasons import HUGE, UNREADABLE, WireFault, fault_of, integers_in, rank
 
 MAX_DIGITS: Final = 19
-"""Largest number of digits of an integer that may fit 64 bits."""
+"""Largest number of digits of an integer that can fit 64 bits."""
 
 BEYOND: Final = 10**MAX_DIGITS
 SHORT: Final = MAX_STREAM_BYTES // 4
-"""Number of characters up to which a source or a stream cannot exceed its limit in bytes."""
+"""Largest length, in characters, at which a source or a stream always fits its limit in bytes."""
 
 SHOWN: Final = 40
 MAX_NAMED: Final = 3
-"""Largest number of streams that a detail names."""
+"""Largest number of streams that the detail of a fault names."""
 
 UNREAD: Final = object()
 """The value of a raw field that could not be read; a fault explains why."""
 
 
 class Reading(NamedTuple):
-    """The rules by which records of some streams are read.
+    """The settings that determine how records of some streams are read.
 
     Attributes:
-        by_time: Streams without numbers.
-        units_ns: The unit of `ts` in lines, by stream, if it is not ns.
-        unnamed: The stream of a record that names none.
-        mixed: Streams in which some sources have no numbers.
+        by_time: The streams whose events have no sequence numbers.
+        units_ns: The unit of `ts` in lines, in nanoseconds, of each stream whose unit is not ns.
+        unnamed: The stream of records that name none.
+        mixed: The streams in which some sources do not number their events.
     """
 
     by_time: frozenset[str] = frozenset()
@@ -76,16 +76,16 @@ AS_WRITTEN: Final = Reading()
 
 @dataclass(slots=True)
 class Look:
-    """The general check of one record: its raw fields and all their faults.
+    """The raw fields of one record, their complete check, and all faults found.
 
     Attributes:
         values: The raw fields by name. An absent field is None or has no entry.
         faults: The faults found so far.
-        given: The original values of the fields, which details show.
-        places: The description of each field's place in the record.
-        times: The forms of a time that are accepted, in words.
-        needs_time: Whether `ts` is required, because the record's own time does not replace it.
-        lacks: Returns why a field is missing, to be shown instead of its value.
+        given: The fields as written in the record, for the details of faults.
+        places: A description of where each field is in the record, by field.
+        times: A description of the accepted forms of a time.
+        needs_time: Whether a missing `ts` is a fault. If not, the record's own timestamp is used.
+        lacks: A function that returns why a field is missing, shown instead of its value.
     """
 
     values: Mapping[str, object]
@@ -106,10 +106,10 @@ class Look:
         record: Any,
         value: Any,
     ) -> Event | Malformed:
-        """Return the event of the fields, or a dead letter with all their faults.
+        """Return the event with these fields, or a dead letter with all their faults.
 
-        In streams without numbers `place` replaces the number. `otherwise_ns` replaces a missing
-        `ts`.
+        `place` is the record's position in its input; it is the sequence number in streams without
+        numbers. `otherwise_ns` replaces a missing `ts`.
         """
         stream: str | None = reading.unnamed
         if self.values.get("stream") is not None:
@@ -144,7 +144,7 @@ class Look:
         return event
 
     def malformed(self, at_ns: int, offset: int, record: Any) -> Malformed:
-        """Return a dead letter that has only the faults."""
+        """Return a dead letter with the faults, but without any field of the record."""
         self.faults.sort(key=rank)
         detail = "; ".join(fault.detail for fault in self.faults)
         return Malformed(at_ns, offset, self.faults[0].reason, detail, record=record)
@@ -157,14 +157,20 @@ class Look:
         self.faults.append(fault_of(field, fault, place, takes, shown))
 
     def _found(self, field: str, *, needed: bool) -> object:
-        """Return the raw field, or None if it is absent or could not be read."""
+        """Return the raw field, or None if it is absent or unreadable.
+
+        A missing field that is needed is a fault.
+        """
         value = self.values.get(field)
         if value is None and needed:
             self.refuse(field, "missing")
         return None if value is UNREAD else value
 
     def text(self, field: str, max_bytes: int = 0, *, needed: bool = False) -> str | None:
-        """Return the text, or None if absent or faulty. Without a bound it may be empty."""
+        """Return the text, or None if it is absent or faulty.
+
+        With `max_bytes`, an empty text is a fault.
+        """
         value = self._found(field, needed=needed)
         if value is None:
             return None
@@ -181,12 +187,12 @@ class Look:
         return None
 
     def integer(self, field: str, low: int, high: int, *, needed: bool = False) -> int | None:
-        """Return the integer between the bounds, or None if it is absent or has a fault."""
+        """Return the integer if it is within the bounds, or None if it is absent or faulty."""
         value = self._found(field, needed=needed)
         if value is None or (type(value) is int and low <= value <= high):
             return value
         takes = self.times if field == "ts" else integers_in(low, high)
-        # This includes floats from 2^63 on, which is how JSON readers represent large integers.
+        # The last case covers floats from 2^63 on, into which JSON readers turn large integers.
         fault = HUGE
         if value == "":
             fault = "empty"
@@ -198,7 +204,7 @@ class Look:
         return None
 
     def kind(self) -> str:
-        """Return the kind, which is that of data events if the record has none."""
+        """Return the kind, or DATA if the record has none or an invalid one."""
         value = self._found("kind", needed=False)
         if value is not None and (not isinstance(value, str) or value not in PRODUCER_KINDS):
             self.refuse("kind", "unknown")
@@ -216,7 +222,11 @@ def one_header(
     place: str,
     faults: list[WireFault],
 ) -> object:
-    """Return the common value of all headers with one name; UNREAD if they differ."""
+    """Return the value of the headers with this name, or None if there are none.
+
+    A header that occurs more than once is added to `faults`. If its values differ, UNREAD is
+    returned.
+    """
     same = [content or b"" for each, content in headers if each == name]
     if len(same) > 1:
         faults.append(fault_of(field, "repeated", place))
@@ -226,7 +236,7 @@ def one_header(
 
 
 def made_out(field: str, value: object) -> object:
-    """Return the text or number that a raw value represents, in a field of that name."""
+    """Convert the raw value of this field to the text or number that it represents."""
     if isinstance(value, bytes):
         try:
             value = value.decode()
@@ -241,9 +251,9 @@ def made_out(field: str, value: object) -> object:
 
 
 def number_of(text: str) -> int | str:
-    """Return the integer in ASCII digits, or `BEYOND` if it has more digits than fit.
+    """Return the integer that the ASCII digits represent, or `BEYOND` if there are too many.
 
-    Any other text is returned as it is.
+    A text that is not an integer is returned unchanged.
     """
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
@@ -254,7 +264,7 @@ def number_of(text: str) -> int | str:
 
 
 def in_ns(ts: object, unit_ns: int) -> object:
-    """Return an integer or an RFC 3339 time in nanoseconds, and any other value as it is."""
+    """Convert an integer or an RFC 3339 time to nanoseconds; return any other value unchanged."""
     if type(ts) is int:
         return ts * unit_ns
     ts_ns = rfc3339.parse_ns(ts.encode()) if isinstance(ts, str) and ts.isascii() else None
@@ -262,7 +272,7 @@ def in_ns(ts: object, unit_ns: int) -> object:
 
 
 def told(value: object, fault: str) -> str:
-    """Return the words about a field's value for the detail of a fault."""
+    """Return a short description of a field's value for the detail of a fault, or "" for none."""
     if value is None or fault == "empty":
         return ""
     if isinstance(value, bytes):

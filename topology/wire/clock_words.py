@@ -1,8 +1,8 @@
-"""Reads clock reports from lines and from records of `clock.offsets`.
+"""Reads clock reports from recorded lines and from records of `clock.offsets`.
 
-They are time-sync rounds and declared offsets. A round has `t1`, `t2`, `t3` and `t4`, and `server`,
-`segment` and `mono` if they are known. A declared offset has `at`, `offset` and `error`. A null
-`offset` revokes the last one. Times are nanoseconds.
+A report is a round of time sync or a declared offset. A round has `t1`, `t2`, `t3` and `t4`, and
+may have `server`, `segment` and `mono`. A declared offset has `at`, `offset` and `error`. A null
+`offset` revokes the last declaration. Times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from topology.wire.reasons import fault_of
 MAX_OFFSET_NS: Final = 1 << 62
 """Largest declared offset: 146 years."""
 MAX_DECLARED_ERROR_NS: Final = 3_600_000_000_000
-"""Largest declared error: an hour. A user with a larger error does not know the offset."""
+"""Largest declared error, in ns: an hour. With a larger error, a declared offset is of no use."""
 MAX_SERVER: Final = 64
 
 ROUND: Final = ("t1", "t2", "t3", "t4")
@@ -26,7 +26,7 @@ BOUNDS: Final = {"offset": MAX_OFFSET_NS, "error": MAX_DECLARED_ERROR_NS}
 
 
 def word_of(look: Look, source: str, offset: int) -> Sample | Declared | None:
-    """Return the report in the fields of `look`, with arrival 0; None if they have faults."""
+    """Return the report in the fields of `look`, with arrival time 0; None if a field is faulty."""
     values = look.values
     sampled = any(values.get(key) is not None for key in ROUND)
     withdrawn = not sampled and "offset" in values and values["offset"] is None
@@ -51,7 +51,7 @@ def word_of(look: Look, source: str, offset: int) -> Sample | Declared | None:
 def read_word(
     source: str, values: Mapping[str, Any], arrival_ns: int, offset: int
 ) -> Sample | Declared | str:
-    """Return the report in a record of `clock.offsets`, or a description of its faults."""
+    """Return the report in a record of `clock.offsets`, or the description of all its faults."""
     look = Look(values, [], values, {})
     word = word_of(look, source, offset)
     if word is None:

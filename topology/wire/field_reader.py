@@ -1,15 +1,15 @@
-"""Reads foreign records as events, by a mapping (`Fields`) of the place of each field.
+"""Reads foreign records as events, by a mapping (`Fields`) that gives the place of each field.
 
-A plain record becomes an event at once; all others take the general path of
-`topology.wire.checker`. A detail names the place of a fault, never the content. A field that is not
-mapped, and a missing stream, epoch, type or kind, count as an absent header. A source, stream or
-type may be an integer or a boolean, and a number may be written in digits. A mapping without `ts`
-uses the record's own timestamp. In addition to the reasons of fields there are `value_undecodable`
-and the other reasons of decoders, and `key_undecodable`.
+A plain record becomes an event directly; all others go through `topology.wire.checker`. The detail
+of a fault names the place of the field, never its content. Fields that are not mapped, and a
+missing stream, epoch, type or kind, are treated as an absent header. A source, stream or type may
+be an integer or a boolean, and a number may be written as digits in text. A mapping without `ts`
+uses the record's own timestamp. Besides the reasons of fields, a record may be refused for the
+reasons of decoders, such as `value_undecodable`, and for `key_undecodable`.
 
-Derived topics have the headers of the contract, whatever the mapping (`FieldReader.headers`, preset
-`plain`, `ts` in ns). They replace a record's own headers of these names. Its other headers, key and
-value stay as they are.
+Derived topics have the headers of the contract, whatever the mapping is (`FieldReader.headers`,
+preset `plain`, `ts` in ns). They replace the record's own headers of the same names. Its other
+headers, its key and its value stay unchanged.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ KEY_UNDECODABLE: Final = "key_undecodable"
 class FieldReader:
     """A reader of the records of one topic, or the rows of one file.
 
-    `decode` reads values, and `pickings` makes a cheaper reader of some paths. `decode_key` reads
-    keys; without it a key is text. `topic` is the value of the place `topic`.
+    `decode` decodes values. `pickings` makes a function that extracts some paths of a value, at
+    lower cost than a full decoding. `decode_key` decodes keys; without it a key is text. `topic` is
+    the topic's name, for fields that are mapped to the place `topic`.
 
     Attributes:
         fields: The mapping.
-        reading: The rules of the streams.
-        places: The place of each mapped field.
-        pick: Returns the fields within a value, in the order of `places`.
+        reading: The settings by which records of the streams are read.
+        places: The place of each mapped field except the payload.
+        pick: A function that extracts the mapped fields of a value, in the order of `places`.
         reads_keys: Whether keys are decoded.
     """
 
@@ -98,7 +99,7 @@ class FieldReader:
         self._times = times_in(fields.ts_unit)
 
     def _at(self, place: str) -> tuple[list[str], list[Path]]:
-        """Return the fields that are mapped to a place, and their paths."""
+        """Return the fields that are mapped to this kind of place, and their paths."""
         names = [name for name, where in self.places.items() if where.place == place]
         return names, [self.places[name].path for name in names]
 
@@ -113,9 +114,10 @@ class FieldReader:
         record: Any = None,
         partition: int = 0,
     ) -> Event | Malformed:
-        """Return a record's event or dead letter.
+        """Return the event or dead letter of a record.
 
-        `timestamp_ns` is the record's own timestamp, and `value` is the input of `decode`.
+        `timestamp_ns` is the record's own timestamp, and `value` is the raw value, which `decode`
+        decodes.
         """
         values = self._constants.copy()
         faults: list[WireFault] = []
@@ -180,7 +182,7 @@ class FieldReader:
         return look.event(self.reading, offset, timestamp_ns, arrival_ns, offset, record, value)
 
     def _lacks(self, contents: dict[str, Any], field: str) -> str:
-        """Return why a field of the value or the key is missing; "" for every other place."""
+        """Return why a field of the value or the key is missing; "" for any other field."""
         where = self.places.get(field)
         if where is None or where.place not in contents or not where.path:
             return ""
@@ -198,7 +200,7 @@ class FieldReader:
         return None if seq is None or seq < 0 or item.stream in self.reading.by_time else seq
 
     def values_of(self, item: Event | Malformed) -> dict[str, Any]:
-        """Return a record's line in inorder's own recording format, without its payload."""
+        """Return the fields of a line in inorder's recording format, without the payload."""
         values: dict[str, Any] = {"stream": item.stream, "source": item.source}
         values["seq"] = self.own_seq(item)
         values["epoch"] = None if item.epoch == NO_EPOCH else item.epoch
@@ -209,7 +211,7 @@ class FieldReader:
         return values
 
     def headers(self, event: Event, original: Headers) -> list[tuple[str, bytes | None]]:
-        """Return an event's headers of the contract, followed by the record's other headers."""
+        """Return the headers of the contract for the event, then its record's other headers."""
         written: list[tuple[str, bytes | None]] = [(PLAIN.source, event.source.encode())]
         if self.own_seq(event) is not None:
             written.append((PLAIN.seq, digits(event.seq)))

@@ -1,13 +1,14 @@
-"""Reads record headers as events, by the header contract.
+"""Reads the headers of records as events, by the header contract.
 
-`inorder.contract` has the headers, their names and their ranges. Values are ASCII. Numbers are
-plain digits, without space or underscore; only `ts` may have a sign. A record without `epoch` has
-`NO_EPOCH`, until REORDER assigns an epoch. The record's own timestamp replaces a missing `ts`. In
-nanoseconds `ts` and its negative must fit int64, so -2^63 is `huge`. Other headers are ignored and
-passed on. A repeated header is valid if all its values agree. The place of a record is its offset.
+`inorder.contract` defines the headers, their names and their ranges. Values are ASCII. Numbers are
+plain digits without spaces or underscores; only `ts` may have a sign. A record without an epoch has
+`NO_EPOCH` until REORDER assigns an epoch. The record's own timestamp replaces a missing `ts`. `ts`
+and its negative must both fit int64 as nanoseconds, so -2^63 is `huge`. Headers that are not in the
+contract are ignored and passed on. A contract header that occurs more than once is a fault. In a
+stream without sequence numbers, the offset of the record replaces the number.
 
-`HeaderReader.read` builds the event of a plain record at once, in one pass. All other records take
-the general path of `topology.wire.checker`.
+`HeaderReader.read` builds the event of a plain record directly, in one pass. All other records go
+through `topology.wire.checker`.
 
 `read_sequenced` and `read_ordered` read the derived topics, which `header_writer` has written.
 Their faults are `stamp_missing` and `stamp_unreadable`.
@@ -46,22 +47,22 @@ from topology.wire.reasons import WireFault, fault_of, times_in
 Headers = Sequence[tuple[str, bytes | None]]
 
 NOT_PLAIN: Final = 2**63
-"""A number above every bound, which sends the record to the general path."""
+"""A number above every bound; a record with it is not plain and goes through the full check."""
 
 STAGE_KINDS: Final = frozenset(kind.encode() for kind in (BLOCKED, DEAD, PROGRESS, UNBLOCKED))
 MERGE_KINDS: Final = frozenset({WATERMARK.encode()})
 SIGNED: Final = ("at", "refTs", "arrival", "complete")
-"""The headers written by stages whose numbers may be negative."""
+"""The headers written by stages whose values may be negative."""
 SEQUENCED: Final = ("at", "refTs", "arrival", "err", "segment", "lane")
 ORDERED: Final = ("at", "refTs", "err", "segment")
 MARKED: Final = ("at", "refTs", "complete", "err")
-"""The headers that a watermark must have; `errAll` is optional."""
+"""The headers that a watermark must have; it may also have `errAll`."""
 
 
 class HeaderReader:
-    """A reader of the records of streams that share one header contract.
+    """A reader of the records of all streams that share one header contract.
 
-    On derived topics each record has a number, so `reading` matters for input topics only.
+    `reading` is used for input topics only, because every record of a derived topic has a number.
     """
 
     def __init__(self, contract: Contract, reading: Reading = AS_WRITTEN) -> None:
@@ -134,7 +135,7 @@ class HeaderReader:
                     event.is_stamped = of_ts in found
                     return event
                 except UnicodeDecodeError:
-                    pass  # The general path reports this fault together with all others.
+                    pass  # The full check reports this fault together with all others.
         look = self._look(headers)
         return look.event(self._reading, offset, timestamp_ns, arrival_ns, offset, record, value)
 
@@ -147,7 +148,7 @@ class HeaderReader:
         return NOT_PLAIN if ts_ns is None else ts_ns
 
     def _look(self, headers: Headers) -> Look:
-        """Return the raw fields and their faults for the general path."""
+        """Return the raw fields of the record and the faults of its headers, for the full check."""
         faults: list[WireFault] = []
         given = {
             field: one_header(field, name, headers, place, faults)
@@ -161,19 +162,19 @@ class HeaderReader:
     def read_sequenced(
         self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any
     ) -> Event | Malformed:
-        """Return the event of a record of `events.sequenced`, or a dead letter.
+        """Return the event in a record of `events.sequenced`, or a dead letter.
 
-        The record's Kafka timestamp is that of the input record.
+        The record's Kafka timestamp is that of the record on the input topic.
         """
         return self._stamped(SEQUENCED, STAGE_KINDS, headers, timestamp_ns, offset, record, value)
 
     def read_ordered(
         self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any
     ) -> Event | Malformed:
-        """Return the event of a record of `events.ordered`, or a dead letter.
+        """Return the event in a record of `events.ordered`, or a dead letter.
 
-        Its arrival is the time at which it was put in order, because no later operator asks for an
-        earlier instant.
+        The event's arrival time is the time at which MERGE emitted it. No later operator needs an
+        earlier time.
         """
         return self._stamped(ORDERED, MERGE_KINDS, headers, timestamp_ns, offset, record, value)
 
@@ -187,7 +188,11 @@ class HeaderReader:
         record: Any,
         value: Any,
     ) -> Event | Malformed:
-        """Return the event of a derived topic. `kinds` are the kinds of its control records."""
+        """Return the event in a record of a derived topic, or a dead letter.
+
+        `names` are the headers that a stage must have written, and `kinds` are the kinds of its
+        control records.
+        """
         found = dict(headers)
         kind = found.get(self.names.kind)
         is_watermark = kinds is MERGE_KINDS and kind in kinds
@@ -220,7 +225,7 @@ class HeaderReader:
     def _control(
         self, found: Mapping[str, bytes | None], stamps: dict[str, int], offset: int, record: Any
     ) -> Event | Malformed:
-        """Return a control event that a stage has written."""
+        """Return the control event in a record that a stage has written, or a dead letter."""
         names = self.names
         kind = (found[names.kind] or b"").decode()
         if kind == WATERMARK:  # A watermark has no source, so only its stream is read.
@@ -247,7 +252,7 @@ def _late(found: Mapping[str, bytes | None]) -> str:
 
 
 def _stamps(found: Mapping[str, bytes | None], names: Sequence[str]) -> dict[str, int] | WireFault:
-    """Return the numbers in the headers that a stage has written, or the fault of one of them."""
+    """Return the numbers in these headers of a stage, or a fault if one is missing or bad."""
     try:
         stamps = {name: int(found[name] or b"") for name in names}
         if "late" in found:

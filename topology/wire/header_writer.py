@@ -1,6 +1,6 @@
 """Writes the headers of the records that stages write.
 
-An event keeps its original headers. A stage adds
+An event keeps its original headers. A stage adds these headers:
 
 | header    | sequenced | ordered |                                                       |
 |-----------|-----------|---------|-------------------------------------------------------|
@@ -13,17 +13,19 @@ An event keeps its original headers. A stage adds
 | `late`    | if late   | if late | the cause, a word of `topology.model.late.CAUSES`     |
 
 They replace a producer's headers of these names. A stage rewrites the sequence number and the epoch
-only if REORDER has assigned another value than the record has. This happens with a counter that
-wraps, a restart without an epoch header, and an order by time. A stage adds a number if there is
-none; an absent epoch means 0. So on a derived topic the number in the headers is always valid.
+only if REORDER has assigned other values than those in the record. It does so if a counter wraps,
+if a source restarts without an epoch header, and if a stream is ordered by time. A stage adds a
+missing sequence number; a missing epoch means 0. So every record of a derived topic has a valid
+sequence number.
 
 A control record has a `kind` and no value. `blocked`, `unblocked` and `progress` have the same
-stamps as events, and `sourceId`, `epoch` and `seqNum` if they concern a source. `watermark` has W
-as `refTs`, C as `complete` and E as `err`. If the E of all sources is larger, it is `errAll`. A
-producer's `heartbeat` and `bye` are stamped as events are.
+stage headers as events. If they concern a source, they also have `sourceId`, `epoch` and `seqNum`.
+A `watermark` has the watermark as `refTs`, the completeness frontier as `complete`, and the largest
+error of the live sources as `err`. If the largest error of all sources is larger, it has that as
+`errAll`. A producer's `heartbeat` and `bye` get the same headers as events.
 
-The record's Kafka timestamp is that of the input record on `events.sequenced`, where it replaces
-`ts` if there is no such header. On `events.ordered` it is the corrected timestamp.
+On `events.sequenced` the record's Kafka timestamp is that of the input record, and replaces a
+missing `ts`. On `events.ordered` it is the corrected timestamp.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _STAMPED: Final = frozenset(STAMPED_NAMES)
 
 
 class HeaderWriter:
-    """A writer of the headers of streams that share one header contract."""
+    """A writer of the headers of all streams that share one header contract."""
 
     def __init__(self, contract: Contract) -> None:
         self.names = contract.names()
@@ -48,7 +50,7 @@ class HeaderWriter:
         self._epoch = self.names.epoch
 
     def stamp(self, event: Event, original: Headers, lane: int) -> Written:
-        """Return the headers for `events.sequenced`. `lane` is the partition of the input."""
+        """Return the headers for `events.sequenced`; `lane` is the partition of the input."""
         headers = self._settled(event, original)
         arrival = b"%d" % event.arrival_ns
         headers += (
@@ -61,10 +63,10 @@ class HeaderWriter:
         return headers
 
     def ordered(self, event: Event, original: Headers) -> Written:
-        """Return the headers for `events.ordered`.
+        """Return the event's headers for `events.ordered`.
 
-        `original` are the headers of the record on the input topic or on `events.sequenced`. Those
-        that stages write are replaced.
+        `original` are the headers of its record on the input topic or on `events.sequenced`.
+        Headers that stages write are replaced.
         """
         headers = self._settled(event, original)
         headers.append(("at", b"%d" % event.at_ns))
@@ -73,7 +75,7 @@ class HeaderWriter:
         return headers
 
     def _settled(self, event: Event, original: Headers) -> Written:
-        """Return the producer's headers, with REORDER's number and epoch, and the common stamps."""
+        """Return the original headers, with REORDER's number and epoch, and the common ones."""
         headers: Written = []
         seq, epoch = self._seq, self._epoch
         settled_epoch = event.epoch if event.epoch > 0 else 0  # `max` is slower.
@@ -106,7 +108,7 @@ class HeaderWriter:
         return headers
 
     def control(self, event: Event, lane: int) -> Written:
-        """Return the headers of a control record of a stage; `lane` as in `stamp`.
+        """Return the headers of a stage's control record. `lane` is the partition of the input.
 
         A record that concerns no source has an empty `event.source`.
         """
@@ -131,5 +133,5 @@ class HeaderWriter:
 
 
 def _bears(value: bytes | None, number: int) -> bool:
-    """Return whether the header contains this number, with leading zeros or without."""
+    """Return whether the header has this number as its value, ignoring leading zeros."""
     return value is not None and value.lstrip(b"0") == (digits(number) if number else b"")

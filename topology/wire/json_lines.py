@@ -1,9 +1,9 @@
-"""Converts events, reports and results to the JSON objects of the black-box interface.
+"""Converts events, reports and results to JSON objects, called lines, in the documented format.
 
 The kinds are `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `match_set`, `join`,
 and `overflow`. Documented keys come first, in the documented order; all others follow. Null means
-unknown, as for an epoch that REORDER has not assigned. Times are integer nanoseconds. `line` is the
-line number of a replay. Readers of Kafka have no `line`, and add topic, partition and offset.
+unknown, for example an epoch that REORDER has not assigned. Times are integer nanoseconds. `line`
+is the line number in a replay. Readers of Kafka replace it by topic, partition and offset.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ FIELDS: Final[Mapping[type[Gap | Finding], tuple[str, Sequence[str]]]] = {
     JoinResult: ("join", (*HEAD, "key", *SPAN, "partners", "values", "probability", *TAIL)),
     Overflow: ("overflow", ("query", "member", "shown", *TAIL)),
 }
-"""For each type, the kind of its line and the fields that the line shows, in order."""
+"""The kind of the line of each type, and the fields that the line shows, in order."""
 
 CALLED: Final = {"member": "event", "members": "events", "partners": "events"}
-"""The keys that differ from the name of their field (without `_ns`), by field."""
+"""The keys of fields whose key is not simply their name without `_ns`, by field."""
 
 
 def _form(kind: str, fields: Sequence[str]) -> tuple[JsonObject, list[str], Any]:
@@ -60,14 +60,14 @@ def _form(kind: str, fields: Sequence[str]) -> tuple[JsonObject, list[str], Any]
 
 
 FORMS: Final = {shown: _form(*said) for shown, said in FIELDS.items()}
-"""For each type, an empty line, its keys, and a function that reads their values.
+"""For each type: an empty line, its keys, and a function that reads the values of these keys.
 
-Filling a copy is twice as fast as building a line from pairs.
+Filling a copy of the empty line is twice as fast as building a line from pairs.
 """
 
 MEMBER: Final = ("alias", "source", "epoch", "seq", "ref_time")
 PARTNER: Final = ("alias", "stream", "source", "epoch", "seq", "ref_time")
-"""The names of the fields of a `Member` and of a `Partner` in a line."""
+"""The keys of an event that is named in a line: a `Member` (`MEMBER`) and a `Partner`."""
 
 
 def _settled(epoch: int | None) -> int | None:
@@ -82,7 +82,7 @@ def _line(shown: Gap | Finding) -> JsonObject:
 
 
 def event_line(event: Event) -> JsonObject:
-    """Return the line of an event. If the event is late, `reason` has the cause."""
+    """Return the line of an event. If the event is late, `reason` is the cause."""
     line: JsonObject = {
         "kind": "event",
         "source": event.source,
@@ -105,8 +105,9 @@ def event_line(event: Event) -> JsonObject:
 def report_line(report: Report, *, replayed: bool) -> JsonObject:
     """Return the line of a report. `replayed` means that offsets are line numbers.
 
-    `by` of a late event is 0 if unknown. A duplicate is a `conflict` if time, type or payload
-    differ from the first event's. The `detail` of a dead letter describes the fault and the remedy.
+    In a late event's line, `by` is 0 if the lateness is unknown. The reason of a duplicate is
+    `conflict` if its time, type or payload differs from the first event's. The `detail` of a dead
+    letter describes the fault and the remedy.
     """
     if isinstance(report, Gap):
         return _line(report) | {"epoch": _settled(report.epoch)}
@@ -133,7 +134,7 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
 def result_line(result: Finding) -> JsonObject:
     """Return the line of a window, a match, a row of a join, or an overflow.
 
-    Only the update of a set of matches has `joined`.
+    The line of a set of matches has `joined` only if it is an update.
     """
     line = _line(result)
     match result:
@@ -162,7 +163,7 @@ def _range(members: MemberRange) -> JsonObject:
 
 
 def step_lines(step: Step) -> list[JsonObject]:
-    """Return the lines of a replay's step, in the order of `in_time`."""
+    """Return the lines of a step of a replay, in the order of `in_time`."""
     return in_time(step, partial(report_line, replayed=True), event_line, result_line)
 
 
@@ -172,9 +173,10 @@ def in_time(
     event_as: Callable[[Event], Said],
     result_as: Callable[[Finding], Said],
 ) -> list[Said]:
-    """Return all outcomes in the order of their instant.
+    """Return all outputs of the step, converted by these functions, in the order of `at_ns`.
 
-    At one instant reports come first, because they arise earlier in the chain, and results last.
+    At the same instant reports come first, because they arise earlier in the chain, and results
+    last. Control events are left out.
     """
     outcomes = [(report.at_ns, report_as(report)) for report in step.reports]
     outcomes += [(event.at_ns, event_as(event)) for event in step.released if event.kind == DATA]
@@ -184,7 +186,7 @@ def in_time(
 
 
 def line_json(line: JsonObject, option: int = 0) -> bytes:
-    """Return a line as JSON bytes; values that a 64-bit JSON reader cannot read become null."""
+    """Return a line as JSON bytes, with null for values that a 64-bit JSON reader cannot read."""
     try:
         return orjson.dumps(line, option=option)
     except TypeError:  # An integer is too large, or the line is nested too deeply.

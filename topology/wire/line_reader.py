@@ -6,31 +6,32 @@
     {"clock": "s1", "t1": …, "t2": …, "t3": …, "t4": …}
     {"clock": "s1", "at": …, "offset": …, "error": …}    (offset null: no longer declared)
 
-`source` and `seq` are required. Null counts as absent, and other keys are ignored. `stream`
+`source` and `seq` are required. Null is the same as absent, and other keys are ignored. `stream`
 defaults to the only stream, or to `default` if there are several; `type` defaults to empty and
-`payload` to null. REORDER settles an absent epoch. Times are integer nanoseconds. Only `ts` is an
-integer in the stream's `headers.ts_unit`; if that is not ns, `ts` may also be RFC 3339 text.
+`payload` to null. REORDER assigns a missing epoch. Times are integer nanoseconds, except that `ts`
+is an integer in the stream's `headers.ts_unit`. If that unit is not ns, `ts` may also be RFC 3339
+text.
 
-The place of a line is its `offset`, as in a dump, or else its number. `topology.wire.checker` says
-what replaces the number of an event in a stream without numbers.
+The position of a line is its `offset`, as in a dump, or else its line number. In a stream without
+sequence numbers it replaces the number of an event (`topology.wire.checker`).
 
-* An arrival below the one before counts as that one, because the arrival clock never goes back. A
-  reader that `judges` does not believe an arrival that is wrongly far ahead
+* The arrival clock never goes back: an `arrival` below the one before is replaced by the one
+  before. A reader with `judges` does not believe an `arrival` that is wrongly far ahead
   (`topology.model.append_clock`).
-* The first good line shows whether the lines have arrivals (`bears_arrivals`). If they do not,
+* The first good line shows whether the lines have arrival times (`bears_arrivals`). If they do not,
   nothing is learned about clocks (`topology.config.Topology.without_arrivals`).
-* Without `arrival` an event arrives at the largest `ts` of the good lines so far, in 2100 at the
-  latest. The arrival clock ends there: a line with a later `arrival` is dead. So is a line with an
-  `arrival` below 0, where operators begin.
-* Without `ts` the arrival replaces it. Without both, the arrival of the line before does.
-* A clock line arrives with the line before it, and at the start before everything. It may have a
-  later `arrival` of its own, which moves no clock.
-* A bad line whose arrival cannot be read arrives with the line before it.
+* Without `arrival`, the arrival time of an event is the largest `ts` of the good lines so far, but
+  not after 2100. A line with an `arrival` after 2100 or below 0 is a dead letter.
+* Without `ts`, the timestamp is the arrival time. Without both, it is the arrival time of the line
+  before.
+* A clock line has the arrival time of the line before it. A clock line before all events
+  precedes everything. It may have a later `arrival` of its own, which does not advance the clock.
+* A bad line whose `arrival` cannot be read has the arrival time of the line before it.
 
 Integers are integers: `1.0`, `"17"` and `true` are not. Ranges are those of the header contract. A
-bad line is a `Malformed` whose offset is the line's number. Reasons in addition to those of fields
-are `line_not_json`, `line_not_object`, `line_huge`, `row_not_csv`, `row_ragged`, `row_undecodable`,
-`payload_not_json` and `clock_missing`.
+bad line becomes a `Malformed` whose offset is the line number. Besides the reasons of fields, its
+reason may be `line_not_json`, `line_not_object`, `line_huge`, `row_not_csv`, `row_ragged`,
+`row_undecodable`, `payload_not_json` or `clock_missing`.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ from topology.wire.clock_words import word_of
 from topology.wire.reasons import WireFault, times_in
 
 BEFORE_EVERYTHING_NS: Final = MIN_INT64
-"""The arrival of a clock line that no event precedes."""
+"""The arrival time of a clock line that no event precedes."""
 
 MAX_ARRIVAL_NS: Final = 4_102_444_800_000_000_000
-"""Latest arrival: in 2100, so that an instant soon after it is still before `NEVER`."""
+"""Latest arrival time, in 2100. An instant soon after it is still before `NEVER`."""
 _UNITS: Final = {unit_ns: unit for unit, unit_ns in UNIT_NS.items()}
 UNREAD_FIELDS: Final = {"source": UNREAD, "seq": UNREAD, "stream": UNREAD}
-"""The fields of a row that could not be read; its one fault covers all of them."""
+"""The fields of a row that could not be read at all; the row has a single fault for all of them."""
 
 
 class Row(NamedTuple):
@@ -64,8 +65,8 @@ class Row(NamedTuple):
     Attributes:
         number: The line number, from 1; in a Parquet file, the row number.
         values: The values by key.
-        fault: The reason why the row cannot be read.
-        ts_is_instant: Whether `ts` had its own unit and is in ns already, whatever `ts_unit` is.
+        fault: The fault because of which the row cannot be read, or None.
+        ts_is_instant: Whether `ts` is in ns already, whatever the stream's `ts_unit` is.
     """
 
     number: int
@@ -75,16 +76,16 @@ class Row(NamedTuple):
 
 
 Content = Event | Malformed | Sample | Declared
-"""The content of a line. Its `offset` is the line's number."""
+"""The content of a line; its `offset` is the line number."""
 
 LOOKED_AHEAD: Final = 10_000
-"""Largest number of dead lines and clock lines that are kept until the first good line."""
+"""Largest number of contents that are examined to find the first event."""
 
 
 def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]]:
-    """Return whether the first event's line has an arrival, and an iterator of all contents.
+    """Return whether the first event's line has an arrival time, and an iterator of all contents.
 
-    Without an event among the first `LOOKED_AHEAD` contents, the answer is True.
+    The answer is True if there is no event among the first `LOOKED_AHEAD` contents.
     """
     contents = iter(contents)
     seen: list[Content] = []
@@ -98,14 +99,14 @@ def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]
 
 
 class LineReader:
-    """A reader of rows in their order, which advances the arrival clock with each row.
+    """A reader that turns rows, in their order, into contents and advances the arrival clock.
 
-    The clock begins at `arrival_ns`, or with the first line. `judges` means that an arrival may be
-    wrong.
+    The clock starts at `arrival_ns`, or with the first line. With `judges`, an arrival time that is
+    wrongly far ahead is corrected.
 
     Attributes:
-        arrival_ns: The arrival clock.
-        largest_ts_ns: The largest `ts` of the good lines so far.
+        arrival_ns: The arrival clock, or None before the first line.
+        largest_ts_ns: The largest `ts` of the good lines so far, or None.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class LineReader:
             return self._examined(row)
         if values.get("clock") is not None:
             return self._clock_line(row)
-        # A plain line becomes an event at once; all others take the general path.
+        # A plain line becomes an event directly; all others go through the full check.
         get = values.get
         stream, source, epoch, seq = get("stream"), get("source"), get("epoch"), get("seq")
         ts_ns, arrival_ns, type_ = get("ts"), get("arrival"), get("type")
@@ -173,7 +174,7 @@ class LineReader:
         return self._examined(row)
 
     def _arrive(self, arrival_ns: int | None, ts_ns: int | None) -> int:
-        """Advance the clock by a good line, and return the line's arrival."""
+        """Advance the arrival clock by a good line, and return the line's arrival time."""
         if ts_ns is not None and (self.largest_ts_ns is None or ts_ns > self.largest_ts_ns):
             self.largest_ts_ns = min(ts_ns, MAX_ARRIVAL_NS)
         if arrival_ns is None:
@@ -190,7 +191,7 @@ class LineReader:
         return arrival_ns
 
     def _examined(self, row: Row) -> Event | Malformed:
-        """Return the event or dead letter of a row by the general path."""
+        """Return the event or dead letter of a row after the full check."""
         given = row.values
         values: dict[str, object] = dict(given)
         if row.fault is not None and not given:
@@ -233,7 +234,7 @@ class LineReader:
 
 
 def _place(row: Row) -> int:
-    """Return the place of a line, which serves as its number if it has none."""
+    """Return the position of a row: its `offset` if it has a valid one, or else its line number."""
     offset = row.values.get("offset")
     return offset if type(offset) is int and 0 <= offset <= MAX_INT64 else row.number
 
@@ -241,6 +242,7 @@ def _place(row: Row) -> int:
 def _is_stamped(row: Row, ts_ns: int | None, arrival_ns: int | None) -> bool:
     """Return whether the timestamp is the source's own.
 
-    If a record has no timestamp, `inorder dump` writes the arrival as `ts`.
+    `inorder dump` writes the arrival time as `ts` of a record without a timestamp, so an equal `ts`
+    is not the source's own.
     """
     return ts_ns is not None and (row.ts_is_instant or ts_ns != arrival_ns)

@@ -1,4 +1,4 @@
-"""Maps the fields of an event to places in a record: `Fields`, and its presets.
+"""Defines `Fields`, which maps the fields of an event to places in a record, and its presets.
 
 | preset                   | places                                                     |
 |--------------------------|------------------------------------------------------------|
@@ -6,7 +6,7 @@
 | `cloudevents`            | the headers of CloudEvents in binary mode                  |
 | `cloudevents-structured` | the attributes of CloudEvents in a JSON value              |
 
-Without a preset a mapping inherits only `ts: timestamp`.
+Without a preset, only `ts` has a place by default: `timestamp`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from topology.wire.where import TIMESTAMP, WHOLE_VALUE, Place, Where
 FieldPreset = Literal["plain", "cloudevents", "cloudevents-structured"]
 
 PLACES: Final = ("source", "seq", "ts", "type", "epoch", "stream", "kind", "payload")
-"""The fields that have a place, in the order of the header contract."""
+"""The fields that can be mapped to a place, in the order of the header contract."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The place of each field of an event, or None for a field that no record has.
+    """The place of each field of an event, or None for a field that records do not have.
 
     Attributes:
         payload: The part of the value that queries read.
-        ts_unit: The unit of a `ts` that is a number.
-        ts_zone: The time zone of a `ts` that names none; if it is "", such a time is a fault.
+        ts_unit: The unit of a numeric `ts`.
+        ts_zone: The time zone of a `ts` that names none. If it is "", such a time is a fault.
         ts_optional: Whether the record's own timestamp replaces a missing `ts`, as in the header
             contract.
     """

@@ -1,10 +1,10 @@
-"""Writes states as bytes that name their writer: of a backfill, of a live job, and of `Ordering`.
+"""Writes states as bytes with a header that names the format: backfills, live jobs and `Ordering`.
 
-The values are packed by `marshal`, which is exact for plain values, in a format that every Python
-reads. The first line names the format of the state, the format of marshal and the Python version.
-It is checked before anything else, because marshal can misread foreign bytes, or crash the process.
-The line ends with a digest of its own text and of the packed values. So damage is detected and not
-read as other values.
+The values are packed by `marshal`, which preserves plain values exactly, in a format that every
+version of Python reads. The first line names the format of the state, the format of marshal and the
+Python version. It is checked before anything else, because marshal can misread foreign bytes or
+crash the process. The line ends with a digest of its own text and of the packed values, so that
+damage is detected.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ _DIGEST: Final = ", blake2b "
 _BYTES: Final = 16
 
 MOST_SHOWN: Final = 80
-"""Largest number of characters of an unknown first line that a message shows."""
+"""Largest number of characters that a message shows of an unknown first line."""
 
 
 class StateUnreadable(ValueError):
-    """The error for a state that is damaged or of another version; the message has the remedy."""
+    """The error for a state that is damaged or in another format; the message has the remedy."""
 
 
 class Form(NamedTuple):
-    """A format of states.
+    """A format of saved states.
 
-    `mark` begins each first line. `number` is the version that is written and read. Messages name a
-    remedy: `anew` if a state has another version, `mended` if it is damaged.
+    Attributes:
+        mark: The text at the beginning of the first line.
+        number: The version that is written and read.
+        anew: The remedy if a state has another version.
+        mended: The remedy if a state is damaged.
     """
 
     mark: str
@@ -53,7 +56,7 @@ class Form(NamedTuple):
         return f"{first}{_DIGEST}{_digest(first, rest)}\n".encode() + rest
 
     def read(self, content: bytes, read: Callable[[Any], T]) -> T:
-        """Return the result of `read`, called with the values that `content` contains.
+        """Return `read(values)` for the values in `content`.
 
         StateUnreadable is raised if the first line names another format, the digest does not match,
         or `read` fails.
@@ -63,19 +66,19 @@ class Form(NamedTuple):
         first, _, digest = line.partition(_DIGEST)
         if content.startswith(self.mark.encode()) and not first.startswith(self._first + " of "):
             raise StateUnreadable(
-                f"the state is of another version: it begins with `{line[:MOST_SHOWN]}`, and read"
-                f" here is `{self._first}`; go on with what wrote it, or {self.anew}"
+                f"the state is of another version: it begins with `{line[:MOST_SHOWN]}`, but this"
+                f" one reads `{self._first}`; go on with the version that wrote it, or {self.anew}"
             )
         if digest != _digest(first, rest):
-            raise self._damaged("its digest is another")
+            raise self._damaged("its digest does not match")
         try:
             return read(marshal.loads(rest))
         except StateUnreadable:
             raise
         except ShapeRefused as refused:
             raise StateUnreadable(
-                f"the state cannot be read by this version ({refused}); go on with what wrote it,"
-                f" or {self.anew}"
+                f"the state cannot be read by this version ({refused}); go on with the"
+                f" version that wrote it, or {self.anew}"
             ) from None
         except DAMAGES as wrong:
             raise self._damaged(f"{type(wrong).__name__}: {wrong}") from None

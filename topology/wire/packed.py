@@ -1,7 +1,7 @@
-"""Packs the contents of lines as plain tuples, without any loss; `marshal` writes them.
+"""Packs the contents of lines as plain tuples, which `marshal` can write, and unpacks them.
 
-Each tuple begins with its form, its number and its arrival. An event and a dead line are packed
-without their record.
+Each tuple begins with its type, its line number and its arrival time. The records of events and
+dead letters are left out.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ DEAD: Final = 1
 SAMPLE: Final = 2
 DECLARED: Final = 3
 OF_LINE: Final = 1 << 64
-"""A placeholder for a sequence number that is the line's number.
+"""A placeholder for a sequence number that is the line number.
 
-The line's number depends on earlier pieces of the input. The placeholder's complement is used for
-an event without a number (`without_seq: by_time`).
+The line number depends on earlier pieces of the input, so it is filled in later. An event without a
+number (`without_seq: by_time`) has the complement of the placeholder.
 """
 
 Packed = tuple[Any, ...]
@@ -44,14 +44,14 @@ def packed_dead(dead: Malformed, number: int, seq: int | None) -> Packed:
 
 
 def packed_word(word: Sample | Declared, number: int, offset: int | None = None) -> Packed:
-    """Return a clock line in packed form. If `offset` is None, `number` serves as the offset."""
+    """Return a clock line in packed form; if `offset` is None, the line number is its offset."""
     if isinstance(word, Sample):
         return (SAMPLE, number, word.arrival_ns, offset, *_times(word), *_server(word))
     return (DECLARED, number, word.arrival_ns, offset, *_declared(word))
 
 
 def content_of(packed: Packed, at_ns: int, number: int) -> Content:
-    """Return the content of a packed line, with its final arrival and number."""
+    """Return the content of a packed line, with its final arrival time and line number."""
     form = packed[0]
     if form == EVENT:
         _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value, is_stamped = packed
@@ -86,5 +86,5 @@ def packed_as_read(content: Content) -> Packed:
 
 
 def content_as_read(packed: Packed) -> Content:
-    """Return the content that `packed_as_read` has packed."""
+    """Return the content that `packed_as_read` packed."""
     return content_of(packed, packed[2], packed[1])

@@ -1,7 +1,7 @@
-"""Converts a decoded value to JSON for lines, results and tables, if its payload was not JSON.
+"""Converts decoded values that are not plain JSON to JSON, for lines, results and tables.
 
-A decimal becomes its text. A time becomes RFC 3339 text, without a zone if none is known, or its ns
-as text if its year has not four digits. Bytes become `{"base64": …}`.
+A decimal becomes text. A time becomes RFC 3339 text, without a zone if its zone is unknown. A time
+outside the int64 range becomes its nanoseconds as text. Bytes become `{"base64": …}`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from topology.wire.values import Timestamp
 
 
 def as_json(value: object) -> object:
-    """Return the value converted to dict, list, text, numbers and null only."""
+    """Return the value as plain JSON: dicts, lists, text, numbers, booleans and null."""
     if isinstance(value, Timestamp):
         if not MIN_INT64 <= value.ns <= MAX_INT64:
             return str(value.ns)

@@ -1,21 +1,21 @@
-"""Lists the reasons why a record is a dead letter, in words, with what to write instead.
+"""Lists the reasons for which a record is a dead letter, with a text and a remedy for each.
 
-Readers of headers, of lines and of mapped records take their words from here, and so do the codec
-and Spark. The reason of a field is `<field>_<fault>`, the first that applies, with the fields in
-the order of `FIELDS`. A detail names all faults.
+The readers of headers, lines and mapped records, the codec and Spark all use these texts. The
+reason of a field is `<field>_<fault>`. If several apply, it is the first in the order of `FIELDS`;
+the detail describes all of them.
 
 | fault         | fields                         | meaning                                         |
 |---------------|--------------------------------|-------------------------------------------------|
-| `repeated`    | all                            | the header is there more than once              |
+| `repeated`    | all                            | the header occurs more than once                |
 | `missing`     | source, seq, mapped ts         | no such field, null, or a path ends before it   |
 | `empty`       | all but type and kind          | the field has no value                          |
 | `undecodable` | source, stream, type           | bytes that are not UTF-8                        |
-| `not_text`    | source, stream, type           | neither a text nor, in a mapped record, a number|
-| `not_integer` | seq, epoch, arrival            | something else than an integer                  |
+| `not_text`    | source, stream, type           | neither text nor, in a mapped record, a number  |
+| `not_integer` | seq, epoch, arrival            | anything but an integer                         |
 | `negative`    | seq, epoch, arrival            | an integer below 0                              |
-| `huge`        | all but type and kind          | too long, or out of the range of 64 bits        |
-| `unreadable`  | ts                             | no time                                         |
-| `unknown`     | kind                           | no kind that a producer may send                |
+| `huge`        | all but type and kind          | too long, or outside the range of 64 bits       |
+| `unreadable`  | ts                             | not a time                                      |
+| `unknown`     | kind                           | not a kind that a producer may send             |
 """
 
 from __future__ import annotations
@@ -28,81 +28,81 @@ FIELDS: Final = ("source", "seq", "stream", "epoch", "ts", "arrival", "type", "k
 
 
 class WireFault(NamedTuple):
-    """A fault of a record: a fixed word for counting, and a text for people."""
+    """A fault of a record: a fixed word for metrics, and a text for people."""
 
     reason: str
     detail: str
 
 
 class Words(NamedTuple):
-    """The texts of a reason: the fault at a place, and the remedy."""
+    """The text of a fault, which follows the name of the field, and of its remedy."""
 
     what: str
     remedy: str
 
 
 TAKES: Final = "{takes}"
-"""A placeholder in a remedy for the values that the reader accepts."""
+"""A placeholder in a remedy for the description of the values that the reader accepts."""
 
 HUGE: Final = "huge"
 UNREADABLE: Final = "unreadable"
 ZONELESS: Final = "zoneless"
-"""The fault of a time without a zone. It has its own words, but its reason is `unreadable`."""
+"""The fault of a time without a zone. It has its own text, but is reported as `unreadable`."""
 
-WITHOUT_SEQ: Final = ", or write reorder: {without_seq: by_time}, if some sources number nothing"
+WITHOUT_SEQ: Final = ", or write reorder: {without_seq: by_time}, if some sources have no numbers"
 _DIGITS: Final = f"write {TAKES}, in plain digits"
-_ELSEWHERE: Final = "write it on every record, or name the field that has it:"
+_ELSEWHERE: Final = "write it in every record, or name the field that has it:"
 
 _SIGN: Final = (
-    "who may send as this source signs with the key that `inorder keys` makes for it of a master"
-    " key that this worker has"
+    "sign records of this source with its own key, which `inorder keys` makes from a master key of"
+    " this worker"
 )
 
 REASONS: Final[dict[str, Words]] = {
-    "repeated": Words("is there more than once", "write it once"),
+    "repeated": Words("occurs more than once", "write it once"),
     "source_missing": Words(
         "is missing",
         f"{_ELSEWHERE} fields: {{source: payload.NAME, seq: payload.NAME, ts: payload.NAME}} in the"
-        " stream (or header.NAME, key), or --source NAME of a file",
+        " stream (or header.NAME, key), or --source NAME for a file",
     ),
     "seq_missing": Words(
         "is missing",
-        f"{_ELSEWHERE} fields: {{seq: payload.NAME}} in the stream, or --seq NAME of a file"
-        f"{WITHOUT_SEQ}, or reorder: {{rule: time}}, if none numbers anything",
+        f"{_ELSEWHERE} fields: {{seq: payload.NAME}} in the stream, or --seq NAME for a file"
+        f"{WITHOUT_SEQ}, or reorder: {{rule: time}}, if none of them has",
     ),
-    "ts_missing": Words("is missing", "name a time that every record has, by header or payload"),
+    "ts_missing": Words("is missing", "name a time field that every record has"),
     "clock_missing": Words("is missing", "write t1, t2, t3 and t4, or at, offset and error"),
     "source_empty": Words("is empty", "write a name"),
     "seq_empty": Words("is empty", f"write {TAKES}{WITHOUT_SEQ}"),
     "ts_empty": Words("is empty", f"write {TAKES}"),
     "empty": Words("is empty", "write a value, or leave it out"),
     "undecodable": Words("is not UTF-8", "write UTF-8"),
-    "not_text": Words("is no text", "write a text, or map a field that is a text or an integer"),
-    "not_integer": Words("is no integer", f"{_DIGITS} (of a table: cast the column to an integer)"),
-    "epoch_not_integer": Words("is no integer", f"{_DIGITS}, or leave it out"),
+    "not_text": Words("is not text", "write text, or map a field that is a text or an integer"),
+    "not_integer": Words("is not an integer", f"{_DIGITS} (in a table: cast it to an integer)"),
+    "epoch_not_integer": Words("is not an integer", f"{_DIGITS}, or leave it out"),
     "negative": Words("is negative", _DIGITS),
     HUGE: Words("is out of range", _DIGITS),
     "source_huge": Words("is too long", f"write at most {MAX_SOURCE_BYTES} bytes"),
     "stream_huge": Words("is too long", f"write at most {MAX_STREAM_BYTES} bytes"),
     "ts_huge": Words("is out of range", "write a time between 1678 and 2261, in its `ts_unit`"),
-    UNREADABLE: Words("is no time", f"write {TAKES}"),
-    ZONELESS: Words("names no time zone", "write it: `ts_zone: Europe/Berlin`"),
-    "kind_unknown": Words("is no kind", "write heartbeat, bye, or leave it out"),
+    UNREADABLE: Words("is not a time", f"write {TAKES}"),
+    ZONELESS: Words("has no time zone", "write `ts_zone: Europe/Berlin`"),
+    "kind_unknown": Words("is not a kind", "write heartbeat, bye, or leave it out"),
     "stamp_missing": Words("is missing", "only stages may write to this topic"),
-    "stamp_unreadable": Words("is no stamp", "only stages may write to this topic"),
-    "record_unreadable": Words("cannot be read", "send it by a sound Kafka client"),
+    "stamp_unreadable": Words("is not a valid number", "only stages may write to this topic"),
+    "record_unreadable": Words("cannot be read", "send it with a conforming Kafka client"),
     "record_huge": Words("is too large", "send fewer headers, or a reference to the payload"),
     "unsigned": Words("is missing", _SIGN),
-    "forged": Words("does not bear out what the record says", _SIGN),
+    "forged": Words("does not match the record", _SIGN),
     "line_not_json": Words("is not JSON", "write one object per line"),
     "line_not_object": Words("is JSON, but not an object", 'write {"source": …, "seq": …}'),
     "line_huge": Words("is too long", "split it"),
-    "row_not_csv": Words("is not CSV", "double each quote within a quoted cell, and end it"),
-    "row_ragged": Words("has too many cells, or too few", "write an empty cell for none"),
+    "row_not_csv": Words("is not CSV", "double each quote within a quoted cell, and close it"),
+    "row_ragged": Words("has too many or too few cells", "write an empty cell for a missing value"),
     "row_undecodable": Words("is not UTF-8", "save the file as UTF-8"),
     "payload_not_json": Words("is not JSON", "quote text as JSON does, or use a struct"),
 }
-"""The words by reason, or by fault if they are the same for all fields."""
+"""The texts by reason, or by fault if all fields share the text."""
 
 
 def times_in(unit: str, *, also_text: bool = True) -> str:
@@ -112,18 +112,18 @@ def times_in(unit: str, *, also_text: bool = True) -> str:
 
 def integers_in(low: int, high: int) -> str:
     """Return a description of the integers that a reader accepts."""
-    # Without `:d`, code compiled by mypyc loses the text of a large number.
+    # The `:d` is needed: without it, code compiled by mypyc leaks the text of a large number.
     return f"an integer from {low:d} to {high:d}"
 
 
 def words_of(field: str, fault: str, takes: str = "") -> Words:
-    """Return the words for a field's fault; `takes` describes the values that are accepted."""
+    """Return the texts for a field's fault; `takes` describes the values that are accepted."""
     words = REASONS.get(f"{field}_{fault}") or REASONS[fault]
     return Words(words.what, words.remedy.replace(TAKES, takes))
 
 
 def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = "") -> WireFault:
-    """Return a field's fault; `told` describes the value as far as it may be shown."""
+    """Return a field's fault. `place` names the field, and `told` describes its value."""
     words = words_of(field, fault, takes)
     fault = UNREADABLE if fault == ZONELESS else fault
     return WireFault(
@@ -132,6 +132,6 @@ def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = ""
 
 
 def rank(fault: WireFault) -> int:
-    """Return the rank of a fault among those of a record; faults of fields rank last."""
+    """Return the sort key that puts a record's faults in order; faults of fields come last."""
     field = fault.reason.partition("_")[0]
     return FIELDS.index(field) if field in FIELDS else -1

@@ -1,23 +1,24 @@
-"""Checks signatures: the header `sig` shows whether a record is from the source that it names.
+"""Checks signatures: whether the header `sig` was made by the source that a record names.
 
 In a stream with `signed: true` a record must pass this check before its content is used. A record
-that fails is a dead letter without a place in any sequence. Otherwise a stranger could use up a
-source's numbers.
+that fails is a dead letter that takes no place in any sequence. Otherwise an outsider could use up
+a source's sequence numbers.
 
 | reason     | meaning                                                                          |
 |------------|----------------------------------------------------------------------------------|
 | `unsigned` | there is no header `sig`                                                         |
-| `forged`   | `sig` has another form, or is by another key, or of another content; or a header |
-|            | of the contract is there twice                                                   |
+| `forged`   | `sig` is malformed, or by another key, or for other content                      |
+| `forged`   | a header of the contract occurs twice                                            |
 
-The dead letter has the source that the record claims; only its detail has the number. A record
-whose stream cannot be read has no place either.
+The dead letter names the source that the record claims; the sequence number appears only in its
+detail. A record whose stream cannot be read takes no place in a sequence either.
 
-A copy of a signed record is as valid as the first, and is a duplicate by its number.
+A copy of a signed record is as valid as the first, and its number marks it as a duplicate.
 `inorder.signature` defines the signed content and the keys.
 
-A check costs an HMAC. Each master key that does not fit costs one more, and so does a key that is
-not in the table of `MAX_KEYS`. A full table is emptied. So the cost of a forged record is bounded.
+A check costs one HMAC, and another one for each master key that does not match. A key that is not
+in the table of at most `MAX_KEYS` keys costs one more. A full table is emptied. So the cost of a
+forged record is bounded.
 """
 
 from __future__ import annotations
@@ -45,18 +46,19 @@ from topology.wire.header_reader import Headers
 from topology.wire.reasons import REASONS
 
 MAX_KEYS: Final = 20_000
-"""Largest number of sources whose keys are stored, at some 800 bytes each for one master key."""
+"""Largest number of sources whose keys are kept, at about 800 bytes a source for one master key."""
 
 FORM: Final = re.compile(
     b"%s(?:([0-9]{1,3}):)?(.{%d})" % (re.escape(ALGORITHM), 2 * TAG_BYTES), re.DOTALL
 )
-"""The form of a signature: the length of the source's signed prefix, if any, and the digits."""
+"""The form of a signature: the length of the signed prefix of the source, if any, and the digits.
+"""
 UNSIGNED: Final = "unsigned"
 FORGED: Final = "forged"
 
 
 class SignatureCheck:
-    """A check of the signatures of an input topic's records; `streams` are the signed ones."""
+    """A check of the signatures of an input topic's records. `streams` are the signed streams."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class SignatureCheck:
     def passed(
         self, item: Event | Malformed, headers: Headers, value: bytes | None
     ) -> Event | Malformed:
-        """Return `item` if its signature is valid or not required, else a dead letter."""
+        """Return `item` if its signature is valid or not required, or else a dead letter."""
         if item.stream not in self._streams:
             return item
         found = dict(headers)
@@ -85,7 +87,7 @@ class SignatureCheck:
             return self._refused(item, UNSIGNED)
         names = [name for name, _ in headers if name in self._once]
         if len(names) != len(set(names)):
-            return self._refused(item, FORGED, ": a header of the contract is there twice")
+            return self._refused(item, FORGED, ": a header of the contract occurs twice")
         if not self._is_signed(given, found, value):
             return self._refused(item, FORGED)
         if isinstance(item, Event) and not item.is_stamped:
@@ -122,7 +124,7 @@ class SignatureCheck:
 
     def _refused(self, item: Event | Malformed, reason: str, told: str = "") -> Malformed:
         seq = -1 if item.seq is None else item.seq
-        claim = "" if seq < 0 else f" (it says number {seq:d}, epoch {item.epoch})"
+        claim = "" if seq < 0 else f" (it claims number {seq:d}, epoch {item.epoch})"
         words = REASONS[reason]
         detail = f"header `{self._names.sig}` {words.what}{told}; {words.remedy}{claim}"
         detail = f"stream `{item.stream}` is signed: {detail}"

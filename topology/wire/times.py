@@ -1,9 +1,9 @@
-"""Converts the content of a mapped `ts` to an instant: numbers, texts, and marked times.
+"""Converts the content of a mapped `ts` to an instant in nanoseconds.
 
-A number is a multiple of `unit_ns` and is converted exactly. A double is read by its shortest text.
-Fractions of a ns are rounded half to even. A text is a number, or RFC 3339 with `T` or a blank. A
-time without a zone requires a configured zone. If an hour occurs twice there, the first is meant.
-The table of time zones is the machine's, read once.
+A number is a multiple of `unit_ns` and is converted exactly. A float is read as its shortest
+decimal text. Fractions of a nanosecond are rounded half to even. A text is a number, or RFC 3339
+with `T` or a space. A time without a zone is a fault unless a zone is configured. If a local time
+occurs twice there, the earlier instant is meant. Time zones come from the machine's own table.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 _ZONELESS: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:]{8}(\.[0-9]{1,9})?")
 _EXACT: Final = Context(prec=120)
 _MOST_DIGITS_LEFT: Final = 30
-"""A number with more digits before its decimal point is not a time in any unit."""
+"""Largest decimal exponent of a number; a larger number is not a time in any unit."""
 
 NS_PER_S: Final = 1_000_000_000
 
 
 def zone_of(name: str) -> ZoneInfo | None:
-    """Return the time zone of that name, or None if the name is empty."""
+    """Return the time zone of this name, or None if the name is empty."""
     return ZoneInfo(name) if name else None
 
 
 def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | str:
-    """Return nanoseconds since the epoch, or the fault (`topology.wire.reasons`).
+    """Return the instant in nanoseconds since the epoch, or its fault (`topology.wire.reasons`).
 
-    It is a fault if the value is not a time, or if the time or its negative does not fit int64.
+    A value is faulty if it is not a time, or if the time or its negative does not fit int64.
     """
     ns = _read_ns(value, unit_ns, zone)
     return HUGE if isinstance(ns, int) and not -MAX_INT64 <= ns <= MAX_INT64 else ns
@@ -80,7 +80,7 @@ def _text_ns(text: str, unit_ns: int, zone: ZoneInfo | None) -> int | str:
 
 
 def _in_zone(local_ns: int, zone: ZoneInfo | None) -> int | str:
-    """Return the instant at which clocks in the zone showed this time, the first of two."""
+    """Return the instant of a local time in the zone: the earlier one if there are two."""
     if zone is None:
         return ZONELESS
     seconds, below_ns = divmod(local_ns, NS_PER_S)

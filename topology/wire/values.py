@@ -1,12 +1,12 @@
-"""Defines the contract of decoders of values, and follows paths into decoded values.
+"""Defines the interface of decoders of values, and follows paths into decoded values.
 
 A `Decode` turns bytes into dict, list, str, int, Decimal, float, bool, bytes, `Timestamp` or None.
 It returns None for None, which is a tombstone. It raises `ValueFault` for a value that it cannot
-read; data can cause no other exception. A reader of files may pass in values that it has made from
-a row.
+decode, and no other exception for any data. Its input may also be a value that a reader of files
+has made from a row.
 
-A `Pick` returns the values at several paths at once, with None where there is no value. A format
-that can skip the rest of a value makes a cheaper `Pick` (`Picking`).
+A `Pick` returns the values at several paths at once, and None for a path without a value. A
+`Picking` makes a `Pick`, which is cheaper if the format can skip the other parts of a value.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Picking = Callable[[Sequence[Path]], Pick]
 
 
 class ValueFault(Exception):
-    """The error for a value that cannot be read.
+    """The error for a value that cannot be decoded.
 
-    `reason` is a fixed word, such as `value_undecodable` or `schema_unknown`. `detail` has the
-    fault and the remedy, without any part of the value itself.
+    `reason` is a fixed word, such as `value_undecodable` or `schema_unknown`. `detail` describes
+    the fault and the remedy, without any part of the value itself.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -40,7 +40,7 @@ UNDECODABLE = "value_undecodable"
 class Timestamp(NamedTuple):
     """A value that its format declares to be a time, in ns since the epoch, whatever `ts_unit` is.
 
-    `is_local` means that its time zone is unknown; the ns are computed as if it were UTC.
+    `is_local` means that its time zone is unknown; `ns` is then computed as if it were UTC.
     """
 
     ns: int
@@ -48,7 +48,7 @@ class Timestamp(NamedTuple):
 
 
 def walked(value: object, path: Path) -> object:
-    """Return the value at the path, or None if the path leads to null or to nothing."""
+    """Return the value at the path, or None if there is none or it is null."""
     for step in path:
         if isinstance(step, int):
             if not isinstance(value, list) or step >= len(value):
@@ -62,7 +62,7 @@ def walked(value: object, path: Path) -> object:
 
 
 def lacking(value: object, where: Where) -> str:
-    """Describe where the path to a missing field ends, like "`payload` has no `n`"."""
+    """Describe where the path to a missing field breaks off, like "`payload` has no `n`"."""
     path = where.path
     steps = next((n for n in range(len(path) - 1, 0, -1) if walked(value, path[:n]) is not None), 0)
     # An index is shown in brackets.
@@ -71,7 +71,7 @@ def lacking(value: object, where: Where) -> str:
 
 
 def picking(decode: Decode, paths: Sequence[Path]) -> Pick:
-    """Return a `Pick` that decodes the whole value and then follows the paths."""
+    """Return a `Pick` that decodes the whole value and then follows each path."""
 
     def pick(value: Any) -> Sequence[object]:
         decoded = decode(value)

@@ -1,4 +1,4 @@
-"""Reads and writes the place of a field in a record, in the form used in files and options.
+"""Parses and formats the place of a field in a record, as written in files and options.
 
     header.NAME      a record header
     key, key.PATH    the record's key, or a field of it
@@ -7,9 +7,9 @@
     topic, partition the record's topic or partition
     ="text"          a constant
 
-In a PATH a dot leads to a field, and `[0]` to an item of a list. Back quotes enclose a name with a
-dot or a bracket: payload.`a.b`[0].c. On a file (`on_file`) a text that does not begin with
-`payload.`, `payload[` or `=` is one literal column, dots included.
+In a PATH a dot precedes the name of a field, and `[0]` selects an item of a list. Backquotes
+enclose a name with a dot or a bracket: payload.`a.b`[0].c. For a file (`on_file`), a text that does
+not begin with `payload.`, `payload[` or `=` is the name of one column, dots included.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SPELLINGS: Final = 'header.NAME, key, payload.PATH, timestamp, topic, partition 
 class Where:
     """A place in a record.
 
-    For `key` and `payload`, `path` is the way down to the field. For a header it is the name, and
-    for a constant the text.
+    For `key` and `payload`, `path` is the path to the field within it. For a header it is the name,
+    and for a constant the text.
     """
 
     place: Place
@@ -56,22 +56,21 @@ WHOLE_VALUE: Final = Where("payload")
 
 
 def parse_where(text: str, field: str = "", *, on_file: bool = False) -> Where:
-    """Return the place that the text names.
+    """Parse a place; raise ValueError if the text is not a place that this field can have.
 
-    ValueError, with the remedy, is raised if the text names no place, or one that the field cannot
-    have.
+    The message of the error includes the remedy.
     """
     where = _parsed(text, on_file=on_file)
     if field in {"payload", "arrival"} and where.place != "payload":
-        raise ValueError(f"`{where}` is not of the value; write payload.PATH, or leave it out")
+        raise ValueError(f"`{where}` is not part of the value; write payload.PATH, or leave it out")
     if field not in {"", "ts"} and where == TIMESTAMP:
-        raise ValueError("a time is no such field; write another place, or leave it out")
+        raise ValueError("a timestamp cannot be this field; write another place, or leave it out")
     return where
 
 
 def _parsed(text: str, *, on_file: bool) -> Where:
     if not text or len(text) > MAX_CHARACTERS:
-        raise ValueError(f"{text[:40]!r} is no place of a record; write {SPELLINGS}")
+        raise ValueError(f"{text[:40]!r} is not a place in a record; write {SPELLINGS}")
     if text.startswith("="):
         return Where("text", (_constant(text),))
     if text.startswith(("payload.", "payload[")):
@@ -85,10 +84,10 @@ def _parsed(text: str, *, on_file: bool) -> Where:
     if text.startswith("header."):
         name = text.removeprefix("header.")
         if not _HEADER.fullmatch(name):
-            raise ValueError(f"`{text}` names no header; write header.NAME, in printable ASCII")
+            raise ValueError(f"`{text}` is not a header; write header.NAME, in printable ASCII")
         return Where("header", (name,))
     remedy = f"payload.{text} for a field of the value, or {SPELLINGS}"
-    raise ValueError(f"`{text}` is no place of a record; write {remedy}")
+    raise ValueError(f"`{text}` is not a place in a record; write {remedy}")
 
 
 def _constant(text: str) -> str:
@@ -97,7 +96,7 @@ def _constant(text: str) -> str:
     except ValueError:
         constant = None
     if not isinstance(constant, str):
-        raise ValueError(f'`{text}` is no constant; write ="text", in double quotes')
+        raise ValueError(f'`{text}` is not a constant; write ="text", in double quotes')
     return constant
 
 
@@ -106,8 +105,8 @@ def _path(text: str, at: int) -> Path:
     while at < len(text):
         found = _STEP.match(text, at)
         if found is None or len(steps) == MAX_STEPS:
-            reason = f"is deeper than {MAX_STEPS} steps" if found else "is no path"
-            remedy = "write names with dots, [0] into a list, back quotes around a name with dots"
+            reason = f"is deeper than {MAX_STEPS} steps" if found else "is not a path"
+            remedy = "write dots between names, [0] for a list item, `a.b` for a name with a dot"
             raise ValueError(f"`{text}` {reason} at character {at + 1}; {remedy}")
         index, quoted, name = found.groups()
         steps.append(int(index) if index else quoted or name)

@@ -186,11 +186,11 @@ def refused(said: Any) -> str:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (None, "does not say how it is written"),
-        (["another", 1, []], "does not say how window is written"),
-        (["window", 2, []], "in version 2, and this one reads 1"),
+        (None, "its description cannot be read"),
+        (["another", 1, []], "it has no description of window"),
+        (["window", 2, []], "has version 2, but only version 1"),
         (["window", 1, [["_now_ns", "text"]]], "_now_ns of window was text, not int"),
-        (["window", 1, [["gone", "int"]]], "window has no field gone any more"),
+        (["window", 1, [["gone", "int"]]], "window no longer has a field gone"),
     ],
 )
 def test_a_part_of_another_shape_is_refused_with_the_remedy(said: Any, why: str) -> None:

@@ -152,6 +152,6 @@ def test_a_topic_without_a_word_is_read_by_a_proposal_and_named_if_it_cannot(
     assert wrong.err.count("  record ") == 3
     assert "source_missing" in wrong.err
     nameless = inorder("audit", *where, "--source", "device")
-    assert (nameless.code, "is no place of a record" in nameless.err) == (2, True)
+    assert (nameless.code, "is not a place in a record" in nameless.err) == (2, True)
     absent = inorder("audit", "--brokers", kafka.bootstrap, "--topic", unique_name("absent"))
     assert (absent.code, "no such topic" in absent.err) == (2, True)

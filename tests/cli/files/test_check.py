@@ -175,8 +175,8 @@ def test_names_that_only_running_would_tell_ask_for_trust(tmp_path: Path, formul
         ("functions = []", "`functions` is not a mapping"),
         ("x = 1", "defines neither `aggregates` nor `functions`"),
         ("functions = {'abs': abs}", "'abs' is built in"),
-        ("functions = {'a b': abs}", "'a b' is no name"),
-        ("functions = {3: abs}", "3 is no name"),
+        ("functions = {'a b': abs}", "'a b' is not a name"),
+        ("functions = {3: abs}", "3 is not a name"),
         ("functions = {'x': 3}", "'x' cannot be called"),
         ("functions = dict(x=abs)", "`spread` is not an aggregate"),
     ],
@@ -230,7 +230,7 @@ def test_sources_in_several_partitions_of_one_stage_are_refused(tmp_path: Path, 
     answer = inorder("check", path)
     assert (answer.code, answer.out) == (2, "")
     assert "streams.default.keyed_by: `topics.partitions` is" in answer.err
-    assert "partitions of events.raw: its events would leave out of order" in answer.err
+    assert "partitions of events.raw: events would be out of order" in answer.err
     assert "either write `keyed_by: stream`" in answer.err
     answer = inorder("check", "--json", path)
     (found,) = answer.lines

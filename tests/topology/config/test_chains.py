@@ -28,7 +28,7 @@ CASES = [
         "a: {detector: d, reads: hits}\nhit: {detector: d}",
         "did you mean `hit`?",
     ),
-    ("a: {detector: d, reads: []}", "is no list of queries"),
+    ("a: {detector: d, reads: []}", "is not a list of queries"),
     ("a: {detector: d, reads: [b, b]}\nb: {detector: d}", "`b` appears here twice; name it once"),
     ("a: {detector: d, reads: [a]}", "reads itself: `a` reads `a`"),
     (
@@ -41,11 +41,11 @@ CASES = [
     ),
     (
         "a: {detector: d, reads: [r]}\nr: {join: interval 1s, sides: {x: {type: X}, y: {type: Y}}}",
-        "is a join, whose rows are no events",
+        "is a join, whose rows are not events",
     ),
     (
         f"a: {{detector: d, reads: [w], answer: speculate}}\n{WINDOW}",
-        "waits for the merge, and detectors run ahead of it",
+        "waits for the merge, but detectors do not",
     ),
     (
         "a: {detector: d, reads: [default]}\ndefault: {detector: d}",
@@ -71,7 +71,7 @@ def test_what_reads_another_stream_is_refused() -> None:
     queries = "a: {detector: d, stream: default, reads: [b]}\nb: {detector: d, stream: other}"
     with pytest.raises(TopologyError) as refused:
         topology(queries, STREAMS)
-    assert "`b` finds what it finds in stream `other`" in str(refused.value)
+    assert "`b` finds its results in stream `other`" in str(refused.value)
 
 
 def test_across_stages_is_refused_and_the_cut_that_is_right_comes_by_itself() -> None:
@@ -81,7 +81,7 @@ def test_across_stages_is_refused_and_the_cut_that_is_right_comes_by_itself() ->
     assert names[-1] == "window+pattern+join+detector"
     with pytest.raises(TopologyError) as refused:
         topology(queries, f"{ONE}stages: [reorder, merge, window, detector]\n")
-    assert "`w` is found in another stage than `detector`" in str(refused.value)
+    assert "`w` runs in another stage than `detector`" in str(refused.value)
     topology(queries, f"{ONE}stages: [reorder, merge+window+detector]\n")
 
 

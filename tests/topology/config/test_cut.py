@@ -16,7 +16,7 @@ JOIN = "queries:\n  q: {join: interval 40ms, sides: {x: {stream: a}, y: {stream:
 @pytest.mark.parametrize(
     ("text", "stages", "why"),
     [
-        ("streams: {default: {}}", TWO, "may lie in several partitions of events.raw"),
+        ("streams: {default: {}}", TWO, "may be in several partitions of events.raw"),
         ("streams: {default: {}}\ntopics: {partitions: 1}", ONE, "`topics.partitions` is 1"),
         ("streams: {default: {keyed_by: stream}}", ONE, "`keyed_by: stream`"),
         ("streams: {a: {keyed_by: stream}, b: {}}", TWO, "sources of stream `b`"),
@@ -82,7 +82,7 @@ def test_sources_in_several_partitions_are_put_in_order_by_two_stages(
 def test_streams_that_cannot_share_a_topic_are_told_so_with_the_remedy() -> None:
     other = f"streams: {{a: {{}}, b: {{input: b, headers: {{ts_unit: ms}}}}}}\n{FUSED}"
     (one,) = scattered(parse(other).streams, parse(other).stages, {"b": 2})
-    assert "give all streams the same headers and cut between reorder and merge" in one.remedy
+    assert "give all streams the same headers and make reorder and merge two stages" in one.remedy
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ REFUSED = [
     (
         "reorder: {rule: time, miss_target: 1%}, experimental: {reorder: mp}",
         "reorder.miss_target",
-        "means nothing beside `mp`; leave it out",
+        "has no effect with `mp`; leave it out",
     ),
     ("experimental: {merge: theses}", "experimental.merge", "did you mean `thesis`?"),
 ]

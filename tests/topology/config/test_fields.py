@@ -71,10 +71,10 @@ def test_all_of_it_filled_in_is_the_same() -> None:
         ("fields: {source: payload.d}", "streams.a.fields.seq (line 3): is missing"),
         ("fields: {source: device}", "write payload.device for a field of the value"),
         ("fields: {source: key.id, seq: payload.n}", "write key_format: json beside `fields`"),
-        ("fields: {source: timestamp, seq: payload.n}", "a time is no such field"),
-        ("fields: {source: key, seq: payload.n, payload: key}", "`key` is not of the value"),
-        ("fields: {source: key, seq: payload.n, arrival: key}", "`key` is not of the value"),
-        ("fields: {source: key, seq: payload.n, arrival: timestamp}", "is not of the value"),
+        ("fields: {source: timestamp, seq: payload.n}", "a timestamp cannot be this field"),
+        ("fields: {source: key, seq: payload.n, payload: key}", "`key` is not part of the value"),
+        ("fields: {source: key, seq: payload.n, arrival: key}", "`key` is not part of the value"),
+        ("fields: {source: key, seq: payload.n, arrival: timestamp}", "is not part of the value"),
         ("fields: {source: key, seq: payload.n}; headers: {ts_unit: ms}", "leave `headers` out"),
         (
             "fields: {source: key, seq: payload.n}; signed: true",
@@ -114,10 +114,10 @@ def test_what_does_not_fit_is_refused(text: str, said: str) -> None:
 def test_streams_of_one_topic_share_a_mapping_that_names_the_stream() -> None:
     one = "{input: t, fields: {source: key, seq: payload.n, stream: payload.s}}"
     parse(f"streams:\n  a: {one}\n  b: {one}\n")
-    with pytest.raises(TopologyError, match="by another mapping or format than stream `a`"):
+    with pytest.raises(TopologyError, match="with another mapping or format than stream `a`"):
         parse(f"streams:\n  a: {one}\n  b: {{input: t}}\n")
     nameless = "{input: t, fields: {source: key, seq: payload.n}}"
-    with pytest.raises(TopologyError, match="no place names the stream"):
+    with pytest.raises(TopologyError, match="no field names the stream"):
         parse(f"streams:\n  a: {nameless}\n  b: {nameless}\n")
 
 

@@ -86,7 +86,7 @@ CONDITIONS = [
     ("interval 2s to 1s", "ends before it begins"),
     ("sliding 1s", "write it like sliding 10s every 2s"),
     ("sliding 1s every 2s", "at most the size"),
-    ("tumbling 0s", "is no length"),
+    ("tumbling 0s", "is not a length"),
     ("tumblin 1s", "did you mean `tumbling`?"),
     ("session 1s", "interval, tumbling, sliding"),
     ("3", "write one of: interval 2s"),
@@ -102,11 +102,11 @@ SIDES = [
     (
         "sides: {x: {stream: a, key: payload.k}, y: {stream: b}}",
         ".sides.y",
-        "has no key, and other sides have one",
+        "has no key, but other sides have one",
     ),
 ]
 MORE = [
-    ("stream: pitch", ".stream", "means nothing to a join"),
+    ("stream: pitch", ".stream", "has no effect on a join"),
     ("aggregate: {n: count()}", ".aggregate", "belongs to a window"),
     ("outer: right", ".outer", "inner, left, full"),
     ("uncertainty: thesis3", ".uncertainty", "ignore, expected or bounds"),

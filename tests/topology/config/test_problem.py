@@ -93,8 +93,8 @@ BROKEN: list[tuple[str, str, str]] = [
     ("streams: [a]", "streams", "a list is not a mapping; write streams: {default: {}}"),
     ("streams: {1: {}}", "streams[1]", "the name `1` is not text; write it in quotes"),
     ("streams: {on: {}}", "streams[1]", "the name true is not text; write it in quotes"),
-    ('streams: {"": {}}', "streams.", "a name of 0 characters; use 1 to 249 characters"),
-    (f"streams: {{{'x' * 250}: }}", f"streams.{'x' * 250}", "a name of 250 characters"),
+    ('streams: {"": {}}', "streams.", "the name has 0 characters; use 1 to 249 characters"),
+    (f"streams: {{{'x' * 250}: }}", f"streams.{'x' * 250}", "the name has 250 characters"),
     ("streams: {süd: {}}", "streams.süd", "is not printable ASCII"),
     ('streams: {"a.b": {x: 1}}', 'streams."a.b".x', "there is no such key"),
     ("streams: {a: 3}", "streams.a", "`3` is not a mapping; write keys with values, known: input"),
@@ -114,10 +114,18 @@ BROKEN: list[tuple[str, str, str]] = [
     # numbers
     (f"{MINIMAL}topics: {{partitions: 0}}", "topics.partitions", "write one from 1 to 10000"),
     # names
-    ("streams: {a: {input: a b}}", "streams.a.input", "not a name Kafka takes for a topic; use 1"),
-    ("streams: {a: {input: ..}}", "streams.a.input", "not a name Kafka takes"),
-    ('streams: {a: {input: ""}}', "streams.a.input", "not a name Kafka takes"),
-    (f"streams: {{a: {{output: {'x' * 250}}}}}", "streams.a.output", "not a name Kafka takes"),
+    (
+        "streams: {a: {input: a b}}",
+        "streams.a.input",
+        "not a name that Kafka accepts for a topic; use 1",
+    ),
+    ("streams: {a: {input: ..}}", "streams.a.input", "not a name that Kafka accepts"),
+    ('streams: {a: {input: ""}}', "streams.a.input", "not a name that Kafka accepts"),
+    (
+        f"streams: {{a: {{output: {'x' * 250}}}}}",
+        "streams.a.output",
+        "not a name that Kafka accepts",
+    ),
     ("streams: {a: {input: 7}}", "streams.a.input", "`7` is not text"),
     (f"{MINIMAL}application: my app", "application", "use 1 to 150 of the characters"),
     (f"{MINIMAL}redis: localhost", "redis", "write it like redis://127.0.0.1:6379/0"),
@@ -158,12 +166,12 @@ BROKEN: list[tuple[str, str, str]] = [
     (
         "streams: {a: {}, b: {headers: {preset: cloudevents}}}\nstages: [reorder+merge]",
         "streams.b.headers",
-        "other headers than stream `a`, though both travel by `events.raw`",
+        "differ from those of stream `a`, but both use `events.raw`",
     ),
     (
         "streams: {a: {}, b: {input: raw.b, headers: {ts_unit: ms}}}",
         "streams.b.headers",
-        "both travel by `events.sequenced`; write the same headers as for `a`, or fuse",
+        "both use `events.sequenced`; write the same headers as for `a`, or fuse",
     ),
     (f"{MINIMAL}checkpoint: 10s", "checkpoint", "not below transaction_timeout"),
     # topics of queries
@@ -179,14 +187,14 @@ BROKEN: list[tuple[str, str, str]] = [
     (
         f"{QUERY}{ONE}{COUNTED}\n    uncertainty: bounds".replace("1s", "40ms"),
         "queries.q.window",
-        "no event certainly belongs to a window of at most 40000000 ns; write a longer one",
+        "no event certainly belongs to a window of at most 40000000 ns; write one longer",
     ),
     (f"{MINIMAL}max_batch: 5", "max_batch", "leave it out: transactions are as large as the link"),
     (f"{MINIMAL}live_queries: true", "live_queries", "leave it out: write patterns into the file"),
     (
         f"{MINIMAL}topics: {{queries: q}}",
         "topics.queries",
-        "write patterns into the file, and start",
+        "write patterns into the file, and restart",
     ),
     (
         f"{MINIMAL}topics: {{keep_sequenced: true}}",
@@ -206,7 +214,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (
         f"{QUERY}{ONE}{SPECULATIVE}stages: [reorder, merge, window+pattern]",
         "stages",
-        "`window+pattern` has none; join them: merge+window",
+        "`window+pattern` has no merge; join them: merge+window",
     ),
 ]
 
@@ -228,8 +236,8 @@ REORDER = [
     ("max_wait: soon", "write it like 500ms"),
     ("max_wait: true", "true is not a number with"),
     ("max_wait: [1s]", "a list is not a number with"),
-    ("max_wait: ", "has no value; give one, or leave"),
-    ("max_wait: 300000d", "is too large; at most"),
+    ("max_wait: ", "has no value; write one, or leave"),
+    ("max_wait: 300000d", "is too large; write at most"),
     ("max_wait: ٥ms", "not a number with a unit"),
     ("gap_memory: 0s", "too small; write more than 0"),
     ("rule: mis", "`mis` is not known here; did you mean `mi"),
@@ -260,7 +268,7 @@ REORDER = [
 """Lines of `reorder`, and what is wrong with the first key of each."""
 
 QUERIES = [
-    ("stream: a", "", "is no window, join, pattern or detector; write exactly one of"),
+    ("stream: a", "", "is not a window, join, pattern or detector; write exactly one of"),
     ("window: tumbling 1s\n    aggregate: {n: count()}", "", "write stream: a"),
     (
         "window: tumbling 1s\n    aggregate: {n: count()}\n    stream: bb",
@@ -271,7 +279,7 @@ QUERIES = [
     ("window: ''", ".window", "write one of: tumbling, sliding, session, count"),
     ("window: tumbling", ".window", "write it like tumbling 10s"),
     ("window: tumbling 10", ".window", "`10` has no unit; write 10ms"),
-    ("window: tumbling 0s", ".window", "`0s` is no length"),
+    ("window: tumbling 0s", ".window", "`0s` is not a length"),
     ("window: sliding 10s", ".window", "write it like sliding 10s every 2s"),
     ("window: sliding 1s every 2s", ".window", "make the step at most the size"),
     ("window: session", ".window", "write it like session 5s"),
@@ -282,7 +290,7 @@ QUERIES = [
     (
         "pattern: PATTERN A a WITHIN 1 s\n    stream: a\n    correct_for: 1s",
         ".correct_for",
-        "means nothing to a pattern",
+        "has no effect on a pattern",
     ),
     ("pattern: SEQ(A a) WITHIN 1 s", ".pattern", "`SEQ` where EVENT, PATTERN or QUERY is expected"),
     ("pattern: PATTERN SEQ(A a)", ".pattern", "a pattern needs a window, like WITHIN"),
@@ -296,7 +304,7 @@ QUERIES = [
     (
         "pattern: PATTERN A a WITHIN 1 s\n    stream: a\n    key: payload.x",
         ".key",
-        "means nothing to a pattern; leave it out",
+        "has no effect on a pattern; leave it out",
     ),
 ]
 """Queries, the path of a problem within each, and words of it."""

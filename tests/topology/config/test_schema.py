@@ -45,19 +45,25 @@ def test_what_is_taken(lines: tuple[str, ...]) -> None:
             "write either registry: URL or file: PATH",
         ),
         (("format: protobuf", "schema: {file: a.desc}"), "write the message, like plant.Telemetry"),
-        (("format: avro", "schema: {file: a.avsc, message: A}"), "is of Protobuf; leave it out"),
-        (("schema: {file: a.avsc}",), "is of no use to JSON"),
+        (
+            ("format: avro", "schema: {file: a.avsc, message: A}"),
+            "is for Protobuf only; leave it out",
+        ),
+        (("schema: {file: a.avsc}",), "has no effect on JSON"),
         (
             ("format: avro", "key_format: avro", "schema: {file: a.avsc}"),
-            "needs a registry: the file is that of values",
+            "needs a registry: the file is for values only",
         ),
-        (("format: avro", "schema: {registry: 'r:8081'}"), "is no URL of a schema registry"),
+        (("format: avro", "schema: {registry: 'r:8081'}"), "is not the URL of a schema registry"),
         (
             ("format: avro", "schema: {registry: 'http://me:secret@r'}"),
             "set INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD",
         ),
-        (("format: avro", f"schema: {{{REGISTRY}, subjects: t}}"), "write the registry's names"),
-        (("format: bytes", f"schema: {{{REGISTRY}}}"), "is of no use to bytes"),
+        (
+            ("format: avro", f"schema: {{{REGISTRY}, subjects: t}}"),
+            "write their names in the registry",
+        ),
+        (("format: bytes", f"schema: {{{REGISTRY}}}"), "has no effect on bytes"),
     ],
 )
 def test_what_is_refused_and_what_to_write(lines: tuple[str, ...], said: str) -> None:
@@ -75,7 +81,7 @@ def test_without_a_mapping_nothing_of_a_value_is_read(line: str) -> None:
 
 def test_streams_of_one_input_have_one_schema() -> None:
     one = f"{{input: t, {FIELDS[:-1]}, stream: payload.s}}, format: avro, schema: {{file: A}}}}"
-    with pytest.raises(TopologyError, match="reads `t` by another mapping or format"):
+    with pytest.raises(TopologyError, match="reads `t` with another mapping or format"):
         parse(f"streams: {{a: {one.replace('A', 'a')}, b: {one.replace('A', 'b')}}}")
 
 

@@ -70,8 +70,8 @@ def test_a_failure_is_noted_by_the_test_kit() -> None:
     [
         ("detector: larg", "there is no detector `larg`"),
         ("detector: large, aggregate: {n: count()}", "belongs to a window, not to a detector"),
-        ("detector: large, quality: {}", "means nothing to a detector"),
-        ("detector: large, speculate: {share: 50%}", "means nothing to `answer: early`"),
+        ("detector: large, quality: {}", "has no effect on a detector"),
+        ("detector: large, speculate: {share: 50%}", "has no effect with `answer: early`"),
         ("detector: large, answer: sooner", "is not known here"),
         ("detector: large, answer: speculate, speculate: {share: 0%}", "share"),
         ("detector: large, max_windows: 3", "belongs to a window, not to a detector"),

@@ -119,7 +119,7 @@ def test_a_worker_runs_it_where_the_stage_writes() -> None:
 
 @pytest.mark.parametrize("cut", ["[reorder, merge, area]", "[reorder, merge, area+window]"])
 def test_a_stage_that_would_write_its_events_nowhere_is_refused(cut: str) -> None:
-    with pytest.raises(TopologyError, match="lets events pass.*write merge\\+area|join them"):
+    with pytest.raises(TopologyError, match="emits events.*write merge\\+area|join them"):
         parse(f"streams: {{default: {{}}}}\nstages: {cut}\n{COUNTED}")
 
 

@@ -50,7 +50,7 @@ def heard(source: str, ref_ms: float, at_ms: float, **how: Any) -> Event:
 def test_parts_that_nobody_knows_are_refused(part: str) -> None:
     fresh = windows()
     state = {name: row for name, row in windows().snapshot().items() if name != TARGET}
-    with pytest.raises(ShapeRefused, match=f"not known here: {part}"):
+    with pytest.raises(ShapeRefused, match=f"unknown parts: {part}"):
         list(fresh.restoring({**state, part: []}, []))
 
 

@@ -91,7 +91,7 @@ def test_a_key_has_fields_where_it_has_a_format() -> None:
         (b'{"a":{"b":{}}}', "source_missing", "missing: `payload.a.b` has no `c`; write it"),
         (b"{}", "source_missing", "`payload.a.b.c` is missing: `payload` has no `a`; write it"),
         (None, "source_missing", "the value is null"),
-        (b'{"a":{"b":{"c":"secret","c":[]}}}', "source_not_text", "`payload.a.b.c` is no text;"),
+        (b'{"a":{"b":{"c":"secret","c":[]}}}', "source_not_text", "`payload.a.b.c` is not text;"),
     ],
 )
 def test_a_dead_letter_names_the_place_and_no_value(

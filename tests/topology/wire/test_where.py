@@ -70,9 +70,9 @@ def test_what_is_no_place_says_what_to_write(text: str, remedy: str) -> None:
 @pytest.mark.parametrize(
     ("text", "field", "message"),
     [
-        ("timestamp", "source", "a time is no such field"),
-        ("key", "payload", "`key` is not of the value"),
-        ('="x"', "arrival", '`="x"` is not of the value'),
+        ("timestamp", "source", "a timestamp cannot be this field"),
+        ("key", "payload", "`key` is not part of the value"),
+        ('="x"', "arrival", '`="x"` is not part of the value'),
     ],
 )
 def test_a_place_that_cannot_have_the_field_is_refused(text: str, field: str, message: str) -> None:
