@@ -571,7 +571,7 @@ def test_a_place_that_is_none_is_refused(given: Any, wrong: Any, says: str) -> N
 @pytest.mark.parametrize("given", [None, "x", 3, [], [event(0)], b"{}"])
 def test_what_is_no_input_is_refused_and_nothing_is_taken(given: Any) -> None:
     order = Ordering(PLAIN)
-    with pytest.raises(TypeError, match="input 2 is of type .*; give RawEvent"):
+    with pytest.raises(TypeError, match="input 2 is of type .*; pass RawEvent"):
         order.feed(event(0), given)
     assert (order.balance().sent, order.safe_offset()) == (0, None)
     order.feed(event(0))
@@ -589,7 +589,7 @@ def test_what_is_no_input_is_refused_and_nothing_is_taken(given: Any) -> None:
     ],
 )
 def test_what_is_no_time_is_refused(now_ns: Any, wrong: Any) -> None:
-    with pytest.raises(wrong, match=r"now_ns is .*give time.time_ns\(\)"):
+    with pytest.raises(wrong, match=r"now_ns is .*pass time.time_ns\(\)"):
         Ordering(PLAIN).tick(now_ns)
 
 

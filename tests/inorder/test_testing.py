@@ -264,7 +264,7 @@ def test_a_worker_goes_on_where_a_function_raises_and_so_may_a_test() -> None:
 
 def test_what_is_no_input_or_no_time_is_told_in_a_sentence() -> None:
     driver = TopologyDriver(topology())
-    with pytest.raises(TypeError, match="input 1 is of type list; give RawEvent"):
+    with pytest.raises(TypeError, match="input 1 is of type list; pass RawEvent"):
         driver.send(events())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="an event is of type dict; pass RawEvents"):
         check_laws(topology(), [{"source": "s"}], max_delay_ns=1)  # type: ignore[list-item]
