@@ -89,9 +89,9 @@ class ValueFormat:
         elif self.message is not None and (self.format != "protobuf" or self.schema is None):
             wrong = "--message: belongs to --format protobuf with --schema FILE; leave it out"
         elif self.schema is not None and self.format in ("json", "bytes"):
-            wrong = f"--schema: is of no use to {self.format}; write --format avro or protobuf"
+            wrong = f"--schema: has no effect on {self.format}; write --format avro or protobuf"
         elif self.registry is not None and self.format == "bytes":
-            wrong = "--registry: is of no use to bytes; leave it out"
+            wrong = "--registry: has no effect on bytes; leave it out"
         elif self.format == "protobuf" and self.schema is not None and self.message is None:
             wrong = "--message is missing; write the message, like plant.Telemetry"
         elif self.format == "protobuf" and self.schema is None and self.registry is None:

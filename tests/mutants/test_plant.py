@@ -1,4 +1,4 @@
-"""What is planted, and how it is named and drawn."""
+"""Examples: the faults that are planted, and how they are named and drawn."""
 
 from __future__ import annotations
 
