@@ -46,7 +46,7 @@ queries:
 OLD = """
   old_window: {stream: a, window: tumbling 10ms, aggregate: {n: count()}}
   old_pattern: {stream: a, pattern: 'PATTERN SEQ(A x, B y) WITHIN 40 ms'}
-  old_join: {join: interval 40ms, sides: {x: {stream: a}, y: {stream: b}}, outer: full}
+  old_join: {join: interval 4ms, sides: {x: {stream: a}, y: {stream: b}}, outer: full}
 """
 PROMISED = "quality: {max_wait: 40ms}"
 QUERIES = ("window", "pattern", "join")
@@ -74,7 +74,7 @@ ADDED = {
     "full": f"{{join: interval 3ms, {SIDES}, outer: full, finals: true}}",
     "full, keyed": f"{{join: interval 0ms to 30ms, {SIDES}, key: payload.k, outer: full}}",
     "full, bounds": f"{{join: interval 10ms, {SIDES}, outer: full, uncertainty: bounds}}",
-    "full, three": f"{{join: interval 10ms, {THREE}, outer: full}}",
+    "full, three": f"{{join: interval 4ms, {THREE}, outer: full}}",
     "full, tumbling": f"{{join: tumbling 20ms, {SIDES}, outer: full}}",
     "full, sliding": f"{{join: sliding 20ms every 10ms, {SIDES}, outer: full}}",
     "pattern": "{stream: a, pattern: 'PATTERN SEQ(A x, B y) WITHIN 20 ms'}",
