@@ -251,8 +251,9 @@ class Engine:
         """Move the frontier forward: every event before `frontier_ns` has arrived."""
         if frontier_ns <= self._first.now.frontier_ns:
             return
+        if self._first.agenda.gathering:
+            self.on_time(at_ns - 1)
         freed = len(self.freed)
-        self.on_time(at_ns - 1)
         for level in self.levels:
             level.advance(level.fed_ns if level.feeds else frontier_ns, at_ns)
             if level.emitter.matches:

@@ -235,11 +235,12 @@ class QueryLevel(RunContext):
             or agenda.frontier.next_ns < now.frontier_ns
         ):
             units += self._woken()
-        by_run: dict[UnitOwner, dict[Key, MatchUnit]] = {}
-        for unit in units:
-            by_run.setdefault(unit.owner, {})[unit.anchor.key] = unit
-        for run, changed in by_run.items():
-            run.emit(changed.values())
+        if units:
+            by_run: dict[UnitOwner, dict[Key, MatchUnit]] = {}
+            for unit in units:
+                by_run.setdefault(unit.owner, {})[unit.anchor.key] = unit
+            for run, changed in by_run.items():
+                run.emit(changed.values())
         if self.emitter.has_news:
             self.emitter.flush(at_ns)
 
@@ -269,7 +270,7 @@ class QueryLevel(RunContext):
             return
         if agenda.gathering:
             self._corrected += agenda.take_gathered(BEFORE_ALL_TIME, frontier_ns)
-        changed = self._evaluated()
+        changed = self._evaluated() if self._dirty or self._corrected else []
         now.pass_by(frontier_ns)
         for wiring in self._waiting:
             wiring.raise_target(frontier_ns)
@@ -285,8 +286,11 @@ class QueryLevel(RunContext):
         """
         if self.agenda.gathering:
             return BEFORE_ALL_TIME
-        targets_ns = [each.target_ns for each in self._waiting if each.target_ns is not None]
-        return min([self.agenda.next_ns, self._purge_ns, *targets_ns])
+        due_ns = min(self.agenda.next_ns, self._purge_ns)
+        for wiring in self._waiting:
+            if wiring.target_ns is not None:
+                due_ns = min(due_ns, wiring.target_ns)
+        return due_ns
 
     def would_emit(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
         """Return whether anything would be emitted at this frontier, target and watermark.
