@@ -63,7 +63,7 @@ MAX_READ: Final = 5_000
 
 COPY_EVERY_S: Final = 5.0
 MAX_UNCOPIED: Final = 50_000
-"""Number of changes waiting for the local copy at which they are written at once."""
+"""Number of changes that may wait for the local copy; at this number they are written at once."""
 
 STEP_BACK_NS: Final = 10_000_000_000
 """Additional time for which samples are remembered.

@@ -59,7 +59,7 @@ from topology.wire.header_writer import HeaderWriter as StampWriter
 from topology.wire.header_writer import Written
 
 NO_TIME: Final = b"held"
-"""Value of the time header of a dead letter, which has no time but a place in the sequence."""
+"""Value of the time header of a dead letter that has a sequence number but no time."""
 
 BASE64: Final = "base64"
 """The only key of a payload that is not JSON, as `inorder dump` writes it."""

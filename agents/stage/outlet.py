@@ -6,7 +6,8 @@ them.
 
 The side topics `gaps` and `dead` contain JSON (docs/reference/record_formats.md). The side topic
 `late` contains the record itself with a header `reason`. A late event that the policy drops is only
-counted. One that may be a duplicate goes to `late` under every policy.
+counted. A late event that may be a duplicate goes to `late` under every policy. A duplicate is only
+counted.
 """
 
 from __future__ import annotations

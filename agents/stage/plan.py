@@ -1,4 +1,4 @@
-"""Finds out, in advance, the effects of a new topology file on the running application of its name.
+"""Finds out how a new topology file would affect the running application of the same name.
 
 The changelogs contain the contracts under which the states were written. Each is compared with the
 contract of the new file (`topology.config.change`). The verdict also depends on facts that are

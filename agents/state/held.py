@@ -1,17 +1,18 @@
 """Records which input records a stage still buffers, so that a checkpoint stays small.
 
-Buffered events are in the input log already, so a checkpoint does not write them. It records their
-offsets, in pages of 2^`PAGE_BITS` offsets, and rewrites only the pages that changed. So its cost
-grows with the changes since the last checkpoint, not with the number of buffered events. Changes
-are recorded once for each batch: an event that arrives and is emitted within one batch costs
-nothing. A restore reads the input again from the oldest recorded offset and takes only the recorded
-events. It fires no deadline, and samples and counts nothing.
+Buffered events are in the input log already, so a checkpoint does not write them. It has notes of
+their offsets, in pages of 2^`PAGE_BITS` offsets, and rewrites only the pages that changed. So the
+cost of a checkpoint grows with the changes since the last one, not with the number of buffered
+events. Changes are recorded once for each batch: an event that arrives and is emitted within one
+batch costs nothing. A restore reads the input again from the oldest recorded offset and takes only
+the recorded events. Meanwhile no deadline fires, and nothing is sampled or counted.
 
-An event that waits after REORDER and CLOCK (in the merge of a fused stage) is recorded with their
-results. So they never process it twice. Every note says whether its event is late. MERGE buffers
-late events together with those in order, and duplicates of these may be among them. The whole
-record of an event that is buffered for longer than `spill_after` is written once, so the input may
-delete it.
+A *place* is an operator that may buffer an event, one bit of `Event.held_by`. An event that waits
+after REORDER and CLOCK (in the merge of a fused stage) is recorded with their results. So these
+operators never process it twice. Every note says whether its event is late. MERGE buffers late
+events together with those in order, and duplicates of these may be among them. The whole record of
+an event that is buffered for longer than `spill_after` is written once, so the input may delete the
+record.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Computes the value that the page shows; its size is bounded for any number of sources.
+"""Computes the data that a worker's status page shows, of bounded size.
 
-The value comes from the answers of the stages. Counts are totals since the worker started, and the
+The data comes from the answers of the stages. Counts are totals since the worker started, and the
 page computes rates from them. `agents.watch.page.sources` chooses the sources that are named.
 """
 
