@@ -67,8 +67,7 @@ from topology.flow.unmet import KINDS, unmet_by
 log = logging.getLogger(__name__)
 
 FIELDS_SOUGHT: Final = 50
-"""Maximum number of events per batch that are searched for query fields that no event has had yet.
-"""
+"""Maximum number of events in a batch that are searched for query fields not found so far."""
 
 OBSERVE_S: Final = 1.0
 """Minimum time between two updates of the gauges, which follow a pulse."""

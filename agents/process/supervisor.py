@@ -95,7 +95,7 @@ class Supervisor:
         forked: Stage processes that are already running.
         sockets: Bound sockets of the supervisor's server, if any.
         topology_stages: All stages of the topology file, some of which other workers may run.
-        settings: Function that returns the topology file with all keys, for the page.
+        settings: Function that returns the topology file with all keys, for the status page.
     """
 
     commands: Mapping[str, Sequence[str]]

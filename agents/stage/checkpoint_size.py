@@ -47,8 +47,7 @@ PIECE: Final = 500
 """Maximum number of records that are processed before other tasks get a turn."""
 
 FEWEST: Final = 1_000
-"""Lower bound of the limit on records after slow cuts, because each transaction has a fixed cost.
-"""
+"""Lower bound of the limit on records after slow cuts; each transaction has a fixed cost."""
 
 FEWEST_SENT: Final = 100
 LEAST_BYTES: Final = 1 << 16

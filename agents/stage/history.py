@@ -177,7 +177,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         entries[f"{changelog.PAGE}{page}"] = notes_of([*events])
     read = Read()
     for each in last:
-        # A dead letter may have a place in the sequence, and may be looked up after a restart.
+        # A dead letter with a sequence number also adds an event, which a restart reads again.
         read.add(each)
     records = {event.offset: record_of(event) for event in [*kept, *read.events]}
     entries |= {f"{changelog.RECORD}{offset}": record for offset, record in records.items()}

@@ -30,8 +30,7 @@ from topology.model.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 5
 STAMPED_FROM: Final = FIRST_PLACE << 1
-"""First place at which events have a corrected timestamp: after REORDER and CLOCK in a fused stage.
-"""
+"""First place at which events have corrected timestamps: the merge of a fused stage."""
 
 offset_of = attrgetter("offset")
 
@@ -43,7 +42,7 @@ ANY_OFFSET: Final = 1 << 63
 
 
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
-    """The place of a buffered event (`Event.held_by`), and all facts that its record does not show.
+    """The places of a buffered event (`Event.held_by`), and all facts that its record lacks.
 
     Times are 0 if they follow from the record. `late` is the reason why the event is late, or "" if
     it is not late; it overrides what the record says. The fields from `epoch` on are set if it
@@ -102,7 +101,7 @@ def notes_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
 
 
 def apply_note(event: Event, note: Note) -> None:
-    """Restore the place and the earlier results of an event that was read again."""
+    """Restore the places and the earlier results of an event that was read again."""
     for name in NOTED if is_stamped(note) else NOTED_PLAINLY:
         setattr(event, name, getattr(note, name))
 
@@ -111,7 +110,7 @@ class HeldPages:
     """The buffered events of one partition by page, and the pages that changed.
 
     Events wait at the places `waiting`. The other places keep past events that later ones may need,
-    as in windows of hours. So these events are read from the log again, and never written whole.
+    as in windows of hours. Past events are read from the log again, and never written whole.
     """
 
     def __init__(self, spill_after_ns: int, waiting: int) -> None:
@@ -152,7 +151,7 @@ class HeldPages:
     def by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
         """Return, for each stream, the number of waiting events and the longest wait in ns.
 
-        Dead letters that have a place in the sequence do not count.
+        Dead letters that have a sequence number do not count.
         """
         counts = dict.fromkeys(streams, 0)
         since_ns = dict.fromkeys(counts, now_ns)
@@ -167,7 +166,7 @@ class HeldPages:
     def oldest(self) -> Event | None:
         """Return the waiting event that is first in the log; None if there is none.
 
-        A dead letter that has a place in the sequence counts, too.
+        A dead letter that has a sequence number counts, too.
         """
         return min(self._held(self._waiting), key=offset_of, default=None)
 
@@ -234,8 +233,8 @@ class HeldPages:
             self._looked_at.add(page)
             for event in events:
                 if event.kind == DEAD:
-                    # The record may be too large to be written, and only its place in the sequence
-                    # is needed.
+                    # The record may be too large to be written, and only its sequence number is
+                    # needed.
                     continue
                 if event.held_by & self._waiting and event.offset not in self._spilled:
                     self._spilled[event.offset] = page
