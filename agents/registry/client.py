@@ -32,8 +32,7 @@ MAX_REFERRED: Final = 100
 UNKNOWN: Final = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
 )
-"""Statuses of answers for an unknown id; registries also refuse an id that is not a valid number.
-"""
+"""Statuses with which registries answer for an unknown or invalid id."""
 
 
 class RegistryAway(Exception):

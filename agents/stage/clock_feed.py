@@ -11,7 +11,7 @@ returned. That requires one of two things from each partition of the topic:
   everything that arrived that long before the input was fetched has been read, whatever the clocks
   of brokers and workers show.
 
-A declared offset applies from `activation` after its arrival, so the same is true for it.
+The same holds for a declared offset, which applies from `activation` after its arrival.
 
 In a backlog the topic is read at most `LOOKAHEAD_NS` beyond the input that is furthest ahead.
 Samples are dropped if they arrived longer before the input that is furthest behind than the model

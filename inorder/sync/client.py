@@ -217,7 +217,7 @@ class _Talk:
         # This lock guards the conversation, and is never locked during a wait.
         self._guard = threading.Lock()
         self._begins_with = 0
-        """The index, modulo their number, of the name's address to try first."""
+        """The index of the address to try first, modulo the number of the name's addresses."""
         self.thread = threading.Thread(
             target=self._run, name=f"inorder-sync {self.server}", daemon=True
         )
