@@ -265,6 +265,6 @@ class HeldPages:
             self._pages.setdefault(page, []).extend([] if event is None else [event])
             self._written.add(page)
             if event is None or event.held_by != notes[offset].held_by:
-                # The note is obsolete, because no operator accepted the event at its place.
+                # The note is obsolete, because some operator did not accept the event again.
                 self.touched.add(page)
         self._spilled = {offset: offset >> PAGE_BITS for offset in spilled}

@@ -8,7 +8,8 @@ doubt, the copy counts as damaged. Then the copy is put aside and rebuilt from t
 this is logged and counted.
 
 A copy that lags by more than the changelog's retention of tombstones would bring deleted keys back.
-One ahead of the changelog's end belongs to another log. `why_unfit` finds both.
+One ahead of the changelog's end belongs to another log. `why_unfit` finds both, and copies of
+another topic of the same name.
 
 All calls block, so make them from a thread (`agents.state.copy_writer` has one for writing). Calls
 on one copy wait for each other.

@@ -46,7 +46,7 @@ Look = Callable[[], Awaitable[View]]
 
 
 class Page:
-    """A worker's status page; `look` returns the current view, `settings` the whole topology file."""
+    """A worker's status page; `look` returns the view, `settings` the whole topology file."""
 
     def __init__(self, look: Look, settings: Callable[[], str] = str) -> None:
         self._look = look
