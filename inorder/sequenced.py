@@ -13,8 +13,8 @@ chooses it from the key: the source, or the stream if one stage reorders and mer
 Guarantees:
 
 * Numbers have no gaps except for records that failed. Each such failure is reported to
-  `on_delivery`, and by DeliveryFailed from the next call of any method. That call has done nothing
-  else; repeat it.
+  `on_delivery`, and by DeliveryFailed from the next call of `send`, `heartbeat`, `bye`, `flush` or
+  `close`. A `send` that raises it has queued nothing; repeat the call.
 * No number of an epoch is used twice, even over restarts. With a journal a clean `close` continues
   the count, and any other end begins a new epoch (`inorder.journal`). Without one every start is a
   new epoch, numbered by the wall clock in seconds unless `first_epoch` sets it. Two starts of a
@@ -279,6 +279,7 @@ class SequencedProducer:
 
         Raises:
             DeliveryFailed: Some records were not delivered, or were given up.
+            JournalError: The journal cannot be written.
         """
         if not self._channel.is_ours():
             return

@@ -49,7 +49,7 @@ class Interval(NamedTuple):
 class _Round(NamedTuple):
     """The bounds of one round: D is at most `upper_ns` at the time `asked_ns`.
 
-    At the time `answered_ns` it is at least `lower_ns`.
+    At the time `answered_ns`, D is at least `lower_ns`.
     """
 
     asked_ns: int
