@@ -96,8 +96,7 @@ class SequencedProducer:
         first_epoch: The epoch of a start without a journal, or with a new one. None: the wall
             clock in seconds.
         key_by: Whether the records' key is the source or the stream.
-        headers: The names of the headers, as in the section `headers:` of the reader's topology
-            file.
+        headers: The names of the headers, as in the section `headers:` of the topology file.
         limits: The bounds of the queue.
         settings: Settings of librdkafka, for compression, security and the like. Settings that
             the guarantees need are refused.

@@ -58,8 +58,8 @@ class Meant(KafkaError):  # type: ignore[misc]
 def is_news(record: logging.LogRecord) -> bool:
     """Return False for the client's messages about a request that was ended on purpose.
 
-    These messages announce another attempt. But either there is none, because the worker is fenced
-    or leaving, or the request was ended because it blocked something else.
+    These messages announce another attempt. Either none follows, because the worker is fenced or
+    leaving, or the request was ended because it blocked something else.
     """
     arguments = record.args if isinstance(record.args, tuple) else ()
     errors = [each for each in arguments if isinstance(each, BaseException)]

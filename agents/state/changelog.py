@@ -146,8 +146,8 @@ async def was_aborted(
 ) -> bool:
     """Return whether the changelog has an aborted checkpoint with this input offset.
 
-    It looks for any such checkpoint from `since` on, committed or aborted, because the caller knows
-    that none with this offset was committed. Cost: reading all records from `since` on.
+    Any checkpoint with this offset from `since` on counts, committed or aborted, because the caller
+    knows that none was committed. Cost: reading all records from `since` on.
     """
     first, end = await logs.bounds(partition)
     pieces = logs.stretch(partition, max(first, since), end, with_aborted=True)

@@ -83,7 +83,7 @@ _of_record = attrgetter(*Spilled.__struct_fields__)
 def is_stamped(event: Event | Note) -> bool:
     """Return whether the event already has the results of REORDER and CLOCK.
 
-    Events at a place from `STAMPED_FROM` on have them. So do events of a history
+    Events at places from `STAMPED_FROM` on have these results. So do events of a history
     (`agents.stage.history`), whose negative offset is not in the log.
     """
     return event.held_by >= STAMPED_FROM or event.offset < 0
