@@ -55,8 +55,8 @@ FETCH_WAIT_MS: Final = 1
 """Maximum time that a fetch waits at the broker.
 
 All records below the end exist already. So only the fetch that the client sends in advance at the
-end of a range has to wait. Other answers on the connection wait until then. In a stalled range every
-fetch waits, so the wait is then the time between two checks.
+end of a range has to wait. Other answers on the connection wait until then. In a stalled range
+every fetch waits, so the wait is then the time between two checks.
 """
 
 

@@ -1,4 +1,4 @@
-"""Makes a stage a static member of its consumer group (KIP-345), and leaves the group at once.
+"""Handles a stage's membership in its consumer group: static membership (KIP-345), and leaving.
 
 A static member has a name, its `group.instance.id`. The group reserves a killed member's partitions
 for the length of the session. A worker that returns under the same name becomes the same member

@@ -1,4 +1,4 @@
-"""Reads from a schema registry by its REST interface, as Confluent documents it.
+"""Reads schemas from a registry by its REST interface, as Confluent documents it.
 
     GET /schemas/ids/{id}?format=serialized     a schema; for Protobuf, in base64
     GET /schemas/ids/{id}/versions              the subjects that have it

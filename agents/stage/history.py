@@ -1,4 +1,4 @@
-"""Begins a partition where a backfill ended, instead of empty.
+"""Begins a partition with the state in which a backfill ended, instead of empty.
 
 A backfill leaves the operators' snapshots, their buffered events, and the lines of its last
 instant. For the streams of one partition, these together make a state like the one in a changelog.

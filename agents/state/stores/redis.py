@@ -1,4 +1,4 @@
-"""Keeps a copy in Redis, for workers without a disk and for a new owner on another host.
+"""Keeps a partition's local copy in Redis, for workers without a disk, or on changing hosts.
 
 One hash holds the whole copy with its position. So expiry, eviction or a fail-over to a replica
 that lags affects all of it, and the copy never mixes two commits. The field `p` is the position,

@@ -1,4 +1,4 @@
-"""Keeps a copy on the local disk, in one RocksDB folder per partition.
+"""Keeps a partition's local copy on disk, in one RocksDB folder per partition.
 
 The folder is `<directory>/<application>/<stage>/<topic>/<partition>`. Parts that are not plain file
 names are percent-encoded. The changes of a commit and the resulting position are one write batch in
