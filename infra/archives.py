@@ -23,8 +23,7 @@ from cli.local.poll import wait_until
 TIMEOUT_S = 300.0
 OPTIONS = "JAVA_TOOL_OPTIONS"
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
-"""JVM option for the C1 compiler alone, which is enough for a process that runs for some seconds.
-"""
+"""JVM option for the C1 compiler alone, which is enough for a process of some seconds."""
 
 
 def make(folder: Path, run: Callable[[Path], None]) -> None:

@@ -2,11 +2,11 @@
 
 A rebalance or a crash of one stage does not stop the others, and each can use a CPU core of its
 own. The supervisor restarts a stage process that ends unexpectedly, because a new start is the best
-answer to failed retries. At most `MAX_RESTARTS` restarts are allowed within `RESTART_WINDOW_S` of
-the stage's time. Only time in which the stage was ready counts, so the supervisor also gives up on
-a process that hangs at each start. A process that refuses its settings (exit 2) ends the worker. A
-start for which the system gives no process counts as failed. If the supervisor is killed, its
-children get a signal; if it fails, it ends them.
+answer to failed retries. At most `MAX_RESTARTS` restarts are allowed within `RESTART_WINDOW_S`.
+Only time in which the stage was ready counts, so the supervisor also gives up on a process that
+hangs at each start. A process that refuses its settings (exit 2) ends the worker. A start for which
+the system gives no process counts as failed. If the supervisor is killed, its children get a
+signal; if it fails, it ends them.
 
 A stage process that hangs cannot end itself, so the supervisor kills it by its id and starts a new
 one. It does so when the process has not answered on its port for `stuck_after_ns`. It also does so

@@ -2,10 +2,10 @@
 
 A backfill leaves the operators' snapshots, their buffered events, and the lines of its last
 instant. For the streams of one partition, these together make a state like the one in a changelog.
-So the partition restores it like any other, and writes it in its first checkpoint. Outputs of the
-last instant, state and offset become visible in one transaction, or not at all. A worker that is
-killed before this transaction begins with the history again. One that is killed after it finds a
-state that names its history.
+So the partition restores it like any other, and writes it in its first checkpoint. The outputs of
+the last instant, the state and the offset become visible in one transaction, or not at all. A
+worker that is killed before this transaction begins with the history again. One that is killed
+after it finds a state that names its history.
 
 If the chain is divided into stages, the partitions of every stage begin in this way. Each has its
 share of the backfill operators' state (`topology.flow.share`). The last instant belongs to the
@@ -16,10 +16,10 @@ events, so a topic that has older events is refused.
 The events of a history have no offset in the log. They are numbered from -1 downwards, in their
 order. So all of them precede the log, and none is ever looked up there. The state contains buffered
 events completely, as records that are made from the fields of a line. Their headers are those of
-the contract, as in the topic that the partition reads, and the payload is JSON. A history does not
-have further headers. It has a payload that is not JSON as `{"base64": …}`, which is decoded to the
-bytes again. A producer's own payload of this form is also decoded if its bytes are not JSON,
-because both look the same in a line.
+the contract, as in the topic that the partition reads, and the payload is JSON. A history keeps no
+other headers. A payload that is not JSON is kept as `{"base64": …}`, which is decoded to the bytes
+again. A producer's own payload of this form is also decoded if its bytes are not JSON, because both
+look the same in a line.
 
 Cost: one transaction of the whole state, within the bound of every commit
 (`agents.stage.delivery`).

@@ -88,8 +88,8 @@ def _deaths(partitions: Explained, late: Iterable[str]) -> View:
     """Return `alarms`, `remedies` and `examples`.
 
     An alarm names a stage with mostly dead letters, or sources that use several partitions. The
-    other two are dicts by reason: the cause and the remedy in words, and where the first
-    dead letter is.
+    other two are dicts by reason: the cause and the remedy in words, and where the first dead
+    letter is.
     """
     alarms: list[str] = []
     examples: dict[str, str] = {}
