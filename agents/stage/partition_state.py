@@ -2,7 +2,8 @@
 
 The state is filled when the partition is opened (`agents.stage.opening`), and each batch changes it
 (`agents.stage.working`). `changes` returns everything that changed since its last call, or the
-whole state if the changelog is long. `agents.state.changelog` describes the entries.
+whole state if the changelog is long and the state small. `agents.state.changelog` describes the
+entries.
 """
 
 from __future__ import annotations

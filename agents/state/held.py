@@ -151,7 +151,7 @@ class HeldPages:
     def by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
         """Return, for each stream, the number of waiting events and the longest wait in ns.
 
-        Dead letters that have a sequence number do not count.
+        Events that stand for dead letters do not count.
         """
         counts = dict.fromkeys(streams, 0)
         since_ns = dict.fromkeys(counts, now_ns)
@@ -166,7 +166,7 @@ class HeldPages:
     def oldest(self) -> Event | None:
         """Return the waiting event that is first in the log; None if there is none.
 
-        A dead letter that has a sequence number counts, too.
+        An event that stands for a dead letter counts, too.
         """
         return min(self._held(self._waiting), key=offset_of, default=None)
 
