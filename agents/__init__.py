@@ -1,3 +1,3 @@
-"""The code around the core: Kafka, transactions, state and processes (ARCHITECTURE.md)."""
+"""Runs the core (`topology`) on Kafka: clients, transactions, state, processes and HTTP ports."""
 
 from inorder import pure as pure

@@ -11,10 +11,13 @@ from enum import IntEnum
 class Exit(IntEnum):
     """An exit code.
 
-    FAILED: The program started and then failed; the same command may succeed later. REFUSED: The
-    program could not start as asked, and something must be repaired first. A worker whose state no
-    longer matches its topics also exits with REFUSED. UNREADABLE: The input cannot be read.
-    NOTHING_USABLE: The input was read, but almost nothing in it is a valid record.
+    Attributes:
+        DONE: The command succeeded.
+        FAILED: The program started and then failed; the same command may succeed later.
+        REFUSED: The program could not start as asked, and something must be repaired first; or a
+            worker's state no longer matches its topics.
+        UNREADABLE: The input cannot be read.
+        NOTHING_USABLE: The input was read, but almost nothing in it is a valid record.
     """
 
     DONE = 0

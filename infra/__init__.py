@@ -1,1 +1,1 @@
-"""Set-up of the brokers, stores and containers that the project runs on."""
+"""Starts servers for tests and benchmarks, and has tools for images, lock files and releases."""

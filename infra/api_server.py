@@ -1,8 +1,9 @@
-"""Starts a private Kubernetes API server on a free loopback port, for tests.
+"""Starts a private Kubernetes API server for tests, and returns operators' resource definitions.
 
-It consists of etcd and kube-apiserver. Both are built once from the Go module proxy and cached. The
-build takes five minutes of two idle cores, and the programs 130 MB of the user's cache. The server
-stores and checks objects. There is no controller and no node, so no pod runs.
+The server consists of etcd and kube-apiserver, on free loopback ports. Both are built once from the
+Go module proxy and cached. The build takes five minutes on two idle cores, and the programs take
+130 MB in the user's cache. The server stores and checks objects. There is no controller and no
+node, so no pod runs.
 """
 
 from __future__ import annotations
@@ -135,9 +136,9 @@ class ApiServer(Server):
 
 
 def definition(kind: str) -> dict[str, Any]:
-    """Return the definition of a kind of object, from the module of its operator.
+    """Return the CustomResourceDefinition of `kind`, from the Go module of its operator.
 
-    Raises NotBuilt if it is not available.
+    Raises NotBuilt if the module cannot be downloaded or does not define `kind`.
     """
     cached = _cached()
     cached.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Writes the archives of Java classes that make brokers and Spark start faster in tests.
+"""Writes archives of Java classes (`cli.local.classes`) with which brokers and Spark start faster.
 
-See `cli.local.classes`. Each archive is written once, in ten seconds, by a process that uses a
-little of everything.
+Each archive is written once, by a Java process that has run a small workload. This takes ten
+seconds.
 
     python -m infra.archives
 """
@@ -23,7 +23,7 @@ from cli.local.poll import wait_until
 TIMEOUT_S = 300.0
 OPTIONS = "JAVA_TOOL_OPTIONS"
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
-"""The first compiler tier is enough for a process that runs for some seconds."""
+"""JVM option for the C1 compiler alone, which is enough for a process of some seconds."""
 
 
 def make(folder: Path, run: Callable[[Path], None]) -> None:

@@ -1,8 +1,8 @@
-"""Lists known vulnerabilities of the pinned packages: `python -m infra.audit PIP-AUDIT LOCK …`.
+"""Prints the known vulnerabilities of pinned packages: `python -m infra.audit PIP-AUDIT LOCK …`.
 
-The exit code is 1 if there are any, each printed with the version that repairs it. A package that
-could not be looked up is reported prominently, but is no failure. The database was unreachable
-then, which says nothing about the package.
+Each is printed with the versions that fix it, and the exit code is then 1. A package that could not
+be looked up is reported, but does not fail the command: an unreachable database says nothing about
+the package.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Provides Helm for tests: from the path, or built once from the Go module proxy and cached.
+"""Renders the chart for tests, with Helm from `PATH` or built once from the Go module proxy.
 
-The build takes a minute or two of two idle cores, and 30 MB in the user's cache.
+The build takes a minute or two on two idle cores, and 30 MB in the user's cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class HelmFailed(Exception):
 
 
 class NotBuilt(Exception):
-    """Go failed; the message is its output."""
+    """Go failed, or a Go module lacks what was needed; the message says why."""
 
 
 def missing() -> str | None:

@@ -1,7 +1,8 @@
 """Writes the list of the image's packages into NOTICE: `python -m infra.notice`.
 
-It lists every package that the image's lock file pins, with the licence from the metadata in this
-environment. Packages for other platforms only are listed without a licence. `make lock` runs it.
+The list has every package that the image's lock file pins, with the licence from the metadata in
+this environment. Packages that are not installed here, such as those for other platforms, are
+listed without a licence. `make lock` runs this module.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Starts a private PostgreSQL on a free loopback port, for tests.
 
-Debian's packages have its programs (`/usr/lib/postgresql/<version>/bin`). The machine's own
-PostgreSQL is not touched. The server refuses to run as root, so for root it runs as SERVER_USER.
-That user must be able to read the cluster's folder, and cannot read the temporary folders of root's
-tests. So the cluster has a folder of its own, which is removed at `stop`. A server ends with the
-process that started it.
+Its programs come from Debian's packages (`/usr/lib/postgresql/<version>/bin`), or else from `PATH`.
+The machine's own server is not touched. PostgreSQL refuses to run as root, so for root it runs as
+SERVER_USER. That user cannot read the temporary folders of root's tests. So the cluster has a
+folder of its own, which `stop` removes. The server ends with the process that started it.
 
 Committed data survives `kill` and `start`, but not a crash of the machine.
 """
@@ -152,7 +151,10 @@ def _server_user() -> pwd.struct_passwd | None:
 
 
 def _program(name: str) -> Path | None:
-    """Return Debian's newest version of a program, or the one on the path."""
+    """Return the path of Debian's newest version of a program, or of the one on `PATH`.
+
+    Returns None if there is none.
+    """
     versions = [path for path in DEBIAN.glob("*") if path.name.isdigit()]
     for version in sorted(versions, key=lambda path: int(path.name), reverse=True):
         if (version / "bin" / name).exists():

@@ -1,7 +1,7 @@
 """Starts a private redis-server on a free loopback port, for tests and benchmarks.
 
-The machine's own Redis is not touched. With `durable` the server appends every write to its file
-before it answers, so that `kill` and `restart` keep the state.
+The machine's own Redis is not touched. With `durable`, the server appends every write to its file
+before it answers. So the state survives `kill` and `restart`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Writes a release's bill of materials (CycloneDX 1.6, JSON): `python -m infra.sbom FILE LOCK...`.
 
-The components are the packages that the lock files pin. Each has its name, version, package URL,
-and the SHA-256 of every file that the lock file accepts for it. `pip install --require-hashes`
-installs exactly one of these files. The dependencies come from the comments of the lock files. The
-product is `inorder-engine` at the version of pyproject.toml; the package `inorder` of the same
-repository is a part of it.
+The components are the packages that the lock files pin, and the package `inorder` of this
+repository, a part of the product `inorder-engine`. A pinned package has its name, version, package
+URL, and the SHA-256 of every file that the lock file accepts for it. `pip install --require-hashes`
+installs exactly one of these files. The dependencies come from the comments of the lock files.
 
-The same lock files give the same output, byte for byte. It depends on no time, machine or random
-number; its serial number is derived from its content.
+The output depends only on the lock files and on the version in pyproject.toml. Even the serial
+number is derived from the content.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 It reads the wall clock once and then adds the elapsed time of the monotonic clock. So the
 timestamps of one producer never go back and never jump. An error of the wall clock at the start
-remains a constant offset of the source's clock, even if the wall clock is corrected later. The
-reader's clock estimation measures that offset; a jump would spoil the estimation.
+remains a constant offset of the source's clock, even if the wall clock is corrected later. A stage
+with CLOCK estimates that offset; a jump would spoil the estimate.
 """
 
 from __future__ import annotations

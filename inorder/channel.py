@@ -7,7 +7,7 @@ A broker detects duplicates by a producer's id and a batch's sequence number, ne
 authenticated. Anyone who may write the topic can send forged ones first, and the broker then
 confirms the honest batch without storing it. Sources that sign expect strangers on the topic, so
 their channel is not `is_idempotent`. It sends one request at a time, so that records keep their
-order. A retry may leave a duplicate, which the reader recognizes by its sequence number.
+order. A retry may leave a duplicate, which readers recognize by its sequence number.
 
 Bounds: at most `queue_records` and `queue_bytes` wait for the broker. If there is no room, `send`
 waits `queue_wait_s` and then raises QueueFull. A record that is not acknowledged within

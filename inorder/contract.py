@@ -5,7 +5,7 @@ Producers and the engine both use this module, so they agree:
 | header     |          | value                                                         |
 |------------|----------|---------------------------------------------------------------|
 | `sourceId` | required | UTF-8, 1 to 256 bytes                                         |
-| `seqNum`   | required | integer in [0, 2^63); ignored in streams by time              |
+| `seqNum`   | required | integer in [0, 2^63); ignored if ordered by time              |
 | `streamId` | optional | UTF-8, 1 to 249 bytes; absent: `default`                      |
 | `epoch`    | optional | integer in [0, 2^63)                                          |
 | `ts`       | optional | integer in the unit of the contract, or RFC 3339              |

@@ -70,10 +70,10 @@ class Failure:
 class DeliveryFailed(ProducerError):
     """Queued records were not delivered, as far as the client knows.
 
-    Their numbers are used up. If a record is not in the topic, its number is missing there. A
-    reader waits for it as for any lost record, and then declares it missing. A payload that is sent
-    again gets a new number. If its first record is in the topic after all (`may_stand`), readers
-    see two events.
+    Their numbers are used up. If a record is not in the topic, its number is missing there. Readers
+    wait for it as for any lost record, and then declare it missing. A payload that is sent again
+    gets a new number. If its first record is in the topic after all (`may_stand`), readers see two
+    events.
 
     Attributes:
         failures: The first failures.

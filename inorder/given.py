@@ -1,4 +1,4 @@
-"""Read the topology and the inputs of a run in this process, and return its output as records."""
+"""Read topologies and inputs for a run in this process, and turn its outcomes into records."""
 
 from __future__ import annotations
 

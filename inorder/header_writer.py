@@ -2,7 +2,8 @@
 
 `streamId` is left out if it is `default`, and `type` and `kind` are left out if they are empty. The
 CloudEvents preset writes the time as RFC 3339 and adds `ce_specversion` and `ce_id`, which make the
-record a CloudEvent in binary mode. `ce_id` is source/epoch/seq, or random without a number.
+record a CloudEvent in binary mode. `ce_id` is source/epoch/seq; without a number it is the source
+and a random text.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ duplicate. So a source may neither skip nor reuse numbers:
 * A clean close stores the exact next number. The next start continues there, in the same epoch,
   without a gap.
 * While the journal is open, the file is marked "in use". A start that finds this mark cannot know
-  which numbers were sent. It begins a new epoch (the old one + 1) at 0, and the reader neither
-  misses nor drops an event.
+  which numbers were sent. It begins a new epoch (the old one + 1) at 0, so that readers neither
+  miss nor drop an event.
 * If there is no file yet, the epoch is `first_epoch`. By default, callers pass the wall clock in
   seconds, so a lost file also leads to a higher epoch.
 

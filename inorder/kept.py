@@ -7,17 +7,17 @@
 The file is an SQLite database. It belongs to one source of one stream, and to one producer at a
 time, as a journal does. Its content is limited to `max_bytes`: payloads, types, and `RECORD_BYTES`
 for the rest of each record. The oldest records are deleted first. The file itself may take three
-times that.
+times `max_bytes`.
 
-Records are written after every `COMMIT_RECORDS` or `COMMIT_BYTES`, after `COMMIT_S`, at `commit`
-and at `close`. A crash of the process loses the records added since then, and a power failure loses
-the last seconds.
+Records are written after every `COMMIT_RECORDS` or `COMMIT_BYTES`, with the first record after
+`COMMIT_S`, at `commit` and at `close`. A crash of the process loses the records added since the
+last write. A power failure also loses those of the last seconds.
 
 A file that cannot be written does not stop the publisher. The records that could not be written are
 counted in `not_kept` and reported in the log (`inorder.producers`).
 
-The file also stores which requests have been answered (`place_of`), so that none is answered again
-after a restart.
+The file also stores up to which offset requests have been answered (`place_of`), so that none is
+answered again after a restart.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ FORM: Final = Form(
 class Balance(NamedTuple):
     """The number of inputs with each outcome so far.
 
-    Heartbeats and end-of-stream markers do not count.
+    Heartbeats, end-of-stream markers and clock readings do not count.
 
     Attributes:
         sent: The number of inputs.
@@ -100,8 +100,7 @@ class Ordering:
         self._reader = Reader(self.topology)
         self._is_ticked = False
         self._has_arrivals: bool | None = None
-        """Whether events have their own arrival times, judged by the first event; None before it.
-        """
+        """Whether the first event has its own arrival time; None before the first event."""
         self._is_closed = False
         self._next: dict[Partition, int] = {}
         self._places: dict[int, tuple[Partition, int]] = {}

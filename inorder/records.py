@@ -1,7 +1,6 @@
-"""Read the inputs and outputs of inorder as typed records.
+"""Define the outputs of inorder as typed records, and read them from JSON and Kafka messages.
 
-Inputs are `RawEvent`, `ClockSample` and `ClockOffset`; each corresponds to a line of `inorder
-replay`. Outputs come from a replay, the test kit, or the topics of a worker:
+Outputs come from a replay, the test kit, or the topics of a worker:
 
     OrderedEvent                            an event in order, or a late event that is emitted
     GapRecord                               sequence numbers that are declared missing
@@ -14,8 +13,8 @@ replay`. Outputs come from a replay, the test kit, or the topics of a worker:
 `record_of` reads a line of `inorder replay`, or the value of a record on a topic of results, gaps,
 late events, duplicates or dead letters. It also accepts the message of a Kafka client. For a topic
 of a query with `upsert`, pass the message, because a retracted result has no value there.
-`ordered_event` reads a record of `events.ordered`. Times are in ns since 1970. This module imports
-only the standard library and orjson.
+`ordered_event` reads a record of `events.ordered`. The inputs (`inorder.inputs`) can be imported
+from here too. Times are in ns since 1970. This module imports only the standard library and orjson.
 
 A result is identified by its `id`. Its revisions count from 0, and the highest one is valid. `op`
 is `emit`, `update` or `retract`. A revision that is `final` is the last one. `current` returns the

@@ -5,8 +5,8 @@
 `SequencedProducer(resend=...)` then stores the records that it sends (`inorder.kept`) and reads the
 topic of requests, which `inorder resend` fills from the gap ledger. A request names sequence
 numbers of an epoch. Their records, if stored, are published once more, with the same headers. For
-the reader these are late events (reason `gap`), which correct windows and patterns, or duplicates
-of events that arrived after all.
+readers these are late events (reason `gap`), which correct windows and patterns, or duplicates of
+events that arrived after all.
 
 A request has the source's name as its key, and this value in JSON:
 

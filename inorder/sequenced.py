@@ -4,7 +4,7 @@
                            journal=Path("/var/lib/press-7.journal")) as producer:
         producer.send(b'{"force": 12.5}', type="stroke")
 
-Each record gets the headers that the reader orders by. These are the source, a number that counts
+Each record gets the headers by which events are ordered. These are the source, a number that counts
 up by one within an epoch, the source's time in nanoseconds, and the epoch. The stream and the type
 are added if they are set. All records of a source go to one partition. The Kafka default (murmur2)
 chooses it from the key: the source, or the stream if one stage reorders and merges
@@ -13,8 +13,8 @@ chooses it from the key: the source, or the stream if one stage reorders and mer
 Guarantees:
 
 * Numbers have no gaps except for records that failed. Each such failure is reported to
-  `on_delivery`, and by DeliveryFailed from the next call of any method. That call has done nothing
-  else; repeat it.
+  `on_delivery`, and by DeliveryFailed from the next call of `send`, `heartbeat`, `bye`, `flush` or
+  `close`. A `send` that raises it has queued nothing; repeat the call.
 * No number of an epoch is used twice, even over restarts. With a journal a clean `close` continues
   the count, and any other end begins a new epoch (`inorder.journal`). Without one every start is a
   new epoch, numbered by the wall clock in seconds unless `first_epoch` sets it. Two starts of a
@@ -42,9 +42,9 @@ only the parent may use it. In the child every call raises ForkedError, except `
 nothing, so that a child may leave a `with`. The lock of the journal needs a POSIX system.
 
 A journal separates two producers on one machine. It does not separate two machines, or two journals
-of one source. Kafka's own fencing uses transactions, and would need one for each record. So the
-reader decides: the higher epoch counts. Events of the other epoch are late, with reason
-`old_epoch`, counted and reported in the worker's log (docs/guides/connect.md).
+of one source. Kafka's own fencing uses transactions, and would need one for each record. So REORDER
+decides: the higher epoch counts. Events of the other epoch are late, with reason `old_epoch`,
+counted and reported in the worker's log (docs/guides/connect.md).
 """
 
 from __future__ import annotations
@@ -96,8 +96,7 @@ class SequencedProducer:
         first_epoch: The epoch of a start without a journal, or with a new one. None: the wall
             clock in seconds.
         key_by: Whether the records' key is the source or the stream.
-        headers: The names of the headers, as in the section `headers:` of the reader's topology
-            file.
+        headers: The names of the headers, as in the section `headers:` of the topology file.
         limits: The bounds of the queue.
         settings: Settings of librdkafka, for compression, security and the like. Settings that
             the guarantees need are refused.
@@ -224,12 +223,14 @@ class SequencedProducer:
         return self._publish(payload, DATA, ts_ns, type)
 
     def heartbeat(self, *, ts_ns: int | None = None) -> int:
-        """Announce that no event older than `ts_ns` follows; readers do not wait for this source.
+        """Announce that no event older than `ts_ns` follows.
 
-        The announcement takes a sequence number like an event.
+        So readers need not wait for this source up to that time. The announcement takes a sequence
+        number like an event.
 
         Args:
-            ts_ns: The time of the announcement, in ns since 1970. None: now.
+            ts_ns: The time by the source's clock before which no more events follow, in ns since
+                1970. None: now.
 
         Returns:
             The sequence number of the announcement.
@@ -269,15 +270,15 @@ class SequencedProducer:
     def close(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Flush, store the next number in the journal, and end; a second call does nothing.
 
-        Records that are not delivered within `timeout_s` are given up. Their numbers are gaps,
-        which the reader reports because the records are lost. So the numbering continues after
-        them.
+        Records that are not delivered within `timeout_s` are given up. The numbering continues
+        after them, so their numbers are gaps, which readers report.
 
         Args:
             timeout_s: The maximum wait for deliveries in seconds.
 
         Raises:
             DeliveryFailed: Some records were not delivered, or were given up.
+            JournalError: The journal cannot be written.
         """
         if not self._channel.is_ours():
             return

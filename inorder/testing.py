@@ -7,9 +7,9 @@
     driver.advance(seconds(10))
     assert [window.values["n"] for window in driver.read(WindowRecord)] == [1]
 
-`TopologyDriver` runs the code of a worker without Kafka. An event arrives when it is sent, and time
-moves only when the test moves it, so a test never waits. Outcomes that are decided when a point in
-time has passed come with the next event or `advance`.
+`TopologyDriver` runs the code of a worker without Kafka. An event arrives when it is sent. Time
+moves only by the calls of the test, so a test never waits. Outcomes that are decided when a point
+in time has passed come with the next event or `advance`.
 
 `check_laws` sends the same events in many orders and pieces, and checks the laws that every
 topology must keep. `shuffled` makes such an order. `check_detector` checks a detector by itself.
@@ -191,16 +191,20 @@ class TopologyDriver:
 
         Raises:
             FunctionFailed: A function raised, and `raise_failures` is set.
+            TypeError: `by_ns` is not an integer.
+            ValueError: `by_ns` is negative.
         """
         self.advance_to(self._now_ns + _checked_ns("by_ns", by_ns))
 
     def advance_to(self, now_ns: int) -> None:
-        """Advance the time to `now_ns` without input, as `advance` does.
+        """Advance the time to `now_ns` without input; everything that becomes due happens in order.
 
         Args:
             now_ns: The new time, in ns since 1970.
 
         Raises:
+            FunctionFailed: A function raised, and `raise_failures` is set.
+            TypeError: `now_ns` is not an integer.
             ValueError: `now_ns` is before the current time.
         """
         if _checked_ns("now_ns", now_ns) < self._now_ns:

@@ -49,7 +49,7 @@ class DetectorReport:
         results: The number of results that were emitted.
         state_values: The number of values in the largest state.
         state_bytes: The stored size of that state, in bytes.
-        snapshot_us: The time that a copy of it takes on this machine, in µs.
+        snapshot_us: The time that copying that state takes on this machine, in µs.
     """
 
     items: int
@@ -75,7 +75,7 @@ def check_detector(detector: Any, events: Iterable[RawEvent]) -> DetectorReport:
 
     Raises:
         BadDetector: The detector has faults. The message has the first few.
-        TypeError: `detector` is not a detector, or `events` is not a list.
+        TypeError: `detector` is not a detector, or `events` is a single value.
         ValueError: An event has neither `ts_ns` nor `arrival_ns`.
     """
     check_many("events", events, "RawEvents")

@@ -1,15 +1,16 @@
-"""Turns a recorded event into the record that publishes it.
+"""Turns a row of a recording into the record that publishes it.
 
-A row is one line of a recording: a mapping, a line of JSON, or an `Event`. It has `source` and
-`seq`, and optionally `ts`, `arrival`, `type`, `stream`, `epoch`, `payload` and `kind`. A missing
-field is not written. Without `epoch` there is no epoch header. Without `ts` the arrival time is
-used instead. Without both there is no `ts` header, and the broker's timestamp counts. Without `seq`
-there is no number, and only streams that are ordered by time accept such records. Numbers may be
-given as text, as in CSV. `ts` is in the header's unit (if that is not ns, RFC 3339 is accepted
-too); `arrival` is in ns. The payload is written as JSON; an Event's `value` is written unchanged if
-it is bytes.
+A row is a mapping, a line of JSON, or an `Event`. The field `source` is required. The fields `seq`,
+`ts`, `arrival`, `type`, `stream`, `epoch`, `payload` and `kind` are optional:
 
-Unknown names and implausible times are not detected here, but by the reader of the topic.
+* Without `ts`, the arrival time is used. Without both, the record has no `ts` header, and the
+  broker's timestamp counts.
+* Without `seq`, a row is valid only in a stream that is ordered by time.
+* Integers may be given as text, as in CSV. `ts` is in the header's unit. If that is not ns,
+  RFC 3339 is accepted too. `arrival` is in ns.
+* The payload is written as JSON, but the `value` of an Event is written unchanged if it is bytes.
+
+Unknown streams and implausible times are detected only by the stage that reads the topic.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Record(NamedTuple):
 
 
 class ClockRow(NamedTuple):
-    """A row with a time-sync sample, which is not an event and belongs in another topic."""
+    """A row with a clock reading, which is not an event and belongs in another topic."""
 
     source: str
 
@@ -77,7 +78,7 @@ def record_of(
 ) -> Record | ClockRow | Malformed:
     """Return the record that publishes `recorded`, row number `row` of its recording.
 
-    Returns a ClockRow for a time-sync sample, and Malformed for a row that cannot be published.
+    Returns a ClockRow for a clock reading, and Malformed for a row that cannot be published.
     `unnumbered` has the streams whose rows need no sequence number, and `unit_ns` is the unit of
     `ts`. `unnamed` is the stream of a row that names none.
     """

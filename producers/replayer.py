@@ -3,16 +3,17 @@
 The pace is a rate, a multiple of the recorded arrival times, or full speed (`ReplayPace`). An
 arrival time below an earlier one counts as the largest so far. A row without an arrival time is
 published at its `ts`. A row without either is published together with the row before it. If the
-pace cannot be kept, no record is dropped; `behind_s` is the delay.
+pace cannot be kept, no record is dropped; `Published.behind_s` is the delay.
 
-File order holds within each partition. The producer is idempotent, or sends one request at a time
-(`inorder.channel`). All records of a source have one key, as with `SequencedProducer`.
+The order of the file holds within each partition. The producer is idempotent, or sends one request
+at a time (`inorder.channel`). The key is the source or the stream, as with `SequencedProducer`.
 
-Every row is delivered, or malformed (given to `on_malformed`, counted and skipped), or a clock row
-(counted and skipped, because it belongs to another topic). A record that the broker does not accept
-stops the run, because a recording with gaps is a different recording. The errors are QueueFull,
-DeliveryFailed, BrokerFatal, and RecordRefused for a record that is too large or a source that the
-signing key does not cover. Memory: one row and the channel's bounded queue.
+Malformed rows are given to `on_malformed`, counted and skipped. Clock readings are counted and
+skipped, because they belong to another topic. All other rows are delivered. A record that the
+broker does not accept stops the run, because a recording with gaps is a different recording. The
+errors are QueueFull, DeliveryFailed, FlushTimeout and BrokerFatal. RecordRefused is raised for a
+record that is too large, or a source that the signing key does not cover. Memory: one row and the
+channel's bounded queue.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ leader and reply topics, tables and their recovery. It also switches off acknowl
 the data folder and Faust's log. Outputs and offsets belong to the stage's own transactions, and
 state has its own changelog.
 
-`run` runs the application in the caller's loop from start to end. It starts the application, waits
-for the stop or a failure, and lets the handler finish its partitions. Then it leaves the group and
-raises the failure, if any. It installs no signal handlers. Each step has a time limit.
+`run` runs the application in the caller's loop until the stop or a failure. Then it lets the
+handler finish its partitions, leaves the group, and raises the failure, if any. It installs no
+signal handlers. The start and each step of the end have a time limit.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 STREAM_BUFFER_BATCHES = 4_096
 """Maximum number of batches between the transport and the agent.
 
-The queues of the partitions reach their own limit, `MAX_BATCHES` each, long before that. So this is
-enough for some 2,000 partitions in one worker.
+Each partition queue has at most `MAX_BATCHES`, so this is enough for some 2,000 partitions in one
+worker.
 """
 
 START_TIMEOUT_S = 60.0
@@ -148,7 +148,7 @@ def build_app(
 ) -> Application:
     """Return an application that reads `topics` as consumer group `group` into `handler`.
 
-    `instance` names a place in the group that is reserved for `session_s`
+    `instance` is the member's name in the group, which keeps its partitions for `session_s`
     (agents.kafka.membership). `known` gives the number of partitions of each topic; partitions
     beyond that are not opened. Call this function inside the loop that will run the application.
     """

@@ -1,6 +1,7 @@
 """Declares the topics that a topology needs, with their settings.
 
 * Input topics and `clock.offsets` use LogAppendTime, because the operators' clock is arrival time.
+  An input for which the topology chooses another arrival time has no such setting.
 * Derived topics use CreateTime, without the broker's bounds on timestamps and without retention by
   time. A timestamp may be years off. With these bounds or retention, such a timestamp would fail
   the transaction, or make the broker delete the record at once.
@@ -35,13 +36,13 @@ DERIVED: Final = {
     "retention.ms": "-1",
 }
 SIDE: Final = {"retention.bytes": str(1 << 30)}
-"""Keeps the newest GiB of each partition, for topics that may have no reader."""
+"""Settings of the side topics, which may have no reader: each partition keeps its newest GiB."""
 
 COMPACTED: Final = {"cleanup.policy": "compact"}
 TABLE: Final = {**COMPACTED, "delete.retention.ms": "604800000"}
 """Settings of a topic with a query's current table, in which no value means a retracted result.
 
-The records without a value remain for a week, so a weekly reader sees every one.
+The records without a value remain for a week, so a program that reads the topic weekly sees all.
 """
 SEGMENT_BYTES: Final = 32 << 20
 SEGMENT_MS: Final = 600_000
@@ -50,7 +51,7 @@ SEGMENT_MS: Final = 600_000
 CLOCK: Final = {**ARRIVAL, **COMPACTED, "min.compaction.lag.ms": "604800000"}
 """Settings of the clock feed, which is compacted only after the input's default retention.
 
-A replay needs the samples of its time, and not only the last sample of each source.
+A stage that reads old input needs the samples of that time, and not only the last of each source.
 """
 
 

@@ -1,15 +1,18 @@
-"""Runs the Kafka client in a thread of its own and polls it.
+"""Runs the Kafka client in a thread of its own, and polls it for records and partition ends.
 
-The thread has its own loop, so heartbeats go on while the main loop computes. Two things differ
-from Faust's own thread. Every setting of the client is stated here, because Faust fixes some, such
-as a fetch that waits 1.5 s. A poll returns the records and, from the same instant, the end of each
-partition. Calls from the main loop wake the thread's loop by themselves. So Faust's two timers that
-wake the loops every second are left out.
+The thread has its own loop, so heartbeats go on while the main loop computes. It differs from
+Faust's own thread in three ways:
 
-At a quiet pace, a poll may take seconds, and so may a fetch at the broker. No seek is possible
-during a poll, and the broker reads nothing else from the connection during a fetch. A newly
-assigned partition would wait for both. So a rebalance ends both, and the pace is brisk from then
-on.
+* Every setting of the client is stated here, because Faust fixes some, such as a fetch that waits
+  1.5 s.
+* A poll returns the records and, from the same instant, the end of each partition.
+* Calls from the main loop wake the thread's loop by themselves. So Faust's two timers that wake the
+  loops every second are left out.
+
+At the quiet pace (`agents.kafka.pace`), a poll may take seconds, and so may a fetch at the broker.
+No seek is possible during a poll, and the broker reads nothing else from the connection during a
+fetch. A newly assigned partition would wait for both. So a rebalance ends both and makes the pace
+brisk.
 """
 
 from __future__ import annotations
@@ -235,10 +238,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return poll
 
     def _note_ends(self, partitions: Partitions, poll: Poll) -> None:
-        """Record the partitions' ends in the same turn of the loop as the records.
-
-        So the ends and the records are consistent.
-        """
+        """Record the partitions' ends in the same turn of the loop, so they fit the records."""
         assignment = self._ensure_consumer()._subscription.subscription.assignment
         for partition in partitions & assignment.tps:
             state = assignment.state_value(partition)

@@ -1,11 +1,11 @@
 """Reads ranges of many partitions' logs, and a group's offsets, with one client per stage.
 
-Restoring an assigned partition takes three reads. They are the group's committed offset, the
-changelog after the local copy, and the input records that it buffers. A separate client for each
-would connect, read the metadata, find the coordinator and disconnect, which was the longest part of
-a pause. This client is opened before the stage joins its group, stays open, and is shared by all
-partitions. Each partition has its own fetcher, so no partition waits until another has taken its
-records.
+Restoring an assigned partition takes three reads: the group's committed offset, the changelog after
+the local copy, and the input records that the state buffers. A separate client for each would
+connect, read the metadata, find the coordinator and disconnect. That was the longest part of the
+pause at a rebalance. This client is opened before the stage joins its group, stays open, and is
+shared by all partitions. Each partition has its own fetcher, so no partition waits until another
+has taken its records.
 
 All reads return committed records only, unless aborted ones are requested too. An end is the last
 stable offset: no transaction below it is open, so a range up to it can always be read. Commit
@@ -19,8 +19,9 @@ read (`_Committed`).
 
 Bounds: an answer is awaited for `ANSWER_S`, retries after temporary refusals included. A range
 without new records is awaited for `STALLED_S`. Then a TimeoutError names the partition. Reading a
-partition takes memory for a fetch of one mebibyte or one record, one unpacked batch, and its
-reader's records. `agents.stage.handler` limits the number of these partitions.
+partition takes memory for a fetch of one mebibyte or one record, one unpacked batch, and the
+records that the caller keeps. `agents.stage.handler` limits the number of partitions that are read
+at a time.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ STALLED_S: Final = 30.0
 LOOK_S: Final = 0.01
 SLOWEST_LOOK_S: Final = 0.1
 READ_AGAIN: Final = 1_000
-"""Records in one piece of `read_again`, because there may be millions."""
+"""Maximum number of records in a piece of `read_again`, whose range may have millions."""
 
 FETCH_WAIT_MS: Final = 1
 """Maximum time that a fetch waits at the broker.
 
 All records below the end exist already. So only the fetch that the client sends in advance at the
-end of a range has to wait. Other answers on the connection wait for it. In a stalled range every
-fetch waits, so the wait is then the time between two checks.
+end of a range has to wait. Other answers on the connection wait until then. In a stalled range
+every fetch waits, so the wait is then the time between two checks.
 """
 
 
@@ -89,7 +90,7 @@ class LogReader:
         self._parts[:0] = [self._coordinator, self._offsets]
 
     async def stop(self) -> None:
-        """Close all parts, even if `start` was not called or did not finish."""
+        """Close whatever `start` has opened, even if it was not called or did not finish."""
         for part in self._parts:
             await part.close()
 
@@ -187,8 +188,8 @@ class LogReader:
     ) -> AsyncGenerator[tuple[list[Any], int]]:
         """Yield the records at these offsets that still exist, piece by piece in order.
 
-        Each piece comes with the position that the reader has reached. `offsets` must not be empty.
-        Close the generator if you stop early.
+        Each piece comes with the position that has been reached. `offsets` must not be empty. Close
+        the generator if you stop early.
         """
         begin, end = await self.bounds(partition)
         begin, end = max(begin, min(offsets)), min(end, max(offsets) + 1)

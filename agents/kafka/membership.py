@@ -1,16 +1,17 @@
-"""Keeps a stage's place in its consumer group under a name (KIP-345), or gives it up at once.
+"""Handles a stage's membership in its consumer group: static membership (KIP-345), and leaving.
 
-With a `group.instance.id`, the group reserves a killed worker's partitions for the length of the
-session. A worker that returns under the same name gets its place and its partitions at once, and no
-other member notices. The Kafka client lacks three things that are done here:
+A static member has a name, its `group.instance.id`. The group reserves a killed member's partitions
+for the length of the session. A worker that returns under the same name becomes the same member
+with its partitions at once, and no other member notices. The Kafka client lacks three things that
+are done here:
 
-* **Two workers with one name.** The group gives the place to the latest one and forgets the former.
-  A client that joins again then takes the place back, and so on without end. So a member has been
+* **Two workers with one name.** The group accepts the latest one and forgets the former. A client
+  that joins again then replaces the latest one, and so on without end. So a member has been
   replaced if the group forgets it less than a session after its last heartbeat. It ends with
   `InstanceFenced`. Its last contact with the group counts from the time of *sending*, so a worker
   that was paused is not mistaken for a replaced one.
 * **Leaving.** `leave` is called before the stop. Without a name the partitions go to others at
-  once. With a name the place is kept, as after a kill. A restart within the session then causes no
+  once. With a name they stay reserved, as after a kill. A restart within the session then causes no
   rebalance, and nobody has the partitions until then.
 * **Leaving during a rebalance,** as when several workers are stopped at once. The plain client
   joins first, gets partitions that it will never read, and only then leaves. All others go through
@@ -57,8 +58,8 @@ class Meant(KafkaError):  # type: ignore[misc]
 def is_news(record: logging.LogRecord) -> bool:
     """Return False for the client's messages about a request that was ended on purpose.
 
-    These messages announce another attempt. But either there is none, because the worker is fenced
-    or leaving, or the request was ended because it blocked something else.
+    These messages announce another attempt. Either none follows, because the worker is fenced or
+    leaving, or the request was ended because it blocked something else.
     """
     arguments = record.args if isinstance(record.args, tuple) else ()
     errors = [each for each in arguments if isinstance(each, BaseException)]
@@ -89,10 +90,11 @@ class Membership:
         self._coordinator._send_req = self._watched
 
     async def leave(self) -> None:
-        """Prevent further joins, so that the following stop gives up a place without a name.
+        """Prevent further joins, so that the following stop makes a worker without a name leave.
 
-        A rebalance in progress is left at once. Only the first join is completed: before it there
-        is no place to leave, and the group would wait for a half-joined member.
+        During a rebalance the worker leaves at once, unless this is its first join. A first join is
+        completed, because the worker is no member before it, and the group would wait for a
+        half-joined one.
         """
         coordinator = self._coordinator
         if not self._is_joining:

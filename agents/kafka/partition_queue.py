@@ -47,9 +47,9 @@ class End(NamedTuple):
     def caught_up_at_ns(self) -> int | None:
         """Wall-clock time at which the partition had nothing after `position`; None if unknown.
 
-        It is also None if there were more records, even those of an open transaction. It is the
-        time of the request, so a process that was paused before it read the answer claims no later
-        time.
+        The time is also None if there were more records, even those of an open transaction. It is
+        the time of the request, so a process that was paused before it read the answer claims no
+        later time.
         """
         return self.asked_at_ns or None if self.position == self.high_watermark else None
 

@@ -1,4 +1,4 @@
-"""Deletes the records of `events.sequenced` that none of its readers, the next stages, needs.
+"""Deletes the records of `events.sequenced` that no later stage needs any more.
 
 Each stage that reads the topic commits, next to its offset, the first offset that a restore would
 read again. That is the offset of its oldest buffered event (agents.stage.delivery). Records before
@@ -6,11 +6,11 @@ the smallest of these offsets are deleted by DeleteRecords, as Kafka Streams doe
 repartition topics. Nothing is deleted before each of the stages has committed. The stage with MERGE
 deletes the records of the partitions that it owns. It takes its own offsets from memory and those
 of the other groups from their commits. (A broker that was killed has answered with the offset of an
-aborted transaction, so the own group's is not requested.)
+aborted transaction, so the stage does not ask for its own.)
 
 Bounds: one check in `PURGE_EVERY_S`, which ends after `LOOK_TIMEOUT_S`. Fewer than `LEAST` records
-of a partition are not deleted. If the right is missing, an error is logged, and the topic keeps all
-records until the next start.
+of a partition are not deleted. If the stage lacks a right, an error is logged, and the topic keeps
+all records until the next start.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Derives the topics that a stage reads and writes, and its changelogs, from the topology alone.
+"""Derives a stage's topics, changelogs and consumer group from the topology alone.
 
-Nothing of Kafka is imported here, so that a topology can be inspected quickly.
+No Kafka client is imported here, so that a topology can be inspected quickly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sends the request that ends a transaction only once.
+"""Sends the request that ends a transaction only once, even if no answer comes.
 
 A request to end a transaction names a producer and its epoch, but no transaction. If the answer is
 lost, the plain client sends the request again, gets an answer, and begins the next transaction. The

@@ -1,4 +1,4 @@
-"""Sends record batches through Faust: one event per poll and partition, with reliable hooks.
+"""Delivers polled records to a stage's handler through Faust, as one event per poll and partition.
 
 Faust's cost is per event, and its signals around a rebalance race with its own recovery. This
 transport is a subclass of Faust's aiokafka driver. It provides:
@@ -29,8 +29,8 @@ Guarantees for a `Handler`
 4. If `on_batch` raises `PartitionReset`, its partition is revoked, assigned again and read from
    the offset that `on_assigned` returns. This happens up to `MAX_RESETS` times in a row, unless
    that offset advances. Work that was not committed is no progress.
-5. Partitions that were added since the start are not opened, because there is no space for their
-   state yet (`known` has the earlier number). Nobody reads them, and an error is logged.
+5. Partitions that were added since the start are not opened, because the changelog has no partition
+   for their state yet (`known` has the earlier number). An error is logged.
 6. Only committed records are read. `PolledBatch.skipped` counts the offsets that retention deleted
    before they were read. `InputLost` is raised for a deleted topic. It is also raised for a topic
    whose log ends before the position, because that topic was created again.

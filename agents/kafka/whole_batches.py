@@ -1,14 +1,14 @@
-"""Returns fetched records one batch at a time, as decoded by the codec.
+"""Makes the Kafka client return fetched records in whole batches, as decoded by the codec.
 
-The client returns records one by one, each copied into a `ConsumerRecord`. That costs more than
-decoding them and adds nothing that is read here. The client's `PartitionRecords` still handles
-checksums, aborted transactions, control batches, and the position. It gets batches that consist of
-*stretches*, lists of their records, so it takes one step for each stretch. Most batches have one.
-Unreadable parts of a batch are among its records (`codec.face.Unreadable`).
+The plain client returns records one by one, each copied into a `ConsumerRecord`. That costs more
+than decoding them and adds nothing that a stage reads. The client's `PartitionRecords` still
+handles checksums, aborted transactions, control batches, and the position. It gets batches that
+consist of *stretches*, lists of their records, so it takes one step for each stretch. Most batches
+have one. Unreadable parts of a batch are among its records (`codec.face.Unreadable`).
 
-Objects that belong to a fetch refer to it weakly, including the client's own generator. Suppose a
-fetch were in a reference cycle and half read when its partition is revoked. Then its bytes, a
-megabyte or more, would stay until the garbage collector runs, which is seldom
+Objects that belong to a fetch refer to it weakly, including the client's own generator. Otherwise a
+fetch that is half read when its partition is revoked could be in a reference cycle. Then its bytes,
+a megabyte or more, would stay until the garbage collector runs, which is seldom
 (agents.process.garbage).
 """
 

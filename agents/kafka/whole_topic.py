@@ -1,9 +1,9 @@
 """Reads a topic's committed records without a group, in the order of each partition.
 
-It begins at the first record or with the newest ones. It ends at the topic's current end, or
+Reading begins at the first record or with the newest ones. It ends at the topic's current end, or
 follows new records.
 
-The codec decodes the records, as for a stage, so a malformed record does not end the reader. (The
+The codec decodes the records, as for a stage, so a malformed record does not end the program. (The
 other client, librdkafka's, creates headers with NULLs for names that are not UTF-8, and these end
 the process.)
 """

@@ -1,4 +1,6 @@
-"""Starts the stages' processes in the worker, and has the functions that a stage needs for it.
+"""Starts the stages' processes from the worker.
+
+Also has the functions with which a stage announces its address and ends with its worker.
 
 A process is started in one of two ways, and behaves the same from then on:
 
@@ -6,20 +8,22 @@ A process is started in one of two ways, and behaves the same from then on:
   most of a stage's start, and the worker needs nearly all of these modules too. So they are
   imported once, and their memory pages are shared: half the memory and CPU (docs/decisions/0016).
 * *Spawned* as a separate interpreter, if a fork is not safe: it copies only the thread that forks.
-  So a worker with more threads (of a user's function, for example) spawns its stages. Each restart
-  is spawned too, because the worker has a loop by then (`may_fork`).
+  So a worker with more threads (of a user's function, for example) spawns its stages (`may_fork`).
+  Each restart is spawned too, because the worker has an event loop by then.
 
-SIGTERM and SIGINT are blocked in the worker from before the first fork until its loop handles them
-(`SIGNALS`). A worker that ended in between would leave its stages running.
+SIGTERM and SIGINT are blocked in the worker from before the first fork until its event loop handles
+them (`SIGNALS`). So the worker can always stop its stages in order.
 
 Only `Process.look` reaps a process, and signals are sent only before that, so the process id cannot
 belong to another process.
 
 A stage announces its address by one line, on a separate descriptor (`ANNOUNCE`). Its standard
 output goes to its standard error. So the output of a user's function appears next to the log, fills
-no unread pipe, and is never taken for an address. A stage ends with its worker, even while it
-imports or waits for brokers. On Linux, the kernel then sends it SIGTERM. On other systems a running
-stage regularly checks for its parent (`agents.process.stage_process`).
+no unread pipe, and is never taken for an address.
+
+On Linux, the kernel sends a stage SIGTERM when its worker ends, even while the stage imports or
+waits for brokers (`leave_with`). On other systems, a running stage regularly checks that its parent
+still exists (`agents.process.stage_process`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Exposes a worker's metrics: the families from the latest answers of its stages.
+"""Exposes a worker's metrics: its stages' latest answers, its processes, and its version.
 
 A stage whose loop is busy may not answer in time. Then its last values are exposed, with their age
 in `AGE`. A series that is missing in one scrape would restart the waiting time of every alert. The
 values of a process are dropped when it ends.
 
 Each process has the metrics `process_*`, named as in Prometheus clients, with its `stage`
-(`SUPERVISOR` for the worker itself). They are exposed even while the stage does not answer. `BUILD`
-names the running version.
+(`SUPERVISOR` for the worker itself). They are exposed even while the stage does not answer. Other
+metrics are the stages of the topology file, the readiness of each stage, and the memory limit.
 """
 
 from __future__ import annotations

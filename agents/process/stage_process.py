@@ -67,7 +67,7 @@ from topology.flow.unmet import KINDS, unmet_by
 log = logging.getLogger(__name__)
 
 FIELDS_SOUGHT: Final = 50
-"""Number of events per batch that are searched for query fields not found in any event so far."""
+"""Maximum number of events in a batch that are searched for query fields not found so far."""
 
 OBSERVE_S: Final = 1.0
 """Minimum time between two updates of the gauges, which follow a pulse."""
@@ -85,7 +85,7 @@ class ProcessSettings:
         brokers_wait_s: Time to wait for absent brokers.
         parent: Id of the supervisor's process; the stage ends when that process has ended.
         announce: Function that receives the address of the HTTP server.
-        instance: The worker's name, under which a stage gets its place back within `session_s`.
+        instance: The worker's name, under which a stage keeps its partitions for `session_s`.
         session_s: Length of the group's session.
         masters: Master keys of signed streams.
         token: Token that the HTTP server requires.
@@ -240,7 +240,7 @@ class StageProcess:
 
     @property
     def _instance(self) -> str | None:
-        """Name of the stage's place in its group; None with the embedded broker."""
+        """The stage's name in its group (`agents.kafka.membership`); None if it has none."""
         name = self.settings.instance
         if name is None or self.brokers.is_embedded:
             return None

@@ -1,11 +1,12 @@
 """Runs `inorder worker`: one process per stage, restarted if necessary, behind one port.
 
 A rebalance or a crash of one stage does not stop the others, and each can use a CPU core of its
-own. The supervisor restarts a stage process that ends with an error, because a new start is the
-best answer to failed retries. It does so at most `MAX_RESTARTS` times within `RESTART_WINDOW_S` of
-readiness, so it also gives up on a process that hangs at each start. A process that refuses its
-settings (exit 2) ends the worker. A start for which the system gives no process counts as failed.
-If the supervisor is killed, its children get a signal; if it fails, it ends them.
+own. The supervisor restarts a stage process that ends unexpectedly, because a new start is the best
+answer to failed retries. At most `MAX_RESTARTS` restarts are allowed within `RESTART_WINDOW_S`.
+Only time in which the stage was ready counts, so the supervisor also gives up on a process that
+hangs at each start. A process that refuses its settings (exit 2) ends the worker. A start for which
+the system gives no process counts as failed. If the supervisor is killed, its children get a
+signal; if it fails, it ends them.
 
 A stage process that hangs cannot end itself, so the supervisor kills it by its id and starts a new
 one. It does so when the process has not answered on its port for `stuck_after_ns`. It also does so
@@ -19,11 +20,11 @@ server answers for all stages:
 * `/metrics` has the families of all stages (`scrapes`), and whether each is ready.
 * `/explain` says for all stages which events are buffered, and why.
 * `/event` joins the facts about one event.
-* `/` is a page with all of this.
+* `/` is the worker's status page, which shows all of this.
 
-It asks each stage for its health every `ASK_PAUSE_S` while one of them is not ready or after a
-recent request, else every `CALM_PAUSE_S`. It asks for the rest only on request. It notices at once
-that a process has ended.
+The supervisor asks each stage for its health every `ASK_PAUSE_S` while one of them is not ready or
+after a recent request, else every `CALM_PAUSE_S`. It asks for the rest only on request. It notices
+at once that a process has ended.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class Supervisor:
         forked: Stage processes that are already running.
         sockets: Bound sockets of the supervisor's server, if any.
         topology_stages: All stages of the topology file, some of which other workers may run.
-        settings: Function that returns the topology file with all keys, for the page.
+        settings: Function that returns the topology file with all keys, for the status page.
     """
 
     commands: Mapping[str, Sequence[str]]
@@ -117,7 +118,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._code = Exit.DONE
         self._scrapes = Scrapes(self._children, self.topology_stages or tuple(self.commands))
-        # Time of the last request for `/live`, `/ready` or the page.
+        # Time of the last request for `/live`, `/ready` or the status page.
         self._asked_s = time.monotonic()
         self._lines = LastLines()
         registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""Reads from a schema registry by its REST interface, as Confluent documents it.
+"""Reads schemas from a registry by its REST interface, as Confluent documents it.
 
     GET /schemas/ids/{id}?format=serialized     a schema; for Protobuf, in base64
     GET /schemas/ids/{id}/versions              the subjects that have it
@@ -32,8 +32,7 @@ MAX_REFERRED: Final = 100
 UNKNOWN: Final = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
 )
-"""Statuses of answers for an unknown id; registries also refuse an id that is not a valid number.
-"""
+"""Statuses with which registries answer for an unknown or invalid id."""
 
 
 class RegistryAway(Exception):

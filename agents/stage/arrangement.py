@@ -290,9 +290,9 @@ def input_reader(
     """Return the inlet of an input topic, which also reads the values that queries need.
 
     Streams that share an input topic share its header contract or mapping. Streams that are ordered
-    by time need no sequence number. Readers that write nothing set `checks` to False, which turns
-    the signature check off. Raises ArrangementError if signatures must be checked but there is no
-    master key.
+    by time need no sequence number. A caller that writes nothing may set `checks` to False, which
+    turns the signature check off. Raises ArrangementError if signatures must be checked but there
+    is no master key.
     """
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     signed = [name for name, s in streams.items() if s.signed and checks]

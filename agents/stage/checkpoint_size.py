@@ -6,13 +6,14 @@ as the only bound, 100,000 sources that send at once would block the event loop 
 commit sends outputs and changes. Over a slow link 64 MiB take longer than `transaction_timeout`,
 and the brokers abort the transaction.
 
-So both are timed. The limits are `CUT_S` for a cut, and a quarter of `transaction_timeout` for a
-commit. After one that took longer, the next checkpoint takes only as much work as fits into the
-limit. After a quick one that used at least half of the bound, the bound doubles, up to `MAX_BATCH`
-and `MOST_BYTES`. A partition begins with a small bound, because the speed of its commits is not
-known yet. The time of the quickest commit so far counts as the fixed cost of every commit, up to
-the same quarter. Only the time beyond it counts against the limit. A failed commit halves the
-bounds. The results are the same for every size of checkpoint.
+So both are timed. The limit is `CUT_S` for a cut. For a commit it is a quarter of
+`transaction_timeout`, or of `COMMIT_TIMEOUT_S` if that is shorter. After one that took longer, the
+next checkpoint takes only as much work as fits into the limit. After a quick one that used at least
+half of the bound, the bound doubles, up to `MAX_BATCH` and `MOST_BYTES`. A partition begins with a
+small bound, because the speed of its commits is not known yet. The time of the quickest commit so
+far counts as the fixed cost of every commit, up to the same quarter. Only the time beyond it counts
+against the limit. A failed commit halves the bounds. The results are the same for every size of
+checkpoint.
 
 The garbage collector is off during a cut. A cut makes hundreds of thousands of lists, encodes them
 and drops them, and none of them is in a cycle. A collector that traverses them repeatedly takes a
@@ -46,8 +47,7 @@ PIECE: Final = 500
 """Maximum number of records that are processed before other tasks get a turn."""
 
 FEWEST: Final = 1_000
-"""Lower bound of the limit on records after slow cuts, because each transaction has a fixed cost.
-"""
+"""Lower bound of the limit on records after slow cuts; each transaction has a fixed cost."""
 
 FEWEST_SENT: Final = 100
 LEAST_BYTES: Final = 1 << 16

@@ -11,7 +11,7 @@ returned. That requires one of two things from each partition of the topic:
   everything that arrived that long before the input was fetched has been read, whatever the clocks
   of brokers and workers show.
 
-A declared offset applies from `activation` after its arrival, so the same is true for it.
+The same holds for a declared offset, which applies from `activation` after its arrival.
 
 In a backlog the topic is read at most `LOOKAHEAD_NS` beyond the input that is furthest ahead.
 Samples are dropped if they arrived longer before the input that is furthest behind than the model
@@ -50,9 +50,10 @@ log = logging.getLogger(__name__)
 
 LOOKAHEAD_NS: Final = 60_000_000_000
 LOOKS: Final = 3
-"""Number of times within `activation` that the end of the topic is checked.
+"""The end of the topic is checked this many times within `activation`.
 
-It sets how long the broker waits before it answers without records, between the two bounds below.
+So the broker waits for a fraction of `activation` before it answers without records, but for at
+least `SHORTEST_WAIT_MS` and at most `LONGEST_WAIT_MS`.
 """
 
 SHORTEST_WAIT_MS: Final = 100
@@ -63,7 +64,7 @@ MAX_READ: Final = 5_000
 
 COPY_EVERY_S: Final = 5.0
 MAX_UNCOPIED: Final = 50_000
-"""Number of changes waiting for the local copy at which they are written at once."""
+"""Changes that wait for the local copy are written at once when there are this many."""
 
 STEP_BACK_NS: Final = 10_000_000_000
 """Additional time for which samples are remembered.
@@ -78,7 +79,7 @@ FORGOTTEN: Final = b"\nforgotten"
 NOTHING_FORGOTTEN_NS: Final = -(1 << 63)
 
 LOGGED_REFUSALS: Final = 10
-"""Number of refused records that are logged one by one; later ones are only counted."""
+"""Maximum number of refused records that are logged one by one; later ones are only counted."""
 
 Word = Sample | Declared
 

@@ -4,7 +4,7 @@ Exactly once: each input partition has one transactional producer. Its `transact
 application, stage, topic and partition, so a new owner fences the old one merely by starting. One
 transaction contains the outputs, the state changes and the input offset.
 
-At least once: the outputs are sent first, without a transaction, so readers see them at once. When
+At least once: the outputs are sent first, without a transaction, so they are visible at once. When
 they are acknowledged, the state changes and the input offset follow in a transaction of their own.
 A crash in between sends some outputs again, and the next stage drops those that it has seen. The
 transaction is needed for fencing. Without it, the changes of a former owner that wakes from a pause
@@ -51,7 +51,7 @@ level that aiokafka has fixed, which took a sixth of the worker's time.
 """
 
 PIECE: Final = 5_000
-"""Number of changes that are encoded before other tasks get a turn."""
+"""Maximum number of changes that are encoded before other tasks get a turn."""
 
 RETRY_BACKOFF_MS: Final = 20
 REQUEST_TIMEOUT_MS: Final = 30_000

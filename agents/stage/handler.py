@@ -34,7 +34,7 @@ PULSE_S: Final = 0.02
 OPENED_AT_ONCE: Final = 16
 """Maximum number of partitions that are opened at the same time; the others wait for their turn.
 
-It limits the number of fetches and of producers that connect.
+This limits the number of fetches and of producers that connect.
 """
 
 REST_S: Final = 2.0
@@ -152,7 +152,7 @@ class StageHandler:
             raise PartitionReset(str(failed)) from failed
 
     async def on_revoked(self, partitions: Partitions) -> None:
-        """Release partitions but keep their state, because most are soon assigned here again.
+        """Commit and release partitions, but keep their state: most are soon assigned here again.
 
         If one is assigned elsewhere, its next owner fences it. A reset revokes a single partition
         whose last checkpoint failed. The watchdog keeps that partition, so its stall still counts.
@@ -308,7 +308,7 @@ class StageHandler:
         return [{**about, **partition.explain(most)} for partition in self._opened]
 
     def locate(self, asked: Question) -> list[dict[str, Any]]:
-        """Return what each open partition that has seen the event knows about it."""
+        """Return the facts about the event from each open partition that knows its source."""
         stage, names = self.arrangement.stage.name, self.arrangement.operator_names
         about = {"stage": stage, "operators": names}
         found = [{**about, **partition.locate(asked)} for partition in self._opened]

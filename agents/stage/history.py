@@ -1,11 +1,11 @@
-"""Begins a partition where a backfill ended, instead of empty.
+"""Begins a partition with the state in which a backfill ended, instead of empty.
 
 A backfill leaves the operators' snapshots, their buffered events, and the lines of its last
 instant. For the streams of one partition, these together make a state like the one in a changelog.
-So the partition restores it like any other, and writes it in its first checkpoint. Outputs of the
-last instant, state and offset become visible in one transaction, or not at all. A worker that is
-killed before this transaction begins with the history again. One that is killed after it finds a
-state that names its history.
+So the partition restores it like any other, and writes it in its first checkpoint. The outputs of
+the last instant, the state and the offset become visible in one transaction, or not at all. A
+worker that is killed before this transaction begins with the history again. One that is killed
+after it finds a state that names its history.
 
 If the chain is divided into stages, the partitions of every stage begin in this way. Each has its
 share of the backfill operators' state (`topology.flow.share`). The last instant belongs to the
@@ -16,10 +16,10 @@ events, so a topic that has older events is refused.
 The events of a history have no offset in the log. They are numbered from -1 downwards, in their
 order. So all of them precede the log, and none is ever looked up there. The state contains buffered
 events completely, as records that are made from the fields of a line. Their headers are those of
-the contract, as in the topic that the partition reads, and the payload is JSON. A history does not
-have further headers. It has a payload that is not JSON as `{"base64": …}`, which is decoded to the
-bytes again. A producer's own payload of this form is also decoded if its bytes are not JSON,
-because both look the same in a line.
+the contract, as in the topic that the partition reads, and the payload is JSON. A history keeps no
+other headers. A payload that is not JSON is kept as `{"base64": …}`, which is decoded to the bytes
+again. A producer's own payload of this form is also decoded if its bytes are not JSON, because both
+look the same in a line.
 
 Cost: one transaction of the whole state, within the bound of every commit
 (`agents.stage.delivery`).
@@ -59,7 +59,7 @@ from topology.wire.header_writer import HeaderWriter as StampWriter
 from topology.wire.header_writer import Written
 
 NO_TIME: Final = b"held"
-"""Value of the time header of a dead letter, which has no time but a place in the sequence."""
+"""Value of the time header of a dead letter that has a sequence number but no time."""
 
 BASE64: Final = "base64"
 """The only key of a payload that is not JSON, as `inorder dump` writes it."""
@@ -177,7 +177,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         entries[f"{changelog.PAGE}{page}"] = notes_of([*events])
     read = Read()
     for each in last:
-        # A dead letter may have a place in the sequence, and may be looked up after a restart.
+        # A dead letter with a sequence number also adds an event, which a restart reads again.
         read.add(each)
     records = {event.offset: record_of(event) for event in [*kept, *read.events]}
     entries |= {f"{changelog.RECORD}{offset}": record for offset, record in records.items()}

@@ -1,14 +1,14 @@
-"""Reads Kafka records into events, and into dead letters with the reason.
+"""Turns Kafka records into events or, with a reason, into dead letters.
 
-A dead letter whose source and sequence number could be read also yields an event that takes its
-place in the sequence. So it leaves no gap.
+If the source and sequence number of a dead letter could be read, an event takes its place in the
+sequence. So the dead letter leaves no gap. In an ordered topic no such event is needed.
 
 The active codec (`codec`) reads whole batches. It passes irregular records to the method `one` of
 the inlet, which can read any record.
 
-A record that exceeds `topics.max_record_bytes` or has more than `MAX_HEADERS` headers becomes a
-dead letter. Otherwise it might not fit into output topics, whose record size is limited. Key, value
-and headers count together, with the largest size of their framing.
+An input record that exceeds `topics.max_record_bytes` or has more than `MAX_HEADERS` headers
+becomes a dead letter. Otherwise it might not fit into output topics, whose record size is limited.
+The sizes of key, value and headers are added up, with the maximum overhead of each header.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class Inlet:
 class RawInlet(Inlet):
     """The reader of input topics: the producers' header contract, arrival times and signatures.
 
-    With `check`, records are first decoded by the codec's fast path, and then checked in log order.
+    With `check`, the codec first decodes all records of a batch, and then `check` verifies their
+    signatures in log order.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""Measures the cost of a detector's item, for speculative detectors with a price limit.
+"""Measures the cost of reading an item, for speculative detectors with a price limit.
 
-The cost (`topology.answer.budget`) is the stage's processor time divided by the number of items
-that its detectors read. That time includes the merge and everything else in the stage. It is
-measured over intervals of `STRETCH_NS` of processor time, and each new interval has a weight of one
-quarter. The cost affects when early results are emitted, and never which results are final. So it
-is not part of the state.
+An item is an input of a detector. Its cost (`topology.answer.budget`) is the stage's processor time
+divided by the number of items that its detectors read. That time includes the merge and everything
+else in the stage. It is measured over intervals of `STRETCH_NS` of processor time, and each new
+interval has a weight of one quarter. The cost affects when early results are emitted, and never
+which results are final. So it is not part of the state.
 
 Other stages and partitions of the process, and the clients' threads, use the same processor,
 because Python runs one thread at a time. Their work is measured, too, as a share of the elapsed

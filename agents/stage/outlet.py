@@ -6,7 +6,8 @@ them.
 
 The side topics `gaps` and `dead` contain JSON (docs/reference/record_formats.md). The side topic
 `late` contains the record itself with a header `reason`. A late event that the policy drops is only
-counted. One that may be a duplicate goes to `late` under every policy.
+counted. A late event that may be a duplicate goes to `late` under every policy. A duplicate is only
+counted.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class SequencedOutlet(RecordOutlet):
 
 
 class OrderedOutlet(RecordOutlet):
-    """The writer of `events.ordered`, an ordered stream for any Kafka reader.
+    """The writer of `events.ordered`, an ordered stream for any Kafka consumer.
 
     Watermarks report the time here, so no progress is written.
     """
@@ -120,7 +121,7 @@ class OrderedOutlet(RecordOutlet):
 class ResultOutlet:
     """The writer of the results of windows, patterns and joins, as JSON with their id as the key.
 
-    So a compacted topic, or a reader that upserts, has the latest version of each result. An
+    So a compacted topic, or a consumer that upserts, has the latest version of each result. An
     overflow is a control record (`kind: overflow`) with the query's name as its key.
 
     Attributes:
@@ -188,7 +189,7 @@ class SideOutlet:
 
 
 def dead_letter(dead: Malformed, source: Target) -> JsonObject:
-    """Return the report of a dead letter with its place in the input, but without the payload."""
+    """Return the report of a dead letter: its topic, partition and offset, but no payload."""
     letter = report_line(dead, replayed=False)
     del letter["line"]
     letter["topic"], letter["partition"] = source

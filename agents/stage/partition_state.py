@@ -1,9 +1,9 @@
 """Keeps the state of one partition in memory, and collects its changes for a checkpoint.
 
-A start fills the state (`agents.stage.opening`), and batches change it (`agents.stage.working`).
-`changes` returns everything that changed since the last checkpoint: operators' entries, pages of
-buffered events, and the position of the state (`Progress`). The changelog's layout is in
-`agents.state.changelog`.
+The state is filled when the partition is opened (`agents.stage.opening`), and each batch changes it
+(`agents.stage.working`). `changes` returns everything that changed since its last call, or the
+whole state if the changelog is long and the state small. `agents.state.changelog` describes the
+entries.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class PartitionState:
     def _whole(self, log_end: int) -> dict[bytes, bytes | None]:
         """Return the whole state if the changelog is long and the state small, else an empty dict.
 
-        After a state that was too large, the next attempt comes only when the changelog is long
-        again.
+        After a state that was too large, the next attempt comes only when the changelog has grown
+        by as much again.
         """
         entries = self.tally.entries
         is_long = log_end - self._tried_at > max(changelog.LONG, changelog.TIMES_WHOLE * entries)

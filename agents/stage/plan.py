@@ -1,4 +1,4 @@
-"""Finds out, in advance, the effects of a new topology file on the running application of its name.
+"""Finds out how a new topology file would affect the running application of the same name.
 
 The changelogs contain the contracts under which the states were written. Each is compared with the
 contract of the new file (`topology.config.change`). The verdict also depends on facts that are
@@ -45,7 +45,7 @@ AT_ONCE: Final = 16
 
 SUFFIX: Final = ".changelog"
 ANY_MASTER: Final = (b"\0" * 32,)
-"""A substitute for the master keys, for readers that write nothing."""
+"""A substitute for the master keys, where records are read and nothing is written."""
 
 
 @dataclass(slots=True)
@@ -241,8 +241,8 @@ class _Looking:
     async def _is_unread(self, new: Contract, made: ChangePlan) -> bool:
         """Return whether a topic between stages has unread records that need the old reading.
 
-        If the first stage already uses the new reading, its readers had read everything before it
-        changed.
+        If the first stage already uses the new reading, the stages after it had read everything
+        before it changed.
         """
         topology = self._topology
         first = next(

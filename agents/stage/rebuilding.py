@@ -42,7 +42,7 @@ TURN_S: Final = 0.01
 """Time of uninterrupted work after which other tasks get a turn."""
 
 MADE_AT_ONCE: Final = 500
-"""Number of records that are read into events in one step."""
+"""Maximum number of records that are read into events in one step."""
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ Each partition of each stage gets a first state that says where it begins. Input
 the first record that arrived at the instant or later, and topics between stages after their last
 record. The state also says that it begins inside a stream, so no window, join or pattern emits
 results that began before. From then on the workers find a state and continue with it. The states of
-a stage are written in one transaction, before a stage runs. An application that has a state keeps
+a stage are written in one transaction, before the stage runs. An application that has a state keeps
 it.
 """
 

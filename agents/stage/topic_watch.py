@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 LOOK_S: Final = 2.5
 FIRST_LOOKS: Final = 24
-"""Number of checks of all topics, for one minute, so that an initial fault is reported at once."""
+"""The first checks, for one minute, cover all topics, so an initial fault is reported at once."""
 
 TURN: Final = 4
 OTHERS_EVERY: Final = 2

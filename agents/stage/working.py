@@ -1,7 +1,7 @@
 """Processes the records of one partition: to events, through the operators, to encoded outputs.
 
-After a failure here, memory is ahead of the log. So the partition is closed, and its next owner
-restores the state (`agents.stage.partition`).
+After a failure, memory is ahead of the log. So the partition is closed, and its next owner restores
+the state (`agents.stage.partition`).
 """
 
 from __future__ import annotations

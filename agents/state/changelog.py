@@ -39,17 +39,21 @@ STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
 STATE_FORMAT: Final = 3
-"""The format of `Progress`, pages and records, without the operators' states.
+"""Version of the layout of `Progress`, pages and records, but not of the operators' states.
 
-After the first release, raise it when one of them changes. A state with another number is refused,
-and never read by guesswork. `topology.model.kept` has a table of the version to raise.
+After the first release, raise it when one of these layouts changes. A state with another version is
+refused, and never read by guesswork. `topology.model.kept` says which version to raise after a
+change.
 """
 
 LONG: Final = 100_000
-"""Number of records from which a changelog is long; they are read in a quarter of a second."""
+"""A changelog counts as long when it has grown by more than this many offsets.
+
+Reading that many records takes a quarter of a second.
+"""
 
 TIMES_WHOLE: Final = 4
-"""Minimum number of changes per entry between two states that are written whole."""
+"""Minimum growth of a long changelog in offsets, for each entry of the state."""
 
 MOST_WHOLE: Final = 20_000
 """Maximum number of entries of a state that is written whole; writing takes a tenth of a second."""
@@ -57,7 +61,7 @@ MOST_WHOLE: Final = 20_000
 MOST_WHOLE_BYTES: Final = 4 << 20
 
 TAIL: Final = 1_000
-"""Number of offsets before the end of a changelog in which the last progress is searched first."""
+"""The last progress is searched first in this many offsets before the end of a changelog."""
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
@@ -142,8 +146,8 @@ async def was_aborted(
 ) -> bool:
     """Return whether the changelog has an aborted checkpoint with this input offset.
 
-    It looks for any such checkpoint from `since` on, committed or aborted, because the caller knows
-    that none with this offset was committed. Cost: reading all records from `since` on.
+    Any checkpoint with this offset from `since` on counts, committed or aborted, because the caller
+    knows that none was committed. Cost: reading all records from `since` on.
     """
     first, end = await logs.bounds(partition)
     pieces = logs.stretch(partition, max(first, since), end, with_aborted=True)

@@ -3,7 +3,7 @@
 `note` takes committed changes and returns at once. The thread writes the collected changes every
 `WRITE_EVERY_S`, or earlier if there are many. A value that changed ten times meanwhile is written
 once. So a copy lags by a moment, and by more if the disk or the server is slow. A store that hangs
-delays nobody.
+delays only `close`, by at most `CLOSE_WAIT_S`.
 
 During a write at most `MAX_WAITING_BYTES` wait for the next one. Beyond that the copy is no longer
 updated until the partition is opened again. An old copy is as valid as a new one, because the
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 WRITE_EVERY_S: Final = 1.0
 WRITE_AT_BYTES: Final = 4 << 20
-"""Number of waiting bytes at which they are written without further delay."""
+"""Total size of the waiting changes at which they are written at once, before `WRITE_EVERY_S`."""
 
 MAX_WAITING_BYTES: Final = 64 << 20
 """Maximum total size of waiting keys and values; every change counts, even of the same key."""

@@ -1,17 +1,18 @@
 """Records which input records a stage still buffers, so that a checkpoint stays small.
 
-Buffered events are in the input log already, so a checkpoint does not write them. It records their
-offsets, in pages of 2^`PAGE_BITS` offsets, and rewrites only the pages that changed. So its cost
-grows with the changes since the last checkpoint, not with the number of buffered events. Changes
-are recorded once for each batch: an event that arrives and is emitted within one batch costs
-nothing. A restore reads the input again from the oldest recorded offset and takes only the recorded
-events. It fires no deadline, and samples and counts nothing.
+Buffered events are in the input log already, so a checkpoint does not write them. It has notes of
+their offsets, in pages of 2^`PAGE_BITS` offsets, and rewrites only the pages that changed. So the
+cost of a checkpoint grows with the changes since the last one, not with the number of buffered
+events. Changes are recorded once for each batch: an event that arrives and is emitted within one
+batch costs nothing. A restore reads the input again from the oldest recorded offset and takes only
+the recorded events. Meanwhile no deadline fires, and nothing is sampled or counted.
 
-An event that waits after REORDER and CLOCK (in the merge of a fused stage) is recorded with their
-results. So they never process it twice. Every note says whether its event is late. MERGE buffers
-late events together with those in order, and duplicates of these may be among them. The whole
-record of an event that is buffered for longer than `spill_after` is written once, so the input may
-delete it.
+A *place* is an operator that may buffer an event, one bit of `Event.held_by`. An event that waits
+after REORDER and CLOCK (in the merge of a fused stage) is recorded with their results. So these
+operators never process it twice. Every note says whether its event is late. MERGE buffers late
+events together with those in order, and duplicates of these may be among them. The whole record of
+an event that is buffered for longer than `spill_after` is written once, so the input may delete the
+record.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ from topology.model.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 5
 STAMPED_FROM: Final = FIRST_PLACE << 1
-"""First place at which events have a corrected timestamp: after REORDER and CLOCK in a fused stage.
-"""
+"""First place at which events have corrected timestamps: the merge of a fused stage."""
 
 offset_of = attrgetter("offset")
 
@@ -42,7 +42,7 @@ ANY_OFFSET: Final = 1 << 63
 
 
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
-    """The place of a buffered event (`Event.held_by`), and all facts that its record does not show.
+    """The places of a buffered event (`Event.held_by`), and all facts that its record lacks.
 
     Times are 0 if they follow from the record. `late` is the reason why the event is late, or "" if
     it is not late; it overrides what the record says. The fields from `epoch` on are set if it
@@ -83,7 +83,7 @@ _of_record = attrgetter(*Spilled.__struct_fields__)
 def is_stamped(event: Event | Note) -> bool:
     """Return whether the event already has the results of REORDER and CLOCK.
 
-    Events at a place from `STAMPED_FROM` on have them. So do events of a history
+    Events at places from `STAMPED_FROM` on have these results. So do events of a history
     (`agents.stage.history`), whose negative offset is not in the log.
     """
     return event.held_by >= STAMPED_FROM or event.offset < 0
@@ -101,7 +101,7 @@ def notes_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
 
 
 def apply_note(event: Event, note: Note) -> None:
-    """Restore the place and the earlier results of an event that was read again."""
+    """Restore the places and the earlier results of an event that was read again."""
     for name in NOTED if is_stamped(note) else NOTED_PLAINLY:
         setattr(event, name, getattr(note, name))
 
@@ -110,7 +110,7 @@ class HeldPages:
     """The buffered events of one partition by page, and the pages that changed.
 
     Events wait at the places `waiting`. The other places keep past events that later ones may need,
-    as in windows of hours. So these events are read from the log again, and never written whole.
+    as in windows of hours. Past events are read from the log again, and never written whole.
     """
 
     def __init__(self, spill_after_ns: int, waiting: int) -> None:
@@ -151,7 +151,7 @@ class HeldPages:
     def by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
         """Return, for each stream, the number of waiting events and the longest wait in ns.
 
-        Dead letters that have a place in the sequence do not count.
+        Events that stand for dead letters do not count.
         """
         counts = dict.fromkeys(streams, 0)
         since_ns = dict.fromkeys(counts, now_ns)
@@ -166,7 +166,7 @@ class HeldPages:
     def oldest(self) -> Event | None:
         """Return the waiting event that is first in the log; None if there is none.
 
-        A dead letter that has a place in the sequence counts, too.
+        An event that stands for a dead letter counts, too.
         """
         return min(self._held(self._waiting), key=offset_of, default=None)
 
@@ -233,8 +233,8 @@ class HeldPages:
             self._looked_at.add(page)
             for event in events:
                 if event.kind == DEAD:
-                    # The record may be too large to be written, and only its place in the sequence
-                    # is needed.
+                    # The record may be too large to be written, and only its sequence number is
+                    # needed.
                     continue
                 if event.held_by & self._waiting and event.offset not in self._spilled:
                     self._spilled[event.offset] = page
@@ -265,6 +265,6 @@ class HeldPages:
             self._pages.setdefault(page, []).extend([] if event is None else [event])
             self._written.add(page)
             if event is None or event.held_by != notes[offset].held_by:
-                # The note is obsolete, because no operator accepted the event at its place.
+                # The note is obsolete, because some operator did not accept the event again.
                 self.touched.add(page)
         self._spilled = {offset: offset >> PAGE_BITS for offset in spilled}

@@ -4,14 +4,15 @@ The changelog is authoritative. So any failure of a copy (`agents.state.stores.s
 counted, and the partition continues without one. No exception of a store leaves this module.
 
 Everything that is read is checked against its seal (`agents.state.stores.seal`). If there is any
-doubt, the copy counts as damaged. It is put aside, logged with its place, counted, and rebuilt from
-the changelog.
+doubt, the copy counts as damaged. Then the copy is put aside and rebuilt from the changelog, and
+this is logged and counted.
 
 A copy that lags by more than the changelog's retention of tombstones would bring deleted keys back.
-One ahead of the changelog's end belongs to another log. `why_unfit` finds both.
+One ahead of the changelog's end belongs to another log. `why_unfit` finds both, and copies of
+another topic of the same name.
 
-All calls block, so make them from a thread (`agents.state.copy_writer` has one for writing). Each
-call waits for the one before.
+All calls block, so make them from a thread (`agents.state.copy_writer` has one for writing). Calls
+on one copy wait for each other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Counts dead letters by reason, and describes the first of each reason.
 
 The detail of a dead letter says what was wrong and what to write instead. `Deaths.alarm` makes one
-sentence of the commonest reason. The log and the page of a worker show it, and so do `inorder
-explain`, `inorder doctor` and the end of a replay.
+sentence of the commonest reason. It is shown in the log, on the worker's status page, by `inorder
+explain` and `inorder doctor`, and at the end of a replay.
 
 Memory: `MAX_REASONS` reasons; further ones count as `OTHER`.
 """
@@ -26,7 +26,7 @@ OTHER: Final = "other"
 class DeadReason:
     """The number of dead letters for one reason, and the first of them.
 
-    `at_ns` is the first one's time, `offset` its place in its input (a line or an offset), and
+    `at_ns` is the time of the first one, `offset` its offset or line number in the input, and
     `detail` its fault. `log` is its partition, if there are several.
     """
 

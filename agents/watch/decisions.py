@@ -1,8 +1,8 @@
-"""Stores the last irregular events of a partition, for questions about one of them.
+"""Stores notes on the last irregular events of a partition, to answer questions about one of them.
 
-An event in order leaves no trace here. A late event, a duplicate, a dead letter or a gap leaves a
-note with the reason. The last `KEPT` notes of a partition are stored. Older events are only in the
-topics `events.late`, `events.gaps` and `events.dead`. No payload is stored.
+A late event, a duplicate, a dead letter or a gap leaves a note with the reason; an event in order
+leaves none. The last `KEPT` notes of a partition are stored. Older ones, except duplicates, are
+only in the topics `events.late`, `events.gaps` and `events.dead`. No payload is stored.
 
 Cost: O(reports), nothing for events in order. Memory: `KEPT` notes, below 2 MB a partition.
 """

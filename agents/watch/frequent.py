@@ -29,8 +29,8 @@ class Weighed:
     """The counts of one source since it entered the table.
 
     `amount` is the sum of its noted amounts, and `times` the number of notes. Amounts noted earlier
-    add up to at most `error`. `mark` is for the user of the table, who may store a value there when
-    the source enters; it is 0 at first.
+    add up to at most `error`. `mark` is for the caller, who may store a value there when the source
+    enters; it is 0 at first.
     """
 
     amount: int = 0

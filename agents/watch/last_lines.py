@@ -1,4 +1,4 @@
-"""Stores the last warnings and errors of a process's log, for the page."""
+"""Stores the last warnings and errors logged by a worker's processes, for its status page."""
 
 from __future__ import annotations
 

@@ -1,22 +1,22 @@
-"""Explains one event: its place, its waits, and why it is late.
+"""Explains one event: where it is, what it waits for, and why it is late.
 
 Each partition answers with its facts (`topology.model.location`) and its last decisions about
-irregular events (`agents.watch.decisions`). Here the answers of all stages become one word and
-sentences for people. The functions are pure. The words in the answer's field `where`:
+irregular events (`agents.watch.decisions`). This module turns the answers of all stages into one
+word and into sentences for people. The functions are pure. The words in the answer's field `where`:
 
-| word         | meaning                                                                      |
-|--------------|------------------------------------------------------------------------------|
-| `held`       | it is buffered; the sentences name the place, the cause and the longest wait |
-| `between`    | REORDER has emitted it and MERGE has not read it yet                         |
-| `emitted`    | it was emitted in its place                                                  |
-| `late`       | it arrived after its place had been passed; the sentence names the cause     |
-| `dead`       | it is a dead letter                                                          |
-| `awaited`    | it has not arrived, and others wait for it                                   |
-| `lost`       | it did not arrive in time, and the stage no longer waits for it              |
-| `not_come`   | its number is above all numbers that have arrived                            |
-| `let_go`     | REORDER has emitted it, and this worker does not merge its stream            |
-| `not_known`  | it is too old to be known                                                    |
-| `unknown`    | no partition that answered has seen its source                               |
+| word         | meaning                                                                         |
+|--------------|---------------------------------------------------------------------------------|
+| `held`       | it is buffered; the sentences name the operator, the cause and the longest wait |
+| `between`    | REORDER has emitted it and MERGE has not read it yet                            |
+| `emitted`    | it was emitted in order                                                         |
+| `late`       | it arrived after later events had been emitted; the sentence names the cause    |
+| `dead`       | it is a dead letter                                                             |
+| `awaited`    | it has not arrived, and others wait for it                                      |
+| `lost`       | it did not arrive in time, and the stage no longer waits for it                 |
+| `not_come`   | its number is above all numbers that have arrived                               |
+| `let_go`     | REORDER has emitted it, and this worker does not merge its stream               |
+| `not_known`  | it is too old to be known                                                       |
+| `unknown`    | no partition that answered has seen its source                                  |
 
 For facts that are no longer stored, the sentence names the topic that still has them.
 """

@@ -4,7 +4,7 @@ An event may wait for earlier numbers of its source, for other sources, and for 
 The first two waits have bounds in the file. The third has none, because an upstream partition may
 never advance. So a partition checks its oldest buffered event every second. The stage is not ready
 if that event stays the same for longer than all waits of the file together plus `OVERDUE_MARGIN_S`.
-This uses the local monotonic clock, because the arrival clock itself may be stuck.
+The local monotonic clock measures this, because the arrival clock itself may be stuck.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Composes the sentences that say why events are buffered or late.
+"""Composes the sentences that say why events are buffered or late, and what helps.
 
-`inorder explain` and the page show them.
+`inorder explain`, a worker's status page and its log show them.
 """
 
 from __future__ import annotations

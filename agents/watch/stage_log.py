@@ -1,6 +1,6 @@
 """Logs a stage's start, its readiness, its dead letters, and a line a minute.
 
-    owns        the partitions it has been assigned
+    owns        the partitions that the stage has been assigned
     restore     the progress of a restore, every `PROGRESS_S`
     ready       and not ready, with the reasons; repeated every `REPEAT_S` while not ready
     dead        that most records are dead letters, why, and the remedy; repeated every `REPEAT_S`
@@ -80,7 +80,7 @@ class StageLog:
         self._restore_logged_s.pop(source, None)
 
     def note_readiness(self, reasons: Collection[str]) -> None:
-        """Log a change of readiness; call it once a second. No reasons means ready."""
+        """Log a change of readiness, once a second; without `reasons` the stage is ready."""
         now_s = self._clock()
         is_ready = not reasons
         lasts = is_ready == self._seen
@@ -100,10 +100,10 @@ class StageLog:
         self._logged_s = now_s
 
     def dead(self) -> None:
-        """Warn if most recent records are dead letters; call it once a second.
+        """Warn if most of the recent records are dead letters; call this once a second.
 
-        It waits until there are at least `ENOUGH` records. But if the very first records include
-        dead letters, it judges them at once.
+        The share is judged when there are at least `ENOUGH` new records. If the first records of
+        all include dead letters, it is judged at once.
         """
         before, now_s = self._deaths_seen, self._clock()
         deaths = Deaths()

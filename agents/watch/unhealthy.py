@@ -147,7 +147,7 @@ class UnhealthySources:
             read = self.read(*source)
             if read:
                 named = self.late.of(source)
-                # The number of read events was reset since the mark was set.
+                # A smaller number than the mark means that the events are counted anew.
                 if read < named.mark:
                     named.mark = 0
                 found.append((late, source, read - named.mark))

@@ -22,9 +22,8 @@ A partition that waits while others are restored is not ready, and no time count
 its turn has not come, or it cannot be read before all partitions of its assignment can. The same
 holds for one that waits for a schema registry.
 
-Between `leaving` and `joined` the worker has no place in its group. It is not ready and reports so,
-and this counts as a stall too. It also happens if a broker stops answering, when the group's
-session expires.
+Between `leaving` and `joined`, during a rebalance, the worker is not ready and says so. This time
+counts as a stall too. It also begins if a broker stops answering, when the group's session expires.
 
 Only time in which the worker could have worked counts: at most `longest_step_ns` between two calls.
 So a worker that was paused, or a machine that was suspended, is not blamed when it resumes
@@ -32,8 +31,8 @@ So a worker that was paused, or a machine that was suspended, is not blamed when
 time. Memory and cost: O(partitions assigned).
 
 `unready_after_ns` is larger than the timeout of a transaction (10 s). The open transaction of a
-dead worker delays its readers for that long, which is not their fault. Their broker answers them
-meanwhile.
+dead worker delays those who read its topics for that long, which is not their fault. Their broker
+answers them meanwhile.
 """
 
 from __future__ import annotations
@@ -179,7 +178,7 @@ class Watchdog:
     def verdict(self, now_ns: int) -> Verdict:
         """Return the state of the worker.
 
-        A worker that has a place in the group but no partitions is ready to receive some.
+        A worker to which the group has assigned no partitions is ready to receive some.
         """
         self._pass_time(now_ns)
         longest_ns = 0

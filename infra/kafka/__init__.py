@@ -1,8 +1,8 @@
-"""Starts a real Kafka for tests, benchmarks and chaos, with the programs of this machine.
+"""Starts a real Kafka for tests, benchmarks and chaos tests.
 
-`KafkaBroker` runs from Maven jars and needs Java 17 (`cli.local.kafka`). `ContainerBroker` is the
-equivalent for a machine with a Docker engine and no Java. `new_broker` uses the available one, and
-`missing` names the missing programs.
+`new_broker` returns a `KafkaBroker`, which runs from Maven jars and needs Java 17
+(`cli.local.kafka`). If it cannot run here and one node is enough, it returns a `ContainerBroker`,
+which needs a Docker engine.
 """
 
 from __future__ import annotations

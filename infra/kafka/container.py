@@ -1,7 +1,7 @@
 """Runs a one-node Kafka in a container, for machines with a Docker engine and no Java.
 
-It has the interface of `KafkaBroker`: the same settings, and `kill`, `pause`, `resume` and
-`restart` through the engine. The data is in the container's file system.
+Its settings, and its methods `kill`, `pause`, `resume`, `restart` and `create_topic`, are those of
+`KafkaBroker`. The data is in the container's file system, and is lost with the container.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Synchronize the time of a source with sync servers: the source's side.
+"""Measure the clock of a source against sync servers: the source's side of the protocol.
 
     client         the threads and sockets for the conversations
     conversation   the protocol with one server, without a socket

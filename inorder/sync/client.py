@@ -1,4 +1,4 @@
-"""Synchronize the time of a source in the background.
+"""Measure the clock of a source against sync servers, in the background.
 
     client = SyncClient("press-7", SyncSettings("sync-1:4123,sync-2:4123"))
     client.start()
@@ -7,8 +7,8 @@
     client.close()
 
 `SequencedProducer(sync=...)` does all this. A round measures the clock that stamps the events,
-`clock`, so the producer must use that same clock. The servers publish the rounds. The source itself
-needs no result, and `status` is for people.
+`clock`, so the producer must use that same clock. The servers publish the rounds, from which
+stages correct timestamps. The source itself needs no result, and `status` is for people.
 
 Each server has a daemon thread, which no fault ends, and no fault reaches the publisher. An absent
 server, a name that cannot be resolved and a network that is down are counted. The thread tries
@@ -217,7 +217,7 @@ class _Talk:
         # This lock guards the conversation, and is never locked during a wait.
         self._guard = threading.Lock()
         self._begins_with = 0
-        """The index, modulo their number, of the name's address to try first."""
+        """The index of the address to try first, modulo the number of the name's addresses."""
         self.thread = threading.Thread(
             target=self._run, name=f"inorder-sync {self.server}", daemon=True
         )

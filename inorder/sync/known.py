@@ -1,4 +1,4 @@
-"""Find the offset that follows from rounds, by intersection of intervals (spec 2.2, 2.3).
+"""Find the offset that follows from rounds, by intersection of intervals.
 
 D = server - source. A round gives two bounds: D(t1) <= t2 - t1 at the time of the request, and
 D(t4) >= t3 - t4 at the time of the answer. At another time of the source's clock, each bound is
@@ -49,7 +49,7 @@ class Interval(NamedTuple):
 class _Round(NamedTuple):
     """The bounds of one round: D is at most `upper_ns` at the time `asked_ns`.
 
-    At the time `answered_ns` it is at least `lower_ns`.
+    At the time `answered_ns`, D is at least `lower_ns`.
     """
 
     asked_ns: int

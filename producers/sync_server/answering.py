@@ -1,4 +1,4 @@
-"""Implements the server's side of the protocol without a socket: a packet in, at most one out.
+"""Implements the server's side of the time-sync protocol, without a socket.
 
     REQ     -> RSP with t2, t3 and a cookie: the server's own seal on source, epoch,
                segment, round, nonce, t1, t2, t3 and mono. The server stores nothing.
@@ -6,15 +6,15 @@
                t2 and t3 for this very round, so a source can lie about its own clock
                only. A report is accepted once, if the answer is at most `MAX_AGE_S` old.
 
-A round that was accepted before is acknowledged as such, and is not sampled again. So a source
-whose ACK was lost may ask again. Any other invalid packet gets no answer; its reason is returned to
-the caller.
+A report that was accepted before is acknowledged as such, and is not sampled again. So a source
+whose ACK was lost may ask again. A report without space for its sample is answered with the status
+NO_ROOM. Any other packet that is refused gets no answer; the caller gets the reason.
 
-The seal's secret is random and exists only in this process. It is renewed when the server's clock
-has stepped (`renew`). A round that spans a step has no valid offset and no known age.
+The secret of the seal is random and exists only in this process. The caller renews it (`renew`)
+when the server's clock has stepped, because a round that spans a step has no valid offset.
 
-Memory: `SeenTokens` with at most `max_reports` entries in each generation. Cost: a packet takes at
-most three SHA-256 pairs.
+Memory: `SeenTokens` with at most `max_reports` entries in each generation. Cost: at most three
+HMACs for each packet.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Limits the packets per second from one address.
 
-Every address has a bucket of `burst` tokens that is refilled at `rate` a second; a packet takes one
-or is dropped. An address is an IPv4 address or the /64 of an IPv6 one. It has no port, because the
-owner of an address has all its ports.
+Every address has a bucket of `burst` tokens that is refilled at `rate` a second. A packet takes a
+token, or is dropped if there is none. An address is an IPv4 address or the /64 of an IPv6 address.
+Ports are not distinguished, because the owner of an address has all of its ports.
 
 Bound: `max_addresses` buckets. Beyond that, the address that was quiet for longest is forgotten,
-and begins with a full bucket when it returns. That changes nothing if it was quiet for `burst /
-rate` seconds. A limiter cannot stop a flood from more forged addresses than that, but such packets
-fail the check of their signature. Cost: O(1) a packet.
+and begins with a full bucket when it returns. After `burst / rate` seconds of quiet, its bucket
+would be full anyway. A flood from more forged addresses passes the limiter. If the server has keys,
+its packets then fail the check of their signature. Cost: O(1) a packet.
 """
 
 from __future__ import annotations

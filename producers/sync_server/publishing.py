@@ -1,13 +1,12 @@
 """Sends samples to `clock.offsets` in Kafka, or writes them as JSON lines to a binary file.
 
 A record's key is the source, so a source's samples are in one partition and in order. Its value is
-JSON: `{"t1":…,"t2":…,"t3":…,"t4":…,"server":…,"segment":…,"mono":…}`, with `mono` if the source
-sends it.
+JSON: `{"t1":…,"t2":…,"t3":…,"t4":…,"server":…,"segment":…,"mono":…}`. `mono` is absent if the
+source does not send it. `LinePublishing` writes the clock lines that `inorder replay` reads.
 
-An unreachable broker never stops the exchange. At most `QUEUE_RECORDS` samples wait, each for
-`DELIVERY_TIMEOUT_S`. A sample without space or time is counted and dropped, which only makes a
-source's samples less fresh. `LinePublishing` writes the form that `inorder replay` reads as clock
-lines.
+An unreachable broker never stops the exchange with sources. At most `QUEUE_RECORDS` samples wait,
+each for at most `DELIVERY_TIMEOUT_S`. A sample that finds no space, or is not delivered in time, is
+counted and dropped. Later samples of the source make up for it.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ log = logging.getLogger("inorder.sync")
 class Publishing(ABC):
     """A target for samples: taken = delivered + lost + waiting.
 
-    `refused` counts the samples for which there was no space, and which were not taken. All calls
-    come from one thread, except `trouble` and reads of the counts.
+    `refused` counts the samples that were not taken, for example because there was no space. All
+    calls come from one thread, except `trouble` and reads of the counts.
     """
 
     taken = delivered = lost = refused = 0

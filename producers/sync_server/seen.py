@@ -1,9 +1,9 @@
 """Remembers accepted reports for as long as a duplicate could still be accepted.
 
-There are two generations, of at least `keep_s` each. An entry is stored for at least `keep_s`, and
-not much longer than twice that while packets arrive. Bound: `max_entries` a generation. If there is
-no space, a new report is refused. A report that was accepted but not stored could be accepted
-twice. Cost: O(1).
+Entries are stored in two generations. Each is at least `keep_s` long, so an entry is stored for at
+least `keep_s`, and for about twice that at most while packets arrive. Bound: `max_entries` a
+generation. If there is no space, a new report is refused, because a report that is accepted but not
+stored could be accepted twice. Cost: O(1).
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m producers.sync_server.vectors      # rewrites vectors.json next to this file
 
-The file has complete exchanges: keys, the fields and the bytes of each packet, and the offset
-computed from the round. It also has packets that must be refused, each with its reason. The content
-depends only on the constants below.
+The file has complete exchanges: the keys, the fields and bytes of each packet, and the offset
+computed from the round. It also has packets that must be refused, each with the reason. The content
+depends only on the constants below and on the protocol's implementation.
 """
 
 from __future__ import annotations

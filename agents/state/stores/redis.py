@@ -1,4 +1,4 @@
-"""Keeps a copy in Redis, for workers without a disk and for a new owner on another host.
+"""Keeps a partition's local copy in Redis, for workers without a disk, or on changing hosts.
 
 One hash holds the whole copy with its position. So expiry, eviction or a fail-over to a replica
 that lags affects all of it, and the copy never mixes two commits. The field `p` is the position,
@@ -14,10 +14,10 @@ unusable. If the writer is interrupted there, the copy is rebuilt from the chang
 
 A command is tried `ATTEMPTS` times if the connection fails, after `BACKOFF_S`, then twice that, and
 so on. A server that has not answered at all yet is not asked again after `OPENING_S`. So a server
-that hangs delays a start by no more than the time of one answer. Another copy on that server that
-is opened within `HUNG_S` is refused at once (`hung_since_s`). So many partitions, which a few
-threads open one after the other, wait no longer than one. A retry that finds its change already
-made counts as success, because a position identifies the content of a copy.
+that hangs delays a start by some four seconds. Another copy on that server that is opened within
+`HUNG_S` is refused at once (`hung_since_s`). So many partitions, which a few threads open one after
+the other, wait no longer than one. A retry that finds its change already made counts as success,
+because a position identifies the content of a copy.
 
 `items` reads `ITEMS_PER_PAGE` fields at a time (Redis returns small hashes whole). The client
 blocks, so call it from a thread.

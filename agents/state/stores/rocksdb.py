@@ -1,4 +1,4 @@
-"""Keeps a copy on the local disk, in one RocksDB folder per partition.
+"""Keeps a partition's local copy on disk, in one RocksDB folder per partition.
 
 The folder is `<directory>/<application>/<stage>/<topic>/<partition>`. Parts that are not plain file
 names are percent-encoded. The changes of a commit and the resulting position are one write batch in
@@ -41,14 +41,14 @@ _AFTER_ENTRIES: Final = b"f"
 _DISCARDED: Final = ".discarded-"
 _DAMAGED: Final = ".damaged-"
 DAMAGED_KEPT: Final = 2
-"""Number of damaged folders of one partition that are kept for inspection."""
+"""Maximum number of damaged folders of one partition that are kept for inspection."""
 
 WRITE_BUFFER_BYTES: Final = 1 << 20
 WRITE_BUFFERS: Final = 2
 LEVEL0_FILES: Final = 16
-"""Number of flushed buffers that are compacted at once.
+"""RocksDB compacts when there are this many flushed buffers.
 
-It is four times RocksDB's default, with buffers of a quarter of the size. So about as much is
+The number is four times the default, with buffers of a quarter of the size. So about as much is
 rewritten (a quarter more if few keys are written often), with less memory.
 """
 

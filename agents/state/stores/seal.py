@@ -28,7 +28,7 @@ _MODULUS: Final = 1 << (8 * _DIGEST_BYTES)
 
 
 class Seal(msgspec.Struct, array_like=True, frozen=True):
-    """A copy's record of its own content, by which a reader checks the copy.
+    """A copy's record of its own content, by which the copy is checked when it is loaded.
 
     `log_id` is "" if the brokers distinguish topics by name alone. `written_at_ns` is the writer's
     wall-clock time of the last change, when the copy was right.
@@ -44,7 +44,8 @@ class Seal(msgspec.Struct, array_like=True, frozen=True):
 class StateTally:
     """The number and digest of the entries of a copy or state, updated with each change.
 
-    If two tallies are equal, so are the entries. Cost: 1.1 us for each change.
+    Equal tallies mean equal entries, except for a collision of digests. Cost: 1.1 us for each
+    change.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Defines the contract of local copies of one partition's state.
+"""Defines the interface of local copies of a partition's state, and the errors that they raise.
 
 The authoritative state is a compacted Kafka changelog, written inside the transaction of each
 checkpoint. A copy only makes a restart quick. It has one offset of that changelog, and the restore

@@ -33,7 +33,11 @@ class StreamFigures(NamedTuple):
 
 
 class ShellTotals(NamedTuple):
-    """The number of records that arrived after their tick, and of waits for partitions given up."""
+    """Two totals of a partition.
+
+    `overtaken` is the number of records whose arrival time was not after the last tick. `waivers`
+    is the number of times that an upstream partition was no longer awaited.
+    """
 
     overtaken: int
     waivers: int

@@ -77,7 +77,7 @@ class Metrics(Collector):
         unhealthy: The sources of those partitions that are late, or lose numbers.
         waits: The times for which events were buffered, by stream.
         unmet: In a stage with queries: the types and fields that queries name but no event has had.
-        open_ends: The log lines of `agents.watch.sentences.open_ends`, until one has been logged.
+        open_ends: The lines of `agents.watch.sentences.open_ends`; empty once one has been logged.
     """
 
     def __init__(

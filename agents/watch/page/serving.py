@@ -1,4 +1,4 @@
-"""Serves the page of a worker: three files without external resources, and a stream of views.
+"""Serves a worker's status page: three files without external resources, and a stream of views.
 
 | path        | answer                                                          |
 |-------------|-----------------------------------------------------------------|
@@ -6,11 +6,11 @@
 | `/events`   | server-sent events, a view (`agents.watch.page.view`) a second  |
 | `/settings` | the topology file with every key that may be set, as text       |
 
-Server-sent events replace polling. All viewers share one view, and a slow connection delays only
-its own page. The browser connects again by itself, and a proxy passes the events on like any
-answer. The stages are asked once a second while somebody views the page, and never otherwise. At
-most `MAX_VIEWERS` pages are open at once; another one gets 503. A header forbids the page to load
-anything from elsewhere. The dashboard of Grafana shows all workers together.
+All viewers share one view, and a slow connection delays only its own page. The browser connects
+again by itself, and a proxy passes the events on like any answer. The stages are asked once a
+second while somebody views the page, and never otherwise. At most `MAX_VIEWERS` pages are open at
+once; another one gets 503. A header forbids the page to load anything from elsewhere. The dashboard
+of Grafana shows all workers together.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Look = Callable[[], Awaitable[View]]
 
 
 class Page:
-    """The page of a worker: `look` returns the current view, `settings` the whole topology file."""
+    """A worker's status page; `look` returns the view, `settings` the whole topology file."""
 
     def __init__(self, look: Look, settings: Callable[[], str] = str) -> None:
         self._look = look

@@ -1,4 +1,4 @@
-"""Chooses the sources that the page names, out of any number of sources.
+"""Chooses the sources that a worker's status page names, out of any number of sources.
 
 The page names the worst sources of a stream by five criteria. They wait the longest, or have the
 most buffered events, the most late events, the most numbers in gaps, or the largest time error.

@@ -1,6 +1,6 @@
-"""Computes the value that the page shows; its size is bounded for any number of sources.
+"""Computes the data that a worker's status page shows, of bounded size.
 
-The value comes from the answers of the stages. Counts are totals since the worker started, and the
+The data comes from the answers of the stages. Counts are totals since the worker started, and the
 page computes rates from them. `agents.watch.page.sources` chooses the sources that are named.
 """
 
@@ -60,7 +60,7 @@ def view(
     metrics: Iterable[str],
     log: Mapping[str, Sequence[View]] = MappingProxyType({}),
 ) -> View:
-    """Return the value that the page shows.
+    """Return the data that the status page shows.
 
     `health` has the answers of `/live` and `/ready`, and `partitions` the answers of `/explain`.
     `metrics` has one text of `/metrics` for each stage, and `log` the last lines of each process.
@@ -88,8 +88,8 @@ def _deaths(partitions: Explained, late: Iterable[str]) -> View:
     """Return `alarms`, `remedies` and `examples`.
 
     An alarm names a stage with mostly dead letters, or sources that use several partitions. The
-    other two are dicts by reason: the cause and the remedy in words, and the place of the first
-    dead letter.
+    other two are dicts by reason: the cause and the remedy in words, and where the first dead
+    letter is.
     """
     alarms: list[str] = []
     examples: dict[str, str] = {}

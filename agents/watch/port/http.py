@@ -15,10 +15,10 @@
 
 The server only reads. It runs in the caller's event loop, so a worker whose loop hangs does not
 answer and cannot claim to be alive. By default it listens on a free port of 127.0.0.1. Its answers
-are confidential, so listening on another address is the user's choice. It requires the token if one
-is set; otherwise, on loopback, it requires a name of this machine (`guard`). Connections are
-bounded (`connections`). If a callable fails, the answer is 500 with the error's text, and the stack
-trace is logged.
+are confidential, so it listens on another address only if the command asks for it. It requires the
+token if one is set; otherwise, on loopback, it requires a name of this machine (`guard`).
+Connections are bounded (`connections`). If a callable fails, the answer is 500 with the error's
+text, and the stack trace is logged.
 """
 
 from __future__ import annotations
