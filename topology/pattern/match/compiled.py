@@ -1,4 +1,4 @@
-"""Compiles a query: the entries that it reads, the events that affect it, and for how long.
+"""Compiles a query: chooses its tactic, and determines which events it needs and for how long.
 
 A *filter* is a set of types with conditions on one entry alone. Each slot (component or negation)
 of each alternative has one. Slots with the same filter share one index, across all queries with the
@@ -91,7 +91,7 @@ class PatternShape:
     def doubles(self) -> bool:
         """Whether an event matters for two windows.
 
-        One is the window until the match is final, the other the window before the match.
+        The first ends when the match is final. The second is the window before the match.
         """
         if self.by_end:
             return self.looks_ahead or (self.has_start_negation and self.skips)
@@ -191,8 +191,8 @@ class Compiled:
     def decided_ns(self, match: Match) -> int:
         """Return the time after which no event can change the match, if times are exact.
 
-        With SKIP it is the end of the window that begins at the start of the match. By then all
-        matches that start earlier are final, so it is also final whether SKIP drops this one.
+        With SKIP it is `span_ns` after the start of the match. By then all matches that start
+        earlier are final, so it is also final whether SKIP drops this one.
         """
         if self.shape.open_tail or self.shape.skips:
             return match.first.time_ns + self.span_ns
@@ -217,8 +217,8 @@ class Compiled:
     def rows(self, match: Match) -> Iterator[tuple[int, Entry, dict[str, Any]]]:
         """Yield the events of a match in order of time, each with its component and its columns.
 
-        The columns are computed from the match up to that event, or from the whole match where the
-        query says FINAL. The column * stands for all fields.
+        The columns are computed from the match up to that event, or from the whole match for FINAL
+        in the query. The column * stands for all fields. Hidden events are left out.
         """
         whole, columns = self._binding(match), (self._columns or ())[match.alternative]
         for j, entry in match.labelled():
@@ -240,9 +240,9 @@ class Compiled:
     def values(
         self, match: Match, payloads: Callable[[Sequence[Entry]], Any] | None = None
     ) -> dict[str, Any]:
-        """Return the columns of RETURN, or, for RETURN *, the payloads by alias.
+        """Return the columns of RETURN or, for RETURN *, the payloads by alias.
 
-        `payloads` turns the entries of a group into a value.
+        `payloads` turns the entries of a group into a value; it is needed only for RETURN *.
         """
         if self._columns is not None:
             binding = self._binding(match)

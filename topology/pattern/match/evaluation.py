@@ -1,8 +1,8 @@
 """Defines the interface of a tactic, which finds the matches of one unit from the indexes alone.
 
-A *unit* is evaluated, corrected and decided as a whole. It is the end event under skip-till-any,
-otherwise the start event. Nothing is computed until an event can complete a match. Then the unit is
-evaluated again from the indexes, and the engine compares the result with the matches that it has
+A *unit* is all matches with the same end event (skip-till-any) or start event (otherwise). It is
+evaluated, corrected and decided as a whole. When an event may change its matches, the unit is
+evaluated again from the indexes. The engine compares the result with the matches that it has
 emitted. So a tactic keeps no state of its own, and all tactics find the same matches
 (`tests/topology/pattern`: differential laws).
 
@@ -27,10 +27,10 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 
 MAX_STEPS: Final = 200_000
-"""The number of steps of one evaluation after which the unit overflows.
+"""The maximum number of steps of one evaluation; with more steps, the unit overflows.
 
-Each entry or slice that is looked at is a step. A query whose limit exceeds MAX_STEPS /
-STEPS_PER_MATCH matches raises the number.
+Each entry or slice that is looked at is a step. A query whose LIMIT exceeds MAX_STEPS /
+STEPS_PER_MATCH may take STEPS_PER_MATCH steps for each match of its limit instead.
 """
 
 STEPS_PER_MATCH: Final = 16
@@ -96,8 +96,8 @@ class Evaluation:
 class StepBudget:
     """A counter of `steps`, the entries and slices that were looked at, with a limit.
 
-    When the budget is spent, the search stops and the unit overflows. So even a query whose matches
-    explode costs a bounded time for each event.
+    When the budget is spent, the search stops and the unit overflows. So an evaluation takes a
+    bounded time, even for a query with very many matches.
     """
 
     __slots__ = ("most", "steps")

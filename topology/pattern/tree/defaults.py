@@ -1,9 +1,9 @@
 """Fills in the options that a query leaves out.
 
 The default of USING is skip_till_next. MATCHES defaults to MAXIMAL for skip_till_any, else to ONE.
-EMIT defaults to FINAL if the pattern can end in a negation, because absence is certain only after
-the window. For other patterns it is EAGER. UNCERTAIN defaults to IGNORE for AS SETS, whose matches
-are not graded, else to NOMINAL. All other options have the defaults of syntax.Query.
+EMIT defaults to FINAL if the pattern can end in a negation, because the absence is certain only
+when its time has passed. For other patterns it is EAGER. UNCERTAIN defaults to IGNORE for AS SETS,
+whose matches are not graded, else to NOMINAL. All other options have the defaults of syntax.Query.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
     "length": (1, 1),
     "coalesce": (1, 100),
 }
-"""The smallest and the largest number of arguments of each function."""
+"""The minimum and the maximum number of arguments of each function."""
 
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 
