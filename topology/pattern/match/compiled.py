@@ -69,11 +69,11 @@ class PatternShape:
         has_end_negation: Whether a match may end with a negation.
         looks_ahead: Whether an event after the end of a match may forbid it.
         open_tail: Whether a match may change until its window ends.
-        strict: Whether any entry may matter to a step or a negation.
-        everywhere: Whether a strict step looks at the entries of all partitions.
+        strict: Whether events of any type may matter (STRICT, PREV, NEXT).
+        everywhere: Whether these may be events of all partitions.
         skips: Whether a match depends on matches that start earlier (SKIP).
-        looks_back: Whether it depends on the events of one window before the match.
-        looks_on: Whether the columns depend on the events of one window after the match.
+        looks_back: Whether it reads events up to one window before an event of the match (PREV).
+        looks_on: Whether it reads events up to one window after an event of the match (NEXT).
     """
 
     by_end: bool
@@ -89,9 +89,9 @@ class PatternShape:
 
     @property
     def doubles(self) -> bool:
-        """Whether an event matters for two windows.
+        """Whether an event may be needed for two windows.
 
-        The first ends when the match is final. The second is the window before the match.
+        It may matter to matches up to one window away, which are final only one window later.
         """
         if self.by_end:
             return self.looks_ahead or (self.has_start_negation and self.skips)

@@ -45,8 +45,8 @@ class Place:
             its types and satisfy its `own` conditions.
         blockers: The entries for each negation, by alternative and negation. They have one of its
             types and satisfy its conditions that name no other alias.
-        everything: All entries that a STRICT step looks at; empty if no step and no negation is
-            strict.
+        everything: All entries that a STRICT step, PREV or NEXT looks at; empty if the query has
+            none of these.
         enders: All entries of the types of each component with UNTIL, whether or not they satisfy
             its `own` conditions; by (alternative, component).
     """
@@ -76,9 +76,9 @@ class Evaluation:
 
     Attributes:
         matches: The matches of the unit in the order of `in_order`, at most the query's limit.
-        overflow: Whether there are more, or the search was cut short (MAX_STEPS). For an end event
-            without AND, `matches` then has the smallest in that order. Otherwise it has those found
-            first, and for MAXIMAL those that are maximal among the ones found.
+        overflow: Whether there are more matches, or the search was cut short (MAX_STEPS). For an
+            end event without AND, `matches` then has the first in that order. Otherwise it has the
+            first that were found, and for MAXIMAL those that are maximal among the ones found.
         hi_ns: The latest time of an event that can change the result.
         waits: The slots (alternative, slot) whose entries can change the result, if they are newer
             than all present ones. It is empty if the result is settled. None means that any entry

@@ -71,8 +71,8 @@ class Clause:
 class GroupEnd:
     """The UNTIL condition of a group.
 
-    `alone` grades whether an event ends the group, from that event alone. It is None if that
-    depends on earlier events.
+    `alone` grades whether an event ends the group, from that event alone. It is None if the
+    condition also reads other events.
     """
 
     def __init__(self, part: Component, expr: Expr, scope: Scope) -> None:
@@ -160,7 +160,7 @@ class Layout:
         ends: The components that can be last, because all after them may be absent.
         goes_on: Whether a match may end with a greedy group, so a later event may forbid it.
         looks_ahead: Whether `goes_on` is true or a match may end with a negation.
-        is_strict: Whether any event at all may matter to a step or a negation.
+        is_strict: Whether a step or a negation is STRICT, so that events of any type may matter.
         lasting: The ends of all timed absences (`NegationGap.over`).
         limits: The values of `Blocker.limit` that are set.
     """

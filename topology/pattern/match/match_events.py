@@ -35,7 +35,7 @@ from topology.pattern.match.compiled import Compiled
 from topology.pattern.store.entry import Entry, Identity
 
 BEHIND_SOURCES: Final = "\U0010ffff"
-"""The prefix of the event's source, before the query's name; it sorts after all other sources."""
+"""The prefix of the source of a match's event; this source sorts after all others."""
 
 LOOK_AT: Final = 64
 """The minimum number of matches at which a purge is worth its cost."""
@@ -46,7 +46,7 @@ NUMBER_DIGITS: Final = 15
 
 @dataclass(slots=True)
 class MatchEvent:
-    """The latest state of a match, with `entry`: the event that it is or was before its retract."""
+    """The latest state of a match; `entry` is the event that represents it until its retract."""
 
     into: str
     query: str

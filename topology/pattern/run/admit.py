@@ -52,7 +52,7 @@ WORDS: Final = (STORED, IRRELEVANT, EXPIRED, DUPLICATE, CONFLICT, UNSURE, REFUSE
 FARTHEST_NS: Final = 1 << 62
 
 NO_ENTRIES: Final = EntryIndex()
-"""An index that stays empty, for queries without a STRICT step."""
+"""An index that stays empty, for queries without STRICT, PREV and NEXT."""
 
 PURGE_SHARE: Final = 8
 """A purge is due when the oldest entry is older than the reach by this fraction of the reach (1/8).

@@ -66,7 +66,7 @@ class Agenda:
     Attributes:
         events: The timers that follow the newest event or watermark.
         frontier: The timers that follow the frontier.
-        barriers: The timers of the runs whose SKIP decides more, which also follow the frontier.
+        barriers: The timers of the runs whose barrier row may change. They follow the frontier.
         gathering: The runs with gathered corrections.
         quiet_ns: The instant up to which the frontier may move without any effect.
     """

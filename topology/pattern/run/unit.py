@@ -139,7 +139,7 @@ class Gathered:
 
 
 class UnitOwner(Protocol):
-    """The run that owns a unit, with its duties when a timer is due and at a checkpoint."""
+    """The interface of the run that owns a unit, for timers and checkpoints."""
 
     gathered: Gathered
 

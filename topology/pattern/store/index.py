@@ -25,7 +25,7 @@ BEFORE_ALL_NS: Final = -(1 << 66)
 """An instant before all event times."""
 
 SHRINK_AT: Final = 64
-"""A purge needs at least this many old entries, to spread the cost of moving the rest."""
+"""The minimum number of old entries at which a purge is worth moving the others."""
 
 
 class EntryIndex:

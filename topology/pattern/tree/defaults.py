@@ -54,10 +54,9 @@ def fewest_events(node: Node | Negation) -> int:
 
 
 def with_defaults(said: Mapping[str, Any], node: Node) -> dict[str, Any]:
-    """Return the options in `said`, with defaults for some that are left out.
+    """Return the options in `said`, with the defaults that depend on other options or the pattern.
 
-    These are the options whose defaults depend on other options or on the pattern. The keys of both
-    mappings are fields of Query.
+    The keys of both mappings are fields of Query.
     """
     return {
         "matches": "maximal" if said.get("strategy") == "any" else "one",

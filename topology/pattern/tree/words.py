@@ -48,7 +48,7 @@ UNITS_NS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("d", "day", "days"), 86_400 * 1_000_000_000),
 }
 MAX_NS: Final = 1 << 62
-"""The longest duration that a query may have (146 years)."""
+"""The longest duration that a query may contain (146 years)."""
 
 COMPARED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq,

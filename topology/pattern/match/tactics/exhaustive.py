@@ -40,7 +40,7 @@ from topology.pattern.tree.normal_form import Alternative, Component, Predicate
 class Finder(Protocol):
     """A finder of the matches of one alternative, in the order of `match.in_order`.
 
-    If there are more than `wanted`, it finds at least that many.
+    If there are more than `wanted` matches, it finds at least that many.
     """
 
     def find(self, place: Place, anchor: Entry, wanted: int, budget: StepBudget) -> list[Match]: ...

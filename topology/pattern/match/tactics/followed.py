@@ -84,8 +84,8 @@ class Steps:
     def resume(self, taken: list[Entry], place: Place) -> bool:
         """Take the next entries from the indexes, and return whether the walk waits for newer ones.
 
-        At least the start has been taken. The walk does not wait if it is complete, or if a STRICT
-        step met an entry that it could not take.
+        `taken` contains at least the start. The walk does not wait if it is complete, or if a
+        STRICT step found an entry that it could not take.
         """
         until_ns = taken[0].time_ns + self.within_ns
         while len(taken) < self.count:
@@ -120,8 +120,8 @@ def steps_of(layouts: Sequence[Layout]) -> Steps | None:
 
     The query must have one alternative: a plain sequence of two or more events, each exactly once,
     without negation. Each step takes the first event that fits, or the very next. All conditions
-    over several events must be testable at the step that takes the last of them. All matches are
-    emitted at once.
+    over several events must be testable at the step that takes the last of them. Matches
+    must be emitted when found, without SKIP, and not with UNCERTAIN POSSIBLE.
     """
     layout = layouts[0]
     query, alternative = layout.query, layout.alternative

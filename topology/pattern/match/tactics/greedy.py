@@ -41,7 +41,7 @@ class Greed:
     ) -> bool:
         """Return whether a greedy group forbids the step into component `j`, or the match's end.
 
-        The entry of the step has not been taken yet.
+        `entry` is the entry of the step, which has not been taken yet; None for the end.
         """
         rules = self._rules
         return any(

@@ -136,7 +136,7 @@ class RunRules(Layout):
     ) -> Match | None:
         """Return the match of the run, or None if the run is not a match.
 
-        It is not a match if it is incomplete, if a predicate on a whole group fails, or if a
+        It is not a match if it is incomplete, if a predicate that is due at its end fails, or if a
         negation forbids it.
         """
         if not self.is_complete(bound) or not self.holds_at_end(bound):

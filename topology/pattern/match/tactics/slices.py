@@ -78,7 +78,7 @@ class Cutting:
     """A search in one unit and one line, within the `ranges` of the anchor.
 
     If groups are filtered by conditions, a second `Cutting` searches the ranges of the entries that
-    the filter leaves. A single event at the end is the anchor from the start.
+    the filter leaves. If the last component is a single event, the anchor is bound to it first.
 
     Attributes:
         bound: The entries chosen so far, by component; all other lists are by position in the line.

@@ -91,7 +91,7 @@ class Walk:
         return self._rules.is_complete(self.bound)
 
     def go(self) -> bool:
-        """Take all entries there are, or return False if the walk cannot even start."""
+        """Take entries until none is left, or return False if the walk cannot even start."""
         if not self._begin():
             return False
         while not self._budget.is_spent and self._step():

@@ -197,7 +197,7 @@ def _passes_over(case: Case, edge: Edge, worst: int) -> int:
 
 
 def _just_before(case: Case, member: Entry, other: Entry) -> int:
-    """Grade whether `other`, no member, is between this member and the member before it."""
+    """Grade whether the non-member `other` is between this member and the one before it."""
     grade = before_by_key(other, member)
     behind = NO
     for one in case.members:
