@@ -132,8 +132,8 @@ def own(
 ) -> Callable[[Entry], bool | None]:
     """Compile a component's own conjuncts into one test of an entry.
 
-    The conjuncts name `alias` alone, without an index or an aggregate. The test is True if there are no
-    conjuncts.
+    The conjuncts name `alias` alone, without an index or an aggregate. Without
+    conjuncts, the test is always True.
     """
     tests = [_own(expr, alias, environment) for expr in exprs]
     if not tests:

@@ -249,8 +249,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 def like(pattern: str) -> Callable[[Any], Any]:
     """Compile a pattern of LIKE: `%` matches any characters, `_` matches one; case matters.
 
-    Each piece after a `%` is matched only at the first position that fits. So the cost is at most the
-    product of the two lengths.
+    Each piece after a `%` is matched only at the first position that fits. So the cost is at most
+    the product of the two lengths.
     """
     pieces = [re.escape(piece).replace("_", ".") for piece in pattern.split("%")]
     pieces[-1] += r"\Z"
