@@ -7,10 +7,10 @@ completeness frontier only new sources can still send events. The new-source all
 `correct_for_ns` older than the watermark. After MERGE, an event that is too late for a query has
 already been reported as late, so it is only counted here (`figures`).
 
-A match that ends in a negated gap is emitted when all known sources have sent events after the gap.
-It is retracted if a new source sends an event that the gap forbids. With EMIT EAGER it is emitted
-when the watermark, less the time errors, has passed the gap, as windows are. That happens even
-while all sources are idle.
+With EMIT FINAL, a match that ends in a negated gap is emitted when all known sources have sent
+events after the gap. It is retracted if a new source sends an event that the gap forbids. With EMIT
+EAGER it is emitted when the watermark, less the time errors, has passed the gap, as windows are.
+That happens even while all sources are idle.
 
 If the queries read events as MERGE accepts them (`topology.flow.accepted`), events arrive in any
 order and are matched at once. The frontier then follows the control events sent with them.
@@ -19,11 +19,11 @@ If the store is nearly full, a watermark ends the new-source allowance (`given_u
 room for events of known sources.
 
 A query with `answer: final` emits a match when the frontier has passed every instant at which an
-event could change the match. A query with `quality` waits until the match is unlikely enough to
-change to meet its quality target, and still corrects the match afterwards. The quality target
-(`topology.answer.quality_target`) gives the instant up to which the query may emit decided matches.
-The operator passes it to the engine after every instant. Patterns have no windows that are known
-beforehand, so the quality target counts pieces of time instead.
+event could change the match. A query with `quality` emits a match when the match is unlikely enough
+to change, and still corrects it afterwards. The quality target (`topology.answer.quality_target`)
+gives the instant up to which decided matches may be emitted. After every instant, the operator
+passes that time to the engine. Patterns have no windows that are known beforehand, so the quality
+target counts pieces of time instead.
 
 Queries count matches that start after the query was added, judged by the newest event that the
 engine has seen. If the operator is restored without a state of its own, it has missed earlier
@@ -229,7 +229,7 @@ class Pattern(InstantOperator):
     def _decided_ns(self) -> int:
         """Return the frontier; if the store is nearly full, without the new-source allowance.
 
-        The room is then left for events of known sources.
+        This leaves room in the store for events of known sources.
         """
         if not self._engine.is_crowded:
             return self._frontier.decided_ns

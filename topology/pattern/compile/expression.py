@@ -41,7 +41,7 @@ class Condition:
     queries have none.
 
     `needs_whole`: whether it has an aggregate over all of a group, an index other than [1], or
-    `[a]` within OR. Such a condition cannot be tested for one element alone.
+    `[a]`. Such a condition cannot be tested for one element alone.
     """
 
     def __init__(self, expr: Expr, scope: Scope, vacuous: bool | None = True) -> None:
@@ -132,8 +132,8 @@ def own(
 ) -> Callable[[Entry], bool | None]:
     """Compile a component's own conjuncts into one test of an entry.
 
-    They name this alias alone, without an index or an aggregate. The test is True if there are no
-    conjuncts.
+    The conjuncts name `alias` alone, without an index or an aggregate. Without
+    conjuncts, the test is always True.
     """
     tests = [_own(expr, alias, environment) for expr in exprs]
     if not tests:

@@ -31,7 +31,7 @@ class Neighbours:
         self._within_ns = within_ns
 
     def beside(self, entry: Entry | AbsentEntry, shift: int) -> Entry | AbsentEntry:
-        """Return the event `shift` places after the entry (before, if negative), or ABSENT."""
+        """Return the event `shift` positions after the entry (before, if negative), or ABSENT."""
         everything = self._everything
         if everything is None or isinstance(entry, AbsentEntry):
             return ABSENT

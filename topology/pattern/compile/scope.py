@@ -42,8 +42,8 @@ class Scope:
 
     `slots`: the index of each alias in a binding. An alias of another alternative has no slot and
     counts as absent. `groups`: the slots of groups. `labels`: the labels of the components, in the
-    order of their slots. `whole_at`: the first slot of the whole match, in a binding that ends at a
-    row.
+    order of their slots. `whole_at`: the first slot of the whole match in a binding that also has
+    the match up to one row.
     """
 
     slots: Mapping[str, int]

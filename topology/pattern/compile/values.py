@@ -30,7 +30,7 @@ from typing import Any, Final
 from topology.pattern.tree.words import COMPARED
 
 MAX_INT: Final = 1 << 1024
-"""The bound of an int, beyond any float; it limits the growth of repeated products."""
+"""The magnitude of an int stays below this number, so repeated products cannot grow for ever."""
 
 Two = Callable[[Any, Any], Any]
 
@@ -249,8 +249,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 def like(pattern: str) -> Callable[[Any], Any]:
     """Compile a pattern of LIKE: `%` matches any characters, `_` matches one; case matters.
 
-    Each piece after a `%` is matched only at the first place that fits. So the cost is at most the
-    product of the two lengths.
+    Each piece after a `%` is matched only at the first position that fits. So the cost is at most
+    the product of the two lengths.
     """
     pieces = [re.escape(piece).replace("_", ".") for piece in pattern.split("%")]
     pieces[-1] += r"\Z"

@@ -1,4 +1,4 @@
-"""Checks the meaning of a query: finds every error that is not an error of syntax.
+"""Checks the meaning of a query: finds all errors other than syntax errors, and the warnings.
 
 All of these checks are made before the query runs. Parameters and functions are checked against
 those that the caller passes. Attributes are not checked, because an event may have any attribute
@@ -6,7 +6,8 @@ with any value. A tree that was built in code is checked like one that was read 
 tree from text, pass the text too, so that the errors can show the line.
 
 Cost: linear in the length of the query, and quadratic in the number of its components. A query has
-at most 64 alternatives, each with at most 32 components (normal_form.py).
+at most `MAX_ALTERNATIVES` alternatives, each with at most `MAX_COMPONENTS` components
+(`tree.normal_form`).
 """
 
 from __future__ import annotations

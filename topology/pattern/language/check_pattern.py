@@ -34,7 +34,7 @@ from topology.pattern.tree.walk import components, walk
 from topology.pattern.tree.words import MAX_NS
 
 MAX_TIMES: Final = 1_000_000
-"""The largest `n` or `m` in a count `{n,m}`."""
+"""The maximum of `n` and `m` in a count `{n,m}`."""
 
 
 def check_pattern(query: Query, findings: Findings) -> None:

@@ -13,7 +13,7 @@ from topology.pattern.tree.words import KEYWORDS, STRATEGIES, UNITS_NS
 from topology.spelling.values import ELSEWHERE
 
 MANY: Final = 6
-"""The largest number of alternatives that a message lists."""
+"""The maximum number of alternatives that a message lists."""
 
 _KINDS: Final = {
     "INT": "a number",

@@ -1,6 +1,7 @@
 """Writes an expression as text; parsing the text returns an equal expression.
 
-Names that need quotes are written in back-ticks.
+Names that need quotes are written in back-ticks. Expressions over the rows of SQL are the
+exception: they are written for messages only (`row_text`).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from topology.pattern.tree.syntax import Query, Span
 from topology.pattern.tree.walk import MAX_DEPTH, too_deep
 
 MAX_TEXT: Final = 100_000
-"""The largest number of characters in a script."""
+"""The maximum number of characters in a script."""
 
 
 class ParserSteps(Protocol):

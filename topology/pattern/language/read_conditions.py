@@ -1,6 +1,6 @@
-"""Turns parse trees into what both languages share: conditions, columns, names and counts.
+"""Turns parse trees into conditions, names and counts, for the pattern language and for SQL.
 
-Each method reads one rule of grammar.lark. Nested ANDs become one AND, and nested ORs one OR, with
+Each method reads one rule of the grammars. Nested ANDs become one AND, and nested ORs one OR, with
 or without parentheses. `-5` becomes a negative number and not a `Negative`. Errors are collected;
 after an error the tree is never used.
 """
@@ -21,10 +21,10 @@ from topology.pattern.tree.walk import flat
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
 
 MAX_PREV: Final = 1_000
-"""The largest number of events that PREV can go back."""
+"""The maximum number of events that PREV can go back."""
 
 MAX_DIGITS: Final = 100
-"""The largest number of digits that a number may have."""
+"""The maximum length of a numeric literal, in characters; in a duration, in digits."""
 
 _OTHERWISE: Final = {"==": "=", "<>": "!="}
 """Alternative spellings of two comparison operators."""

@@ -1,4 +1,4 @@
-"""Infers the types of expressions before the query runs.
+"""Infers the types of expressions before the query runs, and reports those that can only be NULL.
 
 The types are numbers, text, flags (TRUE, FALSE) and NULL. None stands for any type, which
 attributes of a payload have. An expression that can only be NULL, like `'a' > 3`, is the error

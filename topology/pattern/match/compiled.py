@@ -1,4 +1,4 @@
-"""Compiles a query: the entries that it reads, the events that affect it, and for how long.
+"""Compiles a query: chooses its tactic, and determines which events it needs and for how long.
 
 A *filter* is a set of types with conditions on one entry alone. Each slot (component or negation)
 of each alternative has one. Slots with the same filter share one index, across all queries with the
@@ -69,11 +69,11 @@ class PatternShape:
         has_end_negation: Whether a match may end with a negation.
         looks_ahead: Whether an event after the end of a match may forbid it.
         open_tail: Whether a match may change until its window ends.
-        strict: Whether any entry may matter to a step or a negation.
-        everywhere: Whether a strict step looks at the entries of all partitions.
+        strict: Whether events of any type may matter (STRICT, PREV, NEXT).
+        everywhere: Whether these may be events of all partitions.
         skips: Whether a match depends on matches that start earlier (SKIP).
-        looks_back: Whether it depends on the events of one window before the match.
-        looks_on: Whether the columns depend on the events of one window after the match.
+        looks_back: Whether it reads events up to one window before an event of the match (PREV).
+        looks_on: Whether it reads events up to one window after an event of the match (NEXT).
     """
 
     by_end: bool
@@ -89,9 +89,9 @@ class PatternShape:
 
     @property
     def doubles(self) -> bool:
-        """Whether an event matters for two windows.
+        """Whether an event may be needed for two windows.
 
-        One is the window until the match is final, the other the window before the match.
+        It may matter to matches up to one window away, which are final only one window later.
         """
         if self.by_end:
             return self.looks_ahead or (self.has_start_negation and self.skips)
@@ -191,8 +191,8 @@ class Compiled:
     def decided_ns(self, match: Match) -> int:
         """Return the time after which no event can change the match, if times are exact.
 
-        With SKIP it is the end of the window that begins at the start of the match. By then all
-        matches that start earlier are final, so it is also final whether SKIP drops this one.
+        With SKIP it is `span_ns` after the start of the match. By then all matches that start
+        earlier are final, so it is also final whether SKIP drops this one.
         """
         if self.shape.open_tail or self.shape.skips:
             return match.first.time_ns + self.span_ns
@@ -217,8 +217,8 @@ class Compiled:
     def rows(self, match: Match) -> Iterator[tuple[int, Entry, dict[str, Any]]]:
         """Yield the events of a match in order of time, each with its component and its columns.
 
-        The columns are computed from the match up to that event, or from the whole match where the
-        query says FINAL. The column * stands for all fields.
+        The columns are computed from the match up to that event, or from the whole match for FINAL
+        in the query. The column * stands for all fields. Hidden events are left out.
         """
         whole, columns = self._binding(match), (self._columns or ())[match.alternative]
         for j, entry in match.labelled():
@@ -240,9 +240,9 @@ class Compiled:
     def values(
         self, match: Match, payloads: Callable[[Sequence[Entry]], Any] | None = None
     ) -> dict[str, Any]:
-        """Return the columns of RETURN, or, for RETURN *, the payloads by alias.
+        """Return the columns of RETURN or, for RETURN *, the payloads by alias.
 
-        `payloads` turns the entries of a group into a value.
+        `payloads` turns the entries of a group into a value; it is needed only for RETURN *.
         """
         if self._columns is not None:
             binding = self._binding(match)

@@ -1,8 +1,8 @@
 """Bounds how early a match that ends with the newest event may start.
 
-This is for MATCHES ALL from start events. An event in order that can end a match adds the matches
-that end with it and changes no others. Without a bound, their starts would be searched for in the
-whole window.
+MATCHES ALL from start events uses the bound. An event in order that can end a match adds the
+matches that end with it and changes no others. Without a bound, their starts would be searched for
+in the whole window.
 
 The bound is found by going back from the end to the first component. A step under NEXT takes the
 first event for its component. So the previous member cannot be earlier than the component's entry
@@ -27,7 +27,7 @@ from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.pattern.tree.syntax import UNBOUNDED
 
 MAX_STEPS_BACK: Final = 64
-"""The largest number of events to go back; for longer counted groups this would cost too much."""
+"""The maximum number of events to go back; for longer counted groups this would cost too much."""
 
 
 class EarliestStart:

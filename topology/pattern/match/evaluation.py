@@ -1,8 +1,8 @@
 """Defines the interface of a tactic, which finds the matches of one unit from the indexes alone.
 
-A *unit* is evaluated, corrected and decided as a whole. It is the end event under skip-till-any,
-otherwise the start event. Nothing is computed until an event can complete a match. Then the unit is
-evaluated again from the indexes, and the engine compares the result with the matches that it has
+A *unit* is all matches with the same end event (skip-till-any) or start event (otherwise). It is
+evaluated, corrected and decided as a whole. When an event may change its matches, the unit is
+evaluated again from the indexes. The engine compares the result with the matches that it has
 emitted. So a tactic keeps no state of its own, and all tactics find the same matches
 (`tests/topology/pattern`: differential laws).
 
@@ -27,10 +27,10 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 
 MAX_STEPS: Final = 200_000
-"""The number of steps of one evaluation after which the unit overflows.
+"""The maximum number of steps of one evaluation; with more steps, the unit overflows.
 
-Each entry or slice that is looked at is a step. A query whose limit exceeds MAX_STEPS /
-STEPS_PER_MATCH matches raises the number.
+Each entry or slice that is looked at is a step. A query whose LIMIT exceeds MAX_STEPS /
+STEPS_PER_MATCH may take STEPS_PER_MATCH steps for each match of its limit instead.
 """
 
 STEPS_PER_MATCH: Final = 16
@@ -45,8 +45,8 @@ class Place:
             its types and satisfy its `own` conditions.
         blockers: The entries for each negation, by alternative and negation. They have one of its
             types and satisfy its conditions that name no other alias.
-        everything: All entries that a STRICT step looks at; empty if no step and no negation is
-            strict.
+        everything: All entries that a STRICT step, PREV or NEXT looks at; empty if the query has
+            none of these.
         enders: All entries of the types of each component with UNTIL, whether or not they satisfy
             its `own` conditions; by (alternative, component).
     """
@@ -76,9 +76,9 @@ class Evaluation:
 
     Attributes:
         matches: The matches of the unit in the order of `in_order`, at most the query's limit.
-        overflow: Whether there are more, or the search was cut short (MAX_STEPS). For an end event
-            without AND, `matches` then has the smallest in that order. Otherwise it has those found
-            first, and for MAXIMAL those that are maximal among the ones found.
+        overflow: Whether there are more matches, or the search was cut short (MAX_STEPS). For an
+            end event without AND, `matches` then has the first in that order. Otherwise it has the
+            first that were found, and for MAXIMAL those that are maximal among the ones found.
         hi_ns: The latest time of an event that can change the result.
         waits: The slots (alternative, slot) whose entries can change the result, if they are newer
             than all present ones. It is empty if the result is settled. None means that any entry
@@ -96,8 +96,8 @@ class Evaluation:
 class StepBudget:
     """A counter of `steps`, the entries and slices that were looked at, with a limit.
 
-    When the budget is spent, the search stops and the unit overflows. So even a query whose matches
-    explode costs a bounded time for each event.
+    When the budget is spent, the search stops and the unit overflows. So an evaluation takes a
+    bounded time, even for a query with very many matches.
     """
 
     __slots__ = ("most", "steps")

@@ -34,7 +34,7 @@ NO_MAXIMUM: Final = 1 << 62
 GREEDY_LOOP: Final = 0
 SUCCESSOR: Final = 1
 LOOP: Final = 2
-"""The ranks of the components that an event may be added to; it goes to the lowest rank."""
+"""The ranks of components that could take the same event in a walk; the lowest rank takes it."""
 
 Graded = Callable[[Binding], int]
 
@@ -71,8 +71,8 @@ class Clause:
 class GroupEnd:
     """The UNTIL condition of a group.
 
-    `alone` grades whether an event ends the group, from that event alone. It is None if that
-    depends on earlier events.
+    `alone` grades whether an event ends the group, from that event alone. It is None if the
+    condition also reads other events.
     """
 
     def __init__(self, part: Component, expr: Expr, scope: Scope) -> None:
@@ -109,10 +109,10 @@ class NegationGap:
         right: All components after the gap.
         at_start: Whether a match may start with the gap, because all of `left` may be absent.
         at_end: Whether a match may end with the gap, because all of `right` may be absent.
-        after: One entry for each FOR before this negation: all components before that FOR, and how
-            long after the last of them it ends.
-        over: The same for this negation's own FOR, which gives the end of its gap. It is empty if
-            nothing precedes the FOR.
+        after: One entry for each FOR before this negation. It has all components before that FOR,
+            and how long after the last of them that FOR ends.
+        over: Such entries for this negation's own FOR, which give the end of its gap. It is empty
+            if nothing precedes the FOR.
         ties: The conditions that relate the negated event to the match. A condition is ignored if
             it names an alias that the alternative lacks, unless it asks for NULL.
         own: The conditions on the negated event alone.
@@ -160,7 +160,7 @@ class Layout:
         ends: The components that can be last, because all after them may be absent.
         goes_on: Whether a match may end with a greedy group, so a later event may forbid it.
         looks_ahead: Whether `goes_on` is true or a match may end with a negation.
-        is_strict: Whether any event at all may matter to a step or a negation.
+        is_strict: Whether a step or a negation is STRICT, so that events of any type may matter.
         lasting: The ends of all timed absences (`NegationGap.over`).
         limits: The values of `Blocker.limit` that are set.
     """

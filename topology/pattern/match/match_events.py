@@ -1,14 +1,15 @@
-"""Turns matches into events that other queries read (INTO).
+"""Turns matches into events that other queries read (INTO), and stores these events.
 
 A match becomes an event of the type that INTO names. Its time is the end of the match, and it sorts
 after all other events of that instant. Its payload has `start_ns`, `end_ns`, the columns, and `key`
-if the query has one.
+if the query has one. Values are those that consumers of the match get, so a number beyond 64 bits
+is null.
 
 Its time error is that of the match's last event. An uncertain match makes every match that contains
 it uncertain. An update of the match replaces the event, and a retract removes it.
 
 The event's sequence number is a digest of the match's id and end. So a match whose end moves
-becomes another event. Consumers get the values that were written: a number beyond 64 bits is null.
+becomes another event.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from topology.pattern.match.compiled import Compiled
 from topology.pattern.store.entry import Entry, Identity
 
 BEHIND_SOURCES: Final = "\U0010ffff"
-"""The prefix of the event's source, before the query's name; it sorts after all other sources."""
+"""The prefix of the source of a match's event; this source sorts after all others."""
 
 LOOK_AT: Final = 64
-"""The least number of matches at which a purge is worth its cost."""
+"""The minimum number of matches at which a purge is worth its cost."""
 
 NUMBER_DIGITS: Final = 15
 """The number of hexadecimal digits of a digest that form a sequence number, 60 bits."""
@@ -45,7 +46,7 @@ NUMBER_DIGITS: Final = 15
 
 @dataclass(slots=True)
 class MatchEvent:
-    """The latest state of a match, with `entry`: the event that it is or was before its retract."""
+    """The latest state of a match; `entry` is the event that represents it until its retract."""
 
     into: str
     query: str

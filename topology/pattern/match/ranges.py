@@ -58,7 +58,7 @@ class Ranges:
         )
 
     def _set_highs(self, parts: RangeParts, anchor: Entry) -> bool:
-        """Find, backwards from the anchor, the latest entries that have enough after them.
+        """Find for each position the latest entry that leaves enough entries after it.
 
         Return False if there can be no match.
         """
@@ -74,7 +74,7 @@ class Ranges:
         return high > 0
 
     def _set_lows(self, parts: RangeParts, since_ns: int) -> bool:
-        """Find, forwards from the window's start, the earliest entries that have enough before.
+        """Find for each position the earliest entry that leaves enough entries before it.
 
         Return False if there can be no match.
         """

@@ -32,7 +32,7 @@ Instants = list[Any]
 
 
 class Sets:
-    """Finds and counts the sets of one query (`language.check`)."""
+    """Finds the sets of one query, and counts their matches."""
 
     def __init__(self, layout: Layout) -> None:
         self._parts = RangeParts(layout, range(layout.count))
@@ -77,7 +77,7 @@ class Ways:
     Attributes:
         sums: The number of ways that lead to the first i choices, for each i.
         filling: The entries of a group next to a single event, or at the end. Such a group is no
-            choice, so it waits for the next one.
+            choice of its own, so the next choice takes it into account.
         minimum: The least number of entries that the group must take.
     """
 

@@ -2,9 +2,9 @@
 
 Such matches come from an OR with two branches that may both be absent (`OR(C? c, D? d)`), or from
 an optional group that may be empty (`SEQ(C* c[])?`). They are merged before the limit of the query
-applies. A merged match is valid while one of the alternatives finds it. So it is final when the
-first of them is, and the match of that alternative is used. It is confirmed if any alternative that
-is final at that instant confirms it.
+applies. A merged match is valid while one of the alternatives finds it. So it is final as soon as
+one of these matches is, and that match is used. It is confirmed if an alternative that is final at
+that instant confirms it.
 
 Cost: nothing if no two alternatives can find the same match; otherwise O(members) for each match.
 """

@@ -1,17 +1,16 @@
 """Decides which events are accepted, and stores their entries by partition.
 
 Every event gets exactly one outcome: stored, irrelevant, late, duplicate, conflict, unsure, refused
-or far (see `counts`).
+or far (see `Admission.counts`).
 
-Queries with the same partition key form a *partition group*. Each value of the key has a *partition
-index*: one index for each filter that any of the group's queries uses. The indexes share the
-entries.
+The queries of a level with the same partition key form a *partition group*. Each value of the key
+has a *partition index*, with one index for each filter that the group's queries use. All indexes
+share the entries.
 
-An entry stays in a partition index while it is within `reach_ns` of the frontier, the longest that
-any query of the group needs. A partition index exists while it has entries. It is purged when its
-oldest entry is older than the reach by an eighth, which spreads the cost over many entries. When
-errors grow, the reach grows too. Everything beyond the old reach is purged before, so results do
-not depend on when the last purge happened.
+An entry stays in a partition index while it is within `reach_ns` of the frontier. That is the
+longest time for which any query of the group needs it. A partition is purged when its oldest entry
+is older than that by an eighth. So one purge removes many entries. A partition without entries is
+dropped.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ EXPIRED: Final = "late"
 DUPLICATE: Final = "duplicate"
 CONFLICT: Final = "conflict"
 UNSURE: Final = "unsure"
-"""The event's time error is larger than `max_error_ns`."""
+"""The event's time error is larger than the maximum (`max_error_ns`)."""
 
 REFUSED: Final = "refused"
-"""The store already contains the largest allowed number of entries."""
+"""The store already contains the maximum number of entries."""
 
 FAR: Final = "far"
 """The event's time is further than `FARTHEST_NS` from 1970."""
@@ -53,13 +52,14 @@ WORDS: Final = (STORED, IRRELEVANT, EXPIRED, DUPLICATE, CONFLICT, UNSURE, REFUSE
 FARTHEST_NS: Final = 1 << 62
 
 NO_ENTRIES: Final = EntryIndex()
-"""An index that stays empty, for queries without a STRICT step."""
+"""An index that stays empty, for queries without STRICT, PREV and NEXT."""
 
 PURGE_SHARE: Final = 8
-"""A purge is due when the oldest entry exceeds the reach by this fraction of it: one eighth."""
+"""A purge is due when the oldest entry is older than the reach by this fraction of the reach (1/8).
+"""
 
 MAX_TYPES: Final = 10_000
-"""The largest number of event types whose filters are cached."""
+"""The maximum number of event types whose filters are cached."""
 
 
 class Admission:
@@ -221,9 +221,9 @@ class PartitionGroup:
     def reach_ns(self) -> int:
         """The time for which an entry is kept after its own timestamp.
 
-        It includes three error margins. One is for the delay until a match is decided. Another is
-        for the match's events, which may be further apart than the window. The third is for earlier
-        events that put the match in doubt.
+        It includes three error margins: the first for the delay until a match is decided. The
+        second allows the match's events to be further apart than the window. The third is for
+        earlier events that put the match in doubt.
         """
         return self._reach_ns + 3 * self.doubt.margin_ns
 
@@ -287,9 +287,9 @@ class PartitionGroup:
                 partition.indexes[number].remove(entry)
 
     def recall(self, entry: Entry, state: dict[str, Any]) -> None:
-        """Restore the results of an entry that was removed before the state was written.
+        """Restore the results found from a match that was retracted before the state was written.
 
-        Their rows are taken out of `state`.
+        The rows of these results are taken out of `state`.
         """
         partition = self._partition_of(entry) if self.filters_of(entry) else None
         if partition is not None:

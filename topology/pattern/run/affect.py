@@ -1,22 +1,25 @@
 """Finds the units of a run that an event can change, by the matches in them.
 
-A unit is all matches found from one event, its anchor (`run.unit`). The changes that SKIP then
-causes in other units are found by `decide.Selection`.
+A unit is all matches found from one event, its anchor (`run.unit`). SKIP may then change further
+units (`decide.Selection`).
 
-Cost of an event in order: under skip-till-any it affects one unit, if the event can end a match.
-For MATCHES ONE and BEST it affects one unit for each start that waits for such an event. For ALL
-from start events it may affect each start that can lead to the event (`earliest`). A late event
-affects every unit within a window of it.
+Cost of an event in order:
 
-If events have time errors, an event may also put a match in doubt. Mostly each event does so
-independently of all others (`doubts_apart`). Then corrected timestamps alone select the units to
-evaluate, and `SureUnits` finds those in doubt without an evaluation. Otherwise, and for POSSIBLE,
-all units with a match that is not yet decided are evaluated too.
+- Under skip-till-any it affects one unit if it can end a match. If it may forbid earlier matches,
+  it affects all units within a window.
+- For MATCHES ONE and BEST it affects one unit for each start that waits for such an event.
+- For ALL from start events it may affect each start that can lead to the event (`earliest`).
+
+A late event affects every unit within a window of it.
+
+If events have time errors, an event may also put a match in doubt. For most queries, each event
+does so independently of all others (`doubts_apart`). Then corrected timestamps alone select the
+units to evaluate, and `SureUnits` finds those in doubt without an evaluation. Otherwise, all units
+with a match that is not yet decided are evaluated too.
 
 By corrected timestamps an event changes only units at most a window away. In a unit further away it
-can change only grades. It does so only if it may have happened at most a window from a member,
-given the errors of both. Without that check, one event of a clock that is off by a second would be
-costly. Every event would grade all matches of the next seconds again.
+can change only grades, if it may have happened at most a window from a member. Without this check,
+one event of a clock that is off by a second would make every event grade a second of matches again.
 
 The check is valid because a grade depends on the members and on each other event separately. It is
 not valid for STRICT and UNTIL, because a third event may be between the two. Nor is it for
@@ -24,10 +27,9 @@ POSSIBLE, which finds matches that corrected timestamps do not form. For those, 
 reach of the largest error so far counts as affected.
 
 `SureUnits` stores the units with a certain match by the time range of their members. It has one
-list for each magnitude of a range's length, by powers of two. This way one event of a clock that is
-off by a second does not make every event look at a second of units. Storing a unit costs O(log n)
-and a move of references. A look-up costs two bisections for each magnitude. It looks at no more
-than twice the units that it finds.
+list for each magnitude of a range's length, by powers of two. So one long range does not widen
+every look-up. Storing a unit costs O(log n) and a move of references. A look-up costs two
+bisections for each magnitude, and looks at no more than twice the units that it finds.
 """
 
 from __future__ import annotations
@@ -53,8 +55,8 @@ class Affected:
     """Finds the units of a query in one partition that an event can change.
 
     Attributes:
-        possible_apart: Whether each event rules out possible matches independently of others. All
-            units it can change are then evaluated.
+        possible_apart: Whether each event rules out possible matches (UNCERTAIN POSSIBLE)
+            independently of all others.
     """
 
     __slots__ = ("_at", "_doubts_apart", "_waiting", "possible_apart")
@@ -63,7 +65,7 @@ class Affected:
         self._at = at
         self._waiting: dict[Slot, dict[Key, MatchUnit]] = {}
         query, possible = at.query, at.query.possible
-        # A gathered unit has not been evaluated with the newest events.
+        # With EMIT SLACK, a gathered unit has not been evaluated with the newest events.
         sees_all = query.query.emit != "slack"
         self.possible_apart = sees_all and possible is not None and possible.each_apart
         self._doubts_apart = (
@@ -78,8 +80,8 @@ class Affected:
     def doubts_apart(self) -> bool:
         """Whether events have errors, and each puts matches in doubt independently of the others.
 
-        It is False for a query with SKIP that waits for a quality target. There, every evaluation
-        of a unit looks at all visible matches of the run.
+        It is False for a query with SKIP that waits for a quality target. There, each evaluation of
+        a unit looks at all visible matches of the run.
         """
         if not self._doubts_apart or self._at.doubt.margin_ns <= 0:
             return False
@@ -218,7 +220,7 @@ class Affected:
     def _woken(self, filters: Iterable[int], entry: Entry) -> list[Entry]:
         """Return the starts whose walk may continue with this entry.
 
-        Starts that are more than a window before the entry stop waiting.
+        Starts whose window has ended before the entry stop waiting.
         """
         slots = {slot for number in filters for slot in self._at.wiring.slots_of.get(number, ())}
         since_ns = entry.time_ns - self.span_ns

@@ -1,7 +1,7 @@
 """Schedules the units of a level that must be looked at again later.
 
-An entry of the schedule is only a hint: an instant of a clock and a unit. The code that takes it
-determines again which results may be emitted, and schedules the unit's next instant.
+A timer has only an instant and a unit. When the timer is due, the unit's results are chosen again
+(`decide`), which also sets the unit's next timer.
 
 | clock | instant that it follows | units scheduled on it |
 | --- | --- | --- |
@@ -9,12 +9,12 @@ determines again which results may be emitted, and schedules the unit's next ins
 | `frontier` | the instant before which all events have arrived | with EMIT FINAL or `emits_final` |
 | `Wiring.at_target` | the instant up to which a query may emit | with a quality target |
 | arrival (`gathering`) | the arrival of events | with gathered corrections (EMIT SLACK) |
-| `barriers` | the frontier | runs for whose next checkpoint SKIP decides more |
+| `barriers` | the frontier | runs whose barrier row (SKIP) may change |
 
-EMIT SLACK: if a tenth of a query's events is late, correcting at once would evaluate the same unit
-many times. So late events are gathered, and each unit is evaluated once. The wait is a share of the
-window, equal to the share of late events, and at most the largest lateness seen. If fewer events
-are late, a unit is corrected at once. Events in order never wait.
+EMIT SLACK: if at least a tenth of a query's events is late, correcting at once would evaluate the
+same unit many times. So late events are gathered, and each unit is evaluated once. The wait is the
+window multiplied by the share of late events, and at most the largest lateness so far. A duration
+after SLACK replaces this wait. Events in order never wait.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Agenda:
     Attributes:
         events: The timers that follow the newest event or watermark.
         frontier: The timers that follow the frontier.
-        barriers: The timers of the runs whose SKIP decides more, which also follow the frontier.
+        barriers: The timers of the runs whose barrier row may change. They follow the frontier.
         gathering: The runs with gathered corrections.
         quiet_ns: The instant up to which the frontier may move without any effect.
     """
@@ -90,8 +90,8 @@ class Agenda:
     def take_gathered(self, due_ns: int, frontier_ns: int) -> list[MatchUnit]:
         """Evaluate the gathered units of the runs that are due, and return those to emit.
 
-        A run is due at its own time, or if a frontier at `frontier_ns` would decide one of its
-        results.
+        A run is due at its own time, or if the frontier passes the first anchor of its gathered
+        units.
         """
         found = []
         for run in list(self.gathering):

@@ -1,24 +1,27 @@
-"""Chooses the matches that a run may emit now, applies SKIP, and arms timers for the rest.
+"""Chooses the matches that a run may emit now, applies SKIP, and computes the results to show.
 
-A match is *visible* once it may be emitted. With EMIT EAGER it is visible at once, or, if it ends
-in a negation, when the clock has passed the end of that gap. With EMIT FINAL it is visible when
-nothing can change it any more. With a quality target it is visible when it is decided before the
-target.
+A match is *visible* once it may be emitted:
 
-SKIP (`topology.pattern.match.skip`) chooses among all visible matches. They are kept in the order
-in which SKIP examines them, each with the barrier after it. A change to one match does not affect
-the matches before it. Nor does it affect those after the first match whose barrier stays the same.
-So SKIP is applied again only to the matches between these.
+- With EMIT EAGER or SLACK, at once. If the pattern can end in a negation, it is visible when the
+  clock has passed the time that decides it with exact times (`Compiled.decided_ns`).
+- With EMIT FINAL, when nothing can change it any more.
+- With a quality target, when it is decided before the target, or was already emitted.
 
-Columns may read events outside the match (PREV and NEXT), so their values may change while the
-match stays the same. With ALL ROWS PER MATCH each event of the match is a result of its own. Its id
-begins with the match's id. `shown_results` makes the results of both kinds when a unit is emitted.
-Decided results stay as they were emitted, because their neighbours may have been purged since. The
-values of a unit's visible matches are computed whenever the unit changes. For ALL ROWS this costs
-O(rows²) if a column looks at all rows up to its own.
+Matches that are not visible yet get a timer (`agenda`).
 
-Cost of a change: O(log n) and a move of references for each match added or removed, where n is the
-number of visible matches. Then SKIP is applied again, as described above.
+SKIP (`topology.pattern.match.skip`) chooses among all visible matches of a run. They are kept in
+the order in which SKIP examines them, each with the barrier after it. After a change, SKIP is
+applied again from the first changed match on. It stops after the last changed match, at the first
+match whose barrier stays the same.
+
+With ALL ROWS PER MATCH, each event of a match is a result, whose id begins with the match's id.
+Columns with PREV or NEXT may read events outside the match. These results are computed whenever
+their unit is emitted (`shown_results`). Decided ones stay as they were emitted, because the events
+around them may have been purged.
+
+Cost of a change: O(log n) and a move of references for each match added or removed, and then SKIP
+as described. Here n is the number of visible matches. ALL ROWS costs O(rows²) if a column looks at
+all rows up to its own.
 """
 
 from __future__ import annotations
@@ -39,9 +42,7 @@ from topology.pattern.store.entry import Key
 
 
 class Visibility:
-    """Determines which matches of one run are visible.
-
-    It arms the timers for those that are not: on the clock of events, the frontier or the target.
+    """Determines which matches of one run are visible, and arms timers for the others.
 
     Attributes:
         emits_final: Whether an early result is emitted once more when it becomes final.
@@ -57,9 +58,10 @@ class Visibility:
         self._again: dict[Key, None] = {}
 
     def of_all(self, units: Iterable[MatchUnit]) -> list[tuple[MatchUnit, dict[str, FoundMatch]]]:
-        """Return the matches of these units that may be emitted, each unit with its matches by id.
+        """Return the matches that may be emitted, as units, each with its matches by id.
 
-        Units whose matches SKIP now keeps or drops differently are included.
+        With SKIP, these are all units with changes: the given ones, and those whose matches SKIP
+        now keeps or drops differently.
         """
         if self.selection is None:
             return [(unit, self.of(unit)) for unit in units]
@@ -113,7 +115,7 @@ class Visibility:
     def _show(self, selection: Selection, units: Iterable[MatchUnit]) -> None:
         """Pass the visible matches of these units to SKIP.
 
-        Units with a result emitted since the last call are included.
+        Units with results that were emitted or retracted since the last call are passed too.
         """
         if selection.is_stale:
             selection.is_stale = False
@@ -127,7 +129,7 @@ class Visibility:
     def decided(self, selection: Selection) -> Barrier:
         """Return the barrier that the decided matches set for the matches after them.
 
-        Every match that starts before a decided match is decided too.
+        With SKIP, matches are decided in the order of their starts.
         """
         self._show(selection, ())
         return selection.decided(self._at.now.frontier_ns)
@@ -220,7 +222,10 @@ class Selection:
         return at
 
     def settle(self) -> list[Key]:
-        """Apply SKIP to the changed matches, and return the anchors of the changed units."""
+        """Apply SKIP again from the first changed match until its result no longer changes.
+
+        Return the anchors of the changed units.
+        """
         if self._high >= 0:
             barrier = self.barrier
             if self._low > 0:
@@ -273,7 +278,7 @@ class Selection:
 
 
 ROW_DIGITS = 16
-"""The number of digits that a row's id adds to the id of its match."""
+"""The number of digits of a row's id that follow the id of its match."""
 
 
 def shown_results(

@@ -1,16 +1,16 @@
 """Emits the difference between a unit's results and the results that consumers have.
 
-The results of a unit are compared by id with those emitted before. A new id becomes an emit, a
-known id with other content an update, and a missing id a retract. So a result is never retracted
-and emitted again unchanged.
+Results are compared by id with those emitted before. A new id becomes an emit, a known id with
+other content an update, and a missing id a retract. So a result is never retracted and emitted
+again unchanged.
 
 Results that one event causes are ordered by query, in the order in which the queries were given.
-Within a query, retracts come first, then updates, then emits. Each kind is ordered by end, start
-and id, and the rows of a match are ordered by time.
+For each query, retracts come first, then updates, then emits. Each kind is ordered by end, start,
+row and id.
 
-The matches of one unit share long groups as views of one tuple (`match.Stretch`). The output for
-the shared tuple is made once and sliced for each match. So a match costs 8 bytes and a few
-nanoseconds for each event in it, and a microsecond only for each new event.
+Matches of one unit share long groups as views of one tuple (`match.Stretch`). The output for that
+tuple is made once and sliced for each match. So a match costs 8 bytes and a few nanoseconds for
+each event in it, and a microsecond only for each new event.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def changes(
 ) -> Iterable[Change]:
     """Yield the changes that turn the emitted results into `visible`, and record them.
 
-    Matches are retracted only here. `emits_final`: whether an early result is emitted once more
-    when it becomes final.
+    `emits_final`: whether an early result is emitted once more when it becomes final. Results are
+    retracted only by this function.
     """
     for id_, old in unit.emitted.items():
         if old.live and id_ not in visible:

@@ -1,11 +1,11 @@
 """Runs pattern queries over one store of events; results are correct in any order of arrival.
 
-The reasons for this design are in docs/decisions/0010-patterns.md.
+docs/decisions/0010-patterns.md has the reasons for this design.
 
 An accepted event is put into the indexes whose filters it passes. The units that it can change are
 then evaluated again, and differences are emitted, updated or retracted. This is the same for events
 in order and out of order. The *frontier* is the instant before which every event has arrived.
-Everything decided before it is final, and an event before it is late.
+Results decided before the frontier are final, and an event before it is late.
 
 The modules of this package follow a unit through its stages:
 
@@ -14,13 +14,14 @@ The modules of this package follow a unit through its stages:
 - `decide` chooses the matches that may be emitted.
 - `emit` turns the difference from the emitted results into new results.
 - `agenda` schedules the units that must be looked at again later.
-- `forget` writes and restores the rows of units, until the units are forgotten.
+- `forget` writes and restores the rows of units.
 - `unit` defines the states of a unit and of a match.
+- `query` has the data that the other modules share.
 - `run` takes one query in one partition through these steps.
 
-Bounds: `MAX_RETAINED` entries, which are events and the matches that queries read; `max_partitions`
+Bounds: `max_retained` entries, which are events and the matches that queries read; `max_partitions`
 keys of each partition key; for each unit, the query's LIMIT and MAX_STEPS. Everything beyond a
-bound is reported, so nothing is dropped silently.
+bound is counted or reported, so nothing is dropped silently.
 
 Memory: some 400 bytes for each stored entry, and 16 for each index that contains it. Each result
 that is not yet final takes 300 bytes, and so does each start that still waits (MATCHES ONE).
@@ -59,11 +60,11 @@ class Engine:
 
     Attributes:
         findings: The results to emit. The engine's caller clears it.
-        freed: The entries that are in no index any more. The caller clears it, too.
+        freed: The entries of events that are in no index any more. The engine's caller clears it.
         counts: The number of events by outcome (`admit.WORDS`).
         compiled: The queries by name.
         levels: The queries, grouped by the matches of other queries that they read.
-        is_plain: Whether the caller may pass on events without marking the end of each instant.
+        is_plain: Whether the caller may pass on a batch without ending each of its instants.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Engine:
 
     @property
     def emitted_when_received(self) -> list[str]:
-        """The names of the queries whose results wait until a negated gap at their end is over."""
+        """The names of the queries with EMIT FINAL whose pattern can end in a negation."""
         queries = [each.query for each in self.compiled.values()]
         return [q.name for q in queries if q.emit == "final" and ends_in_negation(q.node)]
 
@@ -172,8 +173,9 @@ class Engine:
     def accept(self, entry: Entry, at_ns: int) -> str:
         """Process an event, and return its outcome: one of `admit.WORDS`.
 
-        The plain case takes a shortcut: the event's time is exact, some filter accepts it, its
-        partition exists, and all queries have one partition key. The event may be out of order.
+        Most events take a shortcut. All queries must have one partition key, and none may read
+        other partitions or matches. The event's time must be exact, some filter must accept it, and
+        its partition must exist.
         """
         group, level, admission = self._plain_group, self._first, self._admission
         now = level.now
@@ -209,7 +211,7 @@ class Engine:
     def pass_by(self, event: Event) -> str:
         """Process an event of a type that no query uses, and return its outcome as `accept` does.
 
-        It needs no entry.
+        No entry is made for the event.
         """
         self.on_time(event.at_ns - 1)
         identity = (event.source, event.epoch, event.seq)
@@ -274,9 +276,9 @@ class Engine:
             self._settle(at_ns)
 
     def on_time(self, now_ns: int) -> None:
-        """Apply the gathered corrections that are due at or before `now_ns`.
+        """Apply the gathered corrections that are due at or before `now_ns`, each at its own time.
 
-        No event has arrived since they were due. Each correction is applied at its own time.
+        The caller ensures that no event has arrived since they were due.
         """
         agenda = self._first.agenda
         while agenda.gathering and (due_ns := agenda.next_arrival_ns()) <= now_ns:
@@ -297,10 +299,10 @@ class Engine:
         return bool(self._above) or self._first.would_emit(frontier_ns, target_ns, watermark_ns)
 
     def raise_target(self, query: str, until_ns: int, at_ns: int) -> None:
-        """Allow the query to emit what is decided before `until_ns`.
+        """Allow the query to emit matches that are decided before `until_ns`; this never decreases.
 
-        Call it once before the query's first event, with the earliest instant. Later calls never
-        lower it.
+        A query waits from the first call on, so make that call before its first event, with the
+        earliest instant.
         """
         for level in self.levels:
             level.raise_target(query, until_ns)

@@ -1,14 +1,14 @@
 """Finds the matches of a unit: the general way evaluates it again, the plain way follows its walk.
 
-Both ways find exactly the same matches. The plain way follows walks (`match.tactics.followed`). It
-serves a plain sequence without SKIP and without a quality target, whose results are emitted when
-found and not once more when final. All times must be exact. A run switches to the general way at
-the first inexact time (`Run.give_up`). It also switches when an index grows beyond the entries that
-one evaluation may examine.
+Both ways find exactly the same matches. The plain way needs a plain sequence
+(`match.tactics.followed`) whose results are emitted when found, and not once more when final. A run
+switches to the general way for good (`Run.give_up`) at the first inexact time, unless the query
+ignores time errors. It also switches if the indexes grow beyond the entries that one evaluation may
+examine.
 
-If events have time errors, each match is graded: CONFIRMED or UNCERTAIN. Mostly each event puts
-certain matches in doubt independently of others (`Affected.doubts_apart`). It can do so only if it
-and a member may have happened at most a window apart (`SureUnits`).
+If events have time errors, each match is graded: CONFIRMED or UNCERTAIN. For most queries, each
+event puts certain matches in doubt independently of all others (`Affected.doubts_apart`). It can do
+so only if it and a member may have happened at most a window apart (`SureUnits`).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Evaluator:
     def evaluate(self, anchor: Entry, newcomer: Entry | None = None) -> MatchUnit:
         """Evaluate the unit of this anchor, and return it.
 
-        `newcomer`: the entry that changes the unit, if only that entry may put its matches in
-        doubt. It is already in the indexes.
+        `newcomer`: the entry, already in the indexes, that alone may have put the unit's matches in
+        doubt; None if others may have done so too.
         """
         query, place = self._at.query, self._at.place
         if query.shape.looks_back:
@@ -54,7 +54,8 @@ class Evaluator:
         evaluation = self._matches_of(anchor, unit, newcomer)
         if unit is None:
             unit = MatchUnit(anchor, self._at.owner)
-        unit.anchor = anchor  # The anchor may be a match that has been replaced since.
+        # An anchor that is a match of another query may have been replaced by a new entry.
+        unit.anchor = anchor
         if query.shape.looks_on and evaluation.matches:
             evaluation.waits = None
             lasts_ns = [match.last.time_ns for match in evaluation.matches]
@@ -73,8 +74,8 @@ class Evaluator:
             id_ = self._at.id_of(match)
             found[id_] = self._found(id_, match, unit, newcomer)
             reads_unsure = self._at.context.reads_matches and query.grading and _has_unsure(match)
-            # An unknown match from before the query began might drop this one, or one that drops
-            # it.
+            # Matches from before `since_ns` are unknown. Such a match might drop this one, or one
+            # that would drop this one.
             may_be_skipped = query.shape.skips and since_ns > BEFORE_ALL_TIME
             if reads_unsure or may_be_skipped:
                 found[id_].confidence = UNCERTAIN
@@ -238,7 +239,7 @@ class PlainWay:
         return unit
 
     def walked(self, anchor: Entry, *, starts_wait: bool) -> MatchUnit:
-        """Walk again from this start, and return its unit; it is not kept if it cannot change."""
+        """Walk again from this start, and return its unit, not stored if it cannot change."""
         taken = self.walks.walk(anchor)
         if taken is None:
             return MatchUnit(anchor, self._at.owner)
@@ -248,7 +249,7 @@ class PlainWay:
         return unit
 
     def hand_over(self, affected: Affected, *, starts_wait: bool) -> None:
-        """Switch to the general way: each unit then waits for the entries its walk waited for."""
+        """Switch to the general way: each unit waits for the entries that its walk waited for."""
         for taken in self.walks.walks.values():
             unit = self.unit_of(taken[0])
             unit.hi_ns, waits = self.walks.evaluated(taken)

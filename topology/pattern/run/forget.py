@@ -1,9 +1,9 @@
-"""Writes the rows of units to a state and restores them.
+"""Converts units to rows of the state and back.
 
-The state has a row for each unit with open results. Only the emitted results are written, because
-the current matches can be found again from their events. A gathered unit (EMIT SLACK) is written
-whole, because events have arrived since its last evaluation. A row whose results have been decided
-stays until the unit changes or is forgotten.
+The state has a row for each unit with results that are not yet decided. Only the emitted results
+are written, because the current matches can be found again from their events. A gathered unit (EMIT
+SLACK) is written whole, because events have arrived since its last evaluation. A row whose results
+have been decided stays until the unit changes or is forgotten.
 
 With SKIP there is also a row of the barrier after the decided matches (`Run.write`).
 """
@@ -59,7 +59,7 @@ WAITING: Final = tuple_of(
     list_of(tuple_of(TEXT, FOUND)),
     list_of(tuple_of(TEXT, INT, FLAG, FLAG, FOUND)),
 )
-"""A whole unit that waits to be corrected, because its matches cannot be found again.
+"""A whole unit that waits to be corrected, with the matches of its last evaluation.
 
 It has `hi_ns` and `waits`, the found matches by id, and the emitted results as in EMITTED.
 """
@@ -103,7 +103,8 @@ def restore_emitted(
 ) -> None:
     """Restore the emitted results of a unit from its row. `shown`: its current results by id."""
     for id_, revision, live, final, decided_ns in EMITTED.load(row, None, None, ""):
-        if decided_ns >= frontier_ns:  # Results decided since they were written are skipped.
+        # Results that were decided after the row was written are skipped.
+        if decided_ns >= frontier_ns:
             found = shown.get(id_)
             if found is None:  # A retracted result needs only its revision.
                 found = FoundMatch(Match(0, ((unit.anchor,),)), decided_ns)

@@ -1,15 +1,13 @@
-"""Groups the queries of an engine that read the same matches (INTO) into a level.
+"""Runs the queries of an engine level by level, so that queries can read matches of others (INTO).
 
-The first level reads only events. Every other level also reads matches of lower levels. A query
-may still find or change a match for some time after the match's end (`Compiled.lag_ns`). So the
-frontier of a level that reads the match is earlier by this lag. This way no match is late there,
-and no final match changes.
+The queries of a level read the same types of matches. Those of the first level read only events. A
+match may still be found or change for some time after its end (`_lag_ns`). A level that reads the
+match gets an earlier frontier, by that time. So no match is late there, and no final match changes.
 
-An event is put into the indexes of all levels (`put`). Then the units that it can change are
-evaluated level by level (`settle`). Before a level is evaluated, the matches that it reads are
-updated to those of the lower levels (`exchange`). So each level is evaluated once for everything
-that an event has changed. A query that reads its own matches, directly or through others, is
-rejected when it is parsed (`tree.chained_queries`).
+An event is put into the indexes of all levels (`put`). Then the levels are evaluated in order. Each
+one evaluates the units that have changed (`settle`). Its changed matches are then replaced in the
+levels that read them (`exchange`). So each level is evaluated once for all effects of an event. A
+query that reads its own matches, directly or through others, is refused (`tree.chained_queries`).
 """
 
 from __future__ import annotations
@@ -274,16 +272,14 @@ class QueryLevel(RunContext):
         now.pass_by(frontier_ns)
         for wiring in self._waiting:
             wiring.raise_target(frontier_ns)
-        # The frontier has moved before, so a change that is final at once is emitted only once.
+        # The frontier is moved before emitting, so that a change that is already final is emitted
+        # once, as final, and not first as preliminary.
         self._emit(changed, at_ns)
         self._purge()
         agenda.quiet_ns = self._next_due_ns()
 
     def _next_due_ns(self) -> int:
-        """Return the instant up to which the frontier may move without any effect.
-
-        It is valid until the next event.
-        """
+        """Return the instant up to which the frontier may move without any effect."""
         if self.agenda.gathering:
             return BEFORE_ALL_TIME
         due_ns = min(self.agenda.next_ns, self._purge_ns)
@@ -304,7 +300,7 @@ class QueryLevel(RunContext):
         return any(wiring.at_target.next_ns < target_ns for wiring in self.wirings)
 
     def raise_target(self, query: str, until_ns: int) -> None:
-        """Allow the query to emit what is decided before `until_ns`."""
+        """Allow the query to emit matches that are decided before `until_ns`."""
         for wiring in self.wirings:
             if wiring.query.name == query:
                 self.agenda.quiet_ns = BEFORE_ALL_TIME
@@ -325,9 +321,10 @@ class QueryLevel(RunContext):
 
     @property
     def _purge_ns(self) -> int:
-        """The frontier from which there are enough old entries to purge.
+        """The frontier after which `_purge` may have something to do.
 
-        With an index of all entries it is the earliest instant, because that index has no timer.
+        The index of all entries has no timer, so a level with that index may always have something
+        to purge.
         """
         if self.is_everywhere:
             return BEFORE_ALL_TIME
@@ -357,7 +354,8 @@ class QueryLevel(RunContext):
     def write(self) -> None:
         """Write the rows of the runs that have changed.
 
-        SKIP also decides more as time passes, so the runs with a due barrier timer are written too.
+        A barrier row (SKIP) may also change when only the frontier moves. So the runs whose barrier
+        timer is due are written too.
         """
         due = self.agenda.barriers.due(self.now.frontier_ns)
         for run in self.changed | dict.fromkeys(due):
@@ -367,9 +365,9 @@ class QueryLevel(RunContext):
     def restore(self, row: Plain, rest: State, entries: Iterable[Entry]) -> None:
         """Restore a state into a level without events, and take the level's rows out of `rest`.
 
-        `row`: the level's own row, None if the state has none. A query that the row does not
-        contain counts matches from now on. So does a query that used to read other matches.
-        `entries`: the stored entries.
+        `row`: the level's own row; None if the state has none. `entries`: the stored entries. A
+        query counts matches from now on if the row does not contain it. That is also so for a query
+        that read other types of matches when the state was written.
         """
         self.agenda.quiet_ns = BEFORE_ALL_TIME
         rows: Mapping[str, Plain] = {}
@@ -397,9 +395,9 @@ class QueryLevel(RunContext):
                 self.agenda.gathering[run] = None
 
     def recall(self, entry: Entry, rest: State) -> None:
-        """Restore the results of a match that was retracted before the state was written.
+        """Restore the results found from a match that was retracted before the state was written.
 
-        Their rows are taken out of `rest`.
+        The rows of these results are taken out of `rest`.
         """
         if entry.type in self.types:
             for group in self.groups:
@@ -414,9 +412,9 @@ class QueryLevel(RunContext):
             wiring.since_ns = max(wiring.since_ns, _apart_from(newest_ns, wiring.query))
 
     def _from_now_on(self, query: Compiled) -> int:
-        """Return the earliest start of a match that depends only on events to come.
+        """Return the earliest start of a match that depends only on future events.
 
-        Earlier events were stored only if another query used them.
+        Past events may be missing, because they were stored only if another query used them.
         """
         if self.now.clock_ns == BEFORE_ALL_TIME:
             return BEFORE_ALL_TIME
@@ -436,9 +434,9 @@ def _apart_from(newest_ns: int, query: Compiled) -> int:
 
 
 def by_level(queries: Sequence[Compiled]) -> list[tuple[frozenset[str], list[Compiled]]]:
-    """Return the queries by the match types that they read, in an order for evaluation.
+    """Return the queries grouped by the match types that they read, in the order of evaluation.
 
-    The queries that find the matches come before those that read them.
+    Queries that find matches come before those that read the matches.
     """
     reads = types_read([each.query for each in queries])
     levels = [(frozenset[str](), [each for each in queries if not reads[each.name]])]

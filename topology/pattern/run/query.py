@@ -31,11 +31,11 @@ class Wiring:
     Filters are given by their numbers in the partition group.
 
     Attributes:
-        number: The query's position among all queries.
-        since_ns: The earliest start of the query's matches, because it was added later. If a late
-            event moves a match's start before it, the match is retracted.
-        target_ns: The instant before which a match must be decided to be emitted (`quality`). None:
-            the query does not wait.
+        number: The query's position among the queries of its level.
+        since_ns: The earliest start of a match, if earlier events may be missing. A match that a
+            late event extends to before this time is retracted.
+        target_ns: The instant before which a match must be decided to be emitted (`quality`);
+            None if the query does not wait.
         at_target: The timers of the units that wait for the target.
         lateness: The counts of late events that decide for how long corrections are gathered.
         components: The filter of each component of a plain sequence (`match.tactics.followed`).
@@ -82,8 +82,8 @@ class Wiring:
     def restore(self, row: Plain, now_ns: int) -> bool:
         """Restore the row, and return whether the query had a target to wait for and now has none.
 
-        If so, it emits at the next event the results that it had not emitted yet. `now_ns`: the
-        instant from which the query counts matches if its fingerprint is not in the state.
+        If so, the caller must emit the results for which the query was waiting. `now_ns`: the
+        earliest start of the query's matches if the row has another fingerprint.
         """
         fingerprint, since_ns, lateness, target_ns = QUERY.load(row, None, None, self.query.name)
         is_known: bool = fingerprint == self.query.known_by
@@ -101,14 +101,14 @@ class RunContext:
 
     Attributes:
         known_by: A digest of the match types that the level reads; empty if it reads none.
-        doubt: The largest error so far, if a query uses time errors.
+        doubt: The largest error so far; NO_DOUBT if no query uses time errors.
         is_everywhere: Whether some STRICT step looks at the entries of every partition.
         everything: The index of all entries; empty if no step does so.
         emits_final: The names of the queries that emit a result once more when it becomes final.
-        is_plain: Whether runs take the plain way if they can.
+        is_plain: Whether runs take the plain way if they can (`evaluate.PlainWay`).
         reads_matches: Whether some entries are matches of other queries.
-        changed: The runs with rows to write. The writer clears it.
-        rows: The rows that differ from the changelog; None for a deleted row. The writer clears it.
+        changed: The runs with rows to write; `QueryLevel.write` clears it.
+        rows: The rows that differ from the changelog; None for a deleted row. The engine clears it.
     """
 
     def __init__(

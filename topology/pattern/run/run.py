@@ -1,8 +1,8 @@
 """Runs one query in one partition: emits its units' results when an event or time changes them.
 
 The units that an event can change (`affect`) are evaluated again (`evaluate`). Then the results
-that may be emitted are chosen (`decide`). Their difference from the results emitted before goes to
-the emitter (`emit`).
+that may be emitted are chosen (`decide`), and their difference from the emitted results goes to the
+emitter (`emit`). The run also writes its rows and restores them (`forget`).
 """
 
 from __future__ import annotations
@@ -79,9 +79,10 @@ class Run:
     ) -> list[MatchUnit]:
         """Evaluate the units of these anchors again, and return the units to emit.
 
-        `newcomer`: the event that changes the units, which is already in the indexes. Only that
-        event may put other units in doubt, unless matches were added or removed too
-        (`is_exchanged`). `withdrawn`: entries that no longer exist, so their units have no matches.
+        `newcomer`: the event that changes the units; it is already in the indexes. It may put
+        further units in doubt, which are returned too. `is_exchanged`: whether matches that the
+        query reads were also added or removed. `withdrawn`: entries that no longer exist, so their
+        units have no matches.
         """
         doubts_apart = self.affected.doubts_apart
         is_apart = doubts_apart or self.affected.possible_apart
@@ -124,8 +125,8 @@ class Run:
     def _complete(self, plain: PlainWay, taken: Taken) -> None:
         """Emit a match that ends with the newest event.
 
-        If no result of the unit was ever emitted, this is a shortcut for `emit.changes`, because
-        the match is not decided.
+        The first result of a unit does not need `emit.changes`: it is new, and cannot be decided
+        yet.
         """
         unit = plain.unit_of(taken[0])
         if unit.emitted:
@@ -234,7 +235,7 @@ class Run:
                 self._at.context.rows[key] = None
 
     def close(self) -> None:
-        """Delete the run's rows and its timer, once all its units are forgotten."""
+        """Delete the run's rows and its timer; all of its units must have been forgotten."""
         self._at.context.rows |= dict.fromkeys(self.written)
         self._at.context.changed.pop(self, None)
         self._at.context.agenda.barriers.disarm(self)

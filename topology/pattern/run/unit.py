@@ -1,4 +1,6 @@
-"""Defines a unit: all matches found from one event, its *anchor*, which is their end or start.
+"""Defines the units of a run with their states, and the clock and frontier that decide matches.
+
+A *unit* is all matches found from one event, its *anchor*, which is their last or first event.
 
 | state of a unit | meaning | next states |
 | --- | --- | --- |
@@ -137,7 +139,7 @@ class Gathered:
 
 
 class UnitOwner(Protocol):
-    """The run that owns a unit, with its duties when a timer is due and at a checkpoint."""
+    """The interface of the run that owns a unit, for timers and checkpoints."""
 
     gathered: Gathered
 

@@ -49,7 +49,7 @@ _BEGINS: Final = re.compile(
 _ASIDE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|[^()]", re.DOTALL)
 
 MANY: Final = 6
-"""The largest number of expected words that a message lists."""
+"""The maximum number of expected words that a message lists."""
 
 _WORDS: Final = {
     "NAME": "a name",

@@ -98,10 +98,10 @@ class RecognizeClause:
 
 @v_args(wrapper=placed)
 class RecognizeReader(ConditionReader):
-    """A reader of one MATCH_RECOGNIZE.
+    """A visitor that builds the `RecognizeClause` of one MATCH_RECOGNIZE.
 
-    `_moved`: the places of the columns inside FIRST, LAST, PREV and NEXT. `_finals`: the places of
-    FINAL.
+    `_moved`: the positions of the columns inside FIRST, LAST, PREV and NEXT. `_finals`: the
+    positions of FINAL outside MEASURES.
     """
 
     def __init__(self, findings: Findings) -> None:

@@ -1,7 +1,7 @@
-"""Answers questions about a row pattern of SQL before it is translated.
+"""Answers questions about a row pattern of SQL before it is translated, and merges nested counts.
 
-The aliases in it are still the variables of PATTERN. `topology.pattern.sql.lowering` turns it into
-components.
+The aliases of such a pattern are the variables of PATTERN. `topology.pattern.sql.lowering` turns it
+into components.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Stores the entries that pass one filter in the order of their keys, for range queries by time.
 
-An index contains the candidates for a component in one partition. A candidate has one of the
-component's types and meets the conditions on it alone. Queries and components with the same filter
-share one index. Times and entries are two parallel lists, so a range query is a bisection over
-integers in C.
+An index contains the entries of one partition that may belong to a component or a negation. They
+have one of its types and meet the conditions on one event alone. Queries and components with the
+same filter share one index. Times and entries are two parallel lists, so a range query is a
+bisection over integers in C.
 
 Cost: appending an entry newer than all others is O(1). Inserting an older one takes a bisection,
 O(log n), and moves the references after it, 16 bytes each. Purging is amortised O(1).
 
-`meeting` returns the entries that may have happened between two instants. Entries with inexact
-times are therefore also stored in one more index for each magnitude of error, by powers of two.
-This way a single error of an hour does not widen every range query by an hour. Such an entry takes
-16 bytes more, and a range query takes two more bisections for each magnitude.
+`meeting` returns the entries that may have happened between two instants. For this, entries with
+inexact times are also stored in one more index for each magnitude of error, by powers of two. So a
+single error of an hour does not widen every range query by an hour. Such an entry takes 16 bytes
+more, and a range query takes two more bisections for each magnitude.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BEFORE_ALL_NS: Final = -(1 << 66)
 """An instant before all event times."""
 
 SHRINK_AT: Final = 64
-"""A purge needs at least this many old entries, to spread the cost of moving the rest."""
+"""The minimum number of old entries at which a purge is worth moving the others."""
 
 
 class EntryIndex:

@@ -1,4 +1,4 @@
-"""Checks chains of queries, in which a query reads the matches that another writes with INTO."""
+"""Finds which queries read the matches that others write with INTO, and checks these chains."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Fills in the options that a query leaves out.
 
 The default of USING is skip_till_next. MATCHES defaults to MAXIMAL for skip_till_any, else to ONE.
-EMIT defaults to FINAL if the pattern can end in a negation, because absence is certain only after
-the window. For other patterns it is EAGER. UNCERTAIN defaults to IGNORE for AS SETS, whose matches
-are not graded, else to NOMINAL. All other options have the defaults of syntax.Query.
+EMIT defaults to FINAL if the pattern can end in a negation, because the absence is certain only
+when its time has passed. For other patterns it is EAGER. UNCERTAIN defaults to IGNORE for AS SETS,
+whose matches are not graded, else to NOMINAL. All other options have the defaults of syntax.Query.
 """
 
 from __future__ import annotations
@@ -54,10 +54,9 @@ def fewest_events(node: Node | Negation) -> int:
 
 
 def with_defaults(said: Mapping[str, Any], node: Node) -> dict[str, Any]:
-    """Return the options in `said`, with defaults for some that are left out.
+    """Return the options in `said`, with the defaults that depend on other options or the pattern.
 
-    These are the options whose defaults depend on other options or on the pattern. The keys of both
-    mappings are fields of Query.
+    The keys of both mappings are fields of Query.
     """
     return {
         "matches": "maximal" if said.get("strategy") == "any" else "one",

@@ -25,27 +25,27 @@ from typing import Final
 from topology.pattern.tree.syntax import Span
 
 MAX_ERRORS: Final = 20
-"""The largest number of errors that are reported, and also of warnings.
+"""The maximum number of errors that are reported, and also of warnings.
 
 The first ones in the text are reported. The others appear once these are corrected.
 """
 
 MAX_FOUND: Final = 200
-"""The largest number of errors and warnings that are collected."""
+"""The maximum number of errors and warnings that are collected."""
 
 SHOWN_CHARS: Final = 100
-"""The largest number of characters of a query's line that an error shows."""
+"""The maximum number of characters of a query's line that an error shows."""
 
 MAX_WORD: Final = 60
-"""The largest number of characters of a wrong word that a message shows."""
+"""The maximum number of characters of a wrong word that a message shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryError:
     """An error or a warning about a query.
 
-    A `code` that begins with `E_` refuses the query; one that begins with `W_` only warns. They are
-    listed in docs/reference/pattern_grammar.md. `hint` is a remedy, or an empty string.
+    A `code` that begins with `E_` refuses the query; one that begins with `W_` only warns.
+    docs/reference/pattern_grammar.md lists the codes. `hint` is a remedy, or an empty string.
     """
 
     code: str

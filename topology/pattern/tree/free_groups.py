@@ -1,4 +1,4 @@
-"""Finds free groups: a maximal match contains every eligible entry between their neighbours.
+"""Finds free groups: a maximal match has every eligible entry between the group's neighbours.
 
 A group is free if no condition relates its elements to each other, to another group, or to their
 number. So it has no maximum and no UNTIL, and is not greedy. No predicate has an index or an

@@ -39,7 +39,7 @@ from topology.pattern.tree.walk import conjuncts, flat, walk
 
 MAX_ALTERNATIVES: Final = 64
 MAX_COMPONENTS: Final = 32
-"""The largest number of components in an alternative; a larger query is refused (E_TOO_LARGE)."""
+"""The maximum number of components in an alternative; a larger query is refused (E_TOO_LARGE)."""
 
 EDGES: Final[Mapping[str, Edge]] = {
     "strict": "strict",
@@ -144,10 +144,10 @@ class Predicate:
     `aliases`: the indexes of the components that it names; empty if it is a constant. `whole`: the
     groups of which it needs all elements, for an aggregate or an index other than [1].
 
-    A conjunct that needs all elements of groups is tested when these groups are closed. That is
-    when the first successor is taken, or at the end of the match. Any other is tested once all
-    components that it names are bound or absent. A component is known to be absent when a successor
-    was taken. A conjunct over a group is tested for each element taken.
+    A conjunct that needs all elements of groups is tested when these groups are closed, by their
+    first successor or the end of the match. All others are tested once each component that they
+    name is bound or known to be absent. A component is known to be absent when a successor was
+    taken. A conjunct over a group is tested for each element taken.
 
     `skips_absent`: whether it is satisfied if an optional component that it names is absent. It is,
     unless it tests for NULL.

@@ -53,10 +53,10 @@ OVER: Final = (1, 0)
 class Spot:
     """A component and its place in the pattern.
 
-    `before`: the components that precede it. `branches`: the branches taken of the ORs that begin
-    with this component, from the outermost to the innermost, without ORs in an AND. They follow the
-    branches of ORs directly before it that have no event. `beside`: the first component of the
-    outermost AND around it, or an empty string. `within_ns`: see Item.
+    `before`: the components that precede it. `branches`: the branches taken of ORs, without ORs in
+    an AND. First come the ORs directly before the component whose branches have no event. Then come
+    those that begin with the component, from the outermost to the innermost. `beside`: the first
+    component of the outermost AND around it, or an empty string. `within_ns`: see Item.
     """
 
     node: EventNode
@@ -93,9 +93,10 @@ class NegatedSpot:
 class Part:
     """An alternative of a part of the pattern.
 
-    `spots`: its components by their aliases, in order. `first` and `last`: its components that no
-    other of its components precedes, or follows. `branches`: the branches of ORs after the last
-    component that have no event. `over`: the instant when the part is over.
+    `spots`: its components by their aliases, in order. `gaps`: its negations. `first` and `last`:
+    its components that no other of its components precedes, or follows. `branches`: the branches
+    taken of ORs after the last component, which have no event. `over`: the instant when the part is
+    over.
     """
 
     spots: Mapping[str, Spot] = field(default_factory=dict)

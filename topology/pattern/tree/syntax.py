@@ -33,7 +33,7 @@ EVERY_FIELD: Final = "*"
 """The name of a column that stands for all fields of an event, if each event is a result."""
 
 LIMIT: Final = 10_000
-"""The default of LIMIT: the largest number of results of one start or end event."""
+"""The default of LIMIT: the maximum number of results of one start or end event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +143,9 @@ class Ref(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Previous(Expr):
-    """`PREV(alias.path, back)`: an attribute of the event `back` places before another.
+    """`PREV(alias.path, back)`: an attribute of the event `back` positions before another.
 
-    The places are counted among the events that a STRICT step considers. The value is NULL if there
+    Positions are counted among the events that a STRICT step considers. The value is NULL if there
     is no such event, or if it is more than WITHIN earlier. For a group, there is one value for each
     element.
     """

@@ -9,11 +9,13 @@ its alias in the text becomes the `label`. Conditions are rewritten to the new a
     b[i].x         b of the i-th turn, for each i for which all indexes used exist
     b[2].x         b of the second turn, like `first` and `last`; NULL without such a turn, and left
                    out, as for any group, without any turn
-    count(b)       over all turns, like the other aggregates; `count(turn)` by the name
+    count(b)       over all turns, like the other aggregates; `count(name)` with the group's name
 
-Only an event that each turn has exactly once can have an index (`indexed`). Cost: linear in the
-turns written out, and in the copies of each condition. A condition usually has one copy for each
-turn. If it names several events without an index, it has one for each combination of turns.
+Only an event that each turn has exactly once can have an index (`indexed`).
+
+Cost: linear in the turns written out, and in the copies of each condition. A condition usually has
+one copy for each turn. If it names several events without an index, it has one for each combination
+of turns.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ NOTHING: Final = Seq(())
 """The branch of the OR in which no further turn follows."""
 
 MAX_ASKED: Final = 1_000
-"""The largest number of combinations of turns for which one condition is tested."""
+"""The maximum number of combinations of turns for which one condition is tested."""
 
 LIST: Final = "list"
 """The aggregate that returns the list of all values; only columns use it."""

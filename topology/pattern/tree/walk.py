@@ -24,7 +24,7 @@ from topology.pattern.tree.syntax import (
 )
 
 MAX_DEPTH: Final = 100
-"""The largest depth of nested conditions and patterns, and the largest number of terms in a sum."""
+"""The maximum depth of conditions and patterns; each term of a sum adds a level."""
 
 
 def walk(root: Below) -> Iterator[Below]:

@@ -48,7 +48,7 @@ UNITS_NS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("d", "day", "days"), 86_400 * 1_000_000_000),
 }
 MAX_NS: Final = 1 << 62
-"""The longest duration that a query may have (146 years)."""
+"""The longest duration that a query may contain (146 years)."""
 
 COMPARED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq,
@@ -71,7 +71,7 @@ FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
     "length": (1, 1),
     "coalesce": (1, 100),
 }
-"""The smallest and the largest number of arguments of each function."""
+"""The minimum and the maximum number of arguments of each function."""
 
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 

@@ -4,16 +4,16 @@ docs/guides/patterns.md has examples ("The best match"). The best match is the l
 that ALL finds for the start, ordered by the choices that lead to them (`preference`). In a group,
 continuing is preferred to what follows; if its count is reluctant, what follows is preferred. For
 an optional part, presence is preferred, or absence if it is reluctant. The branches of an OR are
-preferred in the order of the text. So the best match depends only on the set of these matches. A
-late event may change the best match, which keeps its id, or leave none.
+preferred in the order of the text. A late event may change the best match, which keeps its id, or
+leave none.
 
 The search is that of ALL (`search`), but it tries preferred choices first and stops at the first
 match. That match is the least of its alternative. The result is the least of all alternatives.
 
 A match is settled (`Evaluation.hi_ns`) if no preferred match can still be formed. For this, each
-step that was tried before it must already have met the event that it had to take. A STRICT step may
-instead have met an event that it could not take. Otherwise the match is settled when its window
-ends. With SKIP that is always so (`Compiled.settles`).
+step that was tried before must already have found the event that it had to take. A STRICT step may
+instead have found an event that it could not take. Otherwise the match is settled when its window
+ends. With SKIP or time errors that is always so (`Compiled.settles`).
 
 Cost: that of the search up to the first match. It is linear if each step but one leaves no choice.
 At worst the search covers all preferred runs; the budget bounds it.
@@ -38,7 +38,8 @@ class BestSearch(RunSearch):
     Attributes:
         met_ns: The time of the latest event that was looked at.
         is_open: Whether an event newer than all present ones may lead to a preferred match.
-        is_strictly: Whether any such event may do so, because a STRICT step waits for it.
+        is_strictly: Whether a STRICT step has no event after it yet, so that any newer event may
+            lead to a preferred match.
     """
 
     def __init__(self, rules: RunRules, place: Place, budget: StepBudget, anchor: Entry) -> None:
@@ -88,8 +89,8 @@ class BestSearch(RunSearch):
 class BestFinder:
     """An alternative, with the data that its searches share.
 
-    `branch` is its branch of the OR at the beginning of the pattern, if there is one. `ends` are
-    the slots through which newer events may change a match.
+    `branch` has its branch of the OR at the beginning of the pattern, and is empty without such an
+    OR. `ends` are the slots through which newer events may change a match.
     """
 
     def __init__(self, rules: RunRules) -> None:

@@ -1,18 +1,18 @@
 """Finds the matches of any alternative: for units of an end event, and for ALL from a start event.
 
-MAXIMAL is implemented literally: find all valid matches that end in the anchor, and of these keep
-the ones that no other contains. That is exponential in the length of a group whose members depend
-on each other. If they do not, `slices` finds the same matches without this cost. If they depend
-only on their neighbours, *chains* avoid most of it.
+MAXIMAL keeps, of all valid matches that end in the anchor, those that no other contains. To find
+them all is exponential in the length of a group whose members depend on each other. If the members
+do not, `slices` finds the same matches without this cost. If they depend only on their neighbours,
+*chains* avoid most of it.
 
 A match that leaves out an entry that a greedy group could take is not valid (`greedy`).
 
-A chain is a group whose elements depend only on their neighbours, like `b[i].x > b[i-1].x`. Such a
-group is not free. But its neighbours, and the single events before the group, decide whether one
-more element fits between two others or at either end. So a search for maximal matches backtracks as
-soon as a run has passed over an entry that fits. The match with that entry is larger, whatever
-follows. Two entries that fit only together are not noticed this way. Matches that other matches
-contain for that reason are removed at the end.
+A chain is a group whose elements depend only on their neighbours, like `b[i].x > b[i-1].x`. The
+neighbours, and the single events before the group, decide whether one more element fits between two
+others or at either end. So a search for maximal matches backtracks as soon as a run has passed over
+an entry that fits. The match with that entry is larger, whatever follows. Two entries that fit only
+together are not noticed this way. Matches that other matches contain for that reason are removed at
+the end.
 
 Under the conditions in `chains` the larger match is valid. Its first entry is no later and its last
 entry no earlier, so the gaps of negations are no larger (as in
@@ -40,7 +40,7 @@ from topology.pattern.tree.normal_form import Alternative, Component, Predicate
 class Finder(Protocol):
     """A finder of the matches of one alternative, in the order of `match.in_order`.
 
-    If there are more than `wanted`, it finds at least that many.
+    If there are more than `wanted` matches, it finds at least that many.
     """
 
     def find(self, place: Place, anchor: Entry, wanted: int, budget: StepBudget) -> list[Match]: ...

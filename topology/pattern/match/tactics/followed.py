@@ -1,24 +1,19 @@
-"""Stores the walks of a plain sequence, and advances them with each event.
+"""Follows the walks of a plain sequence: stores them, and advances them with each event.
 
-A sequence of single events under skip-till-next or STRICT, without negations, has one walk from a
-start. The entries that the walk has taken describe it fully: some components are taken, and it
-waits for the next one. So such walks can be stored, while `walk` would start again each time.
-`steps_of` decides which queries qualify; all conditions on the query are there.
+A plain sequence (`steps_of`) has at most one walk from each start, and the entries that the walk
+has taken describe it fully. So the walks are stored by the component that they wait for, and need
+not begin again at each event. The matches are those of `walk` (MATCHES ONE), or of `best` and
+`exhaustive` (ALL); a test compares them. Walks are not saved in the state, because they follow from
+the indexes.
 
-Each start has a walk with the entries it has `taken`. Waiting walks are stored by the component
-that they wait for. `Steps` decides which entry a walk takes:
+`Steps` decides which entry a walk takes:
 
 * An event in order (the newest of its partition) advances each walk that waits for it by one step.
 * A late event may belong in walks that have already passed its time. A walk takes it if it comes
   before the entry that was taken, and continues from there through the indexes. Without conditions
   over several events, later starts never take earlier events. So the changed walks are adjacent and
-  are found from the newest backwards. A STRICT step fails if any event comes between. So with
-  STRICT all starts of the window are walked again.
-
-The results of `walk` (MATCHES ONE), `best` and `exhaustive` (ALL) are the definition; a test
-compares the walks stored here with them. `walk` itself is not used, because it looks at all open
-components and so costs three times as much for each step. Nothing here is saved in the state: the
-waiting walks follow from the indexes, so a restart builds them again.
+  are found from the newest backwards. With STRICT, any event may fail a step, so all starts of the
+  window are walked again.
 
 Cost: an event in order costs O(walks advanced). A late one costs O(log n) for each walk that it
 changes: a bisection for each component taken from the indexes. If conditions name several events,
@@ -65,8 +60,8 @@ class Steps:
     def takes(self, taken: Sequence[Entry], entry: Entry) -> bool:
         """Return whether the walk takes the entry next.
 
-        The entry belongs to the next component and is within the window. For STRICT, the caller
-        checks that no event is between (`Place.next_one`).
+        The entry must belong to the next component and be within the window. For STRICT, it must
+        also be the very next event (`Place.next_one`).
         """
         last = taken[-1]
         if not (last.key < entry.key if self._by_key else last.time_ns < entry.time_ns):
@@ -89,8 +84,8 @@ class Steps:
     def resume(self, taken: list[Entry], place: Place) -> bool:
         """Take the next entries from the indexes, and return whether the walk waits for newer ones.
 
-        At least the start has been taken. The walk does not wait if it is complete, or if a STRICT
-        step met an entry that it could not take.
+        `taken` contains at least the start. The walk does not wait if it is complete, or if a
+        STRICT step found an entry that it could not take.
         """
         until_ns = taken[0].time_ns + self.within_ns
         while len(taken) < self.count:
@@ -125,8 +120,8 @@ def steps_of(layouts: Sequence[Layout]) -> Steps | None:
 
     The query must have one alternative: a plain sequence of two or more events, each exactly once,
     without negation. Each step takes the first event that fits, or the very next. All conditions
-    over several events must be testable at the step that takes the last of them. All matches are
-    emitted at once.
+    over several events must be testable at the step that takes the last of them. Matches
+    must be emitted when found, without SKIP, and not with UNCERTAIN POSSIBLE.
     """
     layout = layouts[0]
     query, alternative = layout.query, layout.alternative
@@ -146,13 +141,14 @@ def steps_of(layouts: Sequence[Layout]) -> Steps | None:
 
 
 LOOKED_THROUGH: Final = MAX_STEPS // 2
-"""The largest number of entries in a tested sequence's indexes for which walks are followed.
+"""The maximum total size of a sequence's indexes if conditions name several of its events.
 
-Up to this number no walk takes enough steps for its unit to overflow.
+With more entries, walks are not followed, because a unit might overflow. Up to this number, no walk
+takes enough steps for that.
 """
 
 Taken = list[Entry]
-"""The entries that a walk has taken: its start, and those that followed."""
+"""The entries that a walk has taken, of which the first is its start."""
 
 
 class FollowedWalks:
@@ -317,8 +313,8 @@ class FollowedWalks:
     def _take_late(self, entry: Entry, j: int, changed: dict[Key, Taken]) -> None:
         """Insert the entry into the walks that can take it for component `j`.
 
-        Such a walk has taken the components before j before the entry, and j after the entry or not
-        yet.
+        In such a walk, the entries of the components before j are before the entry. Its entry of j,
+        if there is one, is after the entry.
         """
         steps, starts = self.steps, self._starts
         low = starts.before_time(entry.time_ns - steps.within_ns)

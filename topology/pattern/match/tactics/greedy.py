@@ -1,18 +1,18 @@
-"""LOOP GREEDY under MATCHES ALL and MAXIMAL: tests that a match has all its group could take.
+"""LOOP GREEDY: tests that a match has all its group could take, except under MATCHES ONE.
 
 A match is valid only if no entry between two bounds fits the greedy group. The lower bound is the
 group's last entry. If the group is absent, it is the last entry before the group, or the match's
 first entry if there is none. The upper bound is the first entry after the group, or the end of the
-window if there is none. Nor may that first entry fit the group itself, because an entry that fits
-both belongs to the group.
+window if there is none. The first entry after the group must not fit the group either, because an
+entry that fits both belongs to the group.
 
 An entry *fits* if the group could take it next. It must be in order, within the group's maximum,
 contiguous if the step requires it, and not ended by UNTIL. The conditions must hold with the
 entries that the match has before it. "Before" is by corrected timestamp, or by key with TIES BY
-KEY, as everywhere. Entries that the match has elsewhere (AND) are already taken.
+KEY. Entries that the match has elsewhere (AND) are already taken.
 
-So the test is made at the step that closes the group, and at the end of the match for groups that
-are never closed. MATCHES ONE does not need it, because its walk lets the group take all it can
+The test is made at the step that closes the group. For groups that are never closed, it is made at
+the end of the match. MATCHES ONE does not need it, because its walk lets the group take all it can
 (`walk`).
 
 Cost: a few bisections for each such step. Each entry of the group's index between the bounds is
@@ -41,7 +41,7 @@ class Greed:
     ) -> bool:
         """Return whether a greedy group forbids the step into component `j`, or the match's end.
 
-        The entry of the step has not been taken yet.
+        `entry` is the entry of the step, which has not been taken yet; None for the end.
         """
         rules = self._rules
         return any(

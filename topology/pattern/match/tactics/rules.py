@@ -1,13 +1,13 @@
-"""Defines the rules for the next entry of a run, using the layout of an alternative.
+"""Defines which entries may extend a run of one alternative, and when a run is a match.
 
 A *run* is a partial match: `bound[j]` are the entries taken for component j so far. Runs grow in
 the order of keys. A component is *closed* once a later component has an entry. It is *open* if it
 is not closed, has less than its maximum, and all components before it have their minimum.
 
-Every predicate is tested when it is due. It is due when all components that it names are bound; an
-absent, closed one counts as bound. Groups that it needs as a whole must be closed. If they are
-never closed, it is tested at the end. Most predicates are over required components of a sequence.
-For these, the step that tests them is fixed beforehand.
+A predicate is *due* when all components that it names are bound; an absent, closed one counts as
+bound. Groups that it needs as a whole must be closed. Each predicate is tested when it is due, and
+at the end of the run if some component is never closed. Most predicates are over required
+components of a sequence. For these, the step that tests them is fixed beforehand.
 
 Cost of a step: O(components), and the predicates due at it.
 """
@@ -136,7 +136,7 @@ class RunRules(Layout):
     ) -> Match | None:
         """Return the match of the run, or None if the run is not a match.
 
-        It is not a match if it is incomplete, if a predicate on a whole group fails, or if a
+        It is not a match if it is incomplete, if a predicate that is due at its end fails, or if a
         negation forbids it.
         """
         if not self.is_complete(bound) or not self.holds_at_end(bound):

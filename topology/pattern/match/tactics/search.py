@@ -24,7 +24,7 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 
 STOP: Final = -1
-"""A value used in place of a component: the match ends here."""
+"""The choice to end the match, used in place of a component."""
 
 
 class Branch:

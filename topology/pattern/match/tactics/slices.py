@@ -1,10 +1,10 @@
 """Finds the matches of sequences whose groups are free: groups are sliced, never enumerated.
 
-This is for skip-till-any, so the end is the anchor. A backward pass finds the latest entry of each
-component that still leaves one for each later component. Then the single events are chosen from the
-first component on, each no later than its component's latest entry. So without predicates no choice
-is a dead end. A group takes all eligible entries between its neighbours, which are a slice of an
-index.
+All steps must be under skip-till-any, so the end event is the anchor. A backward pass finds the
+latest entry of each component that still leaves one for each later component. Then the single
+events are chosen from the first component on, each no later than its component's latest entry. So
+without predicates no choice is a dead end. A group takes all eligible entries between its
+neighbours, which are a slice of an index.
 
 Between two adjacent groups (A+ B+) the border is chosen like a single event. It is an entry of A
 that some entry of B follows, with no entry of A between it and the first such entry. All entries of
@@ -39,7 +39,7 @@ from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 from topology.pattern.tree.free_groups import is_free
 
 LONG: Final = 16
-"""The length from which a group is a view of a shared tuple instead of a copy."""
+"""The minimum length of a group that is stored as a view of a shared tuple, not as a copy."""
 
 
 class Presence(RangeParts):
@@ -78,7 +78,7 @@ class Cutting:
     """A search in one unit and one line, within the `ranges` of the anchor.
 
     If groups are filtered by conditions, a second `Cutting` searches the ranges of the entries that
-    the filter leaves. A single event at the end is the anchor from the start.
+    the filter leaves. If the last component is a single event, the anchor is bound to it first.
 
     Attributes:
         bound: The entries chosen so far, by component; all other lists are by position in the line.
@@ -251,7 +251,7 @@ class Cutting:
 
 
 MAX_OPTIONAL: Final = 4
-"""The largest number of optional components; with more, the exhaustive search is no worse."""
+"""The maximum number of optional components; with more, the exhaustive search is no worse."""
 
 
 def can_slice(layout: Layout) -> bool:

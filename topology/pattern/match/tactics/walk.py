@@ -1,17 +1,18 @@
 """MATCHES ONE: finds the match of a start by one walk in each alternative.
 
-The walk goes through the events in the order of keys. It takes an event that is eligible for an
+The walk goes through the events in the order of keys, and takes each event that is eligible for an
 open component. If several components could take it, a successor is preferred to a loop (with
 GREEDY, a loop to a successor). Then the lower position in the text decides. A STRICT step takes the
 very next event or none.
 
-The walk jumps: a bisection finds the next eligible entry of each open component, and the earliest
-of these is taken. So events that cannot matter are never visited. A group that no condition reads
-takes all its entries up to the next eligible one of another component in one slice.
+The walk skips events that cannot matter: a bisection finds the next eligible entry of each open
+component, and the earliest of these is taken. A group that no condition reads takes all its entries
+up to the next eligible one of another component in one slice.
 
-A walk is a match if all components have their minimum. Negations are tested only then, and there is
-no second try. With several alternatives, the match is the valid walk that ends first. If two end
-with the same event, the lower number decides.
+A walk is a match if all components have their minimum, the remaining predicates hold and no
+negation forbids it. This is tested only at the end of the walk, and there is no second try. With
+several alternatives, the match is the valid walk that ends first. If two end with the same event,
+the lower number decides.
 
 Cost: O(components²) and a bisection for each entry or slice taken. If predicates decide which
 entries are eligible, the entries looked at are added. Each is looked at once for each component,
@@ -35,8 +36,8 @@ class Route:
 
     Attributes:
         cuts: Whether each component is a group that may take its entries in one slice.
-        depends: For each component, those that decide which entries are eligible for it. They
-            include -1 if that is not known beforehand.
+        depends: For each component, those that decide which entries are eligible for it, and -1 if
+            these are not all known beforehand.
         is_cut_short: Whether an event that a walk does not take may end the walk earlier. It may
             then end with the same event as a walk of another alternative, and be preferred to it.
     """
@@ -90,7 +91,7 @@ class Walk:
         return self._rules.is_complete(self.bound)
 
     def go(self) -> bool:
-        """Take all entries there are, or return False if the walk cannot even start."""
+        """Take entries until none is left, or return False if the walk cannot even start."""
         if not self._begin():
             return False
         while not self._budget.is_spent and self._step():
@@ -222,7 +223,11 @@ class Walk:
         return self.last.time_ns if self.is_complete and not self.open else self._reach_ns
 
     def waits(self) -> list[tuple[int, int]]:
-        """Return the components that must get an entry before the result of the walk can change."""
+        """Return the components of which at least one must get a newer entry to change the result.
+
+        Each is given as (alternative, component). These are the open components that lack entries
+        or, if the walk is complete, all open ones.
+        """
         complete = self.is_complete
         minimum = self._rules.minimum
         return [
@@ -235,9 +240,9 @@ class Walk:
 class One:
     """The tactic of MATCHES ONE.
 
-    A unit's `waits` are the components that the walk from its start still lacks. While none of
-    these gets a new entry, there is no match. So a unit is evaluated about as often as it has
-    components. If all are present and the walk can only grow, `waits` are the open components.
+    A unit's `waits` are those of its walks (`Walk.waits`), and the negations at the end of its
+    match. While none of them gets a new entry, the result stays the same. So a unit is evaluated
+    about as often as it has components.
     """
 
     def __init__(self, layouts: Sequence[RunRules]) -> None:

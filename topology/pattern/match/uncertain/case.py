@@ -30,7 +30,7 @@ T = TypeVar("T")
 def fits_beside(layout: Layout, bound: Sequence[Sequence[Entry]], entry: Entry, j: int) -> bool:
     """Return whether the event may be in one match with these members, as component `j`.
 
-    It must be another event, in a possible order and within a possible window.
+    It must be none of the members, and its order and distance to each must be possible.
     """
     return all(
         goes_with(layout, one, i, entry, j) for i, entries in enumerate(bound) for one in entries
@@ -188,7 +188,7 @@ class Case:
         return grade
 
     def _before_it(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:
-        """Return the members surely before the entry and those possibly before it, by component."""
+        """Return the members that are surely, and those that are possibly, before the entry."""
         sure: list[list[Entry]] = []
         open_: list[list[Entry]] = []
         for entries in self.bound:

@@ -4,10 +4,10 @@ If no event has an error, this module has no effect. With errors up to E, two ev
 apart in corrected timestamp may be in either order. So an event can change the grade of a match
 that is 2 E (the *margin*) older, and the match becomes final that much later.
 
-E is the configured bound (`max_error_ns`) from the first event on. If none is set, E is the largest
-error so far, at most `MAX_ERROR_NS`. It is rounded up to a power of two so that it seldom grows.
-Decisions made before E grew stay, because the events that they depend on were dropped under the
-smaller error. Nothing is missed if a bound is set, or while the frontier does not move.
+E is `max_error_ns` from the first event on. If that is None, E is the largest error so far, at most
+`MAX_ERROR_NS`. It is rounded up to a power of two so that it seldom grows. Decisions made before E
+grew stay, because the events that they depend on were dropped under the smaller error. Nothing is
+missed if `max_error_ns` is set, or while the frontier does not move.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from topology.model.kept import INT, list_of, tuple_of
 from topology.model.operator import Plain
 
 MAX_ERROR_NS: Final = 3_600_000_000_000
-"""One hour: no event with a larger error is accepted, whatever the settings say."""
+"""One hour: events with larger errors are not accepted, unless `max_error_ns` says otherwise."""
 
 DOUBT: Final = tuple_of(INT, list_of(tuple_of(INT, INT)))
 
@@ -48,7 +48,7 @@ class Doubt:
     def decided_ns(self, nominal_ns: int) -> int:
         """Return the corrected timestamp after which no event changes the result.
 
-        Without errors, no event would change it after `nominal_ns`.
+        `nominal_ns` is that timestamp for exact times.
         """
         for frontier_ns, margin_ns in self.steps:
             if nominal_ns + margin_ns < frontier_ns:

@@ -40,10 +40,10 @@ from topology.pattern.tree.syntax import Edge
 def worst_of(
     floor: int, entries: Iterable[Entry], *questions: Callable[[Entry], int], most: int = YES
 ) -> int:
-    """Return the highest grade of any entry: the least of its answers, and at most `most`.
+    """Return the grade of the entry that most surely forbids the match, but at least `floor`.
 
-    The highest grade is the worst one here, because it forbids the match. An entry's remaining
-    questions are not asked once its grade is not above the highest so far, which begins at `floor`.
+    An entry's grade is the least of the answers to the questions, and at most `most`. Its remaining
+    questions are not asked once its grade cannot raise the result.
     """
     worst = floor
     for entry in entries:
@@ -197,7 +197,7 @@ def _passes_over(case: Case, edge: Edge, worst: int) -> int:
 
 
 def _just_before(case: Case, member: Entry, other: Entry) -> int:
-    """Grade whether `other`, no member, is between this member and the member before it."""
+    """Grade whether the non-member `other` is between this member and the one before it."""
     grade = before_by_key(other, member)
     behind = NO
     for one in case.members:

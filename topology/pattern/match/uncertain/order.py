@@ -1,8 +1,8 @@
 """Compares two events whose event times are intervals, by order and by distance.
 
 Grades are those of `topology.pattern.compile.grading`. `topology.model.one_clock` gives the
-distance of two events. Each pair is graded by itself. If the comparisons of three events cannot all
-be true at once, that is not noticed, and the grade is MAYBE.
+distance of two events of one source. Each pair is graded by itself. If three comparisons cannot all
+be true at once, that is not noticed: each is MAYBE.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topology.pattern.store.entry import Entry, key_of
 def apart(one: Entry, other: Entry) -> Distance:
     """Return the least and the largest event-time distance from `one` to `other`.
 
-    For events of two sources it follows from their intervals alone.
+    For events of two sources, the distance follows from their intervals alone.
     """
     mine, theirs = one.event, other.event
     if mine.source != theirs.source:

@@ -1,6 +1,6 @@
-"""UNCERTAIN POSSIBLE: finds the matches of every world, whatever corrected timestamps say.
+"""UNCERTAIN POSSIBLE: finds the matches of every world, for any choice of event times.
 
-A world is a choice of event times within their errors. A match belongs to the unit of its last
+A *world* is a choice of event times within their errors. A match belongs to the unit of its last
 event by corrected timestamp under skip-till-any, and otherwise of its first. That event may be of
 any component. Sets of events are built component by component, and abandoned as soon as a rule
 gives NO. A complete set without a NO is possible. Index ranges are wider than the window by twice
@@ -15,12 +15,12 @@ the largest error, on both sides.
 There is no false negative: the matches of every world are among these, or part of one (MAXIMAL).
 There may be false positives, because doubts that exclude each other are not noticed.
 
-Often a set is ruled out only by single events, each by itself. Then a new event has two effects: it
-may rule out existing sets, and it adds sets that contain it. So only these are searched for
-(`_finds_apart`). If a set may be abandoned before it is complete, because of its steps
-(`Plan.prunes`), all sets are searched for. Then existing results are still tested only against the
-new event. If several alternatives find the same match (`match.twins`), everything is found again,
-because the existing results have only one of them.
+If a set can be ruled out only by single events, each by itself, a new event has two effects. It may
+rule out existing sets, and it adds sets that contain it. So existing sets are tested against it,
+and only sets with it are searched for (`_finds_apart`). If a set may be abandoned before it is
+complete, because of its steps (`Plan.prunes`), all sets are searched for. If several alternatives
+find the same match (`match.twins`), everything is found again, because the existing results have
+only one of them.
 
 Cost: exponential in the length of a group that is not free; bounded as for all tactics.
 """
