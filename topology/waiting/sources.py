@@ -1,8 +1,8 @@
 """Stores the sources of a strategy: their newest times, and which of them are live.
 
 A source is live until its end-of-stream marker, or until nothing from it has arrived for `idle_ns`.
-It is live again once it sends. At most `max_sources` are remembered. Beyond that the longest idle
-one is forgotten with its counts.
+It is live again once it sends. At most `max_sources` are remembered. Beyond that the source that
+has been silent longest is forgotten with its counts.
 
 Cost: O(1) for an arrival; O(sources) for each lookup.
 """
