@@ -10,20 +10,20 @@ By contrast, p is correct at every instant. In addition to the observed values, 
 "never", for g and for d. So the p of a source that stays silent tends to about a half.
 
 A budget is spent best on windows whose certainty is expensive, not on those with the least p. If
-the next event is expected soon, waiting costs little. So p is weighed by the cost of waiting. With
-E(beta) the mean time until the next event arrives and m the mean time between events,
+the next event is expected soon, waiting costs little. So p is weighed by the cost of waiting:
 
     weighed p = p (m / 2) / (E(beta) + m / 4)
 
-is compared with a threshold that adapts itself (`topology.waiting.budget`). So the events that are
-missed are those whose wait would cost most. The two constants set the scale. With m / 2 the
-threshold has room on both sides. With m / 4 the weight has a limit, so windows do not wait for
-every event that is due at once. On the streams of the paper, this gains about three quarters of the
-distance from p alone to optimal stopping; see benchmarks/README.md.
+E(beta) is the mean time until the next event arrives, and m the mean time between events. The
+weighed p is compared with a threshold that adapts itself (`topology.waiting.budget`). So the events
+that are missed are those whose wait would cost most. The two constants set the scale. With m / 2
+the threshold has room on both sides. With m / 4 the weight has a limit, so windows do not wait for
+every event that is due at once. On the streams of the paper, this gains three quarters of the
+distance from p alone to optimal stopping (benchmarks/README.md).
 
 An event may also arrive after a later one of its source. Such *stragglers* are counted separately.
-For a bound `age` ago, their expected number is the sum of count(d) (d - age) over all d > age,
-divided by the span of the sample.
+For a bound `age` ago, their expected number is the sum of count(d) (d - age) over all d > age. The
+sum is divided by the span of the sample.
 
 Probabilities are integers in units of 2^-32, rounded up. Cost is as in `miss`. Memory: bins x rows
 in use, until the next model.

@@ -1,17 +1,17 @@
 """RISK: waits until the risk of missing an event fits the target; the default for windows.
 
-The risk of a source is the probability that an event at or below a bound has not arrived yet, given
-its events so far and its silence (`topology.waiting.posterior`). It is weighed by the cost of
-waiting for the next event, unless `weigh=False`. If the source's events are not in order, the
-expected number of stragglers is added. The risks of all sources are added. The bound passes once
-the sum is at most the threshold of the budget (`topology.waiting.budget`). It also passes when all
-live sources have sent later events.
+The risk of a source is the probability that an event at or below a bound has not arrived yet. It
+depends on the source's events so far and on its silence (`topology.waiting.posterior`). It is
+weighed by the cost of waiting for the next event, unless `weigh=False`. If the source's events are
+not in order, the expected number of stragglers is added. The risks of all sources are added. The
+bound passes once the sum is at most the threshold of the budget (`topology.waiting.budget`). It
+also passes when all live sources have sent later events.
 
 * There are tables for each source, and for all sources together. A source uses its own tables once
   they have 200 samples and differ from the common ones by more than 0.2 (Kolmogorov-Smirnov). Until
   then it uses the common tables. Until these have 200 samples, only certainty passes a bound.
-* Certainty is the newest time of each live source, exclusive. The largest lateness of a straggler
-  among the source's last T events is subtracted. It is certain if sources keep order.
+* Certainty is the newest time of each live source, exclusive, less the largest lateness of a
+  straggler among the source's last T events. It is certain if sources keep order.
 * A source that is silent for `idle_ns` is no longer waited for (reason `idle`). After ten times
   that it counts as absent, and windows no longer count as lacking it.
 * No count is older than about T = `period` events of the source (of all sources, in the common

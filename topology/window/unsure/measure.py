@@ -47,7 +47,7 @@ Named = dict[str, Any]
 class Measured(NamedTuple):
     """The values of a window and their bounds, by the names of the query's aggregates.
 
-    The dictionaries must not be changed: if all values are certain, all four can be one object.
+    The dictionaries must not be changed, because all four are one object if all values are certain.
     """
 
     values: Named
