@@ -60,7 +60,7 @@ class LoadModel(Kept):
         self._span = 0
         self._first = 0
         self._again = 0
-        """The items that were read again since the last span ended."""
+        """The items that were read again in the open span."""
         self._unpaid = 0
         """The items that were read again and are not charged to `spending` yet."""
         self._step_ns = STEP_NS

@@ -201,7 +201,7 @@ class Behaviour:
 
 
 def _nothing(*_: Any) -> None:
-    """Do nothing, in place of an optional function that a detector does not define."""
+    """Do nothing: the default of the optional functions."""
 
 
 def _pair(said: Any) -> tuple[Any, Any]:
@@ -211,7 +211,7 @@ def _pair(said: Any) -> tuple[Any, Any]:
 
 
 def _methods_of(kind: Any) -> Detector:
-    """Return a detector that calls the methods of a user's class; its state is the object."""
+    """Return a detector that calls the methods of the class `kind`; its state is the object."""
     has = frozenset(dir(kind))
     return Detector(
         step=lambda state, event: (state, results_of(state.on_event(event))),

@@ -117,7 +117,7 @@ class Unit:
         self.held = 0
         self.forgotten = 0
         self.fresh: list[Key] = []
-        """The keys of the events that were inserted before `reached` since the last `advance`."""
+        """The keys of the events that were inserted before `reached` after the last `advance`."""
         self.released: list[LogEntry] = []
         """The events that are no longer buffered. The caller that takes them empties the list."""
         self._stirred: dict[str, KeyLog] = {}

@@ -292,7 +292,7 @@ def unpacked(plain: Plain, classes: Classes) -> Any:
 
 
 class SavedValue(ValueKind):
-    """The stored form of values without objects of users' classes."""
+    """The stored form of values that contain no object of a known class (`Classes`)."""
 
     def dump(self, value: Any) -> Plain:
         return packed(value, {})

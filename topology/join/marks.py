@@ -1,7 +1,7 @@
 """Records facts about held events that cannot be derived after a restart.
 
 A restart restores all held events, for every query and on every side. A query then derives which of
-them it had released. Marks are for the exceptions:
+these it had released. Marks are for the exceptions:
 
 * ABSENT: the event was left out or given up on a side.
 * WIDE: the event was so uncertain that possible partners had been released before it arrived. The

@@ -84,7 +84,7 @@ class Join(KeepingQuery):
 
     Args:
         ordered: Whether MERGE emits the events in order, so that each of them raises its stream's
-            frontier. Otherwise marks between the events raise it.
+            frontier. Otherwise control events raise it.
         announced: Whether the streams have watermarks.
     """
 

@@ -10,8 +10,8 @@ The instant is after every event that the query has not seen:
   are not after it by more than the largest time error of the sources. An event would give an
   instant sooner, but does not show which events are missing. So a result could be confirmed
   although an event is lost. If no watermarks are announced, the first event in order is used.
-* Events that MERGE accepts are out of order. The operator of such queries stores the latest
-  possible time of its events so far (`topology.query.queries`). If it has none stored, the instant
+* Before MERGE, events are out of order. The operator that runs the queries stores the latest
+  possible time of its events so far (`topology.query.queries`). If nothing is stored, the instant
   is `max_ahead` after the first arrival. CLOCK accepts no event further ahead of its arrival.
 """
 

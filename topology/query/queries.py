@@ -160,8 +160,8 @@ class Queries(Composite, Generic[Q]):
 class KeepingQuery(QueryOperator):
     """A query that keeps events.
 
-    `kept` and `released` list the events that it has started and stopped keeping since the lists
-    were last cleared. An event that it keeps several times is listed as often.
+    `kept` and `released` list the events that the query has started and stopped keeping, until
+    `KeepingQueries` clears the lists. An event that is kept several times is listed as often.
     """
 
     def __init__(self, name: str, fingerprint: bytes) -> None:

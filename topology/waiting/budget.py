@@ -9,7 +9,8 @@
 * *guard*: a window may be closed on probability only if the target is met in the worst case. In
   that case this window, and all closed ones whose outcome is open, have missed an event. So in
   *every* prefix of the closed windows at most delta of them missed one. This is guaranteed, not
-  only expected, as long as no window that closed as `confirmed` misses an event.
+  only expected, as long as no window misses an event after the strategy was certain that none is
+  missing.
 
 Only windows that closed as `confirmed` or `probable` count. Windows closed by idle sources, a cap
 or the end do not. All numbers are integers: delta in ppm and theta in units of 2^-32.

@@ -3,7 +3,7 @@
 A window of length l begins every f. Window k covers (k f - l, k f], or [k f - l, k f) with
 `closed="left"`, moved later by `offset`. Its *bound* is the last instant in it. The windows close
 in order, each when its bound passes. Empty windows close too. With `only_filled` they do not count,
-because a quality target should not be met by windows that nobody sees. An event with an uncertain
+because a quality target should not be met by windows without a result. An event with an uncertain
 time may belong to several windows (`take`). No window closes before the arrival clock has reached
 its bound. It closes at most `cap_ns` later, for the reason `cap`. The first window to close is the
 earliest one with the first event.

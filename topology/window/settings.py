@@ -115,7 +115,7 @@ _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCI
 def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
     """Return the aggregate that `value` describes: a call as text, or an aggregate made in code.
 
-    An aggregate made in code may name a user's function that is registered later.
+    An aggregate made in code may name a function that is registered later.
     """
     own = (*user_functions_of(info).aggregates,)
     if isinstance(value, Aggregate):

@@ -115,7 +115,7 @@ class Measure:
     ) -> Measured:
         """Return the values of `row`, and bounds over the groups that may belong.
 
-        The events of `certain` belong in any case, and each group of `possibles` may belong.
+        The events of `certain` belong to the window in any case, and each group of `possibles` may.
         """
         values = self._named(row)
         return self._measured(values, dict(values), certain, possibles, free_spread)
