@@ -118,8 +118,8 @@ class QualityTarget(KeptPart):
         self._waits = crc32(repr(how).encode())
         """A checksum of the settings and the shape.
 
-        If a stored state has another, it has windows of another length, or the tables of another
-        strategy. Then only its `closed_ns` is loaded.
+        A stored state with another checksum may have windows of another length, or the tables of
+        another strategy. So only its `closed_ns` is loaded.
         """
         self._driver = WindowDriver(
             self.policy,

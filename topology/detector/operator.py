@@ -254,7 +254,7 @@ class Detecting(KeepingQuery):
         return confirmed if confirmed == BEHIND_ALL else before(confirmed[0])
 
     def read_result(self, said: ResultEvent) -> None:
-        """Insert a result of another query as an event, or remove it if it is no longer current.
+        """Insert a result of another query as an event, or remove the event of a retracted result.
 
         This must happen before the query's own decision in the same instant.
         """

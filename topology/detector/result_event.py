@@ -91,7 +91,7 @@ def net(edits: Iterable[Edit]) -> list[Edit]:
 
 def _is_news(first: Edit, last: Edit) -> bool:
     """Return whether the result after the last edit differs from the one before the first."""
-    if first.is_emitted:  # There was no result before.
+    if first.is_emitted:  # There was no result before these edits.
         return last.is_emitted
     one, other = first.output, last.output
     is_alike = one.id == other.id and one.error_ns == other.error_ns and other.reads_as(one)

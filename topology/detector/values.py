@@ -92,7 +92,7 @@ def same(one: Any, other: Any, depth: int = 0) -> bool:
 def _are_same_others(kind: type, one: Any, other: Any, depth: int) -> bool:
     """Return whether two sets, events or objects are the same.
 
-    One level of these counts as two levels of depth, because it uses more of Python's stack.
+    One level of such values counts as two levels of depth, because it uses more of Python's stack.
     """
     if kind is set or kind is frozenset:
         return _are_same_sets(one, other, depth)
@@ -351,8 +351,8 @@ def glance(value: Any, classes: Classes) -> int:
     """Return `ODD` if `packed` would refuse the value, or else the number of long texts' blocks.
 
     Bytes and integers count as texts. At most `GLANCE` parts are examined, and all others are
-    ignored. The parts of containers and objects are examined while they fit in this limit.
-    Containers and objects of only numbers and texts do not count towards it.
+    ignored. Containers and objects of only numbers and texts do not count towards this limit. All
+    others are examined while their parts fit in it.
     """
     if type(value) in _FIXED:
         return _glance_at_scalar(value)

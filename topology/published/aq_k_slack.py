@@ -56,7 +56,7 @@ class AQKSlack(MPKSlack):
         self.alpha = 1.0
         self._before: float | None = None
         self._windows: dict[int, list[int]] = {}  # By window number: [events, late events].
-        self._open: list[int] = []  # The numbers of these windows, as a heap.
+        self._open: list[int] = []  # The numbers of the windows in `_windows`, as a heap.
         self._measured_to = BEFORE_ALL  # The last window that was measured.
         self._latenesses: deque[int] = deque()
         self._sorted: list[int] = []

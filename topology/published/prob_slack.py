@@ -73,7 +73,7 @@ class Polyline:
         """Return the least risky alpha for a bin `beta`, or None if no window is risky."""
         if beta not in self._hats:
             row = self._joint.row(beta)
-            # The limit is at least 0, and row[0] is 0, so this is at least 1.
+            # The limit is at least 0, and row[0] is 0, so `beyond` is at least 1.
             beyond = bisect_right(row, self._limit)
             self._hats[beta] = self._joint.apart[beyond - 1] if beyond < len(row) else None
         return self._hats[beta]

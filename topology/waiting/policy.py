@@ -123,8 +123,8 @@ class SlackPolicy(Kept):
     def tables(self) -> Sequence[Table[Any, Any]]:
         """Return the tables of the state that may be saved separately.
 
-        They are large, and each event changes little of them. Each table has its own prefix; one of
-        the prefixes may be empty.
+        These tables are large, and an event changes little of them. Each table has its own prefix;
+        one of the prefixes may be empty.
         """
         return ()
 

@@ -82,7 +82,7 @@ class Sources(SourceTable[S]):
     def least_ns(self, now_ns: int) -> int:
         """Return the smallest newest time of the live sources, or AFTER_ALL if there are none."""
         least_ns, since_ns = AFTER_ALL, now_ns - self._idle_ns
-        # This runs at each decision, so it makes no list of the live sources.
+        # No list of the live sources is made, because this runs at each decision.
         for one in self.rows.values():
             if one.last_ns < least_ns and one.last_arrival_ns > since_ns and not one.said_bye:
                 least_ns = one.last_ns

@@ -165,7 +165,7 @@ def row_kind(makers: Makers) -> ValueKind:
 
 
 def _unfailing(usable: Usable) -> Usable:
-    """Return `usable`, wrapped to return None if it raises."""
+    """Return a function that returns None where `usable` raises."""
 
     def tried(value: Any) -> Any:
         try:
