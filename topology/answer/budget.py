@@ -1,22 +1,22 @@
 """Finds the shortest wait of speculative detectors whose price fits the granted load.
 
-Detectors read up to the newest event less a wait. This has a price: a late event forces a second
-reading. An event that is `l` late forces a second reading of everything that was read of the last
-`l` of event time. So a wait of w has the price
+Detectors read up to the newest event less a wait. An event that is `l` behind the newest one forces
+a second reading of everything that was read of the last `l` of event time. So a wait of w has a
+price, the load of second readings:
 
-    price(w) = sum over the late events of a span:  rate * max(0, l - w) * step * share
+    price(w) = rate * step * share * (sum of max(0, l - w) over the late events of a span) / span
 
 `rate` is the number of items per second and `step` the cost of one item, both measured. `share` is
-the part of these items that is really read again, because of keys, convergence, and several late
-events at once. It is measured as well, under the current wait. So the price of a wait is computed
-before the wait is tried. The shortest wait is chosen whose price is at most
+the measured part of these items that is really read again, because of keys, convergence, and
+several late events at once. Only the latest event of an instant counts. So the price of a wait is
+computed before the wait is tried. The shortest wait is chosen whose price is at most
 
     min(granted, FULL - first - others)
 
 `granted` is the share of a processor that the user grants, and `first` the load of first readings.
 `others` is the load of other programs, as far as the driver reports it. In one span the wait may
-fall to a half at most, but it may rise without limit. If no shorter wait fits, detectors read only
-up to W, and nothing is read again.
+fall to a half at most, but it may rise without limit. If the wait reaches back to W, detectors read
+only up to W.
 
 The price holds on average. `spending` also bounds the cost within every two seconds, by limiting
 how far after W detectors read.
@@ -24,9 +24,7 @@ how far after W detectors read.
 Counts of late events decay by 1/32 in each span. They are in the buckets of
 `topology.model.histogram`, eight for each octave; waits have the same precision.
 
-The published control finds its wait by trial instead (Reliable Speculative Processing, 4.4).
-
-Cost: O(1) for an event, O(buckets) for a span. Memory: a few hundred numbers.
+Cost: O(1) for an event, O(buckets^2) for a span. Memory: a few hundred numbers.
 """
 
 from __future__ import annotations
@@ -41,9 +39,9 @@ from topology.model.operator import NEVER
 SPAN_NS: Final = 100_000_000
 FADES: Final = 32
 UNIT: Final = 1 << 10
-"""The count that one late event adds."""
+"""The amount by which one late event raises its count."""
 BUCKETS: Final = 480
-"""The buckets of `topology.model.histogram`: eight for each octave of nanoseconds."""
+"""The number of buckets, eight for each octave of nanoseconds (`topology.model.histogram`)."""
 SMALL_NS: Final = 1_000_000
 """A wait below twice this value may fall to any value at once, not only to a half."""
 
@@ -73,8 +71,7 @@ class Budget(Kept):
         self.others_ppm = 0
         self._late: list[int] = []
         self._spans = 0
-        """The number of spans that the counts of late events cover, decayed like them, in `UNIT`.
-        """
+        """The number of spans in the counts of late events, decayed like them; scaled by `UNIT`."""
         self._expected = 0
         self._came = 0
         self._wait_ns = -1
@@ -145,7 +142,7 @@ class Budget(Kept):
         self.price_ppm = best_ppm
 
     def _again(self, wait_ns: int, items: int, span_ns: int) -> int:
-        """Return the items that a span reads again if late events arrive singly, in `UNIT`."""
+        """Return `UNIT` times the items that a span reads again if late events arrive singly."""
         total_ns = 0
         for number, count in enumerate(self._late):
             if count:

@@ -1,20 +1,22 @@
-"""Tracks the progress of a stream for a query.
+"""Tracks how far a stream has progressed for a query, by the watermark W and its time error E.
 
 `goal_ns`: results that end at or before it may be emitted, by the query's rule (`rules`). With
-`answer: early`, W must have passed the end by more than the time error E. E is announced with each
-watermark, and is at least the time error of every event since. Every event in order raises W too,
-so a window does not wait for the next announcement.
+`answer: early`, this is `sure_ns`. E is announced with each watermark, and is at least the time
+error of every later event. Every event in order raises W too, so a window does not wait for the
+next announcement.
 
-If a query reads accepted events and has a quality target, only the target closes its windows. W
-does not close them, because MERGE has a target of its own and may miss events too.
+If a query reads accepted events and has a quality target, the target closes its windows, at the
+latest when they are final. W does not, because MERGE has a target of its own and may miss events
+too.
 
 `sure_ns`: the largest value of W - E so far. No further event in order is before it.
 
 `final_ns`: results that end at or before it are final. One of two conditions holds: the
-completeness frontier C has passed it and W is later by `new_source_allowance`, or W is later by
-`correct_for`. C covers known sources only: a new source may bring earlier events, and the allowance
-leaves room for them. The errors here include those of idle sources, which may send again. No
-frontier ever decreases, and final_ns <= goal_ns.
+completeness frontier C has passed the end and W is later by `new_source_allowance`, or W is later
+by `correct_for`. C covers known sources only: a new source may bring earlier events, and the
+allowance leaves room for them. The errors here include those of idle sources, which may send again.
+
+These three never decrease, and final_ns <= goal_ns.
 
 `proven_ns`: results that end at or before it were decided before the input ended (`seal`).
 
@@ -92,7 +94,7 @@ class Frontier(Kept):
 
     @property
     def passed_ns(self) -> int:
-        """The instant before which the watermarks allow no more events, whatever their errors."""
+        """The instant before which no more events in order can come, by W and E."""
         return self.watermark_ns - self.error_ns
 
     def hear(self, event: Event) -> None:
@@ -176,12 +178,12 @@ class Frontier(Kept):
         return other
 
     def give_up(self, until_ns: int) -> None:
-        """Make results that end at or before this time final, because there is too little room."""
+        """Make results that end at or before this time final early, because the state is full."""
         self.final_ns = max(self.final_ns, min(until_ns, self.closed_ns))
         self.goal_ns = max(self.goal_ns, self.final_ns)
 
     def crowd(self) -> None:
-        """Make results final as if no new source could appear, to save room."""
+        """Make results final as if no new source could appear, because the state is almost full."""
         self.give_up(self.heard_ns - self._error_all_ns)
 
     def seal(self) -> None:
@@ -195,10 +197,10 @@ class Frontier(Kept):
     def is_incomplete(self, end_ns: int) -> bool:
         """Return whether an event before `end_ns` may be missing.
 
-        By the last announcement, this is so if a sequence number is lost, or a source is not
-        awaited. It is also so if the window was closed before W - E reached its end. Before the
-        first announcement, a query that began in the middle of its stream does not know, so the
-        result is True.
+        An event may be missing if the last watermark has announced a lost sequence number, or a
+        source that is not awaited. It may also be missing if the window was closed before W - E
+        reached its end. A query that began in the middle of its stream cannot know before the first
+        watermark, so the result is then True.
         """
         if self._announced_ns == NOT_YET and self.beginning.awaits_watermarks:
             return True

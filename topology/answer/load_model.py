@@ -1,17 +1,18 @@
 """Models the cost of speculative detectors, which limits how far after W they may read.
 
-All speculative detectors of a stream share one model. It has the time of the newest event, its
-distance to W, and the cost of the rollbacks that late events have caused. `budget` derives the
-shortest wait whose price is granted, and `spending` bounds the cost within every two seconds. Costs
-are evaluated a span at a time. A span ends only with an event of a later span, because instants
-without events depend on how the input was cut into batches.
+All speculative detectors of a stream share one model. It has the time of the newest event, and
+counts the items that late events have forced detectors to read again. `budget` derives the shortest
+wait whose price is granted, and `spending` bounds the cost within every two seconds. Costs are
+evaluated a span at a time. A span ends only with an event of a later span, because instants without
+events depend on how the input was cut into batches.
 
-The core has no clock: it counts items, and an item costs `STEP_NS`, or what the driver has measured
-on this machine. The load decides how early results are emitted, and never which results are right.
+Operators measure no time: the model counts items, and an item costs `STEP_NS`, or the time that the
+driver has measured on this machine. The load decides how early results are emitted, but never their
+final values.
 
-The published runtime adaptation has the same idea: read less far when the processor is busy
-(Reliable Speculative Processing, 4.4). There the wait is a share alpha of the distance from W to
-the newest event, found by trial. Here the price of a wait is known before it is tried.
+The published runtime adaptation also reads less far when the processor is busy (Reliable
+Speculative Processing, 4.4). It finds its wait by trial, as a share alpha of the distance from W to
+the newest event. Here the price of a wait is known before it is tried.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class LoadModel(Kept):
         self._span = 0
         self._first = 0
         self._again = 0
-        """The items that were read again since the last span ended."""
+        """The items that were read again in the open span."""
         self._unpaid = 0
         """The items that were read again and are not charged to `spending` yet."""
         self._step_ns = STEP_NS
@@ -96,7 +97,7 @@ class LoadModel(Kept):
         return self.budget.wait_ns(self.ahead_ns(watermark_ns))
 
     def is_spent(self, watermark_ns: int) -> bool:
-        """Return whether the bound on spending makes the wait longer than the chosen one."""
+        """Return whether the bound on spending makes the wait longer than `budget` has chosen."""
         budget, ahead_ns = self.budget, self.ahead_ns(watermark_ns)
         return ahead_ns - budget.spending.reach_ns > budget.chosen_ns(ahead_ns)
 

@@ -1,6 +1,6 @@
 """Tracks the progress of a query's streams, for windows and joins alike.
 
-Each stream has a frontier. A query with a quality target has one target for all of its streams
+Each stream has a frontier. All streams share the query's quality target, if there is one
 (`topology.answer.quality_target`).
 """
 

@@ -1,19 +1,17 @@
 """Decides when a quality target allows a window to be emitted: `quality: {accuracy, max_wait}`.
 
 The target is the share of windows with events that must be right when they are first emitted. A
-window is right if no event that may belong to it arrives later. The waiting strategy decides how
-long to wait, from the past delays of each source. At its end plus `max_wait` a window is emitted in
-any case. Late events correct it, as always.
+window is right if no event that may belong to it arrives later. Late events correct a window that
+is wrong. The waiting strategy decides how long to wait, from the past delays of each source.
 
 * A window is closed when the strategy allows it, by the arrival clock: at the latest at its end
   plus `max_wait`, never before its end. If the events are ordered, W closes it too, because events
   that MERGE has awaited are not awaited again.
 * The share counts time windows, however many keys they have: one missing event makes a window
   wrong. Sessions, count windows, joins and patterns do not know their ends beforehand. For these,
-  time is divided into pieces, and a piece counts as a window. A piece is 1/16 of `max_wait`.
-  If events have an effect for much longer, it is 1/256 of that time, up to 1/4 of `max_wait`.
-  So long windows are not examined many times a second. An event counts for every piece that it
-  may affect, up to the gap of a session.
+  time is divided into pieces, and a piece counts as a window. A piece is 1/16 of `max_wait`. If
+  events have an effect for longer than 16 times `max_wait`, a piece is 1/256 of that time, up to
+  1/4 of `max_wait`. An event counts for every piece that it may affect.
 * An event with the time error e counts as earlier by e, because it may belong to windows that are
   so much earlier.
 * A result that is emitted before MERGE has passed its end is `uncertain`.
@@ -26,8 +24,8 @@ event that arrives by then.
 
 Cost: about 5 us an event; O(sources) for each piece that counts, and for each instant between the
 end of a window and its emission. Memory and state: two tables per source, about 1 kB. Window
-queries write them as separate parts of the state after the source has sent; other queries write all
-of them at each checkpoint.
+queries write a source's tables as separate parts of the state, only after it has sent. Other
+queries write all tables at each checkpoint.
 """
 
 from __future__ import annotations
@@ -47,11 +45,11 @@ from topology.waiting.driver import DRIVER, Closing, Decision, WindowDriver
 
 PIECES: Final = 16
 FEWEST_PIECES: Final = 4
-"""The least number of pieces in `max_wait`, however long events have an effect."""
+"""The minimum number of pieces in `max_wait`, however long events have an effect."""
 
 PIECES_OF_REACH: Final = 256
 MAX_PENDING: Final = 10_000
-"""The largest number of windows that were emitted early and may still be wrong.
+"""The maximum number of windows that were emitted early and may still be wrong.
 
 Beyond this number, the oldest counts as missed.
 """
@@ -118,9 +116,10 @@ class QualityTarget(KeptPart):
         settings = quality.model_copy(update={"published": None})
         how = (repr(settings), size_ns, every_ns, reach_ns, self._shape.digest)
         self._waits = crc32(repr(how).encode())
-        """A checksum of the settings and the shape; a state with another checksum is not loaded.
+        """A checksum of the settings and the shape.
 
-        Such a state has windows of another length, or the tables of another strategy.
+        A stored state with another checksum may have windows of another length, or the tables of
+        another strategy. So only its `closed_ns` is loaded.
         """
         self._driver = WindowDriver(
             self.policy,
@@ -143,8 +142,8 @@ class QualityTarget(KeptPart):
     def hear(self, event: Event, *, speaks: bool = True, margin_ns: int = 0) -> None:
         """Take an event of the query, in the order of arrival.
 
-        If `speaks` is false, the event does not show how far its source has advanced. It may have
-        an effect for `margin_ns` longer than other events.
+        If `speaks` is false, the event does not show how far its source has advanced. The effect of
+        the event lasts `margin_ns` longer than `reach_ns`.
         """
         self._look_at(event)
         self._heard_events += 1
@@ -239,9 +238,9 @@ class QualityTarget(KeptPart):
             table.is_apart = True
 
     def parts(self, *, only_changed: bool) -> Changes:
-        """Return all parts, or those that changed since the last such call.
+        """Return all parts of the state, or those that changed since the last such call.
 
-        None stands for a part that was removed.
+        A part that was removed is None.
         """
         parts: Changes = {}
         for table in self.policy.tables():
@@ -256,7 +255,7 @@ class QualityTarget(KeptPart):
 
 
 class PerhapsTarget(ValueKind):
-    """The stored form of a quality target or None; nothing is read unless both sides have one."""
+    """The stored form of a quality target or None; it is read only if the query has a target."""
 
     def dump(self, value: QualityTarget | None) -> Plain:
         return None if value is None else value.dump()

@@ -1,13 +1,13 @@
 """Names the rules for when a query may emit, by its `answer` and its `quality`.
 
     final        up to the finality horizon: no emitted result changes any more
-    early        up to the watermark W, as MERGE emits events; late events correct
+    early        up to the watermark W, as MERGE emits events; late events correct results
     quality      early, and sooner: a later event is improbable enough, or was awaited long
                  enough (`quality_target`)
     speculate    detectors: up to the newest event, less the wait that the load requires
                  (`load_model`; Reliable Speculative Processing, 4 and 4.4)
 
-No other rule decides when a result may be emitted. Under every rule, emitted results are corrected.
+Each kind of query applies them in its own way:
 
 * Windows, and join rows with a null, use their `Frontier`: results that end at or before its
   `goal_ns` are emitted.

@@ -35,7 +35,7 @@ EXPECTED: Final = "expected"
 BOUNDS: Final = "bounds"
 
 MOVED_ANSWERS: Final = {"auto": "write answer: early, final or speculate"}
-"""The remedy for each removed answer."""
+"""The remedy for each value of `answer` that was removed."""
 
 Key = Annotated[
     str, text(PATH, "a path into the payload", "write it like payload.player, ASCII names only")

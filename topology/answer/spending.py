@@ -1,23 +1,22 @@
 """Bounds how far after W detectors read, by the recent cost of rollbacks.
 
 `budget` chooses a wait whose price fits on average. But late events come in bursts: when a silent
-source delivers again, everything that was read since may be read again at once. At each instant,
-the window of the last `WINDOW_NS` determines how much is left to spend:
+source delivers again, everything that was read during its silence may be read again at once. At
+each instant, the window of the last `WINDOW_NS` determines how much is left to spend:
 
     left = min(granted, FULL - busy) * window - the cost of second readings
 
 `busy` is the load of everything else, first readings included. It is the mean load of the window,
-or the load of its last span if that is larger. A burst may use what was saved before it.
+or the load of its last span if that is larger. A burst may use the savings of the window.
 
-An event after W can force a second reading only of what was read after W. So detectors read only so
-far after W that the amount left pays for reading it `HEAPS` times:
+An event after W can force a second reading only of events read after W. So detectors read only so
+far after W that the amount left pays for reading that stretch `HEAPS` times:
 
     reach = left / (HEAPS * the load of first readings)
 
-In the span after a silence, the load of first readings is taken to be at least that before it. A
-silence has no readings, so it does not show that the next ones are cheap. A silence is a span
-without a reading, or one that lasted too long. Each span that lasted too long halves this assumed
-load.
+A silence is a span without a reading, or one that lasted too long. A silence does not show that the
+next readings are cheap. So in the span after it, the load of first readings is taken to be at least
+the load before it. Each span that lasted too long halves this assumed load.
 
 The reach falls to zero within a span if everything is spent, and grows again as the window
 advances. Detectors do not undo what they have read. A late event among the events they have read is
@@ -77,7 +76,8 @@ class Spending(Kept):
         self._granted_ppm = granted_ppm
         self._first_ppm = WHOLE
         self._least_first_ppm = 0
-        """The load of first readings before a silence that has just ended."""
+        """The least load of first readings to assume, from before a silence; 0 if there was none.
+        """
         self._span_ns = span_ns
         self._spans: list[LoadSpan] = []
         """The finished spans of the window, oldest first."""

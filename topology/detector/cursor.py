@@ -3,11 +3,11 @@
 The outputs depend only on the items and on four values at the start: the state, `high_ns`, `last`
 and `ticks`. So a rollback restores these four values and reads on from there.
 
-`high_ns` is the latest possible event time of the events read so far. An event that may be earlier
-than that has an uncertain place in the order, and its results are `unsure`.
+`high_ns` is the latest possible event time of the events read so far. The position of an event that
+may be earlier than that is uncertain, so its results are `unsure`.
 
 A deadline that is earlier than the last item takes effect at that item's instant, after its events.
-If the last item is a timer, it takes effect one nanosecond later.
+If the last item is a timer, the deadline takes effect one nanosecond later.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ CORRECTION_STEPS: Final = 4
 LOOK_EVERY: Final = 64
 """The interval of the thorough checks: they run at events whose `seq` is a multiple of it.
 
-The step of such an event is run twice for comparison, and the state is checked after the event. The
-state is also checked after the first item of each key, and wherever `glance` finds it invalid or
-too large. So a key stops at the same item whether reading is speculative or not. The exception is a
-fault that `glance` cannot see. It is found when the state is copied, or at the next thorough check.
+When such an event is first read, its step is run twice for comparison. The state is checked after
+every such event, and after the first item of each key. It is also checked wherever `glance` finds
+it invalid or too large. So a key stops at the same item whether reading is speculative or not. The
+exception is a fault that `glance` cannot see. It is found when the state is copied, or at the next
+thorough check.
 """
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _MAX_DEPTH: Final = 32
 MAX_INT_BITS: Final = 8_192
-"""The largest size of an integer in a result, in bits.
+"""The maximum size of an integer in a result, in bits.
 
 Python refuses to convert integers of more than 4,300 digits to text.
 """
@@ -81,12 +82,12 @@ class DetectorOutput(NamedTuple):
     error_ns: int = 0
 
     def reads_as(self, other: DetectorOutput) -> bool:
-        """Return whether both outputs look the same to a reader."""
+        """Return whether the results of both outputs would have the same content."""
         return BESIDES(self) == BESIDES(other) and same(self.values, other.values)
 
 
 BESIDES: Final = attrgetter("start_ns", "end_ns", "members", "last", "unsure")
-"""Gets the fields of an output that readers see, except the values."""
+"""Gets the fields of an output that results contain, except the values."""
 
 
 OUTPUT: Final = record(
@@ -131,9 +132,9 @@ class Counts:
         self.stopped = 0
         self.nondeterministic = 0
         self.size = 1
-        """The size of the largest state that was checked, in values."""
+        """The maximum size of a checked state, in values."""
         self.blocks = 0
-        """The largest number of blocks of 64 bytes that `glance` has found in one state."""
+        """The maximum number of blocks of 64 bytes that `glance` has found in one state."""
         self.why = ""
 
     @property
@@ -158,7 +159,7 @@ class Cursor:
     Attributes:
         last: The key of the item that was read last.
         ticks: The number of timers fired since the last event.
-        due_ns: The time of the next timer, which the state asked for, or NEVER.
+        due_ns: The time of the next timer, by the detector's `deadline`, or NEVER.
         steps: The number of items read.
         is_first: Whether the items are read for the first time. Faults are counted only then.
     """

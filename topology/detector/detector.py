@@ -1,6 +1,6 @@
-"""Defines users' detectors: plain Python that reads events in order, as if none were late.
+"""Defines how to write a detector: plain Python that reads events in order, as if none were late.
 
-The functions file of the topology lists them (docs/guides/detectors.md):
+The functions file of the topology lists the detectors (docs/guides/detectors.md):
 
     detectors = {"stops": Detector(step, initial=..., deadline=..., tick=...), "tops": Tops}
 
@@ -20,13 +20,14 @@ numbers, I/O, globals that change, or the order of a set. The test kit finds mos
 
 Results and faults depend on the state and the item alone:
 
-* A detector that raises emits nothing at that item (`failed`). Its state stays as it was before the
-  item. The state of a class stays as it was when the class raised.
+* A detector that raises emits nothing at that item (`failed`). The state of a pure detector stays
+  as it was before the item. The state of a class stays as it was when the class raised.
 * The results of an item beyond `MAX_RESULTS` or `MAX_RESULTS_BYTES` are left out
   (`too_many_results`).
-* A key is *stopped* (`stopped`) at `MAX_TICKS` timers between two events, or if a timer raises. So
-  is a key whose state has more than `MAX_SIZE` values, contains something that is not a value
-  (`values`), or cannot be read back. A stopped key keeps no state and emits nothing any more.
+* A key is *stopped* (`stopped`) at `MAX_TICKS` timers between two events, or if a timer or a
+  deadline raises. So is a key whose state has more than `MAX_SIZE` values, contains something that
+  is not a value (`values`), or cannot be read back. A stopped key keeps no state and emits nothing
+  any more.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ from topology.detector.values import (
 from topology.model.operator import Plain
 
 MAX_RESULTS: Final = 1_000
-"""The largest number of results of one item."""
+"""The maximum number of results of one item."""
 MAX_RESULTS_BYTES: Final = 1 << 20
-"""The largest total size of one item's results, in bytes (`size_of_output`)."""
+"""The maximum total size of one item's results, in bytes (`size_of_output`)."""
 MAX_TICKS: Final = 100_000
-"""The largest number of timers between two events; a key that reaches it is stopped."""
+"""The number of timers between two events at which a key is stopped."""
 MAX_SIZE: Final = 100_000
-"""The largest number of values in a key's state.
+"""The maximum number of values in a key's state.
 
 A long text, bytes or integer counts as one more value for each 64 bytes.
 """
@@ -82,10 +83,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A result later than a late event, which `correct` may change or remove.
+    """A result with a later item than a late event, which `correct` may change or remove.
 
-    `correct` returns it unchanged, or a copy with other values (`with_values`), or None in its
-    place to remove it.
+    `correct` returns the result unchanged, or a copy with other values (`with_values`), or None in
+    its place to remove it.
     """
 
     time_ns: int
@@ -106,12 +107,12 @@ class Detector:
         deadline: `deadline(state)` returns the time of the next timer, or None.
         tick: `tick(state, time_ns)` runs at a timer, and returns the same as `step`.
         end: `end(state)` returns the results at the end of a bounded input.
-        types: The types of events that it reads; empty means all.
+        types: The types of events that the detector reads; empty means all.
         classes: The classes of objects in its state that `initial` does not contain.
         correct: `correct(state, event, emitted)` processes a late event without a replay (`mend`).
-            `state` is the newest state, and `emitted` lists the results after the event. It
-            returns the new state, the results at the event, and the changed list, or None to ask
-            for a replay.
+            `state` is the newest state, and `emitted` lists the results after the event. The
+            function returns the new state, the results at the event, and the changed list, or None
+            to ask for a replay.
     """
 
     step: Callable[[Any, Any], Any]
@@ -136,7 +137,7 @@ STOPPED: Final = "stopped"
 
 
 class Behaviour:
-    """The functions of a detector in the form in which `unit` calls them.
+    """The functions of a detector, in one form for pure detectors and classes.
 
     `make` creates the state of a detector that is a class. `is_cheap` means that copying a state
     costs nothing and cannot fail.
@@ -188,8 +189,8 @@ class Behaviour:
     def unpack(self, plain: Plain) -> Any:
         """Return a state from its stored form.
 
-        Return `Stopped` if it cannot be read any more, for example because a class is missing or
-        has changed.
+        Return `Stopped` if the stored form cannot be read any more, for example because a class is
+        missing or has changed.
         """
         if isinstance(plain, list | tuple) and plain[0] == STOPPED:
             return Stopped(plain[1])
@@ -200,7 +201,7 @@ class Behaviour:
 
 
 def _nothing(*_: Any) -> None:
-    """Do nothing, in place of an optional function that a detector does not define."""
+    """Do nothing: the default of the optional functions."""
 
 
 def _pair(said: Any) -> tuple[Any, Any]:
@@ -210,7 +211,7 @@ def _pair(said: Any) -> tuple[Any, Any]:
 
 
 def _methods_of(kind: Any) -> Detector:
-    """Return a detector that calls the methods of a user's class; its state is the object."""
+    """Return a detector that calls the methods of the class `kind`; its state is the object."""
     has = frozenset(dir(kind))
     return Detector(
         step=lambda state, event: (state, results_of(state.on_event(event))),

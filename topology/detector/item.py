@@ -1,8 +1,8 @@
 """Defines the order of the items that a detector reads: events, and timers between them.
 
-Each item has a *key*, which defines its place in a total order: `(time_ns, kind, source, epoch,
-seq)`. A timer comes after all events of its own instant. The order of arrival is not part of the
-key, so no result depends on it.
+Items are in the order of their *keys*, `(time_ns, kind, source, epoch, seq)`, which are unique. A
+timer comes after all events of its own instant. The order of arrival is not part of the key, so no
+result depends on it.
 
 A *position* is a key between items. `before(t)` is before all items of the instant t. `behind(t)`
 is after the events of that instant and before its timer.

@@ -17,10 +17,10 @@ has been read.
 Each output has the key of its item, its *cause*. The output with the largest cause is the current
 one of its id. A confirmed output stays as the *floor* of its id while the id may still change.
 
-The stored state is the state at C and the results that may change. It does not contain events. They
-are buffered elsewhere and inserted again after a restart. Those before L are then read again, which
-gives the same outputs. If some of them have no savepoint, the stored state says which (`_runs`). So
-a late event is replayed from the same place as without the restart.
+The stored state is the state at C and the results that may change. It does not contain events. The
+caller buffers them, and inserts them again after a restart. Those before L are then read again,
+which gives the same outputs. If some of them have no savepoint, `_runs` stores which. So a late
+event is replayed from the same savepoint as without the restart.
 
 Cost: an event in order takes one step and, after C, a savepoint every `spacing` entries. An event
 out of order also takes at most one step for each entry after the last savepoint before it. Memory:
@@ -353,7 +353,7 @@ class KeyLog:
     def resume(self, goal: Key, confirmed: Key) -> None:
         """Reread the entries before `goal` after a restart.
 
-        The savepoints are restored in the same places, and nothing is emitted.
+        The same entries get savepoints as before the restart, and nothing is emitted.
         """
         begun, at = self._begun_with, 0
         for run, spacing in zip(begun[:-1], cycle((1, NEVER)), strict=False):
@@ -443,7 +443,7 @@ class KeyLog:
     def _move_base(self, base: Savepoint, number: int, until: Key) -> None:
         """Move `base` to C by reading on from the last savepoint before C.
 
-        The outputs of this reading are dropped, because they have been emitted already.
+        The outputs of this reading are dropped, because the first reading has emitted them already.
         """
         if base.due_ns > until[0] and (not number or self.entries[number - 1].key <= base.last):
             return
@@ -515,7 +515,7 @@ def _buried(id_: str, cause: Key) -> DetectorOutput:
 
 
 class SavedLog(ValueKind):
-    """The stored form of a key's log. Its events are inserted after it is loaded."""
+    """The stored form of a key's log, without its events, which are inserted after loading."""
 
     def __init__(self, make: Callable[[str], KeyLog]) -> None:
         super().__init__(f"log {_LOG.name}", is_plain=False)

@@ -2,15 +2,15 @@
 
 A detector may have a function for this (`Detector.correct`). Its arguments are the newest state,
 the late event, and the results after the event. It returns the state as if the event had arrived in
-its place, the results at the event, and the changed later results. A sum adds the event; a set of
-all pairs adds the pairs of the event. If the function returns None, there is a replay.
+time, the results at the event, and the changed later results. A sum adds the event; a set of all
+pairs adds the pairs of the event. If the function returns None or raises, there is a replay.
 
 The results must be the same as those of a replay. One late event in 64 is processed in both ways.
 If the results differ, the detector reads no further than the finality horizon from then on.
 
-The function is called where it is cheaper: where a replay would read more than `CORRECTION_STEPS`
-entries for each late event. The savepoints after the event are dropped, because they do not contain
-it. So a later replay begins further back. If an event was replaced or removed, there is a replay.
+The function is called only if a replay would read more than `CORRECTION_STEPS` entries for each
+late event. The savepoints after the event are dropped, because they do not contain it. So a later
+replay begins further back. If an event was replaced or removed, there is a replay.
 
 Cost: a call for each late event, and a look at each entry and each output after it.
 """

@@ -1,14 +1,14 @@
-"""DETECTOR: runs a user's detector (`detector`) over the events of one stream.
+"""DETECTOR: runs a detector (`detector`) over the events of a stream and results of other queries.
 
 Events and control events pass unchanged, and results are emitted alongside as `DetectorResult`s.
 The query's `answer` decides how far events are read, and so when results are emitted:
 
-* `final`: up to the finality horizon, where nothing can change any more (topology.answer.frontier).
+* `final`: up to the finality horizon (`topology.answer.frontier`), before which nothing can change
+  any more.
 * `early`: up to the watermark W, as MERGE emits events. Late events correct the results.
 * `speculate`: events are read when MERGE accepts them, before it emits them. Reading goes up to the
   newest event time less a wait. `budget` chooses the wait, so that rollbacks take no more of a
-  processor than is granted. The gain is the time that events wait in MERGE, less
-  this wait.
+  processor than is granted. The gain is the time that events wait in MERGE, less this wait.
 
 After the last correction all answers have the same results, which are those of an in-order run
 (`unit`). Only the confidence of a result may differ: it is that of the result's last emission.
@@ -19,9 +19,9 @@ final no earlier than theirs (`hold`). So the wait of a chain is that of its slo
 sum. A changed result changes an event of the query that reads it, and causes a replay there. An
 unchanged result causes nothing (`queries`).
 
-All decisions are made at the end of an instant. The cost of the work is computed from counts, not
-measured (`load_model`). It affects only how early results are emitted. A detector that is not
-deterministic (`cursor`) reads no further than `final`.
+All decisions are made at the end of an instant. The load is computed from counts of items
+(`load_model`). It affects only how early results are emitted. A detector that is not deterministic
+(`cursor`) reads no further than `final`.
 
 Bounds: `settings`. At `max_events` the new-source allowance ends first. If that is not enough, all
 events are read and everything becomes final (`given_up`).
@@ -254,7 +254,7 @@ class Detecting(KeepingQuery):
         return confirmed if confirmed == BEHIND_ALL else before(confirmed[0])
 
     def read_result(self, said: ResultEvent) -> None:
-        """Insert a result of another query as an event, or remove it if it is no longer current.
+        """Insert a result of another query as an event, or remove the event of a retracted result.
 
         This must happen before the query's own decision in the same instant.
         """
@@ -283,9 +283,9 @@ class Detecting(KeepingQuery):
     # -- reading on --------------------------------------------------------------------------------
 
     def decide(self, now_ns: int, limit: Key, hold: Key) -> None:
-        """Read further at the end of an instant, after the queries on lower levels.
+        """Read further at the end of an instant, after the queries that this one reads.
 
-        They have read up to `limit`, and their results before `hold` cannot change any more.
+        These have read up to `limit`, and their results before `hold` cannot change any more.
         """
         self._limit, self._hold = limit, hold
         self.emitter.now_ns = now_ns
@@ -325,7 +325,7 @@ class Detecting(KeepingQuery):
     def _own_goal(self, frontier: Frontier) -> Key:
         """Return the position up to which the query may read by its answer alone.
 
-        Clock errors delay results that must be final, but they do not affect W.
+        Time errors delay the goal of `final` alone; the other answers read up to W or further.
         """
         answer, watermark_ns = self._answer, frontier.watermark_ns
         if answer == FINAL:
@@ -410,5 +410,5 @@ class Detecting(KeepingQuery):
         self._seen_work = self.unit.counts.processed, self.unit.counts.again
         for event in came:
             self._put(event)
-        self._left_out = dict.fromkeys(LEFT_OUT, 0)  # They were counted when they arrived.
+        self._left_out = dict.fromkeys(LEFT_OUT, 0)  # These events were counted when they arrived.
         counts.nondeterministic = nondeterministic

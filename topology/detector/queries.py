@@ -6,8 +6,8 @@ In this example the detectors `near` and `peak` read events, and `pass` reads th
              └► peak ───────────────►┘
 
 At the end of an instant each detector decides after those that it reads. So an instant causes at
-most one replay of each detector. In a diamond, no detector sees a state that has arrived by only
-one of the paths.
+most one replay of each detector. If an event reaches a detector by two paths, as it reaches `pass`
+here, the detector sees both effects at once.
 
 A detector reads at most as far as the detectors that it reads from, and its results become final
 with theirs. The frontiers are the same at each level, so levels add no wait of their own. Only the

@@ -1,17 +1,17 @@
 """Turns results of queries into events for the detectors that read them.
 
-Each *emission* of a detector is an event for its readers, at the time of its item, whether it has
-an id or not. A result of a window or a pattern is an event at the end of the window or match, while
-it is current. An update changes the event, and a retraction removes it.
+Each result that a detector emits at an item is an event at the time of the item. Results with the
+same id are separate events. A result of a window or a pattern is an event at the end of the window
+or match, while it is current. An update changes the event, and a retraction removes it.
 
 The payload has the result's values. It also has `key` (the value of the query's key), `start_ns`
 and `end_ns`, unless a value has that name. The event's type is the query's `into`, or its name. Its
 source is `<query>/<id of the result>`.
 
 Results come after all other events of their instant, those of lower levels first. Within a level
-they are in the order of the queries. Emissions of a query are in the order of their items, and its
-windows and matches in the order of their ids. So the order of a chain is total, and does not depend
-on the order of arrival.
+they are in the order of the queries. A detector's results are in the order of their items, and
+those of windows and patterns in the order of their ids. So the order of a chain is total, and does
+not depend on the order of arrival.
 
 Only changes are passed on. No event changes if a replay emits the same result again, or if a result
 is emitted and retracted within an instant (`net`).
@@ -40,7 +40,7 @@ from topology.model.tables import Table
 from topology.query.numbers import scalar_of
 
 BEHIND_SOURCES: Final = "\U0010ffff"
-"""The prefix of a result's place in the order; it sorts after all names of sources."""
+"""The prefix of the source name in a result's key; it sorts after all names of sources."""
 
 PLACE_BITS: Final = 32
 
@@ -48,7 +48,7 @@ PLACE_BITS: Final = 32
 class Edit(NamedTuple):
     """A change to the results of a detector: an output for `key_text` was emitted or retracted.
 
-    `stamp_ns` is the time of the event that readers get for the output.
+    `stamp_ns` is the time of the event that is made from the output.
     """
 
     key_text: str
@@ -60,7 +60,7 @@ class Edit(NamedTuple):
 class ResultEvent(NamedTuple):
     """An event made from a result, or its removal if the result is no longer current.
 
-    `name` identifies the event for a reader.
+    `name` is unique among the events that one detector reads.
     """
 
     name: str
@@ -91,7 +91,7 @@ def net(edits: Iterable[Edit]) -> list[Edit]:
 
 def _is_news(first: Edit, last: Edit) -> bool:
     """Return whether the result after the last edit differs from the one before the first."""
-    if first.is_emitted:  # There was no result before.
+    if first.is_emitted:  # There was no result before these edits.
         return last.is_emitted
     one, other = first.output, last.output
     is_alike = one.id == other.id and one.error_ns == other.error_ns and other.reads_as(one)
@@ -143,7 +143,7 @@ def _seen(
 # -- state -----------------------------------------------------------------------------------------
 
 _SAVED: Final = tuple_of(TEXT, KEY, TEXT, VALUE, TEXT, INT, BIG, FLAG)
-"""The stored form of a name or key, then of an item's key and the other fields of its event."""
+"""The stored form of an event: a name or the text of a key, the item's key, and other fields."""
 
 
 def _dump(text: str, key: Key, seen: Seen) -> Plain:
@@ -206,7 +206,7 @@ class ResultLog(Table[str, KeptResult]):
     def let_go(self, entries: Iterable[LogEntry]) -> None:
         """Forget the results of these entries, which are no longer buffered.
 
-        An entry need not be a result, and its result may have been replaced since.
+        Entries that are not results are ignored, and so are those whose result has been replaced.
         """
         for entry in entries:
             kept = self.find(entry.name) if entry.name else None

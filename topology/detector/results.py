@@ -1,8 +1,9 @@
-"""Turns the outputs of detectors into results (topology.model.result).
+"""Turns the outputs of detectors into results (`topology.model.result`).
 
-The events of a result are those that the detector named, or the one at which it was emitted.
-`start_ns` comes from the detector, or is that event's time. The result is uncertain if that event
-may be earlier than one that was read before it.
+The events of a result are those that the detector named, or the event at which it was emitted; a
+timer's result may have none. `start_ns` comes from the detector, or is the time of the item. A
+result is uncertain if the event at which it was emitted is `unsure`, or may be earlier than one
+that was read before it.
 """
 
 from __future__ import annotations

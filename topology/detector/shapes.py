@@ -1,8 +1,8 @@
 """Determines whether an object consists of its attributes alone, slots included.
 
-That is so if its class inherits from no built-in class besides `object`. A subclass of
-dict, int, deque or datetime has content that its attributes do not show. A NamedTuple has parts,
-and no attributes.
+It does if its class inherits from no built-in class besides `object`. A subclass of dict, int,
+deque or datetime has content that its attributes do not show. A NamedTuple has parts, and no
+attributes.
 
 Cost: a class is examined once. At most `MAX_SHAPES` shapes are kept.
 """

@@ -19,10 +19,10 @@ Each key has its own log, state and timers. So a late event causes a replay of i
 The id of a result depends on its item, or comes from the detector. It never depends on how often
 the item was read. One `advance` emits at most one record for each id: retractions first, then the
 others in the order of their items. Revisions count from 0 without a gap until the id is forgotten.
-An id is forgotten when its result is final. An id that a detector keeps open may be forgotten when
-its key has more than `MAX_IDS`.
+An id is forgotten when its result is final. Ids that a detector keeps open may be forgotten if a
+key has more than `MAX_IDS` of them.
 
-The method is Speculative Event Processing (docs/guides/detectors.md explains its use).
+The method is Reliable Speculative Processing; docs/guides/detectors.md explains its use.
 
 Bounds: `max_keys` and `max_kept`. The caller bounds the number of buffered events (`held`).
 """
@@ -48,7 +48,7 @@ EXPIRED: Final = "expired"
 REFUSED: Final = "refused"
 
 MAX_KEPT: Final = 1_000_000
-"""The largest total number of values in the states that are copied for rollbacks.
+"""The maximum total number of values in the states that are copied for rollbacks.
 
 Long texts in all kept states count as one value for each 64 bytes. Beyond this bound fewer states
 are kept, so replays for late events begin further back.
@@ -57,7 +57,7 @@ KEEPS_MORE: Final = 8
 """Savepoints become denser again once they have fewer values than `max_kept` divided by this."""
 
 MAX_IDS: Final = 10_000
-"""The largest number of a key's ids that may be emitted again, with their revisions."""
+"""The number of open ids, with their revisions, that a key keeps when some must be forgotten."""
 
 
 class Record(NamedTuple):
@@ -117,7 +117,7 @@ class Unit:
         self.held = 0
         self.forgotten = 0
         self.fresh: list[Key] = []
-        """The keys of the events that were inserted before `reached` since the last `advance`."""
+        """The keys of the events that were inserted before `reached` after the last `advance`."""
         self.released: list[LogEntry] = []
         """The events that are no longer buffered. The caller that takes them empties the list."""
         self._stirred: dict[str, KeyLog] = {}
@@ -144,7 +144,7 @@ class Unit:
     def put(self, key: str, entry: LogEntry, *, replaces: bool = False) -> str:
         """Insert an event, and return STORED, COPY or CONFLICT (`key_log`), EXPIRED or REFUSED.
 
-        EXPIRED means that the event's place is final, and REFUSED that there are too many keys.
+        EXPIRED means that the event is before C, and REFUSED that there are too many keys.
         """
         if entry.key < self.confirmed:
             return EXPIRED
@@ -163,7 +163,7 @@ class Unit:
         return word
 
     def remove(self, key: str, of: Key) -> bool:
-        """Remove an event; return False if it is unknown or its place is final."""
+        """Remove an event; return False if it is unknown or before C."""
         log = self.logs.get(key)
         entry = None if of < self.confirmed or log is None else log.remove(of)
         if entry is None or log is None:

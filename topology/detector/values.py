@@ -1,4 +1,4 @@
-"""Compares, copies, stores and restores states and outputs as values.
+"""Compares, copies, measures, stores and restores states and outputs as values.
 
 These are values:
 
@@ -14,11 +14,11 @@ int are refused (`NotAValue`).
 `same` never finds two values equal if a program could distinguish them. So 1, 1.0 and True differ,
 as do 0.0 and -0.0, also in a set. Dicts with their keys in another order differ, too. Anything that
 is not a value equals only itself. `same` may find some equal values different (NaN, or values
-nested more deeply than `MAX_COMPARED`). This costs only speed.
+nested more deeply than `MAX_COMPARED`). Such an error costs only speed.
 
 Cost: in general the size of the value. `same` costs nothing if both values are one object. `glance`
-takes a tenth of a microsecond for a number and a third for a few numbers. It takes at most some
-tens of microseconds, for objects with slots.
+takes a tenth of a microsecond for a number and a third for a few numbers. For objects with slots it
+takes some tens of microseconds at most.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Classes = Mapping[str, type]
 """The classes that a state may contain, by name."""
 
 MAX_DEPTH: Final = 64
-"""The largest nesting depth of a state."""
+"""The maximum nesting depth of a state."""
 MAX_COMPARED: Final = 400
-"""The largest depth to which `same` compares; a payload may be nested more deeply than a state."""
+"""The maximum depth to which `same` compares; a payload may be nested more deeply than a state."""
 GLANCE: Final = 64
-"""The number of a state's parts that `glance` examines after each item."""
+"""The maximum number of a state's parts that `glance` examines after each item."""
 ODD: Final = -1
 BLOCK: Final = 64
 """The size of a block, in bytes.
@@ -51,7 +51,7 @@ A text (as UTF-8), bytes or an integer counts as one more value for each of its 
 """
 _BLOCK_BITS: Final = 8 * BLOCK
 _MOST_BYTES: Final = 4
-"""The largest number of bytes that UTF-8 uses for a character."""
+"""The maximum number of bytes that UTF-8 uses for a character."""
 _FITS: Final = 1 << 63
 _SCALARS: Final = frozenset({int, str, bool, bytes, type(None)})
 _FIXED: Final = frozenset({int, str, bool, bytes, float, type(None)})
@@ -92,7 +92,7 @@ def same(one: Any, other: Any, depth: int = 0) -> bool:
 def _are_same_others(kind: type, one: Any, other: Any, depth: int) -> bool:
     """Return whether two sets, events or objects are the same.
 
-    One level of these counts as two levels of depth, because it uses more of Python's stack.
+    One level of such values counts as two levels of depth, because it uses more of Python's stack.
     """
     if kind is set or kind is frozenset:
         return _are_same_sets(one, other, depth)
@@ -138,7 +138,7 @@ def _are_same_sets(one: Any, other: Any, depth: int) -> bool:
 def copied(value: Any, depth: int = 0) -> Any:
     """Return a copy that shares nothing mutable with the value; immutable values are not copied.
 
-    NotAValue is raised if part of it is not a value.
+    NotAValue is raised if part of the value is not a value.
     """
     kind = type(value)
     if kind in _FIXED or kind is Seen:
@@ -188,7 +188,7 @@ def _no_value(kind: type) -> NotAValue:
 def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
     """Return the value in a form that every codec can write.
 
-    NotAValue is raised if part of it is not a value.
+    NotAValue is raised if part of the value is not a value.
     """
     kind = type(value)
     if kind in _FIXED:
@@ -229,7 +229,7 @@ def _packed_object(value: Any, classes: Classes, below: int) -> Plain:
 def _packed_member(member: Any) -> Plain:
     """Return the name of an Enum member, or its bits if it combines flags and has no name.
 
-    NotAValue is raised if it has neither.
+    NotAValue is raised if it has neither name nor bits.
     """
     kind = type(member)
     if kind.__members__.get(member.name) is member:
@@ -292,7 +292,7 @@ def unpacked(plain: Plain, classes: Classes) -> Any:
 
 
 class SavedValue(ValueKind):
-    """The stored form of values without objects of users' classes."""
+    """The stored form of values that contain no object of a known class (`Classes`)."""
 
     def dump(self, value: Any) -> Plain:
         return packed(value, {})
@@ -351,8 +351,8 @@ def glance(value: Any, classes: Classes) -> int:
     """Return `ODD` if `packed` would refuse the value, or else the number of long texts' blocks.
 
     Bytes and integers count as texts. At most `GLANCE` parts are examined, and all others are
-    ignored. The parts of containers and objects are examined while they fit in this limit.
-    Containers and objects of only numbers and texts do not count towards it.
+    ignored. Containers and objects of only numbers and texts do not count towards this limit. All
+    others are examined while their parts fit in it.
     """
     if type(value) in _FIXED:
         return _glance_at_scalar(value)

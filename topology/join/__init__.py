@@ -5,11 +5,10 @@ belongs to. `index` stores entries by side and key. `relation` decides which ent
 together, certainly or possibly. `rows` combines these into rows. Rows without a null are emitted at
 once (`results`).
 
-Three modules record facts about an entry. `retention` decides how long it stays in the index, and
-which entry is removed first at the bound (`until_ns`, `is_kept`). `outer` emits rows with a null
-after the `frontiers` have passed their end, and corrects them after later events. It reads
-`is_fresh`: whether the entry arrived in the open instant. `marks` stores facts about single events
-that cannot be derived after a restart (`came_ns`).
+Three more modules process an entry. `retention` decides how long it stays in the index, and which
+entry is removed first if there are too many. `outer` emits rows with a null after the `frontiers`
+have passed their end, and corrects them after later events. `marks` stores facts about single
+events that cannot be derived after a restart.
 
 `operator` runs one query, and `queries` all queries of a partition. `topology.flow.graph` merges
 the events of their streams.

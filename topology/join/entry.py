@@ -1,4 +1,4 @@
-"""Defines the entry that a join keeps for an event on one side, and reads it from the payload."""
+"""Defines the entry that a join keeps for an event on one side, and makes entries from events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topology.model.payload import UNREADABLE, read_payload
 from topology.query.fields import KeyTexts, at
 
 Place = tuple[int, str, int, int]
-"""Corrected timestamp, source, epoch and sequence number: the order of a side's events."""
+"""The sort key of a side's events: corrected timestamp, source, epoch and sequence number."""
 
 
 @dataclass(slots=True, eq=False)
@@ -24,15 +24,15 @@ class JoinEntry:
     Attributes:
         event: The event.
         side: The index of the side.
-        key: The text of its key.
-        ref_ns: Its corrected timestamp.
-        error_ns: Its time error: the event time is in [ref - error, ref + error].
+        key: The text of the event's key.
+        ref_ns: The corrected timestamp of the event.
+        error_ns: The time error of the event: its time is in [ref - error, ref + error].
         values: The values of the event that rows show.
-        until_ns: The instant until which it is kept (`retention`).
+        until_ns: The instant until which the entry is kept (`retention`).
         came_ns: The instant up to which possible partners had been released when the event
             arrived (`marks`); NOT_YET if none had.
-        is_fresh: Whether the instant in which it arrived is still open.
-        is_kept: Whether it is in the index.
+        is_fresh: Whether the instant in which the event arrived is still open.
+        is_kept: Whether the entry is in the index.
     """
 
     event: Event
@@ -77,7 +77,7 @@ class JoinEntry:
 
 
 class JoinReading:
-    """A reader that makes join entries from events.
+    """A maker of join entries from events.
 
     A payload is read once, and only if a field of it is needed. A payload that cannot be read has
     no fields, and is counted in `unreadable`. An event without a key is left out, and counted in

@@ -5,7 +5,7 @@ side waits for the first stream alone, because it only shows that the event has 
 
 A side has two frontiers, which refer to the streams that its rows wait for:
 
-* `goal_ns(side)`: no further event in order is before this instant.
+* `goal_ns(side)`: rows that end at or before this instant may be emitted.
 * `final_ns(side)`: no further event, not even a late one, is before this instant.
 
 `released_ns`: no stream can bring an event before this instant any more. So entries that end before

@@ -1,8 +1,8 @@
 """Stores the events that may still get a partner, by side and key, in the order of time.
 
-Cost: O(log n) to find a place, plus moving the events after a new one, which usually belongs near
-the end. Events are usually removed at the front. The places that this leaves free are closed up
-from time to time, so each removal costs O(1) on average.
+Cost: O(log n) to find an event, plus moving the events after a new one, which is usually near the
+end. Events are usually removed at the front. The slots that this leaves free are removed from time
+to time, so each removal costs O(1) on average.
 
 A search uses corrected timestamps, and is widened by the largest time error of its key. So it also
 finds events out of reach, which the caller leaves out.
@@ -17,11 +17,11 @@ from typing import Any, Final
 from topology.join.entry import JoinEntry, Place
 
 SPARE: Final = 32
-"""The number of free places in a list that never cause it to be compacted."""
+"""The maximum number of free slots of a list that is never compacted."""
 
 
 class KeyEntries:
-    """The events of one side and one key, from the index `first` on; earlier places are free.
+    """The events of one side and one key, from the index `first` on; earlier slots are free.
 
     `widest_ns` is the largest time error of any event so far.
     """
@@ -35,7 +35,7 @@ class KeyEntries:
         self.widest_ns = 0
 
     def remove(self, place: Place) -> bool:
-        """Remove the entry with that `place`, and return whether no entry is left."""
+        """Remove the entry with that sort key, and return whether no entry is left."""
         at = bisect_left(self.places, place, self.first)
         if at > self.first:
             del self.places[at], self.entries[at]

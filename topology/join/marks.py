@@ -1,13 +1,14 @@
 """Records facts about held events that cannot be derived after a restart.
 
 A restart restores all held events, for every query and on every side. A query then derives which of
-them it had released. Marks are for the exceptions:
+these it had released. Marks are for the exceptions:
 
 * ABSENT: the event was left out or given up on a side.
-* WIDE: the event was so uncertain that possible partners had been released before it arrived. Such
-  partners must not be kept because of it. The mark is `Frontiers.released_ns` at that time.
+* WIDE: the event was so uncertain that possible partners had been released before it arrived. The
+  event must not prolong the retention of such partners. The mark is `Frontiers.released_ns` at its
+  arrival.
 
-A mark is deleted when no query holds the event any more. So only such exceptions cost memory.
+A mark is deleted when no join holds the event any more. So only such exceptions cost memory.
 """
 
 from __future__ import annotations

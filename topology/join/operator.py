@@ -6,7 +6,7 @@ rows with a null. `retention` decides how long an event is kept.
 
 A row without a null is emitted when the last of its events arrives. It is final, because no later
 event can undo it. After the last correction, the current rows are those of a plain join of all
-events in order, except those left out. This holds for every order of arrival.
+events in order, except those left out or given up. This holds for every order of arrival.
 
 Some events are left out and counted:
 
@@ -19,10 +19,10 @@ Near `max_events` the new-source allowance is given up. At `max_events` the olde
 final. An `Overflow` reports an event that has more than `max_rows` rows.
 
 A join that is restored without a stored state begins in the middle of its streams. `outer` decides
-which rows it does not emit. A late event from before its beginning is left out as `expired`. Until
-the first watermark the finality horizon is unknown, so the event may have expired.
+which rows it does not emit. A late event from before the join's beginning is left out as `expired`.
+Until the first watermark the finality horizon is unknown, so the event may have expired.
 
-Kept events are *held*: they stay in the log, and `restore` adds them again without new results.
+Kept events are *held*: they stay in the log, and a restart adds them again without new results.
 Cost per event: O(log n), plus one step for each event in its reach and for each row.
 """
 
@@ -84,7 +84,7 @@ class Join(KeepingQuery):
 
     Args:
         ordered: Whether MERGE emits the events in order, so that each of them raises its stream's
-            frontier. Otherwise marks between the events raise it.
+            frontier. Otherwise control events raise it.
         announced: Whether the streams have watermarks.
     """
 
@@ -260,7 +260,7 @@ class Join(KeepingQuery):
 
     @property
     def _late(self) -> set[int]:
-        """The offsets of events in the open instant that arrived after the frontier passed them."""
+        """The offsets of events in the open instant whose first end the frontier had passed."""
         return {
             entry.event.offset
             for entry in self._fresh
@@ -279,7 +279,7 @@ class Join(KeepingQuery):
         """Restore the query in steps; yield the number of events restored in each.
 
         `held` may include events that only other queries hold, because the state does not record
-        this.
+        which query holds an event.
         """
         yield from super().restoring(state, held)
         if self._kept.is_in(state):

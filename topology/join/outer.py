@@ -4,8 +4,8 @@ The rows of an owner (`rows`) are emitted at the end of the instant in which the
 the owner's end. If the owner arrived later, they are emitted at the end of the instant of its
 arrival. Emitted rows are kept, and compared with the valid rows after each event that may be a
 partner of the owner. Rows that are no longer valid are retracted, and new ones emitted. Rows that
-have become more or less certain are updated. When nothing can change the rows, they are forgotten.
-Before that, they are emitted once more if the query asks for finals.
+have become more or less certain are updated. When nothing can change the rows any more, they are
+emitted once more if the query asks for finals, and forgotten.
 
 An owner without a row with a null never gets one later, because partners are only added. So nothing
 is recorded about it.
@@ -39,7 +39,7 @@ from topology.query.results import CurrentResult
 CurrentRows = dict[str, Current]
 """Current rows by their ids."""
 Key = tuple[int, str]
-"""An owner's cell, and the name of its event."""
+"""The cell of an owner, and the name of its event."""
 SavedRows = dict[str, tuple[int, bool, float]]
 """The rows of an owner by id: the revision of a row, whether it is certain, and its odds."""
 SAVED_ROWS: Final = dict_of(TEXT, tuple_of(INT, FLAG, FLOAT))

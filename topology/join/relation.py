@@ -26,8 +26,8 @@ is an event of the first side, or one of another side that needs partners on the
 * `span`: the start and the end that a row shows.
 
 `topology.model.one_clock` computes how far two events are apart. A clock has one error for all its
-events, so they are shifted together in a window. Odds are ratios of counts of whole nanoseconds,
-where all shifts within an error are equally likely. Only the last division rounds.
+events, so a world shifts all of them together. Odds are products of ratios of whole nanoseconds,
+where all shifts within an error are equally likely.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CERTAIN: Final = 3
 
 NO_CELL: Final = 0
 MAX_CELLS: Final = 1_000
-"""The largest number of windows that an uncertain event may be in; the nearest are used."""
+"""The maximum number of windows that the time error of an event adds; the nearest are used."""
 
 
 class ByInterval:
@@ -104,7 +104,7 @@ class ByInterval:
             return 1.0 if bond else 0.0
         low_ns, high_ns = self._bounds(owner)
         least_ns, most_ns = owner.apart(other, self._play)
-        # The events share a clock, which limits their distance.
+        # If the events share a clock, it limits their distance.
         if most_ns - least_ns < 2 * (owner.error_ns + other.error_ns):
             return max(0, min(most_ns, high_ns) - max(least_ns, low_ns) + 1) / (
                 most_ns - least_ns + 1
@@ -205,7 +205,7 @@ class ByWindow:
         shifts = [(m.ref_ns - m.event.ts_ns, m.error_ns) for m in members]
         least_ns = max(shift_ns - error_ns for shift_ns, error_ns in shifts)
         most_ns = min(shift_ns + error_ns for shift_ns, error_ns in shifts)
-        # The timestamps are broken, so each member is treated separately.
+        # If no shift fits all members, their timestamps are broken, and each is treated separately.
         if least_ns > most_ns + slack_ns:
             return prod(self._together(cell, [member]) for member in members)
         least_ns -= slack_ns

@@ -1,13 +1,13 @@
-"""Decides how long a join keeps an event, and which event is removed first if there is no room.
+"""Decides how long a join keeps an event, and which event is removed first if there are too many.
 
 An event is kept until the finality horizons of all streams have passed the end of everything that
-it may belong to. Its own stream is included, so further events of that stream are after that end,
-or expired. So no event can miss a partner that was released.
+it may belong to. Because this includes the event's own stream, further events of that stream are
+after that end, or expired. So no event can miss a partner that was released.
 
-Rows with a null require the partners of their owner as long as they can change. Rows of more than
-two sides require all partners of the first side's event. In a join by interval, the end of such an
-owner may be after that of its partner. Then the partner is kept as long as the owner, unless it
-might have been released before the owner arrived.
+Rows with a null require the partners of their owner as long as the rows can change. Rows of more
+than two sides require all partners of the first side's event. In a join by interval, the end of
+such an owner may be after that of its partner. Then the partner is kept as long as the owner,
+unless it might have been released before the owner arrived.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Retention:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether less than an eighth of the room for events is left."""
+        """Whether more than seven eighths of `max_events` are kept."""
         return 8 * self._index.count > 7 * self._most
 
     def excess(self) -> JoinEntry | None:

@@ -158,7 +158,7 @@ class Rows:
     def _row(self, cell: int, members: Members, present: tuple[JoinEntry, ...]) -> JoinRow | None:
         """Return a row of these members, or None if they cannot be in one row.
 
-        Without BOUNDS, corrected timestamps may still put them into one row, with the odds 0.
+        Without BOUNDS, corrected timestamps may still put them into one row; its odds are then 0.
         """
         if self._may_repeat and len({id(member.event) for member in present}) < len(present):
             return None

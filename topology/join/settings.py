@@ -1,7 +1,7 @@
 """Defines the settings of a join.
 
-Conditions are written as `interval 2s` (within 2 s of each other), `interval -1s to 2s` (the time
-after the first), `tumbling 10s` or `sliding 10s every 2s`. Sides are names with sections; values
+A condition is written as `interval 2s` (within 2 s of each other), `interval -1s to 2s` (the time
+after the first), `tumbling 10s` or `sliding 10s every 2s`. Sides are names with sections. Values
 are paths that begin with a side, like `shot.payload.speed`.
 
 A join has two or more *sides*; the others are related to the first. A row has one event of each

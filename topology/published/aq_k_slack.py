@@ -1,16 +1,16 @@
 """AQ-K-Slack: scales K by a feedback loop to keep a given coverage.
 
-Frontier = clock - ceil(alpha K). K is the largest delay so far, as in MP-K-Slack. alpha is in [0,
-1] and starts at 1. The *coverage* of a window of `window_ns` (right end closed) is the share of its
-events that were in its result. It is measured when the result is L old, where L is the
-0.95-quantile of the last 2,000 latenesses. An earlier measurement would overestimate it. Each
+Frontier = clock - ceil(alpha K). K is the largest delay so far, as in MP-K-Slack; alpha is in [0,
+1] and starts at 1. The *coverage* of a window of `window_ns` (closed at its right end) is the share
+of its events that were not late. It is measured when the frontier has passed the window's end by L,
+the 0.95-quantile of the last 2,000 latenesses. An earlier measurement would overestimate it. Each
 measured window moves alpha by a PD step towards `coverage`:
 
-    err = coverage - measured;   alpha += kp err + kd (err - err before), clamped to [0, 1]
+    err = coverage - measured;   alpha += kp err + kd (err - previous err), clamped to [0, 1]
 
-The gains 0.5 and 0.8 are those of the public extension; the papers print none. Bounds: `MAX_OPEN`
-windows that are not measured yet (beyond that the oldest is dropped), and `LATENESSES` latenesses.
-Cost: O(log LATENESSES) for an event. Siddhi's `akslack` differs: it scales only the growth of K.
+The papers give no gains; 0.5 and 0.8 are those of a public implementation. At most `MAX_OPEN`
+windows wait to be measured; beyond that the oldest is dropped. Cost: O(log LATENESSES) for an
+event. Siddhi's `akslack` differs: it scales only the growth of K.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class AQKSlack(MPKSlack):
         self.alpha = 1.0
         self._before: float | None = None
         self._windows: dict[int, list[int]] = {}  # By window number: [events, late events].
-        self._open: list[int] = []  # The numbers of these windows, as a heap.
+        self._open: list[int] = []  # The numbers of the windows in `_windows`, as a heap.
         self._measured_to = BEFORE_ALL  # The last window that was measured.
         self._latenesses: deque[int] = deque()
         self._sorted: list[int] = []

@@ -1,14 +1,13 @@
 """CLOCK as published: uses the quickest round of each burst, with an error that does not grow.
 
-Only the round of a burst with the smallest round-trip time T counts (minimum filter). The offset is
-d = ((t2 - t1) + (t3 - t4)) / 2 and the error is T / 2 (3.12-3.14), until the next burst. The model
-has no rate, no growing error and no segments, and uses only one server. The model ignores the
-clock's changes between two bursts, so the bound holds only at the burst. This module is for
+The latest burst's round with the smallest round-trip time T gives the offset d = ((t2 - t1) + (t3 -
+t4)) / 2. The error is T / 2 (3.12-3.14) plus the granularity. There is no rate, so the bound
+ignores how the clock drifts after the burst. Only one server is used. This module is for
 comparison. It has the interface of `topology.clock.measured`.
 
 A burst ends when no round has arrived for `BURST_GAP_NS` of the server's time; the thesis gives no
-figure. A round of an earlier burst is late. Implausible rounds are rejected as in the default
-model. The state is `unsynced` before the first round, and while T / 2 exceeds `max_error`.
+figure. Rounds of earlier bursts are counted as late, and implausible ones as rejected. The state is
+`unsynced` before the first round, and while the error exceeds `max_error`.
 
 S. Rajendran, thesis, 3.2.2. Cost: O(1), six numbers.
 """
@@ -40,7 +39,7 @@ THESIS: Final = Shape(
 
 
 class ThesisClock(Kept):
-    """The model of one source's clock, from its quickest round.
+    """The model of one source's clock, from the quickest round of the latest burst.
 
     `segment`, `jumps` and `falsetickers` stay 0.
     """

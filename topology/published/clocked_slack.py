@@ -1,10 +1,10 @@
-"""Waits until the event-time clock has advanced by K, which each method chooses.
+"""Sets the frontier to the largest event time less a wait K, which each method chooses.
 
-The clock is the largest accepted time so far. Frontier = clock - K, inclusive. The frontier never
-moves back. An event that is at most K behind the clock is never late.
+The largest accepted event time is the *clock*. Frontier = clock - K, inclusive; the frontier never
+moves back.
 
-Once the clock has not advanced for `idle_ns`, it is assumed to advance with the arrival clock. So
-the end of a stream is emitted. The events of a source that only stalled are then late.
+If the clock has not advanced for `idle_ns`, the frontier advances by the time since then. So the
+end of a stream is emitted, but a source that only stalled may find its events late.
 
 Cost: O(1) for an event. Memory: O(1).
 """

@@ -1,7 +1,8 @@
-"""Waits until every live source has sent a later event: BL-ED of ProbSlack's paper.
+"""Waits until every live source has sent a later event: BL-ED of the ProbSlack paper.
 
-The frontier is the time up to which every live source has sent. No event is missed if each source
-sends in order, and all sources are known.
+The paper has a single stream; here each source counts. The frontier is just below the smallest of
+the live sources' newest times. No event is missed if each source sends in order, and none is new or
+comes back from silence.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ EVENT_DRIVEN: Final = FLOORED.with_more(
 class EventDriven(FlooredSlack):
     """A strategy that waits for all live sources.
 
-    Cost: O(1) for an event, O(sources) when the source that is furthest behind advances.
+    Cost: O(sources) for each lookup of the frontier, and for each instant with arrivals.
     """
 
     SHAPE = EVENT_DRIVEN

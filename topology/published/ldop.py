@@ -1,12 +1,12 @@
 """LDOP: waits for a multiple of the mean delay of events out of order.
 
-Frontier = clock - `factor` * LD. LD is the mean of (arrival - time) over the events that arrived
-out of order within the last `window_ns` of arrival. It is 0 if there were none. The published
-factor is drawn at random from a range of slacks; here it is fixed. A mean does not reflect tails:
-an event that is more than factor * LD behind the clock is late, however heavy the tail is.
+Frontier = clock - `factor` * LD. LD is the mean of (arrival - time) over the out-of-order events
+that arrived in the last `window_ns`, or 0 if there were none. The published factor is drawn at
+random from a range of slacks; here it is fixed. A mean does not reflect tails: any event more than
+factor * LD behind the clock is late.
 
-Cost: O(1) amortised. Memory: the arrivals out of order in a window, at most `MAX_KEPT` (the oldest
-are dropped first).
+Cost: O(1) amortised. Memory: the out-of-order arrivals in the window, at most `MAX_KEPT` + 1 (the
+oldest are dropped first).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MEAN_DELAYS: Final = CLOCKED.with_more(
 
 
 class LDOP(ClockedSlack):
-    """A strategy that waits for a multiple of the mean delay."""
+    """A strategy that waits for a multiple of the mean delay of out-of-order events."""
 
     SHAPE = MEAN_DELAYS
 

@@ -1,8 +1,6 @@
-"""Waits for the mean delay so far: BL-AD of ProbSlack's paper.
+"""Waits for the mean delay so far: BL-AD of the ProbSlack paper.
 
-The frontier is the arrival clock less the mean delay (rounded up to the ns), in continuous time. If
-timestamps are in whole ms, a window closes up to 1 ms earlier than with a frontier in whole ms. The
-difference is large, because half of the delays are then ties.
+The frontier is the arrival clock less the mean delay, rounded up to a whole ns.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ MEAN_DELAY: Final = FLOORED.with_more(
 class AverageDelay(FlooredSlack):
     """A strategy that waits for the mean delay.
 
-    Cost: O(1) for an event. Memory: three numbers.
+    Cost: O(1) for an event. Memory: O(1).
     """
 
     SHAPE = MEAN_DELAY

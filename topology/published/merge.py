@@ -1,12 +1,13 @@
 """MERGE as published: waits for an empty source as long as its pace suggests.
 
 An event is emitted when every live source has sent a later one. A source is empty if it has no
-buffered event while another source has one. It is given up after min(cap, average + 2 deviations)
-of the times between its events ((3.2), (3.3)). The time-outs of all sources run in parallel. A
+buffered event while another source has one. An empty source is given up after min(cap, average + 2
+deviations) of the times between its events ((3.2), (3.3)). These time-outs run in parallel. A
 source that was given up is not waited for until it sends again.
 
-`idle_after` applies too. After a late event its source must catch up, whatever its delay. A pause
-of the log is not treated specially. S. Rajendran, thesis, 3.1. Cost: O(sources) for an instant.
+As in the default MERGE, `idle_after` applies. After any late event the source is not waited for
+until one of its events is in time. A pause of the log is not treated specially. S. Rajendran,
+thesis, 3.1. Cost: O(sources) for an instant.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class PacedMerge(Merge):
     progress_class = PacedProgress
 
     def _release(self, step: Step) -> Bound:
-        """Emit until no source becomes empty, because an empty source bounds the others."""
+        """Emit until nothing more can be emitted: a source that becomes empty limits the others."""
         while True:
             before = self._queues.count
             limit = super()._release(step)

@@ -1,9 +1,9 @@
 """MP-K-Slack: waits for the largest delay so far.
 
-K is the largest delay so far. With `measure="next_tick"`, as published, a delay is relative to the
-next value of the clock. So K exceeds the real lateness by the next step of the clock. With
-`measure="arrival"` a delay is relative to the clock at the arrival. K never falls, so one outlier
-delays the stream for ever. `max_k_ns` bounds K.
+With `measure="next_tick"`, as published, a delay is relative to the next value of the clock, so K
+exceeds the lateness by the clock's next step. With `measure="arrival"` a delay is relative to the
+clock at the arrival. K never falls, so one outlier delays the stream for ever, but by at most
+`max_k_ns`.
 
 Cost: O(1) for an event. Memory: O(1).
 """

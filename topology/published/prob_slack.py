@@ -1,21 +1,22 @@
-"""ProbSlack as printed (Rivetti et al., DEBS 2018).
+"""ProbSlack as published (Rivetti et al., DEBS 2018): closes windows at a small risk.
 
 A window closes when a later event has arrived, or when the joint probability J is at most `delta`.
-J is the probability that an event of the window is still on its way (`topology.waiting.miss`).
-Everything is one stream, as in the paper: the last event is the newest of all.
+J is the probability that an event of the window is still on its way (`topology.waiting.miss`). All
+sources are one stream, as in the paper, so the last event is the newest of all.
 
 * Fitting: the counts of `period` events make a model, and then start again from zero. Before the
   first model the strategy is event-driven.
 * Guard: while missed / closed windows >= delta, the strategy is event-driven. When this begins,
   model and counts are dropped, and the next model takes `period` events.
   `guard=False` uses the rule alone, which does not keep its target. J ignores that no event has
-  arrived until now, so every event of a window spends delta anew.
+  arrived until now, so every event of a window spends delta again.
 
-Some rules are additions of this module. The guard counts exactly the closed windows that missed an
-event, and it is off until a window has closed. delta = 0 is event-driven. The frontier is the time
-of the last event + (least risky alpha - 1 step), so that the strategy can drive a reordering too.
+Some rules are not in the paper. The guard counts exactly the closed windows that missed an event,
+and it is off until a window has closed. With delta = 0 the strategy is event-driven. The frontier
+is the time of the last event + (least risky alpha - 1 step), so that the strategy can drive a
+reordering too.
 
-Cost: O(1) amortised for an event. Memory as in `topology.waiting.miss`, and a number for each row
+Cost: O(1) amortised for an event. Memory: as in `topology.waiting.miss`, and a number for each row
 in use.
 """
 
@@ -58,8 +59,8 @@ class Jumping(Fitting):
 class Polyline:
     """The line at which J exceeds `theta` (in units of 2^-32).
 
-    It is the least alpha with J(alpha, beta) > theta, as a step function of beta. Its values are
-    computed when they are needed.
+    The line is the least alpha with J(alpha, beta) > theta, as a step function of beta. Its values
+    are computed when they are needed.
     """
 
     def __init__(self, joint: Joint, theta: int) -> None:
@@ -72,13 +73,13 @@ class Polyline:
         """Return the least risky alpha for a bin `beta`, or None if no window is risky."""
         if beta not in self._hats:
             row = self._joint.row(beta)
-            # The limit is at least 0, and row[0] is 0, so this is at least 1.
+            # The limit is at least 0, and row[0] is 0, so `beyond` is at least 1.
             beyond = bisect_right(row, self._limit)
             self._hats[beta] = self._joint.apart[beyond - 1] if beyond < len(row) else None
         return self._hats[beta]
 
     def first_beta(self, alpha: int) -> int:
-        """Return the least beta (a bin) from which a window `alpha` ahead has no risk."""
+        """Return the least beta (a bin) at which a window `alpha` ahead is not risky."""
         if alpha not in self._first_beta:
             joint = self._joint
             beta = grid_floor(joint.apart[0] + joint.delays[0]) - 1

@@ -5,8 +5,8 @@
 * `rfc`: the same with the deviation from the old average and factor 4 (RFC 6298).
 
 Both measure how often a source sends and how long its early events were buffered. So they process
-every event, and none takes the fast path. A source is cold by the rule of
-`topology.reorder.timeout`; its wait is then `max_wait`. Cost: O(1) for an event.
+every event, and none takes the fast path. Until a source is warm (`topology.reorder.timeout`), its
+wait is `max_wait`. Cost: O(1) for an event.
 """
 
 from __future__ import annotations

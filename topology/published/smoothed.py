@@ -1,4 +1,4 @@
-"""Computes smoothed averages as in the thesis, (3.2)-(3.5), and as in RFC 6298."""
+"""Computes smoothed averages and deviations as in the thesis, (3.2)-(3.5), or in RFC 6298."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from topology.model.histogram import PPM
 from topology.model.kept import INT, Kept, Shape
 
 OLD_WEIGHT_PPM: Final = 600_000
-"""The weight of the past in the averages of the thesis, as printed."""
+"""The weight of the previous average and deviation, as printed in the thesis."""
 
 SMOOTHED: Final = Shape("published.smoothed", 1, samples=INT, average_ns=INT, deviation_ns=INT)
 
@@ -18,7 +18,8 @@ class Smoothed(Kept):
 
     The first sample is the first average, and the second sample gives the first deviation
     (3.2)-(3.5). With `against_new` the deviation is from the average that already contains the
-    sample, as printed. RFC 6298 uses the average before the sample.
+    sample, as in the thesis. RFC 6298 uses the average without the sample. Both use the weights of
+    the thesis.
     """
 
     SHAPE = SMOOTHED

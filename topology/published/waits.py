@@ -2,8 +2,8 @@
 
 | name           | a window is emitted                                                      |
 |----------------|--------------------------------------------------------------------------|
-| `prob_slack`   | as Rivetti et al. print it                                               |
-| `event_driven` | when all sources have sent something after its end                       |
+| `prob_slack`   | by the rule of Rivetti et al.                                            |
+| `event_driven` | when all live sources have sent something after its end                  |
 | `mp`           | when the event-time clock is after its end by the largest lateness       |
 | `aq`           | the same, with the share of the largest lateness that keeps the accuracy |
 | `ldop`         | the same, with a multiple of the mean delay of events out of order       |

@@ -1,19 +1,18 @@
-"""Finds the instant from which a query added to a running application counts events.
+"""Finds the instant from which a query that is added to a running application counts events.
 
-Such a query has not seen the events before it, so its first windows and matches would be partial. A
-query that was changed, or removed and added again, begins like a new one. Nothing is emitted until
-the instant is known. It is part of the query's state.
+The query has not seen the earlier events, so its first windows and matches would be partial. A
+query that was changed, or removed and added again, begins like a new one. It emits nothing until
+the instant is known. The instant is part of its state.
 
-The query counts from an instant that is after every event it has not seen:
+The instant is after every event that the query has not seen:
 
-* After MERGE, the first watermark determines it. Events that were emitted in order before the
-  watermark are at or before it, within the largest time error of the sources. The first event in
-  order would do as well, but it carries neither those errors nor the missing events. A result
-  emitted before the first watermark might be confirmed although an event is lost. This delays the
-  beginning by one `heartbeat`. If no watermarks are announced, the first event in order is used.
-* Events that MERGE accepts are out of order. Their operator stores the latest possible time of the
-  events so far (`topology.query.queries`). Without such an operator, `max_ahead` bounds the times
-  of earlier events, because CLOCK allows no event to be further ahead of its arrival.
+* After MERGE, the first watermark determines the instant. The events emitted before the watermark
+  are not after it by more than the largest time error of the sources. An event would give an
+  instant sooner, but does not show which events are missing. So a result could be confirmed
+  although an event is lost. If no watermarks are announced, the first event in order is used.
+* Before MERGE, events are out of order. The operator that runs the queries stores the latest
+  possible time of its events so far (`topology.query.queries`). If nothing is stored, the instant
+  is `max_ahead` after the first arrival. CLOCK accepts no event further ahead of its arrival.
 """
 
 from __future__ import annotations

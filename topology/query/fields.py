@@ -1,7 +1,8 @@
 """Reads from a payload the data that a query needs: the value at a path, and the text of a key.
 
-Payloads are opaque to earlier operators. A `Decode` function turns a payload into an object, or
-into UNREADABLE (`topology.model.payload`). It is called only if the query needs a field.
+The operators before a query do not read payloads. A `Decode` function turns a payload into an
+object, or into UNREADABLE (`topology.model.payload`). The function is called only if the query
+needs a field.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Decode = Callable[[Any], Any]
 NO_KEY: Final = ""
 """The text of the key of a query without a key."""
 MAX_TEXTS: Final = 1 << 15
-"""The number of cached texts at which the cache is cleared."""
+"""The maximum number of cached texts; a full cache is cleared."""
 
 
 def at(payload: Any, path: tuple[str, ...]) -> Any:
@@ -48,7 +49,7 @@ class KeyTexts:
         self._texts: dict[Any, str] = {}
 
     def of(self, payload: Any, path: tuple[str, ...] | None) -> str | None:
-        """Return the text of the payload's key: `NO_KEY` without a path, None without a value."""
+        """Return the text of the payload's key: `NO_KEY` without a path, None if it has no key."""
         return NO_KEY if path is None else self.text(at(payload, path))
 
     def text(self, value: Any) -> str | None:

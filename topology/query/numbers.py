@@ -1,15 +1,15 @@
-"""Defines the values that queries use, and sums that do not depend on the order of arrival.
+"""Defines the values that queries use, their texts as keys, and the rounding of exact sums.
 
-A number is a finite float, or an integer of no larger magnitude; true and false are not numbers. A
-scalar is a number, a text of at most `MAX_TEXT_CHARS` characters, or a truth value. Aggregates
-leave out and count all other values of a payload. Keys must be distinguishable (`distinguished`),
-so a float beyond 64 bits cannot be one. JSON parsers convert integers that do not fit into such
-floats, and several neighbouring integers become the same float.
+A number is a finite float, or an integer whose magnitude does not exceed the largest float; true
+and false are not numbers. A scalar is a number, a text of at most `MAX_TEXT_CHARS` characters, or a
+truth value. Aggregates skip all other values of a payload, and count how many they skipped.
 
-Sums are integers in units of 2^-shift, which represent every double exactly. So additions, merges
-and weights are exact in any order, and only the last division rounds, to the nearest double. Cost:
-an addition of integers of about a hundred bits for values of similar size, of two thousand bits at
-worst.
+Keys must be distinguishable (`distinguished`), so a float outside the 64-bit integer range cannot
+be a key. JSON parsers turn integers that need more than 64 bits into floats, and several
+neighbouring integers become the same float.
+
+Aggregates add values as integers that represent every double exactly. So results do not depend on
+the order of arrival, and only the last step rounds (`quotient`, `root`).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def text_of(value: Any) -> str:
 
 
 def scalar_of(text: str) -> Any:
-    """Return the scalar of a text that `text_of` made."""
+    """Return the scalar that `text_of` was given; a whole float comes back as an integer."""
     if not text.startswith(_ESCAPE):
         return text
     kind, rest = text[1], text[2:]

@@ -1,12 +1,12 @@
 """Runs all queries of one kind in a stage as a single operator.
 
-The state of a query is stored under its name and a digest of what it computes. A changed query
+The state of a query is stored under its name and a digest of what it computes. So a changed query
 begins anew, in the middle of the stream (`topology.query.beginning`). The state of a removed query
 is deleted with the next changes to the state. Results of one instant are in the order of the
 queries.
 
-Watermarks of an idle stream arrive as ramps (`topology.model.ramp`). Each query gets only those
-watermarks at which any query decides something.
+Watermarks of an idle stream arrive as ramps (`topology.model.ramp`). All queries get those
+watermarks at which any query decides something, and no others.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ WORST: Final[Mapping[str, Any]] = {
     "wait_share_ppm": max,
     "lead_ns": max,
 }
-"""The figures for which the worst value of all queries is reported in place of the sum.
+"""For each figure that is not summed over the queries, the function that finds the worst value.
 
-For `lead_ns`, which is 0 without speculation, it is the largest value.
+For `lead_ns`, which is 0 without speculation, the largest value is reported.
 """
 
 
@@ -54,8 +54,8 @@ For `lead_ns`, which is 0 without speculation, it is the largest value.
 class QueryOperator(InstantOperator):
     """A query as an operator.
 
-    `known_by` is its name and a digest of what it computes. `beginnings` has the instant from which
-    the query counts, for each stream, or is empty if the query does not need it. A query that is
+    `known_by` is its name and a digest of what it computes. `beginnings` has, for each stream, the
+    instant from which the query counts; it is empty if the query needs none. A query that is
     restored without a stored state begins in the middle of the stream. `is_ordered`: its events
     come from MERGE in order.
     """
@@ -98,7 +98,7 @@ class Queries(Composite, Generic[Q]):
         """The operators that run: each query by itself, unless some depend on others."""
         self._is_ordered = all(query.is_ordered for query in queries)
         self._newest_ns = ALWAYS
-        """Before MERGE: the latest possible time of the events so far."""
+        """The latest possible time of the events so far; used only for queries before MERGE."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
@@ -160,8 +160,8 @@ class Queries(Composite, Generic[Q]):
 class KeepingQuery(QueryOperator):
     """A query that keeps events.
 
-    `kept` and `released` list the events that it has started and stopped keeping since the lists
-    were last cleared. An event that it keeps several times is listed as often.
+    `kept` and `released` list the events that the query has started and stopped keeping, until
+    `KeepingQueries` clears the lists. An event that is kept several times is listed as often.
     """
 
     def __init__(self, name: str, fingerprint: bytes) -> None:
@@ -177,7 +177,7 @@ K = TypeVar("K", bound=KeepingQuery)
 class KeepingQueries(Queries[K]):
     """Queries that keep events after passing them on.
 
-    An event is held while one of them keeps it. `position` is their bit in `Event.held_by`.
+    An event is held while any query keeps it. `position` is their bit in `Event.held_by`.
     """
 
     keeps_passed = True

@@ -4,7 +4,7 @@ A result has an id and is corrected until it is final (`topology.model.result`).
 `CurrentResult` for each result that may still change, and asks it for the operation:
 
     not emitted, or retracted        emit
-    emitted, and the content is new  update; also if only `final` is new, and readers want that
+    emitted, and the content is new  update; the caller decides whether a new `final` alone counts
     emitted, and no longer true      retract
 
 Revisions count from 0 without gaps; a retraction has a revision too.
@@ -55,7 +55,7 @@ class CurrentResult(Generic[C]):
     def show(self, content: C, *, is_news: bool, is_final: bool) -> str:
         """Make the content current and return the operation, or NO_NEWS if nothing is emitted.
 
-        `is_news`: whether readers of the last emitted content need this one.
+        `is_news`: whether the change since the last emitted content must be emitted.
         """
         if self.live and not is_news:
             return NO_NEWS
@@ -67,7 +67,7 @@ class CurrentResult(Generic[C]):
         return op
 
     def retract(self, *, is_final: bool = True) -> str:
-        """Retract the result and return the operation. If it is not final, an emit may follow."""
+        """Retract the result and return the operation; unless it is final, an emit may follow."""
         self.revision += 1
         self.live = False
         self.final = is_final
@@ -107,7 +107,7 @@ class ResultEmitter:
 def confidence_of(*, is_sure: bool, is_proven: bool) -> str:
     """Return the confidence of a result.
 
-    `is_proven` is false if only the end of the input decided it.
+    `is_proven` is false if only the end of the input decided the result.
     """
     if not is_proven:
         return UNPROVEN

@@ -5,7 +5,7 @@
 | `RiskSlack` | risk, posterior, budget | the quality target of windows requires     |
 | `OwnTail`   | tail                    | the quality target of events requires      |
 
-The first is the default for windows, the second for a reorder by time (docs/concepts/late.md).
-Methods of papers are in `topology.published`. All strategies keep the contract of `policy`;
-`driver` and `topology.reorder.time_buffer` drive any of them.
+`RiskSlack` is the default for windows, `OwnTail` for a reorder by time (docs/concepts/late.md).
+Methods of papers are in `topology.published`. All strategies implement the contract of `policy`, so
+`driver` and `topology.reorder.time_buffer` work with any of them.
 """

@@ -2,18 +2,18 @@
 
 `AccuracyBudget` keeps the share of windows that missed an event at or below `delta`:
 
-* *threshold*: theta begins at delta. Each resolved window moves it by `rate` (delta - missed). So
-  it settles where the share of missed windows is delta, however good the model is (adaptive
-  conformal inference). Theta has no lower limit, because this property depends on that. At or below
+* *threshold*: theta begins at delta. Each resolved window moves it by `rate` (delta - missed), with
+  missed 0 or 1. So theta settles where the share of missed windows is delta, however good the
+  model is (adaptive conformal inference). This requires that theta has no lower limit. At or below
   0 only certainty closes a window.
 * *guard*: a window may be closed on probability only if the target is met in the worst case. In
   that case this window, and all closed ones whose outcome is open, have missed an event. So in
   *every* prefix of the closed windows at most delta of them missed one. This is guaranteed, not
-  only expected.
+  only expected, as long as no window misses an event after the strategy was certain that none is
+  missing.
 
-Only windows that closed as `confirmed` or `probable` count. Those closed by idle sources, a cap or
-the end are separate. All numbers are exact: integers, with delta in ppm and theta in units of
-2^-32.
+Only windows that closed as `confirmed` or `probable` count. Windows closed by idle sources, a cap
+or the end do not. All numbers are integers: delta in ppm and theta in units of 2^-32.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class AccuracyBudget(Kept):
     def threshold(self) -> int:
         """Return the largest risk at which the next window may close, in units of 2^-32.
 
-        At 0 or less it may not close at any risk.
+        If this is 0 or less, the window may not close at any risk.
         """
         if self._delta_ppm == 0:
             return 0

@@ -1,29 +1,30 @@
 """Turns a waiting strategy into decisions to close windows.
 
-Window k of <f, l> covers (k f - l, k f], or with `closed="left"` [k f - l, k f). Both are moved
-later by `offset`. Its *bound* is the last instant in it. The windows close in order, each when its
-bound passes. Empty windows close too. With `only_filled` they do not count, because a quality
-target should not be met by windows that nobody sees. An event with an uncertain time may belong to
-several windows (`take`). No window closes before the arrival clock has reached its bound. It closes
-at most `cap_ns` later, for the reason `cap`. The first window is the one with the first event.
+A window of length l begins every f. Window k covers (k f - l, k f], or [k f - l, k f) with
+`closed="left"`, moved later by `offset`. Its *bound* is the last instant in it. The windows close
+in order, each when its bound passes. Empty windows close too. With `only_filled` they do not count,
+because a quality target should not be met by windows without a result. An event with an uncertain
+time may belong to several windows (`take`). No window closes before the arrival clock has reached
+its bound. It closes at most `cap_ns` later, for the reason `cap`. The first window to close is the
+earliest one with the first event.
 
 With `patient` a window that lacks only idle sources still waits until `cap_ns`. This is for sources
 that may be silent for a shorter time and then send events of the window.
 
 The decisions of an instant are made when it is over: at the first later instant, or in `on_time`.
-`on_batch(arrivals, now_ns)` takes events with `at_ns` <= `now_ns` in order. The division into
-batches changes nothing.
+`on_batch(events, now_ns)` takes events with `at_ns` <= `now_ns` in order. The division into batches
+changes nothing.
 
 There are two kinds of decisions:
 
-* `Closing` is one window, or a run of windows up to `through` that closed at one instant for the
-  same certain reason. So a jump of the clock costs O(1).
-* `Missed` is an event that arrived after windows that contain it had closed.
+* `Closing` is one window, or a run of windows up to `through` that closed at one instant for one
+  reason. So a jump of the clock costs O(1).
+* `Missed` is an event that arrived after windows that may contain it had closed.
 
 A closed window is resolved, as missed or not, once the strategy's confirmed frontier has passed it
 and another one is to be closed. At most `max_pending` windows wait for this; beyond that the oldest
 counts as missed. A window that closed because of an idle source or the cap counts for no quality
-target, resolved or not. Its missed events are counted separately (`missed_apart`).
+target, resolved or not. Such windows that missed an event are counted in `missed_apart`.
 
 The owner of the windows stores their contents, and closes them according to the decisions. Cost:
 O(1) and the cost of the strategy for each event and window; O(l / f) for a late event.
@@ -176,8 +177,8 @@ class WindowDriver(Kept):
     ) -> None:
         """Take an event whose time is between its timestamp and `until_ns`.
 
-        Windows up to `more_ns` later count as filled too. `speaks` means that the strategy observes
-        the event, as a sign of how far its source has got.
+        Windows up to `more_ns` later count as filled too. If `speaks`, the strategy observes the
+        event, which shows how far its source has advanced.
         """
         if event.at_ns > self._now_ns:
             self._pass_time(event.at_ns, decisions)
@@ -202,7 +203,7 @@ class WindowDriver(Kept):
     def heed(self, now_ns: int) -> None:
         """Open the instant `now_ns`, because the strategy has received something besides an event.
 
-        The caller must have made the decisions that were due before.
+        The caller must have made the decisions that were due before `now_ns`.
         """
         self._now_ns = max(self._now_ns, now_ns)
         self._open = True
@@ -255,8 +256,8 @@ class WindowDriver(Kept):
         return -(-(ts_ns + self._shift_ns + self._length_ns) // self._every_ns) - 1
 
     def _missed_an_event(self, first: int, last: int) -> None:
-        # Older windows are no longer pending. An event with a wrong time may miss any number of
-        # windows.
+        # Only the newest `max_pending` windows are visited, because older ones are not pending. An
+        # event with a wrong time may miss any number of windows.
         for number in range(max(first, last + 1 - self._max_pending), last + 1):
             if number in self._missed:
                 continue
@@ -345,7 +346,8 @@ class WindowDriver(Kept):
     def _last_whole(self, last: int, now_ns: int) -> int:
         """Return the last window, up to `last`, that need not wait for an idle source.
 
-        If one window waits, so do all later ones. There may be more windows than `bisect` accepts.
+        A binary search finds it, because if one window waits, so do all later ones. There may be
+        more windows than `bisect` accepts.
         """
         low, high = min(self._first_that_counts(), last), last
         while low < high:
@@ -361,8 +363,8 @@ class WindowDriver(Kept):
     ) -> None:
         """Close all windows up to `last`.
 
-        If `is_sure`, the strategy will learn nothing more about them. So neither they nor the
-        earlier ones wait to be resolved. Otherwise they may have missed an event.
+        If `is_sure`, no more events of these windows are expected, so they are resolved at once as
+        complete. Otherwise their outcome is open.
         """
         assert self._next is not None
         first, bound_ns, now_ns = self._next, self.bound_ns(last), self._now_ns

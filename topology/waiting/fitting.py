@@ -1,16 +1,16 @@
-"""Counts the times between events (g) and their delays (d), for RISK.
+"""Counts the times between events (g) and their delays (d), for RISK and ProbSlack.
 
-Times are counted in steps of `step_ns`, a multiple of the clocks' resolution. Between -128 and 128
-steps each number has its own bin, so counts are exact. Beyond that there are 32 bins an octave, so
-an edge is off by at most 1/32. So a table is bounded: 256 bins, and 32 for each octave above. These
-are 2,000 at most, and a few dozen in practice. Rounding is cautious: g down and d up. The remainder
-of g is added to d, so that g + d is never understated.
+Times are counted in steps of `step_ns`. Between -128 and 128 steps each number has its own bin, so
+counts are exact. Beyond that there are 32 bins an octave, so an edge is off by at most 1/32. So a
+table is bounded: it has a few thousand bins at most, and a few dozen in practice. Rounding is
+cautious: g down and d up. The remainder of g is added to d, so that g + d is never understated.
 
-Delays are counted from `base_ns`, which is about the first delay. So the jitter of a clock that is
-off by an hour is still counted in fine bins.
+Delays are counted from `base_ns`, the first delay rounded down to a step. So the jitter of a clock
+that is off by an hour is still counted in fine bins.
 
-`Rotating` keeps two halves of T/2 events, and a model uses both. So the oldest sample in it is T
-events old. A model is due after 200 samples, and then after every T/8.
+`Rotating` keeps two halves of about T/2 events each, where T is `period`, and a model uses both. So
+no sample in it is older than about T events. A model is due after 200 samples, and then after every
+T/8, but at least 200.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from topology.model.kept import BIG, INT, Kept, Shape, dict_of, optional
 
 EXACT: Final = 128
 MAX_SPAN_NS: Final = 1 << 61
-"""The largest `span_ns` of one table.
+"""The maximum `span_ns` of one table.
 
 With this limit the sum of two spans fits 63 bits, even if clocks jump by decades.
 """
 READY: Final = 200
-"""The number of samples that are needed for a model."""
+"""The minimum number of samples for a model."""
 
 Counts = dict[int, int]
 
@@ -75,7 +75,8 @@ ROTATING: Final = FITTING.with_more("waiting.rotating", 1, _until_due=INT, _befo
 class DelayTables(Kept):
     """The counts of one span of events.
 
-    The tables count g and d of the events in order, and d of the stragglers.
+    The tables count g and d of the events in order. For stragglers, which arrive after a later
+    event of their source, they count d alone.
     """
 
     SHAPE = DELAYS

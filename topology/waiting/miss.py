@@ -6,8 +6,9 @@ event occurs g after e, and takes d to arrive:
     J(alpha, beta) = P[g <= alpha and g + d > beta]
 
 All numbers are exact: counts are integers, alpha and beta are in steps
-(`topology.waiting.fitting`). A row (one beta) costs O(bins of g), and the caller keeps the parts of
-it that are needed. A lookup in a row then costs O(log bins). Memory: a few numbers for each bin.
+(`topology.waiting.fitting`). A row (one beta) costs O(bins of g * log bins of d), and callers store
+the rows that they need. A lookup in a row then costs O(log bins). Memory: a few numbers for each
+bin.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ class Joint:
         self.delays = sorted(delays)
         total = sum(delays.values()) + never
         self.above = [*accumulate([-delays[d] for d in self.delays], initial=total)]
-        """Element i is the number of delays, without the i smallest."""
+        """Element i is the number of delays above the i smallest bins, infinite ones included."""
         self._never = never
         parts = [delays[d] * d for d in self.delays]
         self._sums = [*accumulate(reversed(parts), initial=0)][::-1]
-        """Element i is the sum of the delays, without the i smallest."""
+        """Element i is the sum of the finite delays above the i smallest bins."""
         self.whole = sum(self._counts) * total
         self.last = self._tops[-1] + self.delays[-1]
         """From this beta on, the rows do not change any more."""

@@ -8,20 +8,22 @@ strategy has no I/O and no clock: `now_ns` is an argument and never goes back.
 * `observe(event, now_ns)` takes an accepted event (neither duplicate nor malformed), late ones too,
   in the order of arrival. Only its time, source and type are used, never its payload.
 * `passes(bound_ns, now_ns)` is true if the strategy no longer waits for events at or below
-  `bound_ns`. All arrivals with a time <= `now_ns` count, so drivers ask when the instant is over.
+  `bound_ns`. All arrivals up to `now_ns` count, so drivers ask when the instant is over.
 * The *frontier* is the largest bound that passes, or passed when a driver asked.
 * `deadline_ns(bound_ns, now_ns)` is for a bound that does not pass now. It is the earliest later
   instant at which the bound may pass without an arrival, or None if only an arrival helps.
 * `confirmed_ns(now_ns)` is the frontier of certainty: every live source has sent something after
-  it. A source is live if it has been silent for less than `idle_ns`.
+  it. A source is live if it has been silent for less than `idle_ns`, and its last event was no
+  end-of-stream marker. A strategy without certainty returns its frontier.
 * `closed`, `resolved`, `void` and `late` tell the strategy what became of windows and events.
   `leave` tells it about a source's end-of-stream marker.
 
 Asking does not change the strategy. So two drivers that ask at different instants decide alike, if
 each asks at the deadlines. tests/topology/waiting/test_laws.py has the laws for all strategies.
 
-Here the driver decides whether an event is late. The *lateness* of an arrival is its distance to
-the largest time before it. Its *delay* is arrival - time, which is negative if clocks are offset.
+The driver decides whether an event is late, not the strategy. The *lateness* of an arrival is its
+distance to the largest time before it. Its *delay* is arrival - time, which is negative if clocks
+are offset.
 """
 
 from __future__ import annotations
@@ -105,7 +107,7 @@ class SlackPolicy(Kept):
         """Handle a closed window that does not count, because no event was in it."""
 
     def late(self, ts_ns: int, lateness_ns: int) -> None:
-        """Handle an observed event that arrived after the frontier had passed its time."""
+        """Handle an event that arrived after the frontier had passed its time."""
 
     def leave(self, source: str, now_ns: int) -> None:
         """Handle a source's end-of-stream marker: do not wait for it until it sends again."""
@@ -121,8 +123,8 @@ class SlackPolicy(Kept):
     def tables(self) -> Sequence[Table[Any, Any]]:
         """Return the tables of the state that may be saved separately.
 
-        They are large, and each event changes little of them. Each table has its own prefix; one of
-        the prefixes may be empty.
+        These tables are large, and an event changes little of them. Each table has its own prefix;
+        one of the prefixes may be empty.
         """
         return ()
 
@@ -131,7 +133,7 @@ class SlackPolicy(Kept):
 class FlooredSlack(SlackPolicy):
     """A strategy whose frontier never falls below its value before the current instant.
 
-    `_raw_ns` returns the frontier without this floor. Only an arrival may lower it.
+    `_raw_ns` returns the frontier without this floor, and only an arrival may lower that value.
     """
 
     SHAPE = FLOORED

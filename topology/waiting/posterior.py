@@ -1,29 +1,29 @@
-"""Computes the probability that a source still has an event for a window, given its silence.
+"""Computes the probability p that a source still has an event for a window, given its silence.
 
-It also weighs the probability by the cost of waiting. With J as in `topology.waiting.miss`,
+With J as in `topology.waiting.miss`,
 
     p(alpha, beta) = J(alpha, beta) / P[g + d > beta]
 
-The published rule closes at J <= delta. J does not use the fact that nothing has arrived until now.
-Also, one event after another is the last one of a window, and each of them spends delta anew. By
-contrast, p is correct at every instant. In addition to the observed values, p counts one value
-"never", for g and for d. So the p of a silent source stays at about a half.
+The published rule closes a window when J <= delta. But J ignores that nothing has arrived since the
+last event. Also, one event after another is the last one of a window, and each spends delta again.
+By contrast, p is correct at every instant. In addition to the observed values, p counts one value
+"never", for g and for d. So the p of a source that stays silent tends to about a half.
 
 A budget is spent best on windows whose certainty is expensive, not on those with the least p. If
-the next event is expected soon, waiting costs little. With E(beta) the mean time until the next
-event arrives and m the mean time between events,
+the next event is expected soon, waiting costs little. So p is weighed by the cost of waiting:
 
     weighed p = p (m / 2) / (E(beta) + m / 4)
 
-is compared with a threshold that adapts itself, in place of p. So the events that are missed are
-those whose wait would cost most. The two constants set the scale. With m / 2 the threshold has room
-on both sides. With m / 4 the weight has a limit, so windows do not wait for every event that is due
-at once. Compared with optimal stopping on the streams of the paper, this gains about three quarters
-of what p alone leaves; see benchmarks/README.md.
+E(beta) is the mean time until the next event arrives, and m the mean time between events. The
+weighed p is compared with a threshold that adapts itself (`topology.waiting.budget`). So the events
+that are missed are those whose wait would cost most. The two constants set the scale. With m / 2
+the threshold has room on both sides. With m / 4 the weight has a limit, so windows do not wait for
+every event that is due at once. On the streams of the paper, this gains three quarters of the
+distance from p alone to optimal stopping (benchmarks/README.md).
 
 An event may also arrive after a later one of its source. Such *stragglers* are counted separately.
-For a bound that passed `age` ago, their expected number is the sum of count(d) (d - age) for each
-span of the sample.
+For a bound `age` ago, their expected number is the sum of count(d) (d - age) over all d > age. The
+sum is divided by the span of the sample.
 
 Probabilities are integers in units of 2^-32, rounded up. Cost is as in `miss`. Memory: bins x rows
 in use, until the next model.
@@ -63,7 +63,7 @@ class Posterior:
         """From this beta on, no probability changes any more."""
 
     def risk(self, alpha: int, beta: int) -> int:
-        """Return p for a window that ends `alpha` steps after the last event, at `beta` steps.
+        """Return p for a window that ends `alpha` steps after the last event.
 
         The current time is `beta` steps after that event (a bin). If there is a pace, p is weighed
         by the cost of waiting.
@@ -97,7 +97,7 @@ class Posterior:
         return [-(-2 * part * pace.steps * ONE // cost) for part in joint]
 
     def stragglers(self, age: int) -> int:
-        """Return the expected number of stragglers for a bound that passed `age` steps ago.
+        """Return the expected number of stragglers for a bound that is `age` steps ago.
 
         These are events at or below the bound, of sources that do not keep order. The number is in
         units of 2^-32, and at most 1.
@@ -110,7 +110,7 @@ class Posterior:
 
 
 def _tails(straggled: Counts) -> tuple[list[int], list[int], list[int]]:
-    """Return the edges, and for each the number and the sum of the values at or above it."""
+    """Return the values in order, and for each the number and sum of the values not below it."""
     edges = sorted(straggled)
     counts = [*accumulate([straggled[edge] for edge in reversed(edges)])]
     sums = [*accumulate([straggled[edge] * edge for edge in reversed(edges)])]

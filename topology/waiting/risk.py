@@ -1,26 +1,26 @@
 """RISK: waits until the risk of missing an event fits the target; the default for windows.
 
 The risk of a source is the probability that an event at or below a bound has not arrived yet. It
-depends on the events so far and on the silence since the last one (`topology.waiting.miss`). It is
-the posterior of the next event, weighed by the cost of waiting for it
-(`topology.waiting.posterior`; not with `weigh=False`). If the source's events are not in order, the
-expected number of stragglers is added. The risks of all sources are added. The bound passes once
-the sum is at most the threshold of the budget (`topology.waiting.budget`). It also passes when all
-live sources have sent later events.
+depends on the source's events so far and on its silence (`topology.waiting.posterior`). It is
+weighed by the cost of waiting for the next event, unless `weigh=False`. If the source's events are
+not in order, the expected number of stragglers is added. The risks of all sources are added. The
+bound passes once the sum is at most the threshold of the budget (`topology.waiting.budget`). It
+also passes when all live sources have sent later events.
 
 * There are tables for each source, and for all sources together. A source uses its own tables once
   they have 200 samples and differ from the common ones by more than 0.2 (Kolmogorov-Smirnov). Until
   then it uses the common tables. Until these have 200 samples, only certainty passes a bound.
-* Certainty is the newest time of each live source, exclusive. The largest lateness of a straggler
-  among the source's last T events is subtracted. It is certain if sources keep order.
+* Certainty is the newest time of each live source, exclusive, less the largest lateness of a
+  straggler among the source's last T events. It is certain if sources keep order.
 * A source that is silent for `idle_ns` is no longer waited for (reason `idle`). After ten times
   that it counts as absent, and windows no longer count as lacking it.
-* No count is older than `period` T events of the source (of all sources, in the common tables).
+* No count is older than about T = `period` events of the source (of all sources, in the common
+  tables).
 
 Decisions on risk are made at multiples of `step_ns` after the last event of a source. Only sources
 that may still send an event for the bound count. Cost: O(1) for an event, and a model every T/8
-events. A decision costs O(sources that have sent nothing after the bound). Memory: two tables of a
-few hundred bins for each source.
+events. A decision costs O(sources that have sent nothing after the bound). Memory: tables of a few
+hundred bins for each source.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources
 MS: Final = 1_000_000
 OWN_PPM: Final = 200_000
 LOOK_AHEAD: Final = 16
-"""The number of instants that are examined to find one deadline.
+"""The maximum number of instants that are examined to find one deadline.
 
-The deadline may then be too early. Usually an event arrives first, and the deadline is computed
-again.
+If none of them is the deadline, the last is used, which is too early. Usually an event arrives
+before it; otherwise the search continues from it.
 """
 
 
@@ -238,8 +238,8 @@ class RiskSlack(SlackPolicy):
         self.budget.resolved(missed, by, windows)
 
     def void(self, by: str) -> None:
-        # The target is still met: the number of missed windows is unchanged, and this one cannot
-        # miss an event.
+        # The window no longer counts as closed. The target is still met, because the number of
+        # missed windows is unchanged and this one cannot miss an event.
         self.budget.closed(by, -1)
 
     def leave(self, source: str, now_ns: int) -> None:

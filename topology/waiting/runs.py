@@ -1,9 +1,9 @@
-"""Stores the numbers of windows as runs: any ascending set, and the open windows with an event.
+"""Stores sets of window numbers as runs: any ascending set, and the open windows with an event.
 
 An event belongs to a run of windows. So a stream has one run if no pause is longer than a window.
-Bound: `MAX_RUNS`. Beyond it `Runs` forgets the oldest run. `Filled` joins the two newest, so that
-the windows between them count as filled. Cost: O(1) for an event of the newest run, otherwise O(log
-runs).
+There are at most `MAX_RUNS`. Beyond that `Runs` forgets the oldest run, and `Filled` joins the two
+newest, so that the windows between them count as filled. Cost: O(1) for an event of the newest run,
+otherwise O(log runs).
 """
 
 from __future__ import annotations

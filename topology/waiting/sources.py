@@ -1,8 +1,8 @@
 """Stores the sources of a strategy: their newest times, and which of them are live.
 
 A source is live until its end-of-stream marker, or until nothing from it has arrived for `idle_ns`.
-It is live again once it sends. At most `max_sources` are remembered. Beyond that the longest idle
-one is forgotten with its counts.
+It is live again once it sends. At most `max_sources` are remembered. Beyond that the source that
+has been silent longest is forgotten with its counts.
 
 Cost: O(1) for an arrival; O(sources) for each lookup.
 """
@@ -82,7 +82,7 @@ class Sources(SourceTable[S]):
     def least_ns(self, now_ns: int) -> int:
         """Return the smallest newest time of the live sources, or AFTER_ALL if there are none."""
         least_ns, since_ns = AFTER_ALL, now_ns - self._idle_ns
-        # This runs at each decision, so it makes no list of the live sources.
+        # No list of the live sources is made, because this runs at each decision.
         for one in self.rows.values():
             if one.last_ns < least_ns and one.last_arrival_ns > since_ns and not one.said_bye:
                 least_ns = one.last_ns

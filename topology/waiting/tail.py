@@ -1,7 +1,7 @@
-"""Waits long enough for all but a few events: the default for a reorder by time, without numbers.
+"""Waits long enough for all but a few events: the default for a reorder by time.
 
-The times of one source are not compared with the arrival clock. So the offset and drift of its
-clock do not matter. The distance of an event from the newest one counts, in two measures:
+The times of one source are not compared with the arrival clock, so the offset and drift of its
+clock do not matter. Only the distance of an event from the newest one counts, in two measures:
 
     lateness   newest time - time
     silence    lateness + time since the newest arrived
@@ -13,9 +13,8 @@ two measures exceeds, and
 
 K applies while the source sends, and D when it falls silent. A source in order waits for nothing.
 
-K and D are at most `max_wait_ns`. No wait could have saved an event that arrives later than that,
-so its values are not used. If its silence is above `max_wait_ns`, both histograms count it without
-a value. If only its lateness is, the histogram of latenesses does. So an outlier costs nothing.
+K and D are at most `max_wait_ns`. No wait could have saved an event whose silence is above that, so
+both histograms count it without a value. So an outlier costs nothing.
 
 q is the part of the target that is left: at most `delta` of the events that could be saved may be
 late. With *left* = delta events - late events, q = delta left / `RESERVE`, and at most 1. While
@@ -41,7 +40,7 @@ from topology.model.operator import Figures
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 
 RESERVE: Final = 20
-"""The number of late events that the target must still allow for q to reach delta."""
+"""The number of late events that the target must still allow before q may reach delta."""
 
 COLD: Final = 64
 
@@ -84,9 +83,9 @@ class Allowance(Kept):
 
 
 class Tails(Kept):
-    """The histograms of latenesses and delays of one source, or of all.
+    """The histograms of latenesses and silences (`delays`) of one source, or of all.
 
-    The delays are relative to the smallest one.
+    The silences are counted from the smallest one.
     """
 
     SHAPE = TAILS

@@ -71,7 +71,7 @@ class Makers:
     """A factory for the rows of a query, which also computes the values of its aggregates.
 
     Attributes:
-        failures: A list of one number: how many exceptions users' functions have raised.
+        failures: A list of one number: how many exceptions the cells of `Function`s have caught.
         cells: The plans of a row's cells, in order. Functions of one field may share a cell.
         uses: The number of aggregates that read each cell.
         parts: The function of each aggregate, and the index of its cell.
@@ -138,7 +138,7 @@ class Makers:
 
 
 def cell_in(row: AggregateRow, place: int) -> Any:
-    """Return the cell at `place` that a function reads, or the row itself for `THE_ROW`."""
+    """Return the cell that a function reads, by its index, or the row itself for `THE_ROW`."""
     return row if place == THE_ROW else row.cells[place]
 
 
@@ -165,7 +165,7 @@ def row_kind(makers: Makers) -> ValueKind:
 
 
 def _unfailing(usable: Usable) -> Usable:
-    """Return `usable`, wrapped to return None if the user's code raises."""
+    """Return a function that returns None where `usable` raises."""
 
     def tried(value: Any) -> Any:
         try:

@@ -1,8 +1,8 @@
 """Computes count windows: each has a fixed number of consecutive events of one key.
 
 Events are ordered by corrected timestamp; ties are ordered by source, epoch and sequence number. So
-a late event shifts the windows after it, and those that were emitted are computed again and
-updated. For this the events of a key are kept, with their values, until they are final. Then they
+a late event shifts all later windows, and those that were emitted are computed again and updated.
+For this purpose the events of a key are kept, with their values, until they are final. Then they
 are folded into the cells of their window. A key keeps at most `max_recount` events. Beyond that the
 oldest are folded early, and events that precede them are counted in `expired`.
 
@@ -16,8 +16,8 @@ events after them. Otherwise its bounds are None.
 A query that began in the middle of the stream leaves out events before the first instant from which
 it has seen all events (`topology.query.beginning`). Its windows begin relative to that instant, so
 an uninterrupted run would have divided the events differently. Therefore no window is confirmed,
-because a replay could contradict it. The instant is part of the ids, so they differ from those of
-any earlier run.
+because a replay could contradict it. The ids contain the instant, so they differ from those of any
+earlier run.
 
 Bounds: at most `max_windows` keys; the events of further keys are left out (`refused`). Keys are
 never forgotten, because their counts would start again at 0. Cost: O(log kept) per event, O(kept)

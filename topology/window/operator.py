@@ -8,7 +8,7 @@ A window is first emitted (`emit`, revision 0) when the frontier has passed its 
 is emitted again (`update`) after each instant that changed it. It is final when nothing can change
 it any more, or when `correct_for` has passed. Then its state is dropped, so the state grows with
 open windows and late events, not with traffic. After the last correction the results equal those of
-an in-order run, for every order of arrival within that time.
+an in-order run, for every order of arrival within `correct_for`.
 
 `finals: true` emits a result once more when it becomes final. `early` emits open windows that have
 changed, at multiples of its interval on the arrival clock. A window without events has no result.
@@ -16,9 +16,9 @@ With `quality` a window is emitted as soon as a quality target allows it
 (`topology.answer.quality_target`).
 
 The operator reads ordered events from MERGE. Alternatively it reads accepted events
-(`topology.flow.accepted`) in order of arrival, with marks of MERGE's progress. Either way MERGE
-decides which results are certain and final. A quality target may close a window before MERGE does.
-Over accepted events, only the target closes windows.
+(`topology.flow.accepted`) in order of arrival, with control events that show MERGE's progress.
+Either way MERGE decides which results are certain and final. A quality target may close a window
+before MERGE does. Over accepted events, a query with a quality target does not close windows at W.
 
 Results are emitted when an instant is over, in the order of window start and key, and carry that
 instant. `on_end` closes all windows, in the same order, as final.
@@ -138,10 +138,10 @@ class Windows(QueryOperator):
     """A window query as an operator.
 
     Args:
-        functions: The user's aggregates, by name.
+        functions: The aggregates of the functions file, by name.
         functions_digest: A digest of their texts.
         ordered: Whether MERGE emits the events in order, so that each of them raises W. Otherwise
-            marks between the events raise it.
+            control events raise W.
         announced: Whether the stream has watermarks.
         plain: Whether plain events (`run`) are processed in batches. The results are the same
             without this, but slower.

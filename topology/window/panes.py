@@ -166,7 +166,7 @@ class Panes(Grid[Pane]):
         if not self._is_sliding:
             return held[0][1]
         sums = self._sums.get(key)
-        # This is an old window that is emitted again.
+        # An old window that is emitted again is computed from its panes.
         if sums is not None and start_ns < sums.start_ns:
             together: AggregateRow = merged(held[0][1], [row for _, row in held[1:]])
             return together

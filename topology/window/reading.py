@@ -3,8 +3,8 @@
 A payload that cannot be read has no fields, and is counted in `unreadable`.
 
 A key is a scalar (`topology.query.numbers`). An event without a key is left out of the query and
-counted in `unkeyed`. If a value is missing, null or unusable for its aggregate, that aggregate
-leaves it out, and it is counted in `skipped`.
+counted in `unkeyed`. A value that is missing, null or unusable for its aggregate is left out, and
+counted in `skipped`.
 
 Events are read one by one (`read`). For queries that need only numbers and counts, many events are
 read at a time into columns by key (`columns`). The result is the same, at a third of the cost.
@@ -38,7 +38,7 @@ class Columns:
 
 
 class WindowReading:
-    """A reader of events for one query; `unreadable`, `unkeyed` and `skipped` are counters."""
+    """A parser of events for one query; `unreadable`, `unkeyed` and `skipped` are counters."""
 
     def __init__(self, query: WindowSettings, makers: Makers) -> None:
         self._key = key_path(query.key)

@@ -99,7 +99,7 @@ class WindowEmitter(ResultEmitter):
     ) -> None:
         """Retract the result of a window whose events now belong to another, or that is open again.
 
-        If it is open again, the retraction is not final.
+        If the window is open again, the retraction is not final.
         """
         op = current.retract(is_final=is_final)
         self._put(key, self._named(number), span_ns, op, current, UNCERTAIN, ({}, {}, {}, {}))

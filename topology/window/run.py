@@ -10,12 +10,12 @@ An event is plain if all of these conditions hold:
 * No window has to be emitted again at the end of the event's instant. W, raised to the event's
   time, closes no window and makes none final.
 
-Any other event is processed by itself on the general path (`operator`), which defines the results.
-
 So nothing is due at any instant of the run. The work at the end of an instant is done once for the
 whole run, and only the last instant stays open, as always. The events are read into columns by key,
 and added one column at a time. If a query has cells other than a `Tally`, events are added one by
 one.
+
+Any other event is processed by itself on the general path (`operator`), which defines the results.
 """
 
 from __future__ import annotations

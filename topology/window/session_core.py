@@ -37,14 +37,14 @@ class Core:
     """A set of events that are in one session in every possible world.
 
     Attributes:
-        head: The sort key of its first event.
+        head: The sort key of the first event.
         last: The latest corrected timestamp.
-        begins: The latest time at which it begins in any world.
-        ends: The earliest time at which it ends in any world.
-        lower: The earliest possible time of its events.
-        upper: The latest possible time of its events.
-        row: The row with the values of its events.
-        is_fresh: Whether it has changed since it was emitted.
+        begins: The latest time at which the core begins in any world.
+        ends: The earliest time at which the core ends in any world.
+        lower: The earliest possible time of the events.
+        upper: The latest possible time of the events.
+        row: The row with the values of the events.
+        is_fresh: Whether the core has changed after it was last emitted.
     """
 
     head: Place

@@ -30,12 +30,12 @@ class Envelope:
     Attributes:
         cores: The cores, ordered by their first event.
         current: The results that are not final; that of a reopened session is retracted.
-        is_exact: Whether all its event times are certain; then it has one core.
-        is_blurred: Whether it had too many cores; then only corrected timestamps count.
-        is_news: Whether it has changed since it was last emitted early.
-        is_touched: Whether it has changed in the open instant.
-        lower: The earliest possible time of its events.
-        upper: The latest possible time of its events.
+        is_exact: Whether all event times are certain; then there is one core.
+        is_blurred: Whether there were too many cores; then only corrected timestamps count.
+        is_news: Whether the envelope has changed after it was last emitted early.
+        is_touched: Whether the envelope has changed in the open instant.
+        lower: The earliest possible time of the events.
+        upper: The latest possible time of the events.
     """
 
     cores: Cores

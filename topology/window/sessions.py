@@ -2,10 +2,10 @@
 
 A session covers [first event, last event + gap] and is identified by the time of its first event.
 It is emitted when the frontier has passed its end. A late event may extend a session (`update`). If
-it changes the start, the old session is retracted and a new one emitted. If it connects sessions,
-the later ones are retracted. If it reopens a session, the result is retracted, but not as final,
-and is emitted again when the session closes. No events are kept, only cores (`session_core`): one
-per session if times are certain.
+the event changes the start, the old session is retracted and a new one emitted. If it connects
+sessions, the later ones are retracted. If it reopens a session, the result is retracted, but not as
+final, and is emitted again when the session closes. No events are kept, only cores
+(`session_core`): one per session if times are certain.
 
 If times are uncertain, `values` are those of the session by corrected timestamps. `low` and `high`
 are bounds for the true session that contains its first core, whichever other cores of the envelope
@@ -212,7 +212,7 @@ class Sessions(WindowKind):
         """Retract the results of sessions that are now part of another.
 
         The result of a reopened session has been retracted already. It is not retracted twice,
-        because readers expect a retraction to refer to a current result.
+        because a retraction must refer to a current result.
         """
         if not envelope.current:
             return
@@ -224,7 +224,7 @@ class Sessions(WindowKind):
             self._note(key, envelope)
 
     def _retract_reopened(self, key: str, envelope: Envelope, start_ns: int) -> None:
-        """Retract the result of a closed session that a late event has extended beyond W."""
+        """Retract the result of a closed session that a late event has opened again."""
         current, end_ns, was_closed = envelope.current.get(start_ns, NOTHING_EMITTED)
         if current is not None and current.live and was_closed:
             self._emitter.retract(key, start_ns, (start_ns, end_ns), current, is_final=False)

@@ -6,11 +6,11 @@ Aggregates: `avg(payload.v)`; see `topology.window.aggregates.built_in`.
 
 All bounds are per query and partition:
 
-* `max_windows`: windows that are open or kept for corrections, over all keys. It counts slices for
-  sliding windows, and keys for count windows. At the bound, windows kept for corrections are given
-  up first, beginning with the oldest. If all are open, events that would open one more are left
-  out. Both cases are counted.
-* `max_edge_events`: events of one window that may or may not belong to it. Beyond it the
+* `max_windows`: windows that are open or kept for corrections, over all keys. It counts panes for
+  sliding windows, cores for sessions, and keys for count windows. At the bound, windows kept for
+  corrections are given up first, beginning with the oldest. If all are open, events that would open
+  one more are left out. Both cases are counted.
+* `max_edge_events`: events of one window that may or may not belong to it. Beyond this bound the
   window is emitted by corrected timestamps alone and without bounds.
 * `max_recount`: events per key that a count window keeps for corrections.
 """
@@ -115,7 +115,7 @@ _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCI
 def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
     """Return the aggregate that `value` describes: a call as text, or an aggregate made in code.
 
-    An aggregate made in code may name a user's function that is registered later.
+    An aggregate made in code may name a function that is registered later.
     """
     own = (*user_functions_of(info).aggregates,)
     if isinstance(value, Aggregate):

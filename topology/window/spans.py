@@ -1,9 +1,9 @@
 """Computes tumbling and sliding windows, which have a fixed size and fixed times.
 
 Each key has one pane per slice of time (`slices`). A window combines its panes, so the cost of an
-event does not depend on how many windows it belongs to. A window is emitted when the frontier has
-passed its end, and again at the end of each instant that changed it. It is forgotten, pane by pane,
-when it is final. A window exists if an event may belong to it.
+event does not depend on how many windows the event belongs to. A window is emitted when the
+frontier has passed its end, and again at the end of each instant that changed it. It is forgotten,
+pane by pane, when it is final. A window exists if an event may belong to it.
 
 Bounds: at most `max_windows` panes. At the bound the oldest panes whose windows have all been
 emitted are given up (`given_up`), as if `correct_for` were shorter. If there are none, an event
@@ -42,16 +42,16 @@ from topology.window.settings import TUMBLING, WindowSettings
 from topology.window.slices import Slices, SliceTimers
 
 MAX_TOUCHED_SLICES: Final = 1_000
-"""The largest number of slices that an event is added to.
+"""The number of slices at which an event blurs the pane of its corrected timestamp.
 
-An event that may be in more slices blurs the pane of its corrected timestamp.
+An event that may be in fewer slices is added to all of them.
 """
 
 AS_ITS_PANE: Final = (current_of(0, 0), current_of(0, 1))
 """Placeholders for the current results of unchanged tumbling windows, uncertain and certain.
 
-Such a window was emitted once, and its pane has not changed since. The digest of its result can be
-computed from the pane, and is rarely needed.
+Such a window was emitted once, and its pane has not changed after that. The digest of its result
+can be computed from the pane, and is rarely needed.
 """
 
 

@@ -30,11 +30,11 @@ class BuiltIn(NamedTuple):
     """An aggregate that a query may use, listed under its name in `BUILT_IN`.
 
     Attributes:
-        example: A call as users write it, with all its arguments.
+        example: A call as in a topology file, with all its arguments.
         result: The type of its result.
         usable: The function that selects the payload values to aggregate.
-        make: The constructor of an empty cell; that of `quantile` takes the share in ppm. It is
-            None for `count`, which reads the row itself.
+        make: The constructor of an empty cell; that of `quantile` takes the share in ppm. None for
+            `count`, which reads the row itself.
         function: The function that computes the result from a cell.
     """
 

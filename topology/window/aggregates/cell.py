@@ -10,8 +10,8 @@ not at all. `bounds` returns the smallest and the largest value over all choices
 leave at least one event in the window. A bound that cannot be computed is None. A value that
 overflows is None, and values may be rounded; the lower bound must still not exceed the upper.
 
-If each possible cell has a probability, `weighted` computes the expected value. A function with
-`weighs = False` uses corrected timestamps alone.
+If each possible cell has a probability, `weighted` computes the expected value. If a function has
+`weighs = False`, the value by corrected timestamps is used instead.
 
 A function is `additive` if each event adds a fixed amount to the value, whatever other events are
 in the window. For such functions, the events of one clock share its error, which narrows the bounds
@@ -95,7 +95,7 @@ def merged(one: Any, others: Iterable[Any]) -> Any:
 
 
 class AggregateFunction:
-    """An aggregate function: it computes a value from a cell, by default `cell.value()`.
+    """A function that computes the value of an aggregate from a cell, by default `cell.value()`.
 
     It never changes the cell.
     """

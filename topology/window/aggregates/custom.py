@@ -1,4 +1,4 @@
-"""Runs the aggregates that users write and register by name.
+"""Runs the aggregates of the functions file, which queries use by name.
 
 Such an aggregate needs no inverse function, because sliding windows share work by combining states
 (`topology.window.panes`).
@@ -19,7 +19,7 @@ def as_it_is(state: Plain) -> Plain:
 
 
 class Function(NamedTuple):
-    """An aggregate that a user has written.
+    """An aggregate that is written in Python.
 
     States are plain values and are not changed in place. `add` and `combine` must not depend on the
     order of events; otherwise results depend on it too.
@@ -41,10 +41,10 @@ class Function(NamedTuple):
 
 
 class Custom(AggregateCell):
-    """A cell with the state of a user's aggregate.
+    """A cell with the state of a `Function`.
 
-    If the user's code raises, the state does not change, or the value is None. `failures[0]` counts
-    these exceptions. If the window has uncertain events, both bounds are None.
+    If `add` or `combine` raises, the state does not change; if `value` raises, the value is None.
+    `failures[0]` counts these exceptions. If the window has uncertain events, both bounds are None.
     """
 
     __slots__ = ("failures", "function", "state")

@@ -1,9 +1,9 @@
 """Computes the aggregates `first`, `last` and `distinct` of scalars.
 
 * `first` and `last` order events by corrected timestamp, source, epoch and sequence number. The
-  result is certain if its event certainly belongs, and no event of another source may precede
-  (follow) it. To decide this, a cell keeps the outermost possible times of two different sources.
-  Scalars need not be comparable, so an uncertain result has the bounds None.
+  result is certain if its event certainly belongs to the window, and no event of another source may
+  precede (follow) that event. To decide this, a cell keeps the outermost possible times of two
+  different sources. Scalars need not be comparable, so an uncertain result has the bounds None.
 * `distinct` keeps a set of at most `MAX_DISTINCT` distinguishable values. If there are more, its
   value is `MAX_DISTINCT`, which is a lower bound, and `high` is None.
 """

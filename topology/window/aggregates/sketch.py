@@ -14,7 +14,8 @@ It has one entry per used bucket, but a library's array would take kilobytes per
 most 142,000 buckets, enough for all doubles.
 
 For the lower bound, possible values are added in ascending order, as long as they are at most the
-quantile. Each of them can only lower it. The upper bound is computed likewise, in descending order.
+quantile. Each of them can only lower the quantile. The upper bound is computed likewise, in
+descending order.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def value_in(bucket: int) -> float:
         return 0.0
     sign = 1 if bucket > 0 else -1
     exponent = abs(bucket) - _OFFSET
-    # The edge of the topmost bucket overflows a double, and its middle may overflow too.
+    # Computed from the lower edge, because the upper edge of the topmost bucket overflows a double.
+    # `min` guards the middle, which could overflow with another GAMMA.
     middle = GAMMA ** (exponent - 1) * (2 * GAMMA / (1 + GAMMA))
     return sign * min(middle, float_info.max)
 

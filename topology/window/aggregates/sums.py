@@ -1,7 +1,7 @@
 """Computes count, sum, avg, stddev, min and max; all but count read a tally.
 
-Without values `sum` and `count` are 0, and the others are None. `stddev` is the standard deviation
-of the population.
+Without values `sum` is 0, and the others except `count` are None. `stddev` is the standard
+deviation of the population.
 
 If each possible group of events may belong to the window or not, the bounds are computed as
 follows:
@@ -12,7 +12,7 @@ follows:
 * stddev: the extremes of each sum are computed separately, so the bounds may be too wide.
 * min and max: one bound is over the certain events alone, the other over all possible events.
 
-Cost: one exact addition per value (`topology.query.numbers`).
+Cost: one exact addition per value (`topology.window.aggregates.tally`).
 """
 
 from __future__ import annotations

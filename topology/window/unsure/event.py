@@ -1,7 +1,8 @@
 """Defines an event that may be on either side of a window's edge, because its time is uncertain.
 
-It is kept as long as the window, with its values and without its payload. Its time, its clock and
-its time error are kept too, to compute bounds.
+Such an event is kept as long as the window, with its values and without its payload. Its time, its
+clock and its time error are kept too, to compute bounds. Count windows keep all their events in
+this form.
 """
 
 from __future__ import annotations

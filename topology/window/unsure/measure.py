@@ -47,7 +47,7 @@ Named = dict[str, Any]
 class Measured(NamedTuple):
     """The values of a window and their bounds, by the names of the query's aggregates.
 
-    The dictionaries must not be changed: if all values are certain, all four can be one object.
+    The dictionaries must not be changed, because all four are one object if all values are certain.
     """
 
     values: Named
@@ -115,7 +115,7 @@ class Measure:
     ) -> Measured:
         """Return the values of `row`, and bounds over the groups that may belong.
 
-        The events of `certain` belong in any case, and each group of `possibles` may belong.
+        The events of `certain` belong to the window in any case, and each group of `possibles` may.
         """
         values = self._named(row)
         return self._measured(values, dict(values), certain, possibles, free_spread)

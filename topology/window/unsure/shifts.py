@@ -4,16 +4,15 @@ The event time is ts + theta, where theta is the amount by which the source's cl
 one segment of the clock, theta is constant. Each uncertain event allows the theta in [ref - err -
 ts, ref + err - ts], so the clock's theta is in all of these intervals. As theta increases, events
 enter and leave a window one by one, so the sum of their sizes is a step function. Its extremes over
-the allowed theta are the extremes of that source. Sources are independent, so their extremes add
-up.
+the allowed theta are the extremes of that clock. Clocks are independent, so their extremes add up.
 
 These bounds are much narrower than with a free choice for each event. If a source sends evenly,
 about as many events leave at one edge as enter at the other.
 
 A slack allows for the drift of clocks. Over the window, theta changes by at most the play of its
 clock (`topology.model.one_clock`) over the distance from the window's middle. An event within the
-slack of an edge may be on either side of it. The slack grows with the window. For long windows it
-is better to treat the two edges separately, because each then needs slack only for its own
+slack of an edge may be on either side of it. The slack grows with the window. So for long windows
+the two edges are better treated separately, because each then needs slack only for its own
 uncertain events. The narrower of the two results is used. If the events of one clock allow no
 common theta, its timestamps are broken, and each event may be in or out independently.
 
