@@ -146,7 +146,10 @@ def graph_of(
 
 
 def tied(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
-    """Return the streams in groups that joins connect, in the order of the first of each group."""
+    """Return the streams grouped by the joins that connect them.
+
+    The groups are in the order of their first streams.
+    """
     found: dict[str, list[str]] = {}
     for stream in streams:
         found.setdefault(topology.partition_name_of(stream), []).append(stream)
