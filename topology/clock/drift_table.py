@@ -94,7 +94,7 @@ class DriftTable:
         return len(self._tracks)
 
     def use(self, source: str) -> SampleTrack:
-        """Return the source's track, to which later reports are added, and count one more operator."""
+        """Return the track of the source for one more operator. Later reports are added to it."""
         track = self._tracks.setdefault(source, SampleTrack())
         track.users += 1
         return track

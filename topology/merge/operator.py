@@ -41,15 +41,14 @@ These are the decisions in special cases:
 * MERGE does not wait for a source that is catching up, even if REORDER buffers its events behind a
   gap. A heartbeat that is not below the last emitted time ends its catching up, as an event does.
 * REORDER may have declared the number of an event missing. The event is not late while nothing
-  emitted or to be emitted contradicts its place. It is then emitted there, unmarked. Otherwise it
-  stays late. Its delay is not sampled, because the rule for gaps has counted it. It does not make
-  an idle source live, but it keeps a live one from becoming idle.
+  emitted or to be emitted contradicts its order. It is then emitted in order, unmarked. Otherwise
+  it stays late. Its delay is not sampled, because the rule for gaps has counted it. It does not
+  make an idle source live, but it keeps a live one from becoming idle.
 * An event ahead of the arrival clock waits for the clock, even if no source holds it up. Otherwise
   sources that come back would be late until the clock has reached it.
 * An unmarked event at or below the newest of its own source is a duplicate, because each source is
   in sequence. The previous stage sends such events after a restart with `at_least_once`.
-* An idle source that comes back with a late event may send more of them. If a source
-  comes back after its end-of-stream marker, the marker counts like a heartbeat.
+* If a source comes back after its end-of-stream marker, the marker counts like a heartbeat.
 
 Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` if W or C moved, and
 at once when C no longer reaches the emitted events.

@@ -54,7 +54,8 @@ class MixedReorder(Composite):
         self._timed = timed
         # The sources with numbers that are blocked, as far as MERGE knows.
         self._blocked: set[str] = set()
-        self._before: Mapping[str, Plain] = {}  # The state during a restore.
+        # The saved state that is being restored; empty at all other times.
+        self._before: Mapping[str, Plain] = {}
 
     def begin_amid(self) -> None:
         """Begin in the middle of the stream; see `Reorder.begin_amid`."""

@@ -75,8 +75,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
 class Reorder(Shell[NumberedBuffer]):
     """The operator that orders sources by their sequence numbers.
 
-    `position` is its place in the chain, from 1. `make` creates the buffer of a source, whose saved
-    form is `shape`.
+    `position` is the bit with which it marks the events that it holds. `make` creates the buffer of
+    a source, whose saved form is `shape`.
     """
 
     def __init__(
@@ -146,7 +146,8 @@ class Reorder(Shell[NumberedBuffer]):
                 continue
             ahead = number - current.hi
             if ahead == 1 and number == current.next:
-                # Nothing is buffered, so the event is emitted. Its `at_ns` is its arrival already.
+                # Nothing is buffered, so the event is emitted at once. Its `at_ns` need not be set:
+                # it is already the time of emission.
                 event.epoch = current.epoch
                 current.next = number + 1
                 current.hi = number

@@ -45,8 +45,8 @@ def size_of(event: Event) -> int:
 def extended(raw: int, modulus: int, near: int) -> int:
     """Return the number congruent to `raw` that is nearest to `near`, upward on a tie.
 
-    It is negative if `raw` was sent before a wrap to 0 and `near` after it. It is correct while the
-    disorder is smaller than half the modulus (1.5, wrap).
+    It is negative if `raw` was sent before a wrap to 0 and `near` after it. It is correct while
+    events are out of order by less than half the modulus.
     """
     distance = (raw - near) % modulus
     if distance > modulus // 2:

@@ -50,7 +50,7 @@ from topology.reorder.shared import Shared, extended, size_of
 from topology.reorder.timeout import FILL_TIMES, FillTimes, Miss, Timeout
 
 MAX_SUSPECTS: Final = 16
-"""The largest number of events kept aside per source and epoch.
+"""The maximum number of events kept aside per source and epoch.
 
 Beyond that, the oldest is given up.
 """

@@ -15,7 +15,7 @@ from topology.spelling.problem import meant, refused, shown
 from topology.spelling.values import MAX_LENGTH_NS, NS_PER, in_unit
 
 MAX_SLICES: Final = 10_000
-"""Largest number of windows to which one event may belong."""
+"""The maximum number of windows to which one event may belong."""
 MAX_DIGITS: Final = 18
 
 

@@ -41,15 +41,15 @@ from topology.model.outcome import Malformed
 from topology.wire.reasons import HUGE, UNREADABLE, WireFault, fault_of, integers_in, rank
 
 MAX_DIGITS: Final = 19
-"""Largest number of digits of an integer that can fit 64 bits."""
+"""The maximum number of digits of an integer that can fit 64 bits."""
 
 BEYOND: Final = 10**MAX_DIGITS
 SHORT: Final = MAX_STREAM_BYTES // 4
-"""Largest length, in characters, at which a source or a stream always fits its limit in bytes."""
+"""The largest length, in characters, at which a source or a stream always fits its byte limit."""
 
 SHOWN: Final = 40
 MAX_NAMED: Final = 3
-"""Largest number of streams that the detail of a fault names."""
+"""The maximum number of streams that the detail of a fault names."""
 
 UNREAD: Final = object()
 """The value of a raw field that could not be read; a fault explains why."""

@@ -53,7 +53,7 @@ BEFORE_EVERYTHING_NS: Final = MIN_INT64
 """The arrival time of a clock line that no event precedes."""
 
 MAX_ARRIVAL_NS: Final = 4_102_444_800_000_000_000
-"""Latest arrival time, in 2100. An instant soon after it is still before `NEVER`."""
+"""The latest arrival time, in 2100. An instant soon after it is still before `NEVER`."""
 _UNITS: Final = {unit_ns: unit for unit, unit_ns in UNIT_NS.items()}
 UNREAD_FIELDS: Final = {"source": UNREAD, "seq": UNREAD, "stream": UNREAD}
 """The fields of a row that could not be read at all; the row has a single fault for all of them."""
@@ -79,7 +79,7 @@ Content = Event | Malformed | Sample | Declared
 """The content of a line; its `offset` is the line number."""
 
 LOOKED_AHEAD: Final = 10_000
-"""Largest number of contents that are examined to find the first event."""
+"""The maximum number of contents that are examined to find the first event."""
 
 
 def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]]:

@@ -46,7 +46,8 @@ from topology.wire.header_reader import Headers
 from topology.wire.reasons import REASONS
 
 MAX_KEYS: Final = 20_000
-"""Largest number of sources whose keys are kept, at about 800 bytes a source for one master key."""
+"""The maximum number of sources whose keys are kept. A source takes about 800 bytes a master key.
+"""
 
 FORM: Final = re.compile(
     b"%s(?:([0-9]{1,3}):)?(.{%d})" % (re.escape(ALGORITHM), 2 * TAG_BYTES), re.DOTALL
