@@ -16,7 +16,8 @@ This table is the source of all texts that show a cause:
 * `late_by_cause` in the summary of a replay and in `explain`, which has the causes of MERGE;
 * the operator's page, and docs/concepts/late.md.
 
-`below_frontier` is a cause only in `inorder match`, where `refusal` decides and returns EXPIRED.
+Only `inorder match` uses the cause `below_frontier`, for an event that PATTERN finds EXPIRED
+(`topology.pattern.run.admit`).
 
 With `reorder.late: pass` a late event is emitted, with its cause in `Event.late`. Otherwise, or if
 it may be a duplicate (`MAY_BE_COPY`), it becomes a `Late` report.

@@ -90,8 +90,8 @@ class MixedReorder(Composite):
     def _takes(self, event: Event, is_timed: bool, step: Step) -> bool:
         """Return whether the event is the first of its source or of the same kind as the first.
 
-        If not, report it as a dead letter, unless it is one already. Dead letters are placed only
-        among numbers.
+        If not, report it as a dead letter, unless it is one already. A dead letter is passed on
+        only if its source has numbers.
         """
         if not (self._numbered if is_timed else self._timed).knows(event.source):
             event.seq = ~event.seq if is_timed else event.seq

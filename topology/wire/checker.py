@@ -5,10 +5,10 @@ A reader (`header_reader`, `line_reader`, `field_reader`) extracts the raw field
 of each fault. For a plain record a reader may build the same event directly; tests compare the two
 paths.
 
-A record that breaks the contract becomes a `Malformed`, never an exception. It has every field that
-could be read. If its stream, source and sequence number are known, the record still takes its place
-in the sequence. An epoch that could not be read is None; REORDER then uses the source's current
-epoch. The router rejects streams that the topology does not name.
+A record that breaks the contract becomes a `Malformed`, never an exception. It has the stream,
+source, epoch and sequence number as far as they could be read. If all but the epoch are known, the
+record still takes its place in the sequence. REORDER then uses the source's current epoch for an
+epoch that could not be read. `topology.flow.stage` rejects streams that the topology does not name.
 
 In a stream with `reorder.rule: time`, an event's sequence number is the position of its record in
 the input, and its own `seq` is ignored. A wrong `seq` does no harm there, but duplicates cannot be
