@@ -217,5 +217,5 @@ def place_of(word: Sample | Declared) -> Place:
 
 
 def in_force(declared: Declared) -> tuple[int, int, int]:
-    """Return a sort key: the time from which a declared offset applies, then its place."""
+    """Return a sort key: the time from which a declared offset applies, then its `Place`."""
     return max(declared.at_ns, declared.arrival_ns), declared.arrival_ns, declared.offset

@@ -296,7 +296,7 @@ class Clock(KeptOperator):
         return None if self._config.sync == "none" else self._rounds
 
     def received(self, source: str) -> Place | None:
-        """Return the place of the last sample taken for the source; None for an unknown source."""
+        """Return the `Place` of the source's last sample taken; None for an unknown source."""
         clock = self._clocks.rows.get(source)
         return None if clock is None else clock.received
 

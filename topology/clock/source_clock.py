@@ -137,7 +137,7 @@ class SourceClock(KnownSource):
         self.received: Place = NOTHING_RECEIVED
         self._declared: list[int] | None = None
         self._refuted: Place = NOTHING_RECEIVED
-        """The place of the declared offset that the source's events have refuted."""
+        """The `Place` of the declared offset that the source's events have refuted."""
         self._ground, self._base_ns, self._base_error_ns = NOTHING, 0, 0
         """The basis of the segment, and the offset and its error when the segment began."""
         self.moved_ns = 0

@@ -89,7 +89,7 @@ class Facts(NamedTuple):
     """The facts about the brokers on which a verdict may depend.
 
     `waiting` are the streams with events that are buffered in this partition. `unread` means that a
-    topic between stages has records that its reader has not read yet.
+    topic between stages has records that the next stage has not read yet.
     """
 
     waiting: Collection[str] = ()

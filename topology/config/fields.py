@@ -1,4 +1,4 @@
-"""Defines the section that maps the fields of an event to places in a foreign record."""
+"""Defines the section that names the part of a foreign record for each field of an event."""
 
 from __future__ import annotations
 

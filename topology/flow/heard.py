@@ -87,9 +87,9 @@ class Heard:
                 self._folded.add(source)
 
     def _taken(self, source: str, until: Place) -> Place:
-        """Return the place up to which every CLOCK that knows the source has processed its rounds.
+        """Return the last `Place` that all CLOCKs which know the source have reached in its rounds.
 
-        The place is at most `until`.
+        It is at most `until`.
         """
         heard = [clock.received(source) for clock in self._clocks]
         return min([until, *(each for each in heard if each is not None)])

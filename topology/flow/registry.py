@@ -165,8 +165,8 @@ def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
 def _edge(chain: Chain, name: str, place: int) -> JoinInput:
     """Add an edge into the node of this name, and return it.
 
-    The edge begins at the node before this place. If the node reads accepted events, the edge
-    begins at MERGE.
+    The edge begins at the last node of the chain before `place`. If the node reads accepted events,
+    the edge begins at MERGE.
     """
     edge = JoinInput()
     before = [node for node in chain.nodes if node.place < place]

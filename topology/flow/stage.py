@@ -110,9 +110,7 @@ class Stage(Composite):
             )
             self._in_front = [CompositePart("alignment", self.alignment, ALIGN)]
         self._takers: dict[str, tuple[int, list[tuple[int, CompositePart]]]] = {}
-        """For each stream, the bits of all operators that may hold its events, and the parts with
-        their bits.
-        """
+        """The parts that may hold events of each stream, each with its bits, and all their bits."""
         self._chain_parts: dict[str, CompositePart] = {}
         super().__init__(self._in_front)
         if len(groups) == 1:
@@ -326,7 +324,10 @@ def _begin_amid(graph: Graph, what: int) -> None:
 
 
 def placeholder(dead: Malformed) -> Event | None:
-    """Return an event that takes the dead letter's place in its sequence; None if that is unknown."""
+    """Return an event with the sequence number of the dead letter, so that it leaves no gap.
+
+    Return None if its stream, source or number is unknown.
+    """
     if dead.stream is None or dead.source is None or dead.seq is None:
         return None
     epoch = NO_EPOCH if dead.epoch is None else dead.epoch

@@ -143,7 +143,7 @@ class Unmet:
         return query in self._asked and self._asked[query].is_lasting
 
     def words(self, query: str) -> list[str]:
-        """Return one text for each requirement of the query that no event has met.
+        """Return one text for each requirement of the query that no event has satisfied.
 
         Before the first event, the list is empty, unless all payloads are examined.
         """

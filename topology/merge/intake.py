@@ -143,9 +143,9 @@ class Intake:
         """Take in an event that REORDER has marked as late.
 
         If the cause is `gap`, REORDER had given up the event's number. MERGE treats the event as in
-        time if it has emitted nothing after the event's place, and the time fits the source's
-        sequence. With `overtaken` (`rule: time`) the event has no such number. It stays late, even
-        if MERGE has not passed its time.
+        time if it has emitted no later event, and the time fits the source's sequence. With
+        `overtaken` (`rule: time`) the event has no such number. It stays late, even if MERGE has
+        not passed its time.
         """
         fits = progress.fill(event)
         self._watermark.note(progress)

@@ -507,7 +507,8 @@ class Merge(KeptOperator):
     def explain(self) -> dict[str, Any]:
         """Return the figures, the first buffered event, and the sources that it waits for.
 
-        `late_by_cause` counts the events that MERGE found late.
+        `late_by_cause` counts the events that MERGE found late. `wandering` lists the sources whose
+        events arrived in several input partitions.
         """
         heads = self._queues.heads
         return {

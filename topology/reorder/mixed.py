@@ -2,11 +2,11 @@
 
 A source is ordered by its numbers (`topology.reorder.operator`) or by its own time
 (`topology.reorder.by_time`). Its first event decides between the two, until the source is
-forgotten. An event of the other kind is a dead letter, reason `seq_mixed`, because its place among
-the others is unknown.
+forgotten. An event of the other kind cannot be put in order, so it is a dead letter, reason
+`seq_mixed`.
 
-An event without a number arrives with a negative `seq`, the complement (`~`) of its place in the
-log. This operator sets its `seq` to that place.
+An event without a number arrives with a negative `seq`, the complement (`~`) of its position in the
+log. This operator sets its `seq` to that position.
 
 Guarantees
 * The emitted events and reports of a source are the same as in a stream with only its kind.
