@@ -171,7 +171,7 @@ def _engine_of(topology: Topology, stream: str, queries: Mapping[str, QueryConfi
 
 
 def joins(site: Site) -> Operator | None:
-    """Return the operator of the joins whose streams all meet here, or None."""
+    """Return the operator of the joins between the site's streams, or None if there are none."""
     from topology.join.operator import Join
     from topology.join.queries import JoinQueries
 

@@ -455,7 +455,7 @@ class Merge(KeptOperator):
     def _speak_up(self, step: Step) -> None:
         """Announce a watermark if C no longer reaches the emitted events.
 
-        Otherwise readers would assume until the next beat that C follows each event.
+        Otherwise readers would assume until the next heartbeat that C follows each event.
         """
         if self._heartbeat_ns and self._watermark.is_owed(self._passage.last[0]):
             self._announce(step)

@@ -224,7 +224,7 @@ class SourceProgress(KnownSource):
         self.warm = self.delays.trials >= WARM_DELAYS
 
     def busy(self) -> bool:
-        """Return whether MERGE buffers events of the source, so that it must not be forgotten."""
+        """Return whether MERGE or REORDER buffers events of the source, which must then be kept."""
         return bool(self.queue) or self.blocked or self.held_late > 0
 
     @property

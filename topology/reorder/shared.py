@@ -1,4 +1,7 @@
-"""Defines the settings, measurements and losses that the buffers of one REORDER operator share."""
+"""Defines the settings, measurements and losses that the buffers of one REORDER operator share.
+
+It also computes the payload size of an event, and the full number from a counter that wraps.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ AMOUNTS: Final[dict[str, Callable[[str], int]]] = {
     "high_ns": _reach_ns,
     "events": _events,
 }
-"""The function that reads the word of each field."""
+"""For each field of a value, the function that reads the field from its word in the text."""
 
 
 class Kinds(NamedTuple):
