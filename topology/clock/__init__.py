@@ -1,15 +1,18 @@
 """CLOCK: estimates the offset and error of each source's clock, and corrects timestamps with them.
 
-    sample        one report about a clock: a round of time sync or a declared offset
-    cell          the offset and error of a clock over a short stretch of a source's time
-    polygon       the set of all lines (offset, rate) that are consistent with the rounds
-    server_view   one sync server's rounds about one source: windows, falsetickers, jumps
-    marzullo      the intervals, out of several, that agree
-    measured      the views of all servers about one source, combined
-    models        the interface of a model, which turns rounds into a clock
-    one_way       sources that cannot sync: bounds from the arrivals alone
-    drift_table   the samples of all sources, for as long as they may be needed
     operator      the operator, which corrects the timestamp of each event once
+    plain         a faster path of the operator, for runs of similar events
+    source_clock  the state of one source: its clock, its latest timestamps, votes for a jump
+    drift_table   the clock reports about all sources
+    sample        one report about a clock: a round of time sync or a declared offset
+    models        the interface of a model, which turns rounds into a clock
+    measured      the default model: the views of all servers about one source, combined
+    server_view   one sync server's rounds about one source: windows, falsetickers, jumps
+    polygon       the set of all lines (offset, rate) that are consistent with the rounds
+    marzullo      the intervals, out of several, that agree
+    one_way       sources that cannot sync: bounds from the arrivals alone
+    cell          the offset and error of a clock over a short stretch of a source's time
+    settings      the section `clock` of a stream
 
-The reasons are in docs/decisions/0006-clocks.md.
+`sample` is in `topology.model`. The reasons are in docs/decisions/0006-clocks.md.
 """

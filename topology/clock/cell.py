@@ -1,12 +1,12 @@
 """Represents the offset and error of a source's clock over a short stretch of its time.
 
-A clock model is a set of possible lines, but an event needs one offset and one error, quickly. So
+A clock model is a set of possible lines, but each event needs one offset and one error, quickly. So
 time is divided into cells of `CELL_NS`. Within a cell, offset and error are interpolated linearly
 between its two ends.
 
 The upper bound of the offset is a convex function of time, and the lower bound is concave. So the
-interpolated bounds are never tighter than the exact ones. The grid of cells is fixed. So a
-timestamp always gets the same offset and error, whichever cells were computed before.
+interpolated bounds are never tighter than the exact ones. The grid of cells is fixed. So the offset
+and error of a timestamp do not depend on which cells were computed before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ STALE: Final = "stale"
 SUSPECT: Final = "suspect"
 """The newest rounds contradict the older ones, and no majority has decided yet."""
 BROKEN: Final = "broken"
-"""Events contradicted the clock: its offset would put them after their own arrival."""
+"""Events have contradicted a declared or measured offset, and the source has not synced since then.
+"""
 
 
 STATES: Final = (SYNCED, STALE, UNSYNCED, SUSPECT, BROKEN)

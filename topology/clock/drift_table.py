@@ -1,19 +1,18 @@
 """Stores the clock reports of all sources for as long as an operator may need them.
 
 A report is a sample (one round of time sync) or a declared offset. All partitions of a process
-share the drift table, and events do not fill it. In a worker the driver fills it from
-`clock.offsets`, and in a replay from the clock lines of the input. Operators look up their own
-sources. Only arrival times decide which samples apply to an event. It does not matter when the
-table was filled.
+share the drift table. In a worker, the driver fills it from the topic `clock.offsets`; in a replay,
+from the clock lines of the input. Operators look up their own sources. Only the arrival times of
+samples and events decide which samples apply, so the table may be filled at any time.
 
-For each source, in order of arrival, the table keeps all samples since the oldest instant that an
-operator may still ask about. It keeps at least the `KEPT` newest and at most `MAX_SAMPLES`. Samples
-that all users of the source have taken can be folded: `fold` replaces them by the clock model
+The caller names the time before which no operator needs samples (`forget_before`). Older ones are
+dropped, except the `KEPT` newest of each source. At most `MAX_SAMPLES` of a source are stored.
+Samples that all operators have taken can be folded: `fold` replaces them by the clock model
 computed from them (`topology.clock.models`). The `KEPT` newest samples are never folded.
 
-The table keeps at most `max_sources` sources, but never forgets one in use. Beyond that number it
-forgets the source whose last report is oldest. Only a source whose events are far behind can miss a
-dropped report.
+The table has at most `max_sources` sources, but never drops one that an operator uses. Beyond that
+number it drops the source whose last report is oldest. Events that come from this source later are
+treated as if these reports had never arrived.
 """
 
 from __future__ import annotations
@@ -27,7 +26,10 @@ from topology.model.idle import LongestIdle
 from topology.model.sample import Declared, Sample
 
 KEPT: Final = 64
-"""The number of a source's newest samples that are kept at any age: a full window of the model."""
+"""The number of a source's newest samples that are kept whatever their age.
+
+It is about twice the number of samples in a default `sync_window`.
+"""
 
 MAX_SAMPLES: Final = 4_096
 MAX_DECLARED: Final = 1_024
@@ -43,9 +45,8 @@ Place = tuple[int, int]
 class SampleTrack:
     """The clock reports about one source.
 
-    `version` rises with each report, and `users` counts the operators that read the track. `folded`
-    contains the models that replace the oldest samples, one for each entry of `rounds` given to
-    `fold`.
+    `version` rises with each report, and `users` counts the operators that use the track. `folded`
+    has the models that replace the oldest samples, one for each entry of `rounds` given to `fold`.
     """
 
     __slots__ = ("declared", "folded", "last_arrival_ns", "samples", "users", "version")
@@ -81,7 +82,10 @@ class DriftTable:
         self._longest_idle = LongestIdle()
         self._sources_known = 0
         self.dropped: list[Sample | Declared] | None = None
-        """If not None, a list of dropped reports for a reader that copies the table."""
+        """The reports dropped so far, or None if they are not recorded.
+
+        A driver that stores a copy of the table sets the list, and empties it after each copy.
+        """
 
     def __contains__(self, source: str) -> bool:
         return source in self._tracks
@@ -90,16 +94,13 @@ class DriftTable:
         return len(self._tracks)
 
     def use(self, source: str) -> SampleTrack:
-        """Return the source's track, and count one more user of it.
-
-        Later reports are added to the returned track.
-        """
+        """Return the track of the source for one more operator. Later reports are added to it."""
         track = self._tracks.setdefault(source, SampleTrack())
         track.users += 1
         return track
 
     def leave(self, source: str) -> None:
-        """Count one user of the source less. Drop its track if it has no users and no reports."""
+        """Count one operator less for the source. Drop the track if nothing uses or fills it."""
         track = self._tracks[source]
         track.users -= 1
         if not track.users and not track.version:
@@ -140,7 +141,7 @@ class DriftTable:
     def forget_all(self) -> None:
         """Drop all samples, because the topic is read again from an earlier offset.
 
-        A reader that has already taken some of the samples continues after the last of these.
+        An operator continues after the last sample that it has taken.
         """
         for track in self._tracks.values():
             self._drop(track.samples, len(track.samples))
@@ -148,7 +149,7 @@ class DriftTable:
     def forget_before(self, arrival_ns: int) -> None:
         """Drop samples that arrived before `arrival_ns`, except the `KEPT` newest of each source.
 
-        Call this once no operator will ask for these samples any more. Cost: O(sources).
+        No operator may ask for the dropped samples again. Cost: O(sources).
         """
         for track in self._tracks.values():
             samples = track.samples
@@ -163,9 +164,10 @@ class DriftTable:
                 yield source
 
     def fold(self, source: str, until: Place, rounds: Sequence[Rounds]) -> bool:
-        """Fold the samples up to `until` into one model per entry of `rounds`, except the newest.
+        """Fold the samples up to `until` into one model per entry of `rounds`.
 
-        `rounds` must be the same in each call. Return whether there were any samples to fold.
+        The `KEPT` newest samples are not folded. `rounds` must be the same in each call for a
+        source. Return whether any samples were folded.
         """
         track = self._tracks[source]
         samples = track.samples
@@ -215,5 +217,5 @@ def place_of(word: Sample | Declared) -> Place:
 
 
 def in_force(declared: Declared) -> tuple[int, int, int]:
-    """Return a sort key: the time from which a declared offset applies, then its place."""
+    """Return a sort key: the time from which a declared offset applies, then its `Place`."""
     return max(declared.at_ns, declared.arrival_ns), declared.arrival_ns, declared.offset

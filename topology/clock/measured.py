@@ -7,8 +7,7 @@ half of them are false. Their number is `servers`, or the number of those seen w
 
 The clock is `unsynced` until the views of most servers have an answer. So a false server that
 responds before the others does not decide alone. If too few servers still send rounds, the views of
-the silent ones are used too. They are based on their last rounds, with the error grown since
-(holdover).
+the silent ones are used too. The error of such a view grows with the time after its last round.
 
 Views that disagree with the majority are falsetickers and are left out. The bounds from the other
 views hold whichever of these are false, even if a false one overlaps the true ones
@@ -21,7 +20,7 @@ A sample is *rejected*, which means counted without effect, in these cases:
 * its round trip is below -2 granularities or above `MAX_RTT_NS`;
 * an answer precedes its question (t3 < t2, t4 < t1);
 * the server took more than `MAX_TURNAROUND_NS`;
-* the clocks are 292 years apart.
+* the difference of the clocks does not fit 64 bits (292 years).
 
 Both bounds of a round are widened by one granularity.
 
@@ -46,8 +45,7 @@ A cell has one of these states:
 * `synced` otherwise.
 
 The offset is the guess of the view (`topology.clock.polygon`), or the median guess of several
-views. The error is the distance to the farther end of the possible range, rounded up to whole
-nanoseconds.
+views. The error is the distance to the farther end of the possible range, plus the rounding error.
 
 At most `MAX_SERVERS` views are kept. Beyond that, the view that has gone longest without a sample
 is dropped. Cost per source: O(bounds) per sample, O(views x corners) per cell.
@@ -93,8 +91,8 @@ MEASURED: Final = Shape(
 class MeasuredClock(Kept):
     """The clock of one source, computed from its rounds with all servers.
 
-    `segment` counts the clock's jumps. The module's docstring defines the counts `rejected`,
-    `falsetickers`, `late` and `jumps`.
+    `segment` counts the segments that have ended, and `jumps` counts those ended by samples.
+    `rejected` and `late` count samples without effect (see the module).
     """
 
     SHAPE = MEASURED
@@ -129,7 +127,7 @@ class MeasuredClock(Kept):
         return self._outvoted + self._past_false + within
 
     def add(self, sample: Sample) -> None:
-        """Add the next sample in arrival order. Late, repeated or implausible ones do nothing."""
+        """Add the next sample in arrival order. Late or implausible samples are only counted."""
         new = self._round_of(sample)
         if new is None:
             self.rejected += 1
@@ -164,7 +162,8 @@ class MeasuredClock(Kept):
     def _is_over(self, sample: Sample) -> bool:
         """Return whether the source's own reports assign the sample to an earlier segment."""
         if self._reported_segment is not None and sample.segment < self._reported_segment:
-            # If the sample is later than that, the source has restarted its count.
+            # A sample that is not older than the segment shows that the source has restarted its
+            # count.
             return sample.t3_ns < self._reported_since_ns
         return (
             sample.t3_ns < self._mono_since_ns
@@ -242,8 +241,8 @@ class MeasuredClock(Kept):
     def _present(self) -> dict[str, ServerView]:
         """Return the views that have a vote.
 
-        A server has no vote if it was silent for `STALE_AFTER_NS` while others answered. Such a
-        server was removed or renamed.
+        A server has none if it was silent for `STALE_AFTER_NS` while others answered, because it
+        has probably been removed or renamed.
         """
         views = self._views
         if len(views) < 2:

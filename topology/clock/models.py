@@ -3,12 +3,12 @@
 The default model is `topology.clock.measured`. It computes all clocks that are consistent with the
 rounds of all servers.
 
-The clock of a source that is new, or that was forgotten, is computed from all its rounds, one by
-one. The oldest rounds give the same model to every reader, and the model takes much less space than
-the rounds. So they can be *folded*: the model is stored in place of the rounds. That is safe once
-all operators that know the source have taken these rounds, and no later operator may need the model
-before them. A new user of the source begins with a copy of the model and continues with the later
-rounds.
+A CLOCK operator to which a source is new, or which has forgotten it, computes the source's clock
+from all its rounds, in order. The oldest rounds give every operator the same model, and the model
+is much smaller than the rounds. So they can be *folded*: the model is stored in their place. This
+is safe once every operator that knows the source has processed these rounds. Also, no operator that
+meets the source later may need a model without them. Such an operator starts from a copy of the
+model and adds the later rounds.
 
 Folding costs as much as adding each round to the model. A copy costs one snapshot of the model.
 """
@@ -29,7 +29,7 @@ from topology.model.sample import Sample
 class Measuring(Protocol):
     """The clock of one source, computed from its rounds.
 
-    `segment` counts the clock's jumps. `rejected` counts rounds that had no effect, and
+    `segment` counts the segments that have ended. `rejected` counts implausible rounds, and
     `falsetickers` counts rounds that were contradicted by others.
     """
 
@@ -81,8 +81,8 @@ FOLDED: Final = "folded/"
 class Folded:
     """A model that replaces the oldest rounds of a source.
 
-    `place` is the (arrival, offset) of the newest round in it. `segments` is the number of segments
-    that these rounds have ended.
+    `place` is the (arrival, offset) of the newest of these rounds. `segments` is the number of
+    segments that they have ended.
     """
 
     __slots__ = ("measured", "place", "rounds", "segments")

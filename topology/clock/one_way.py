@@ -10,11 +10,11 @@ clock, so that clock is the reference.
 
 The source's time is divided into bins of `BIN_NS`. The third smallest reading of each bin is its
 value, since a single reading can be wrong by any amount. While a bin has fewer readings, its value
-is the smallest. The edge U is the smallest value of all bins, after each was adjusted by `max_skew`
-for the time since. A bound is never forgotten, so the edge does not move if all events after a long
-outage are delayed. No backlog is mistaken for a clock that was set back. The spread of the three
-smallest readings shows how well the smallest delay is known. The lower bound is lowered by twice
-that spread.
+is the smallest. The edge U is the smallest value of all bins. Each value is first raised by
+`max_skew` times its age. So if all events after a long outage are delayed, U rises only by drift. A
+backlog is thus not mistaken for a clock that was set back. The spread of the three smallest
+readings shows how well the smallest delay is known. The lower bound is lowered by twice that
+spread.
 
 A clock is not corrected without evidence that it is wrong, and a correction must be larger than the
 uncertainty. If events seem late, either the clock is behind or they took long. If they seem to
@@ -25,25 +25,26 @@ arrive before they happened, the clock must be ahead. So the offset depends on t
 * Behind: nothing is corrected unless the edge is *settled* and U - F is above `mend_above`. Then
   the offset is the middle of [U - F, U], until U falls to half of `mend_above`.
 
-The edge is settled when `SMALLEST` readings within F of one another span `SETTLED_AFTER_NS` of
-arrivals, and none is lower by more than F. So the readings of a backlog, which fall while it
-drains, correct no clock. Neither do those of old data that is replayed faster or slower than it
-happened. Old data replayed at its original pace cannot be distinguished from a clock that is
-behind.
+The edge is settled when `SMALLEST` readings, each within F of the first, span `SETTLED_AFTER_NS` of
+arrivals. No reading in between may be lower by more than F. So the readings of a backlog, which
+fall while it drains, correct no clock. Neither do those of old data that is replayed faster or
+slower than it happened. Old data replayed at its original pace cannot be distinguished from a clock
+that is behind.
 
-The error is the distance from the offset to the farther end of the possible range. For a clock that
-is not corrected, that end is U: the clock may be right, or behind by U. For a corrected clock, the
-quickest events may have taken `mend_above` instead of F, since up to that delay clocks are not
-corrected. While nothing has settled, `UNSETTLED_NS` is added if the clock is ahead or if a reading
-of its first bin is below -F. The first events of a source may have been delayed.
+The error is the distance from the offset to the farther end of the possible range. If events seem
+late and the clock is not corrected, that end is usually U: the clock may be right, or behind by U.
+For a corrected clock, the quickest events may have taken `mend_above` instead of F, since up to
+that delay clocks are not corrected. While nothing has settled, `UNSETTLED_NS` is added if the clock
+is ahead or if a reading of its first bin is below -F. The first events of a source may have been
+delayed.
 
 An edge above `UNSETTLED_NS` that has not settled is taken for old data. Its source's timestamps are
-accepted, with an error of `mend_above`. Otherwise every window of a backlog of one hour would have
-to consider the events of two hours. So until an edge has settled, the error is valid for correct
-clocks and for those that are behind by at most `UNSETTLED_NS`. Afterwards it is valid for all
-clocks whose quickest events take at most `mend_above`.
+accepted, with an error of `mend_above`, or of F if that is larger. Otherwise every window of a
+backlog of one hour would have to consider the events of two hours. So until an edge has settled,
+the error is valid for correct clocks and for those that are behind by at most `UNSETTLED_NS`.
+Afterwards it is valid for all clocks whose quickest events take at most `mend_above`.
 
-Cost: O(1) per event and per cell. Memory: twelve numbers per source.
+Cost: O(1) per event and per cell. Memory: about a dozen numbers per source.
 """
 
 from __future__ import annotations

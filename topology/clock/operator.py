@@ -20,30 +20,33 @@ These rules apply in all cases (docs/decisions/0006-clocks.md has the reasons):
 * The corrected timestamps of a source never decrease. A smaller one is raised to the one before it,
   and its error grows by the difference. A late event keeps its corrected timestamp, and does not
   raise those of later events.
-* A corrected timestamp exceeds the event's arrival by at most a limit. The limit is `broker_slack`
-  for a declared or measured offset, `jump_min` under `estimate`, and `max_ahead` under `trust`. So
-  a source whose offset was wrong recovers as soon as another offset applies.
+* Before it is raised, a corrected timestamp exceeds the event's arrival by at most a limit. This is
+  `broker_slack` for a declared or measured offset, `jump_min` + `PASSIVE_FLOOR_NS` under
+  `estimate`, and `max_ahead` under `trust`. So a source whose offset was wrong recovers as soon as
+  another offset applies.
 * An event may seem to be further ahead only because of the error of a declared or measured offset.
   Then its corrected timestamp is `broker_slack` after its arrival. Its earliest possible time does
   not change.
 * An event contradicts the clock if that error cannot explain it: it would have happened more than
-  `broker_slack` after its arrival. Under `estimate` it does if its reading is more than `jump_min`
-  below the edge, or below 0 for a clock not considered behind. Its corrected timestamp is then
-  computed from its own arrival, with the one-way error. Under `trust` it is `ts`, and under
-  `reject` the event is a dead letter.
+  `broker_slack` after its arrival. Under `estimate`, it does if its reading is more than `jump_min`
+  below the edge. For a clock that is not considered to be behind, an edge above 0 counts as 0. The
+  corrected timestamp is then computed from the event's own arrival under `estimate`, and is `ts`
+  under `trust`. Under `reject` the event is a dead letter.
 * An event also contradicts the clock if its timestamp has fallen by more than `jump_min` in the
   order of sequence. It is corrected as usual, since the event may only have taken long.
 * `JUMP_VOTES` consecutive events that contradict the clock and agree show that it has jumped. The
-  declared offset that applied is dropped, or else the measured or estimated one. The source is
-  `broken` until it has synced again or another offset is declared. No other source is affected.
+  declared offset that applied is dropped, or else the measured or estimated one. A source without
+  a declared or measured offset is then `broken` until it has one again, if it had one before. No
+  other source is affected.
 * An event of a corrected clock may be quicker than all before it, but not arrive before its
   timestamp. Then the clock may be right, and the earlier events may have been a backlog. So the
   error of this event reaches back to its timestamp, and so do the errors of the events that follow
   for `SETTLE_NS`.
 * `segment` rises whenever the basis of the corrected timestamps changes (declared, measured, the
-  policy). It also rises when another offset or error is declared, and when an estimate moves by
-  more than `PASSIVE_FLOOR_NS`. Differences of corrected timestamps within a segment are as certain
-  as the clock, and those across segments are not.
+  policy). It also rises at a jump, and where a run of contradicting events begins or ends. Finally,
+  it rises when another offset or error is declared, and when an estimate moves by more than
+  `PASSIVE_FLOOR_NS`. Differences of corrected timestamps within a segment are as certain as the
+  clock, and those across segments are not.
 
 Cost: O(1) per event, and a new cell for each second of a source's time. Memory: one entry per
 source, at most `max_sources`. Beyond that the longest idle source is forgotten. A source that has
@@ -220,10 +223,10 @@ class Clock(KeptOperator):
         return False
 
     def _beyond(self, clock: SourceClock, event: Event, step: Step) -> bool:
-        """Handle an event whose reading is too small, or whose source is rejected.
+        """Handle an event whose reading is too small, or whose source is unsynced under `reject`.
 
-        The offset would put it too far after its arrival. Return whether the event got another
-        corrected timestamp; otherwise it is refused as a dead letter.
+        If its reading is too small, the offset would put the event too far after its arrival.
+        Return whether the event got another corrected timestamp; otherwise it is a dead letter.
         """
         reading_ns = event.arrival_ns - event.ts_ns
         if reading_ns >= clock.refuted_ns:
@@ -275,7 +278,7 @@ class Clock(KeptOperator):
     def _refuse(self, event: Event, step: Step, reason: str, detail: str) -> None:
         step.reports.append(dead_letter(event, event.at_ns, reason, detail))
         if not event.late:
-            # REORDER has emitted the event in order, so its number is not missing.
+            # REORDER has emitted the event in order, so its sequence number is not missing.
             event.kind = DEAD
             step.released.append(event)
 
@@ -293,7 +296,7 @@ class Clock(KeptOperator):
         return None if self._config.sync == "none" else self._rounds
 
     def received(self, source: str) -> Place | None:
-        """Return the place of the last sample taken for the source; None for an unknown source."""
+        """Return the `Place` of the source's last sample taken; None for an unknown source."""
         clock = self._clocks.rows.get(source)
         return None if clock is None else clock.received
 

@@ -3,7 +3,7 @@
 The event before a run has already been corrected. An event belongs to the run if
 
 * no event of another source comes between;
-* its arrival makes no further sample apply;
+* its arrival makes no further report apply;
 * its timestamp is in the same cell, with constant offset and error;
 * its reading neither contradicts the clock nor moves the edge;
 * it is neither a control event nor late, its time does not decrease, and it is not too far behind;

@@ -37,15 +37,19 @@ from typing import Final
 from topology.model.kept import INT, Kept, Shape, list_of
 
 MAX_BOUNDS: Final = 32
-"""Largest number of bounds of each kind. Ten initial rounds and four per minute make 30 in 5 min.
+"""The maximum number of bounds of each kind.
+
+Ten initial rounds and four per minute make 30 bounds in five minutes.
 """
 GUESS_STEADINESS: Final = 2
-"""This is near the best factor from 1 to 10, for steady clocks and for those at the limit.
+"""How many times steadier than `wander` allows the guess assumes a clock to be.
+
+This is near the best factor from 1 to 10, for steady clocks and for those at the limit.
 """
 ROUNDING_NS: Final = 1.0
 PPB: Final = 1_000_000_000
 NO_AREA: Final = 1e-15
-"""A nanosecond times a rate of 1e-15. The corners of a smaller polygon differ by rounding alone."""
+"""The doubled area (ns times rate) below which a polygon's corners differ only by rounding."""
 
 
 BOUNDS: Final = Shape("clock.bounds", 1, times_ns=list_of(INT), values_ns=list_of(INT))

@@ -4,17 +4,17 @@ The rounds accepted so far form the *belief*: their bounds within `sync_window` 
 the lines that these allow. A new round
 
 * joins the belief if it agrees, that is, if the polygon is not empty with its bounds;
-* is false, a *falseticker*, if it contradicts the belief and is older, by the server's clock, than
-  the newest round of the belief. It is counted and dropped;
+* is false, a *falseticker*, if it contradicts the belief and is not newer, by the server's clock,
+  than the newest round of the belief. It is counted and dropped;
 * is *doubted* if it contradicts the belief and is newer. The view is then `suspect`: either this
   round is false or the clock has jumped.
 
-The next round that agrees confirms the belief. The rounds doubted before it then join the belief if
-they fit, and are falsetickers if they do not. The clock has *jumped* if at least three doubted
-rounds agree with one another. They must be more than half of the doubted (Marzullo), or else the
-newest three. They become the new belief, and the old bounds are dropped. A belief of fewer than
-`GOOD_ROUNDS` rounds is not an answer yet, and a larger number of rounds that agree replaces it.
-That is not a jump, because the old belief was false.
+The next round that agrees confirms the belief. The doubted rounds that are not newer than this one
+then join the belief if they fit, and are falsetickers if they do not. The clock has *jumped* if at
+least three doubted rounds agree with one another. They must be more than half of the doubted
+(Marzullo), or else the newest three. They become the new belief, and the old bounds are dropped. A
+belief of fewer than `GOOD_ROUNDS` rounds is not an answer yet, and a larger number of rounds that
+agree replaces it. That is not a jump, because the old belief was false.
 
 A suspect view still uses the old bounds. These are as good as before if the doubted rounds are
 false, and `suspect` warns of the other case.

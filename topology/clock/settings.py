@@ -23,10 +23,10 @@ STALE_AFTER_NS: Final = 180_000_000_000
 PASSIVE_FLOOR_NS: Final = 40_000_000
 """The longest time that the quickest events of a source usually take to arrive (`estimate`)."""
 MAX_SERVERS: Final = 8
-"""The number of time servers whose rounds `topology.clock.measured` keeps for a source."""
+"""The maximum number of time servers whose rounds `topology.clock.measured` keeps for a source."""
 PPB_PER_PPM: Final = 1_000
 MAX_SKEW_PPB: Final = 10_000_000
-"""Largest drift that can be configured, one per cent. No usable clock drifts faster."""
+"""The largest drift that can be configured, one per cent. No usable clock drifts faster."""
 
 
 class ClockConfig(Section):

@@ -1,8 +1,8 @@
-"""Stores the state of CLOCK for one source: the model of its clock and its latest timestamps.
+"""Keeps the state of CLOCK for one source, takes its clock reports, and detects jumps of its clock.
 
-The limits that every event is compared with are attributes. They are recomputed whenever a sample
-is taken, a reading moves the edge, or the source's time enters another cell.
-`topology.clock.operator` explains them.
+The limits that every event is compared with are attributes. They are recomputed when a report is
+taken, a reading moves the edge, or the source's time enters another cell. `topology.clock.operator`
+explains them.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class SourceClock(KnownSource):
         self.ref_time_ns = SINCE_EVER
         self.segment = 0
         self.broken = False
-        """True if events have refuted the measured clock, and the source has not synced since."""
+        """True if events have refuted a declared or measured offset, and no sync has followed."""
         self.proven = False
         """True once the samples of this segment have given an offset and error."""
         self.straying = False
@@ -137,7 +137,7 @@ class SourceClock(KnownSource):
         self.received: Place = NOTHING_RECEIVED
         self._declared: list[int] | None = None
         self._refuted: Place = NOTHING_RECEIVED
-        """The place of the declared offset that the source's events have refuted."""
+        """The `Place` of the declared offset that the source's events have refuted."""
         self._ground, self._base_ns, self._base_error_ns = NOTHING, 0, 0
         """The basis of the segment, and the offset and its error when the segment began."""
         self.moved_ns = 0

@@ -1,14 +1,14 @@
 """Reads the topology file, one typed description of everything that runs.
 
 `parse(text)` returns a frozen `Topology`, or raises one `TopologyError` with every problem found:
-its path, line, fault and remedy. This package opens no files; a caller of `parse` passes a function
-that loads the user's functions file. All keys except `streams` have a default. An unknown key is
-always an error, and so is a key that occurs twice.
+its path, line, fault and remedy. This package opens no files: the caller of `parse` passes a
+function that loads the user's functions file. Every top-level key except `streams` has a default.
+An unknown key is always an error, and so is a key that occurs twice.
 
-In code the sections have their Python names, with the unit at the end (`ReorderConfig(rule="fixed",
+In code, fields have their Python names, with the unit at the end (`ReorderConfig(rule="fixed",
 max_wait_ns=500_000_000)`). A mistake there raises pydantic's `ValidationError`. The modules
-`stream`, `stages`, `query` and `topology` define the sections, and `reading` adds paths and lines
-to their errors. The sections of operators are in the operators' own packages (`settings`).
+`stream`, `stages`, `query`, `file` and `topology` define the sections, and `reading` adds paths and
+lines to their errors. The sections of operators are in the operators' own packages (`settings`).
 `topology.spelling` has the parts that all sections share: problems, durations, sizes, shares.
 """
 

@@ -39,8 +39,8 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
 def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Yield a fault for each stream whose mapping or format differs from others on its input topic.
 
-    Mapping and format belong to the topic. If streams share the topic, the mapping must have a
-    place for the stream's name.
+    Mapping and format belong to the topic. If several streams share it, the mapping must include
+    the field `stream`.
     """
     first_of: dict[str, str] = {}
     for name, stream in topology.streams.items():
@@ -93,9 +93,9 @@ def timing_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield a fault for each time in a query or stream that exceeds the file's `correct_for`.
+    """Yield a fault for each allowance of a query or stream that exceeds the file's `correct_for`.
 
-    Missing events are given up after that time, so it is useless for a query to wait longer.
+    Missing events are given up after `correct_for`, so a longer allowance is useless.
     """
     for name, query in topology.queries.items():
         if query.correct_for_ns is not None and query.correct_for_ns > topology.correct_for_ns:

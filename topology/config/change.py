@@ -2,9 +2,10 @@
 
 Each difference gets one verdict: it takes effect from now on, it ends something, or it is refused
 with a safe remedy. `inorder check FILE --brokers B` and the worker print the same lines. All texts
-about refused states are here (docs/operate/change.md).
+about refused states are here; the operator's page is docs/operate/change.md.
 
-Settings that have no effect on a state (waits, bounds, delivery, the store) are not in a contract.
+A `Contract` has the settings on which a state depends. It has none that leave the state alone, such
+as waits, bounds, delivery and the store.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ READING: Final = (
 """The keys of a stream that determine how its records are read."""
 
 OF_FILES: Final = {"fields": {"arrival"}}
-"""The parts of these keys that apply only to files, and not to records."""
+"""The parts of the keys in `READING` that apply only to files, and not to records."""
 
 WITHOUT_SEQ: Final = "reorder.without_seq"
 """The key, besides `READING`, for streams in which some sources do not number their events."""
 
 STAGES: Final = "stages"
 MOST_NAMED: Final = 12
-"""Largest number of topics that one message names."""
+"""The maximum number of topics that one message names."""
 
 DERIVED: Final = frozenset({"headers", "format", "value_schema"})
 """The keys of `READING` that also apply to topics between stages."""
@@ -88,7 +89,7 @@ class Facts(NamedTuple):
     """The facts about the brokers on which a verdict may depend.
 
     `waiting` are the streams with events that are buffered in this partition. `unread` means that a
-    topic between stages has records that its reader has not read yet.
+    topic between stages has records that the next stage has not read yet.
     """
 
     waiting: Collection[str] = ()
@@ -101,8 +102,8 @@ NO_FACTS: Final = Facts()
 class Difference(NamedTuple):
     """A difference between two contracts, and the verdict on it.
 
-    `path` is its place in the topology file. `was` and `now` are the old and the new value.
-    `effect` is the consequence, and `remedy` the way out if the difference is refused.
+    `path` is the key in the topology file. `was` and `now` are the old and the new value. `effect`
+    is the consequence, and `remedy` the way out if the difference is refused.
     """
 
     path: str

@@ -56,7 +56,10 @@ class Cut(NamedTuple):
         return self._replace(stages=tuple(stages))
 
     def joining(self, met: Collection[str]) -> Cut:
-        """Return the cut with one stage in place of those from the first to the last of `met`."""
+        """Return the cut with one stage in place of several.
+
+        These are all stages from the first to the last that run an operator of `met`.
+        """
         at = [n for n, stage in enumerate(self.stages) if {*stage.operators} & {*met}]
         first, last = at[0], at[-1] + 1
         together = tuple(name for stage in self.stages[first:last] for name in stage.operators)

@@ -1,4 +1,4 @@
-"""Defines the section that maps the fields of an event to places in a foreign record."""
+"""Defines the section that names the part of a foreign record for each field of an event."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ ZoneName = Annotated[str, Given(_zone, {"type": "string", "examples": ["Europe/B
 
 
 class FieldsConfig(Section):
-    """The places of an event's fields in a record, for records without the header contract.
+    """The section that names the part of a record for each field of its event.
 
-    A place is `header.NAME`, `key`, `key.PATH`, `payload.PATH`, `timestamp`, `topic`, `partition`
-    or `="text"`.
+    It is for records without the header contract. A part is `header.NAME`, `key`, `key.PATH`,
+    `payload`, `payload.PATH`, `timestamp`, `topic`, `partition` or `="text"`.
     """
 
     preset: Annotated[FieldPreset, one_of(FieldPreset)] | None = None

@@ -48,7 +48,7 @@ MAX_QUERIES: Final = 100_000
 MAX_NAME: Final = 249
 MAX_PARTITIONS: Final = 10_000
 SHORTEST_STUCK_NS: Final = 60_000_000_000
-"""Smallest value of `stuck_after_ns`, because a rebalance alone takes ten seconds."""
+"""The smallest value of `stuck_after_ns`, because a rebalance alone takes ten seconds."""
 
 
 class TopicsConfig(Section):

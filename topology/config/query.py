@@ -1,7 +1,8 @@
 """Defines a query, and checks each query by itself.
 
-The settings of each kind of query are in the package of its operator (`settings`). A pattern is a
-query of `topology.pattern`. Its errors include the line and column in the pattern's own text.
+The settings of each kind of query are in the package of its operator (`settings`).
+`topology.pattern` parses patterns. Its errors include the line and column in the pattern's own
+text.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ KINDS: Final = ("window", "join", "pattern", "detector")
 def pattern(text: str, functions: Collection[str] = ()) -> Query:
     """Return the parsed pattern in `text`, which may be a MATCH_RECOGNIZE clause of SQL.
 
-    It is for `QueryConfig(pattern=...)`. `functions` names the user's own functions, which the
-    topology must then have (`with_functions`). A topology cannot give values to parameters.
+    Pass the result to `QueryConfig(pattern=...)`. `functions` names the user's own functions, which
+    the topology must then have (`with_functions`). A topology cannot give values to parameters.
     `QueryRefused` is raised with every mistake, its line and column.
     """
     # Importing the pattern language with its grammar takes longer than importing all other

@@ -1,8 +1,8 @@
 """Describes the topology file: its JSON schema, and a file in which every key is filled in.
 
-Both are generated from the types of the sections (`Topology`) and the docstrings of their fields.
-So both agree with the code that reads the file. Defaults are written as in a file. The Python name
-of a field ends in its unit.
+Both are generated from the types of the sections (`Topology`), so they agree with the code that
+reads the file. The schema's descriptions are the docstrings of the fields. Defaults are written as
+in a file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PART: Final = re.compile(r'"([^"]*)"|([^."]+)')
 """Matches a part of a problem's path; a name that contains a dot is quoted."""
 
 MAX_ROUNDS: Final = 5
-"""Largest number of rounds in which refused keys are removed.
+"""The maximum number of rounds in which refused keys are removed.
 
 A key may be refused because of other keys, which are refused because of further ones. Each round
 removes some.

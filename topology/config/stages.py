@@ -29,14 +29,14 @@ DETECTOR: Final = "detector"
 class Link(NamedTuple):
     """An operator of the chain.
 
-    An operator with none of these properties runs only in stages that name it.
-
     Attributes:
         name: The name of the operator.
         is_needed: Whether every topology has it.
-        topic: The key of the topic for its results, if it only looks at events, for queries of its
-            kind. Otherwise "".
+        topic: The key of the topic for its results, if it evaluates queries and emits no events;
+            otherwise "".
         is_rare: Whether it is a stage by default only if there is a query of its kind.
+
+    An operator that is neither needed nor rare, and has no topic, runs only in stages that name it.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Link(NamedTuple):
 
     @property
     def is_asked(self) -> bool:
-        """Whether the operator only looks at events."""
+        """Whether the operator evaluates queries and emits no events."""
         return bool(self.topic)
 
 
@@ -84,7 +84,7 @@ def link_of(operator: str) -> Link:
 
 
 def only_looks(operator: str) -> bool:
-    """Return whether the operator emits no events, and holds only events already emitted."""
+    """Return whether the operator emits no events, and holds only events that MERGE has emitted."""
     return any(link.name == operator and link.is_asked for link in CHAIN)
 
 

@@ -35,7 +35,7 @@ class Loaded(NamedTuple):
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader with the module's bounds, which reports the place of an unreadable scalar."""
+    """A safe loader with the module's bounds, which reports the line of an unreadable scalar."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

@@ -38,10 +38,10 @@ from topology.reorder.shared import size_of
 NOTHING_YET: Final = -1
 STATE: Final = "lanes"
 SAVED_LANES: Final = tuple_of(INT, list_of(INT), list_of(FLAG), INT, INT)
-"""The fields of the state.
+"""The saved fields of an alignment.
 
 They are the current time, the newest time of each upstream partition, whether each one is waived,
-and two counts.
+and the counts `waivers` and `overtaken`.
 """
 
 
@@ -115,7 +115,10 @@ class Alignment(Operator):
         return {"waiting_for": waiting_for, "waivers": self.waivers}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
-        """Return the place of one event, or None if it is not here. Cost: O(buffered events)."""
+        """Return the data of one buffered event, or None if the event is not here.
+
+        Cost: O(buffered events).
+        """
         for event in self.held():
             if (event.source, event.seq) == (source, seq) and epoch in {NO_EPOCH, event.epoch}:
                 where = {"stream": event.stream, "epoch": event.epoch, "since": event.at_ns}

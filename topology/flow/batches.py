@@ -44,7 +44,7 @@ class InputBatch(NamedTuple):
 def batches(contents: Iterable[Content]) -> Iterator[InputBatch]:
     """Yield all contents in batches, in the order of arrival.
 
-    A clock report stays in the batch of the line before it.
+    A clock report has the arrival time of the content before it.
     """
     batch: list[Content] = []
     last_ns = None

@@ -46,11 +46,11 @@ CONTENT: Final = {
 
 NESTED: Final = (dict, list, tuple)
 HEAD_CHARS: Final = 400
-"""Upper bound of the number of characters in a line apart from its content."""
+"""The maximum number of characters in a line apart from its content and its names."""
 PLAIN_CHARS: Final = 30
-"""Upper bound of the number of characters in a number with its separators."""
+"""The maximum number of characters in a number with its separators."""
 BYTES_PER_CHAR: Final = 6
-"""Upper bound of the bytes of a character, since JSON escapes some characters."""
+"""The maximum number of bytes that JSON takes for a character, which may be escaped."""
 
 
 def bounded(found: list[Finding], most_bytes: int) -> list[Finding]:

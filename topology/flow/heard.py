@@ -1,4 +1,4 @@
-"""Limits the clock reports that a replay keeps, without changing any outcome.
+"""Limits the clock reports that a replay keeps, without changing outcomes within the table's bound.
 
 Every replay receives the time-sync rounds of all sources. These include other streams' sources and
 sources that have sent no event yet. A round can be folded into a clock model when no future event
@@ -10,13 +10,12 @@ event. CLOCK will get no event that arrived before the newest arrival, except th
 still buffers. So a round may be folded once every CLOCK that knows the source has processed it. It
 must also have arrived at least `activation` before the oldest event that CLOCK may still get. Such
 rounds are folded into the model with which each new source would begin (`topology.clock.models`).
-The newest `KEPT` rounds are not folded. Folding changes no outcome, and no outcome depends on when
-it happens.
+The newest `KEPT` rounds are not folded. No outcome depends on when rounds are folded.
 
 The rounds of a source that no operator here knows are all kept, up to the table's bound. Folding
-them would cost each group of streams the work for the sources of all other groups. At that bound an
-outcome can differ. If more than `MAX_SAMPLES` rounds were folded, a new source takes all of them
-and not only the newest.
+them would cost each group of streams the work for the sources of all other groups. Only at that
+bound can folding change an outcome. A new source then gets all folded rounds, and not only the
+`MAX_SAMPLES` newest.
 
 The check runs after `LOOK_EVERY` reports, or after as many as there are sources if that is more.
 
@@ -48,7 +47,7 @@ class Heard:
         self._table = table
         self._clocks: list[Clock] = []
         self._before: list[Operator] = []
-        """The operators that hold events which CLOCK has not seen."""
+        """The REORDER operators, which hold events that CLOCK has not seen."""
         self._prefixes: dict[Rounds, str] = {}
         self._activation_ns = 0
         for stream, chain in stage.chains.items():
@@ -88,9 +87,9 @@ class Heard:
                 self._folded.add(source)
 
     def _taken(self, source: str, until: Place) -> Place:
-        """Return the place up to which every CLOCK that knows the source has processed its rounds.
+        """Return the last `Place` that all CLOCKs which know the source have reached in its rounds.
 
-        The place is at most `until`.
+        It is at most `until`.
         """
         heard = [clock.received(source) for clock in self._clocks]
         return min([until, *(each for each in heard if each is not None)])

@@ -1,4 +1,7 @@
-"""Describes the upstream partitions of a derived topic, which the header `lane` numbers."""
+"""Describes the upstream partitions of a derived topic, which the header `lane` numbers.
+
+A derived topic is one that a stage writes and another stage reads.
+"""
 
 from __future__ import annotations
 

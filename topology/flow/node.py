@@ -64,7 +64,7 @@ class JoinInput:
 
 
 class Node(CompositePart):
-    """An operator at its place in the graph.
+    """An operator in the graph, with its place and the prefix of its state's keys.
 
     `edges` get its output, in addition to the next node of its chain.
     """

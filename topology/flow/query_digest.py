@@ -1,4 +1,4 @@
-"""Determines whether a query can continue from the state of another topology file's query."""
+"""Computes the digest that lets a query continue from the state of another file's query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIGEST_BYTES: Final = 8
 def query_digest(topology: Topology, name: str) -> str:
     """Return a hex digest of everything on which the state of the named query depends.
 
-    The digest is equal for queries with the same results. KeyError is raised if the topology has no
+    Queries with the same digest have the same results. KeyError is raised if the topology has no
     such query.
     """
     query = topology.queries[name]

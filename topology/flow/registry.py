@@ -146,7 +146,10 @@ def graph_of(
 
 
 def tied(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
-    """Return the streams in groups that joins connect, in the order of the first of each group."""
+    """Return the streams grouped by the joins that connect them.
+
+    The groups are in the order of their first streams.
+    """
     found: dict[str, list[str]] = {}
     for stream in streams:
         found.setdefault(topology.partition_name_of(stream), []).append(stream)
@@ -162,8 +165,8 @@ def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
 def _edge(chain: Chain, name: str, place: int) -> JoinInput:
     """Add an edge into the node of this name, and return it.
 
-    The edge begins at the node before this place. If the node reads accepted events, the edge
-    begins at MERGE.
+    The edge begins at the last node of the chain before `place`. If the node reads accepted events,
+    the edge begins at MERGE.
     """
     edge = JoinInput()
     before = [node for node in chain.nodes if node.place < place]

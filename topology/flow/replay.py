@@ -1,9 +1,9 @@
 """Runs a whole topology in this process on given events, without Kafka and without a real clock.
 
-`inorder replay`, the Python API and the test kit run only this, so a recording gives the same
-outcomes in all of them. Time is the arrival clock of the inputs, one for all streams. So time
-passes for a quiet stream with every input of the other streams, up to the last input. `on_time`
-advances time where nothing arrives. `topology.flow.batches` defines when that happens.
+`inorder replay`, the Python API and the test kit all run this class, so a recording has the same
+outcomes in all of them. All streams share one clock, the arrival time of the inputs. So an input of
+one stream also advances time for the quiet ones, up to the last input. `topology.flow.batches` sets
+the time up to which each batch is processed. Without input, the caller advances time by `on_time`.
 
 Streams that no join connects (`groups`) may run in separate replays, one for each group, with the
 same outcomes. Such a replay gets the inputs of its streams and all clock reports. At the end it
@@ -12,7 +12,8 @@ topology is a dead letter and belongs to no group. A replay without streams repo
 
 Clock reports are kept while events may still need them (`topology.flow.heard`).
 
-Cost: that of the operators, and for each step of `whole_instants` a sort of its outcomes.
+Cost: that of the operators. Callers that use `topology.flow.instants.whole_instants` also sort the
+outcomes of each step.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ class Replay:
         The inputs are in the order of arrival. `until_ns` is the arrival of the next one
         (`topology.flow.batches`), or None if that is not known yet.
 
-        A clock report applies to the events that arrive with it or later. ValueError is raised for
-        an arrival before the last one.
+        A clock report affects no event that arrived before it. ValueError is raised if an input
+        arrived before the last one of an earlier call.
         """
         taken: list[Event | Malformed] = []
         for each in inputs:
@@ -162,5 +163,5 @@ class Replay:
 
 
 def groups(topology: Topology) -> list[list[str]]:
-    """Return the streams in groups that joins connect, in the order of the file."""
+    """Return all streams grouped by the joins that connect them, in the order of the file."""
     return tied(topology, topology.streams)

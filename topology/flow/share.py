@@ -2,10 +2,10 @@
 
 A replay runs all operators as one stage (`topology.flow.replay`). Workers run each stage
 separately, and each partition of it. Each operator of the replay is an operator of exactly one
-stage, and gets the same events at the same instants. So its whole state belongs to that stage. The
-events that it holds belong there too, under the place that it has in that stage. Only REORDER, and
-CLOCK after it, may run in several partitions, each with its own sources. The state of a source then
-goes to the source's partition. State that concerns all sources goes to each partition.
+stage, and gets the same events at the same instants. So its whole state belongs to that stage, with
+the events that it holds. Their `held_by` gets the bit that the operator has there. Only REORDER,
+and CLOCK after it, may run in several partitions, each with its own sources. The state of a source
+then goes to the source's partition. State that concerns all sources goes to each partition.
 
 In their states, operators identify held events by offset. Most operators rebuild these parts of
 their state from the events. Marks of joins are not rebuilt, so `renumbered` replaces their offsets.

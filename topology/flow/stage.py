@@ -110,7 +110,7 @@ class Stage(Composite):
             )
             self._in_front = [CompositePart("alignment", self.alignment, ALIGN)]
         self._takers: dict[str, tuple[int, list[tuple[int, CompositePart]]]] = {}
-        """The places that may hold events of each stream, and the parts with their own places."""
+        """The parts that may hold events of each stream, each with its bits, and all their bits."""
         self._chain_parts: dict[str, CompositePart] = {}
         super().__init__(self._in_front)
         if len(groups) == 1:
@@ -287,7 +287,7 @@ class Stage(Composite):
         return [twin(event) for event in self.held()]
 
     def waiting(self) -> Iterable[Event]:
-        """Yield the held events that have not been emitted: the `held` of the balance."""
+        """Yield the held events that have not been emitted, which figures count as `held`."""
         if self.alignment is not None:
             yield from self.alignment.held()
         for node in self._graph.nodes:
@@ -324,9 +324,9 @@ def _begin_amid(graph: Graph, what: int) -> None:
 
 
 def placeholder(dead: Malformed) -> Event | None:
-    """Return an event that takes the dead letter's place in its sequence.
+    """Return an event with the sequence number of the dead letter, so that it leaves no gap.
 
-    Return None if the place is unknown.
+    Return None if its stream, source or number is unknown.
     """
     if dead.stream is None or dead.source is None or dead.seq is None:
         return None

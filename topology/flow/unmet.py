@@ -15,9 +15,9 @@ requires and no event had, and what was there instead:
 
 Memory: the names in queries, and `SHOWN` types and fields of each stream, cut at `NAME_CHARS`.
 
-Cost: for types, a set per batch. For fields, payloads are decoded until each field has been seen:
-those of the first `each_batch` events of a batch (None: of all events). After `MANY` payloads, only
-that of the first event is decoded.
+Cost: for types, a set per batch. For fields, payloads are decoded until each field has been seen.
+These are the payloads of the first `each_batch` events of a batch (None: of all events). If
+`each_batch` is set, only the first event of a batch is decoded after `MANY` payloads.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 20
 MANY: Final = 5_000
-"""After this many payloads of a stream, only one payload of each batch is decoded."""
+"""After this many payloads of a stream, only one of each batch is decoded, if `each_batch` is set.
+"""
 
 NAME_CHARS: Final = 80
-"""The largest number of characters kept of a type or a field, because senders choose them."""
+"""The maximum number of characters kept of a type or a field, because senders choose them."""
 
 KINDS: Final = ("window", "join", "pattern")
 PAYLOAD: Final = "payload"
@@ -142,7 +143,7 @@ class Unmet:
         return query in self._asked and self._asked[query].is_lasting
 
     def words(self, query: str) -> list[str]:
-        """Return one text for each requirement of the query that no event has met.
+        """Return one text for each requirement of the query that no event has satisfied.
 
         Before the first event, the list is empty, unless all payloads are examined.
         """

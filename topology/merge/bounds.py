@@ -1,8 +1,8 @@
 """Finds the source that limits what MERGE may emit, in O(log sources).
 
-A live source has the bound max(its newest time, now - D). While REORDER buffers its events behind a
-gap, its newest time alone is its bound. A source is *keyed* if its newest time is its bound, and
-*led* if its bound is now - D, so that the clock moves it.
+A live source has the bound max(its newest time, now - D), where D is the wait for the source. While
+REORDER buffers its events behind a gap, its newest time alone is its bound. A source is *keyed* if
+its newest time is its bound, and *led* if its bound is now - D, so that the clock moves it.
 
 A heap has the keyed sources. Its keys may be older than the newest times; a key is corrected when
 it reaches the top. A keyed source becomes led only when it limits all others. Among the led sources
@@ -161,7 +161,7 @@ class SourceBounds(Kept):
             self.is_back(self._sources[source])
 
     def receive(self, progress: SourceProgress, at_ns: int) -> None:
-        """Record an event in sequence, which shows that no event of the source is behind a gap."""
+        """Record an event in sequence. It revokes an end-of-stream marker and `blocked`."""
         if progress.said_bye:
             self.say_bye(progress, said=False)
         if progress.blocked:
@@ -206,11 +206,11 @@ class SourceBounds(Kept):
         self._known.mark(progress)
 
     def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
-        """Stop waiting for a source after a late event, until one of its events is in time.
+        """Stop waiting for a source if its late event took longer than MERGE waits for the source.
 
-        The source stays live if `delay_ns` is no longer than MERGE waits for it. Its next events
-        will be in time, because MERGE waits for them. Otherwise one late event would make a source
-        with longer delays late forever.
+        MERGE waits for it again after its next event in time. If `delay_ns` is no longer than the
+        wait, the source stays live, because its next events will be in time. Without this, one late
+        event would make a source with longer delays late forever.
         """
         if delay_ns > self.wait_ns(progress):
             self.leave(progress, BEHIND)

@@ -2,14 +2,14 @@
 
 An event in sequence shows how far its source has got and how long its events take to arrive. It
 also shows that REORDER buffers nothing of the source behind a gap. REORDER reports such gaps by
-`blocked` and `unblocked`. A heartbeat and an end-of-stream marker carry only a time, and a dead
-letter only a number. An event in time is buffered in the queue of its source. A late event
-(`Passage.judge` decides) is buffered outside the queues until the instant is over.
+`blocked` and `unblocked`. Only the number and time of a heartbeat or an end-of-stream marker count,
+and only the number of a dead letter. An event in time is buffered in the queue of its source. A
+late event (`Passage.judge` decides) is buffered outside the queues until the instant is over.
 
 Most events do not change what may be emitted (`opens`). If one source, or only the clock, holds all
-others up, only three things can change it. These are a record of that source, the passing of time,
-and an event below all buffered ones. If the limit depends on the pool's delays, a change of the
-pool's wait can too.
+others up, only three things can change this. These are a record of that source, the passing of
+time, and an event below all buffered ones. If the limit depends on the pool's delays, a change of
+the pool's wait can too.
 
 Cost: O(1) an event, and the cost of a queue.
 """
@@ -143,9 +143,9 @@ class Intake:
         """Take in an event that REORDER has marked as late.
 
         If the cause is `gap`, REORDER had given up the event's number. MERGE treats the event as in
-        time if it has emitted nothing after the event's place, and the time fits the source's
-        sequence. With `overtaken` (`rule: time`) the event has no such number. It stays late, even
-        if MERGE has not passed its time.
+        time if it has emitted no later event, and the time fits the source's sequence. With
+        `overtaken` (`rule: time`) the event has no such number. It stays late, even if MERGE has
+        not passed its time.
         """
         fits = progress.fill(event)
         self._watermark.note(progress)

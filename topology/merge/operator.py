@@ -41,15 +41,14 @@ These are the decisions in special cases:
 * MERGE does not wait for a source that is catching up, even if REORDER buffers its events behind a
   gap. A heartbeat that is not below the last emitted time ends its catching up, as an event does.
 * REORDER may have declared the number of an event missing. The event is not late while nothing
-  emitted or to be emitted contradicts its place. It is then emitted there, unmarked. Otherwise it
-  stays late. Its delay is not sampled, because the rule for gaps has counted it. It does not make
-  an idle source live, but it keeps a live one from becoming idle.
+  emitted or to be emitted contradicts its order. It is then emitted in order, unmarked. Otherwise
+  it stays late. Its delay is not sampled, because the rule for gaps has counted it. It does not
+  make an idle source live, but it keeps a live one from becoming idle.
 * An event ahead of the arrival clock waits for the clock, even if no source holds it up. Otherwise
   sources that come back would be late until the clock has reached it.
 * An unmarked event at or below the newest of its own source is a duplicate, because each source is
   in sequence. The previous stage sends such events after a restart with `at_least_once`.
-* An idle source that comes back with a late event may send more of them. If a source
-  comes back after its end-of-stream marker, the marker counts like a heartbeat.
+* If a source comes back after its end-of-stream marker, the marker counts like a heartbeat.
 
 Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` if W or C moved, and
 at once when C no longer reaches the emitted events.
@@ -456,7 +455,7 @@ class Merge(KeptOperator):
     def _speak_up(self, step: Step) -> None:
         """Announce a watermark if C no longer reaches the emitted events.
 
-        Otherwise readers would assume until the next beat that C follows each event.
+        Otherwise readers would assume until the next heartbeat that C follows each event.
         """
         if self._heartbeat_ns and self._watermark.is_owed(self._passage.last[0]):
             self._announce(step)
@@ -508,7 +507,8 @@ class Merge(KeptOperator):
     def explain(self) -> dict[str, Any]:
         """Return the figures, the first buffered event, and the sources that it waits for.
 
-        `late_by_cause` counts the events that MERGE found late.
+        `late_by_cause` counts the events that MERGE found late. `wandering` lists the sources whose
+        events arrived in several input partitions.
         """
         heads = self._queues.heads
         return {

@@ -89,7 +89,7 @@ class Passage(Kept):
         """Return the cause for which an event with a number declared missing is late, or "".
 
         `fits` means that its time is between those of its neighbours by number. An event in time is
-        emitted in its place, unmarked.
+        emitted in order, unmarked.
         """
         passed = event.ref_time_ns < self.floor_ns or in_stream(event) < self.last
         return event.late if passed or not fits else ""

@@ -7,12 +7,12 @@ events are emitted at once. If that is not enough, one in `CLEARED` of the buffe
 removed. The source that fills the queues yields, not those that are on time:
 
 * The first to yield are sources whose newest event is further ahead of the arrival clock than MERGE
-  ever waits, the fullest first. They would fill any queue, and none of that may be emitted yet.
-* If there are none, a source with more than half of all events yields.
-* Such a source gives up its newest events, which are late. Its remaining events are emitted in
-  their places.
+  ever waits, the fullest first. They would fill any queue, and these events may not be emitted yet.
+* If there are none, a source yields that has more than half of all events, or of their payload.
+* Such a source gives up its newest events, which are late.
 * If no source fills the queues, the smallest events of all are emitted in order, whichever source
   might still send an earlier one. They are never events ahead of the arrival clock.
+* If there are only events ahead of the clock, the fullest source gives up its newest ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Represents the progress of one source in MERGE: its queue, its newest event, and its delays."""
+"""Represents the progress of one source in MERGE.
+
+This is its queue, its newest event, its missing numbers, its delays and its usual silence.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ BEHIND: Final = 5
 MERGE does not wait for it until one of its events is in time.
 """
 DOZING: Final = 6
-"""The source has been silent for `idle_after`, but no longer than usual.
+"""The source has been silent for `idle_after`, but not yet for twice its usual silence.
 
 It is not live, but its bound stays, so that its next event is in time.
 """
@@ -65,9 +68,9 @@ FORGETS: Final = 4
 
 
 MAX_MISSING: Final = 1_000
-"""The largest number of ranges of missing numbers per source.
+"""The maximum number of ranges of missing numbers per source.
 
-At the bound the newest two are joined. C may then be lower than necessary, but never too high.
+Beyond that, the newest two are joined. C may then be lower than necessary, but never too high.
 """
 
 
@@ -221,7 +224,7 @@ class SourceProgress(KnownSource):
         self.warm = self.delays.trials >= WARM_DELAYS
 
     def busy(self) -> bool:
-        """Return whether MERGE buffers events of the source, so that it must not be forgotten."""
+        """Return whether MERGE or REORDER buffers events of the source, which must then be kept."""
         return bool(self.queue) or self.blocked or self.held_late > 0
 
     @property

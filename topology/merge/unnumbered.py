@@ -63,7 +63,7 @@ def after_unnumbered(
 ) -> None:
     """Correct the state of a source after one of its events was taken in.
 
-    The source stays blocked until `unblocked` arrives, and a late event advances its number.
+    The source stays blocked until `unblocked` arrives, and a late event raises the source's number.
     `was_late` and `was_blocked` describe the event and the source before the intake.
     """
     if was_blocked and kind != UNBLOCKED:

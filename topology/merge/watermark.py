@@ -1,13 +1,14 @@
-"""Computes the promises of MERGE: the watermark W and the completeness frontier C.
+"""Computes what MERGE announces: the watermark W, the completeness frontier C, the time error E.
 
 W: no event with a smaller corrected timestamp is emitted any more, except marked late. It is the
-smallest newest time of the live sources, and at least that of the last emitted event. D does not
-raise it: time alone makes no event late unless another event has passed it. W follows the clock
-only when every source is idle. It is then behind the clock by the larger of `quiet_after` and the
-largest delay that is not exceptional. So a quiet stream finishes.
+smallest newest time of the live sources or, if smaller, the first buffered event. It is at least
+the time of the last emitted event. The waits for sources (`topology.merge.bounds`) do not raise W:
+an overdue event becomes late only when another event has passed it. W follows the clock only when
+every source is idle and nothing is buffered. It is then behind the clock by the larger of
+`quiet_after` and the largest delay that is not exceptional. So a quiet stream finishes.
 
 W is announced at the first heartbeat after it moved, and at the next one. Emitted events may imply
-as much, but the announcement has E, which nothing else lowers. At each announcement queries also
+the same W, but the announcement has E, which nothing else lowers. At each announcement queries also
 drop events past correction, even if C does not move.
 
 E: the largest time error of the buffered events and of each live source's newest event. It comes
@@ -19,7 +20,7 @@ announcement also has the largest error over all sources without an end-of-strea
 C: every known source has sent all events up to here, without a gap. A missing number keeps C back
 until it arrives or `correct_for` has passed. If the last announcement said that C equals W, a
 reader may assume that C follows each event in order. So when events are emitted that C does not
-reach, it is announced at once (`is_owed`), and not at the next heartbeat.
+reach, C is announced at once (`is_owed`), and not at the next heartbeat.
 
 While W follows the clock, one record announces many heartbeats (`topology.model.ramp`).
 
@@ -153,7 +154,7 @@ class Watermark(Kept):
         return min(most_ns, now_ns - lag_ns)
 
     def _course(self, heads: list[Bound]) -> tuple[int, int]:
-        """Return when W stops without input, and its distance from the clock until then."""
+        """Return the time to which W rises without input, and its distance from the clock."""
         least_ns = self._known.least_ns(is_live=True)
         if least_ns < NEVER:
             return min(least_ns, heads[0][0]) if heads else least_ns, 0

@@ -1,7 +1,8 @@
 """Computes the clock of a log from its records, and limits the harm of a wrong broker clock.
 
 The broker's timestamps (`LogAppendTime`) usually rise, and the clock follows them. If they step
-back, or step ahead too far, the sources' own timestamps decide, since no broker changes those.
+ahead too far, the sources' own timestamps decide whether to follow, since no broker changes those.
+If they step back, the clock slows down.
 
 * A step *ahead* is doubted if the log was busy and the record's own timestamp does not follow the
   step. The step must exceed both `LEAST_NS` and the time that the last one to two `BLOCK`s of
@@ -36,15 +37,15 @@ from operator import sub
 from typing import Final
 
 LEAST_NS: Final = 30_000_000_000
-"""Largest step ahead that is always believed, because its harm is small and brief."""
+"""The largest step ahead that is always believed, because its harm is small and brief."""
 BACK_NS: Final = 1_000_000_000
-"""Largest step back that counts as normal, as after a change of the partition leader."""
+"""The largest step back that counts as normal, as after a change of the partition leader."""
 BLOCK: Final = 64
 """The number of records that are examined together."""
 GRAIN_NS: Final = 1_000_000_000
 """The unit in which the leads of timestamps over the clock are stored."""
 MOST_RECENT: Final = 4_096
-"""Largest number of records that are collected before they are put into blocks."""
+"""The maximum number of records that are collected before they are put into blocks."""
 
 
 class AppendClock:

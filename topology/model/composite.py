@@ -38,7 +38,7 @@ class CompositePart:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Composite(Operator):
-    """An operator that consists of other operators, `parts`, in the order of its calls."""
+    """An operator that consists of other operators, its parts, and calls them in their order."""
 
     def __init__(self, parts: Sequence[CompositePart]) -> None:
         assert len({part.prefix for part in parts}) == len(parts), "keys of one part"

@@ -1,13 +1,13 @@
 """Lists the causes for which an event can be late.
 
 An event is late if later events were emitted before it arrived. The order is that of all sources.
-For `overtaken` it is the order of the event's own source, and MERGE may not have reached that place
-yet.
+For `overtaken` it is the order of the event's own source, and MERGE may not have emitted events of
+that time yet.
 
 In each operator one function decides whether an event is late (`Cause.decided_in`), and names the
-*cause* by one word. MERGE has two more places. `Passage.judge_filled` clears or keeps the cause of
-an event whose sequence number REORDER had given up. `Merge._overflow` emits events early when the
-queues are full; they are late by `merge_full`.
+*cause* by one word. In MERGE, two more functions do so. `Passage.judge_filled` clears or keeps the
+cause of an event whose sequence number REORDER had given up. `Merge._overflow` gives events up when
+the queues are full; they are late by `merge_full`.
 
 This table is the source of all texts that show a cause:
 
@@ -16,8 +16,8 @@ This table is the source of all texts that show a cause:
 * `late_by_cause` in the summary of a replay and in `explain`, which has the causes of MERGE;
 * the operator's page, and docs/concepts/late.md.
 
-`below_frontier` is a cause only in `inorder match`: `refusal` returns EXPIRED there, and `matched`
-in cli/files/match.py uses this word for it.
+Only `inorder match` uses the cause `below_frontier`, for an event that PATTERN finds EXPIRED
+(`topology.pattern.run.admit`).
 
 With `reorder.late: pass` a late event is emitted, with its cause in `Event.late`. Otherwise, or if
 it may be a duplicate (`MAY_BE_COPY`), it becomes a `Late` report.

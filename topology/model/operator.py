@@ -17,17 +17,17 @@ an argument and never goes back.
 * `snapshot()` is the whole state. `changes()` has the rows that have changed since the last call of
   `changes()`; None means that the row was removed. Neither contains the events themselves, which
   are in the log.
-* `held()` returns these events. `restore(state, held)` puts both back into a new operator, with the
-  events in log order. An operator implements it as `restoring`.
+* `held()` returns the events that the operator keeps. `restore(state, held)` puts state and events
+  back into a new operator, with the events in log order. An operator implements it as `restoring`.
 * `close()` releases the resources that the operator shares with others. The operator is not used
   afterwards.
 
 An operator may keep an event that it has emitted, because later events may need it. It declares
 that by `keeps_passed`, and lists the events that it no longer keeps in `Step.freed`.
 
-The last four methods are for people who inspect an operator, and do not change its state. All
-methods except `on_batch` have a default. An operator without deadlines, state and held events
-implements only `on_batch`.
+`figures`, `explain`, `locate` and `counts_of` are for people who inspect an operator, and do not
+change its state. All methods except `on_batch` have a default. An operator without deadlines, state
+and held events implements only `on_batch`.
 
 An operator whose state is declared is a `KeptOperator` (topology.model.kept_operator). An operator
 that combines others is a `Composite` (topology.model.composite).
@@ -54,7 +54,7 @@ from topology.model.native import mypyc_attr
 from topology.model.outcome import Step
 
 TURN: Final = 2_048
-"""Number of events or rows after which `restoring` ends a step."""
+"""The number of events or rows after which `restoring` ends a step."""
 
 NEVER: Final = 1 << 62
 """An instant after all others."""
@@ -91,7 +91,7 @@ class Operator:
     """Whether plain events may take a shortcut. Tests turn it off; the outcomes are the same."""
 
     keeps_passed: bool = False
-    """Whether the operator has already emitted the events it holds; they do not count as held."""
+    """Whether the events in `held()` are already emitted; they then do not count as buffered."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         raise NotImplementedError

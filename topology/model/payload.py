@@ -1,8 +1,8 @@
-"""Decodes the values of events for windows and patterns, and prepares values for writing.
+"""Decodes the values of events for queries, and prepares values for writing.
 
 A value stays opaque bytes until a query needs it. Then it is decoded once, as JSON or as `Encoded`
-defines. A driver that reads another input than Kafka may have decoded values already. Such values
-are used unchanged.
+defines. Values that are not bytes are used unchanged, since a driver that does not read Kafka may
+have decoded them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from inorder.contract import MAX_INT64, MIN_INT64
 from topology.model.encoded import Encoded
 
 MAX_DEPTH: Final = 100
-"""Largest nesting depth of a value that is written."""
+"""The largest nesting depth of a value that is written."""
 
 
 class Unreadable:

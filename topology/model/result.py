@@ -1,4 +1,4 @@
-"""Defines the results of windows, patterns and joins, which are corrected until they are final.
+"""Defines the results of queries, which are corrected until they are final.
 
 A result is identified by `id`. This is a digest of the following content, which does not depend on
 the order of arrival:

@@ -66,7 +66,7 @@ class Sample:
 
     @property
     def round_trip_ns(self) -> int:
-        """The round trip time, T of (3.12): the total time that both packets were in transit."""
+        """The round trip time: the total time that both packets were in transit."""
         return (self.t4_ns - self.t1_ns) - (self.t3_ns - self.t2_ns)
 
 

@@ -183,7 +183,10 @@ class KeptState:
         self._row: Plain = None
         """The own row as last written to the changelog, or None if that is unknown."""
         self.is_followed = False
-        """Whether the changelog has the shapes and all rows that have not changed since."""
+        """Whether the changelog has the shapes and all rows as of the last call of `changes`.
+
+        After a restore, these are all restored rows. Only later changes must then be written.
+        """
 
     def is_in(self, state: Mapping[str, Plain]) -> bool:
         """Return whether a state contains the own row."""

@@ -30,7 +30,7 @@ from topology.model.operator import NEVER
 K = TypeVar("K", bound=Hashable)
 
 SPARE: Final = 1_000
-"""Number of entries in the heap up to which entries without effect are not removed."""
+"""The size of the heap up to which entries without effect are not removed."""
 
 
 class Timers(Generic[K]):

@@ -7,10 +7,10 @@ sources. Their clocks disagree until CLOCK has corrected them, and a wrong clock
 source. MERGE determines the order across sources, and waits for it.
 
 Each source has its own order (`topology.reorder.time_buffer`) with its own waiting strategy.
-Emitted events get new numbers in epoch 0. The first number is the place of the source's first event
-in the log, and each further event adds one. So numbers rise with time, and later operators work as
-usual. A late event that is emitted also takes the next number. A late event that is not emitted
-keeps its place in the log as its number.
+Emitted events get new numbers in epoch 0. The first number is the position of the source's first
+event in the log, and each further event adds one. So numbers rise with time, and later operators
+work as usual. A late event that is emitted also takes the next number. A late event that is not
+emitted keeps its position in the log as its number.
 
 Guarantees
 * Unmarked events of a source are emitted strictly in the order (time, number on arrival).
@@ -22,7 +22,7 @@ The control event `blocked` informs MERGE that events of the source are buffered
 `unblocked` that none is any more. An emitted event implies neither, unlike one with a sequence
 number. So MERGE never passes an event that is buffered here, and waits for a silent source by its
 delays as usual. A heartbeat or an end-of-stream marker is buffered and emitted like an event. A
-dead letter has no place in the order.
+dead letter has no effect here.
 
 The bounds are `max_held` events per source, and `max_held_total` and `max_held_bytes` in all. If a
 bound in all is exceeded, the source that is fullest by that bound emits the first eighth of its

@@ -1,9 +1,9 @@
 """Finds the epoch of an event, and its full number if the source's counter wraps.
 
-An epoch header decides the epoch. Without one, a restart is inferred from timestamps (1.5). A late
-event has an older timestamp than the events that follow it. So a small number with too new a
-timestamp contradicts the assumption of one clock and one counter. The test for a restart comes
-before the full number is computed.
+An epoch header decides the epoch. Without one, a restart is inferred from timestamps. A late event
+has an older timestamp than the events that follow it. So a small number with too new a timestamp
+contradicts the assumption of one clock and one counter. The test for a restart comes before the
+full number is computed.
 
 With small counters (`seq_bits`), the full number is congruent to the one sent and nearest to the
 next expected number, upward on a tie.

@@ -1,9 +1,9 @@
 """Remembers the numbers that a source has lost, to distinguish late events from duplicates.
 
-Each (source, epoch) has a sorted list of at most `max_ranges` ranges, none older than `memory_ns`.
-When a range is evicted, `floor` rises above it. An event with a number below the floor may be late
-or a duplicate. A look-up costs O(log ranges), adding a range O(1), and removing a number O(ranges)
-at worst.
+Each (source, epoch) has a sorted list of at most `max_ranges` ranges. Ranges that were given up
+more than `memory_ns` ago are evicted when the list is next used. When a range is evicted, `floor`
+rises above it. An event with a number below the floor may be late or a duplicate. A look-up costs
+O(log ranges), adding a range O(1), and removing a number O(ranges) at worst.
 
 The state is saved in pages of `PAGE` numbers, and only changed pages are written. Otherwise a
 source with many losses would write an hour of lost ranges ten times a second.

@@ -2,11 +2,11 @@
 
 A source is ordered by its numbers (`topology.reorder.operator`) or by its own time
 (`topology.reorder.by_time`). Its first event decides between the two, until the source is
-forgotten. An event of the other kind is a dead letter, reason `seq_mixed`, because its place among
-the others is unknown.
+forgotten. An event of the other kind cannot be put in order, so it is a dead letter, reason
+`seq_mixed`.
 
-An event without a number arrives with a negative `seq`, the complement (`~`) of its place in the
-log. This operator sets its `seq` to that place.
+An event without a number arrives with a negative `seq`, the complement (`~`) of its position in the
+log. This operator sets its `seq` to that position.
 
 Guarantees
 * The emitted events and reports of a source are the same as in a stream with only its kind.
@@ -54,7 +54,8 @@ class MixedReorder(Composite):
         self._timed = timed
         # The sources with numbers that are blocked, as far as MERGE knows.
         self._blocked: set[str] = set()
-        self._before: Mapping[str, Plain] = {}  # The state during a restore.
+        # The saved state that is being restored; empty at all other times.
+        self._before: Mapping[str, Plain] = {}
 
     def begin_amid(self) -> None:
         """Begin in the middle of the stream; see `Reorder.begin_amid`."""
@@ -89,8 +90,8 @@ class MixedReorder(Composite):
     def _takes(self, event: Event, is_timed: bool, step: Step) -> bool:
         """Return whether the event is the first of its source or of the same kind as the first.
 
-        If not, report it as a dead letter, unless it is one already. Dead letters are placed only
-        among numbers.
+        If not, report it as a dead letter, unless it is one already. A dead letter is passed on
+        only if its source has numbers.
         """
         if not (self._numbered if is_timed else self._timed).knows(event.source):
             event.seq = ~event.seq if is_timed else event.seq

@@ -1,14 +1,16 @@
 """REORDER: emits the events of each source in the order of its sequence numbers.
 
-In-order events are never delayed. An event after a gap is buffered until the gap is filled or its
-deadline passes. `topology.reorder.source` handles one source, and `topology.reorder.shell` the
-table of all sources. This module takes events in and enforces the bounds.
+After the start of a source, its in-order events are never delayed. An event after a gap is buffered
+until the gap is filled or its deadline passes. `topology.reorder.source` handles one source, and
+`topology.reorder.shell` the table of all sources. This module takes events in and enforces the
+bounds.
 
 Guarantees
 * Per (source, epoch), the emitted numbers rise, except those of events marked late.
-* For every number from the start on, exactly one is true: it is emitted, declared lost, or below
-  the memory of the ledger.
-* No event waits longer than `max_wait` for a gap, plus the start hold once per epoch.
+* Each number from the start up to the next expected one is in exactly one state. It is emitted,
+  declared lost, or below the memory of the ledger.
+* No event waits longer than `max_wait` for a gap. Once per epoch, events may also wait up to
+  `max_wait` for the start (`start: auto`).
 
 The bounds are settings: buffered events per source (`max_held`) and in all (`max_held_total`,
 `max_held_bytes`). If a bound is exceeded, the oldest gap of the fullest source is declared, reason
@@ -75,8 +77,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
 class Reorder(Shell[NumberedBuffer]):
     """The operator that orders sources by their sequence numbers.
 
-    `position` is its place in the chain, from 1. `make` creates the buffer of a source, whose saved
-    form is `shape`.
+    `position` is the bit with which it marks the events that it holds. `make` creates the buffer of
+    a source, whose saved form is `shape`.
     """
 
     def __init__(
@@ -146,7 +148,8 @@ class Reorder(Shell[NumberedBuffer]):
                 continue
             ahead = number - current.hi
             if ahead == 1 and number == current.next:
-                # Nothing is buffered, so the event is emitted. Its `at_ns` is its arrival already.
+                # Nothing is buffered, so the event is emitted at once. Its `at_ns` need not be set:
+                # it is already the time of emission.
                 event.epoch = current.epoch
                 current.next = number + 1
                 current.hi = number

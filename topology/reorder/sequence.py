@@ -229,8 +229,8 @@ class Sequence(Ledger):
     def settle(self, found: dict[int, Event], now_ns: int) -> None:
         """Put the buffered events, given by number, between the gaps after a restore.
 
-        If an event is absent, its number becomes part of a gap. If there was no gap at that place,
-        the new gap is due at once.
+        If an event is absent, its number becomes part of a gap. A gap that replaces no saved gap is
+        due at once.
         """
         holes, self.holes = deque(self.holes), []
         low = self.base

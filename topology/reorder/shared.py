@@ -1,4 +1,7 @@
-"""Defines the settings, measurements and losses that the buffers of one REORDER operator share."""
+"""Defines the settings, measurements and losses that the buffers of one REORDER operator share.
+
+It also computes the payload size of an event, and the full number from a counter that wraps.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,8 @@ def size_of(event: Event) -> int:
 def extended(raw: int, modulus: int, near: int) -> int:
     """Return the number congruent to `raw` that is nearest to `near`, upward on a tie.
 
-    It is negative if `raw` was sent before a wrap to 0 and `near` after it. It is correct while the
-    disorder is smaller than half the modulus (1.5, wrap).
+    It is negative if `raw` was sent before a wrap to 0 and `near` after it. It is correct while
+    events are out of order by less than half the modulus.
     """
     distance = (raw - near) % modulus
     if distance > modulus // 2:

@@ -5,7 +5,8 @@ For the number q of an arriving event:
     q = next              emit it, and the buffered events that follow without a gap
     q > next              buffer it; the numbers between it and the highest so far are a
                           gap, and its deadline is fixed now
-    q < next              late if q was declared lost, else a duplicate
+    q < next              late if q was declared lost, is before the start, or is too old
+                          to be remembered; else a duplicate
     q > highest + max_jump  keep it aside as a suspect. One corrupt number must not make
                           all later events late. A second number within `max_jump` of it
                           confirms it (one gap, reason `jump`) if it arrives within
@@ -23,6 +24,8 @@ These decisions go beyond the specification:
   far. A gap is known from the arrival that reveals it, even a gap above a new lowest number.
 * The start hold of a source's first epoch blocks MERGE only in the stream's own first `max_wait`,
   when all sources start together. Sources that appear later do not block the others.
+
+The start hold is the time of up to `max_wait` in which a new source waits for smaller numbers.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ from topology.reorder.shared import Shared, extended, size_of
 from topology.reorder.timeout import FILL_TIMES, FillTimes, Miss, Timeout
 
 MAX_SUSPECTS: Final = 16
-"""The largest number of events kept aside per source and epoch.
+"""The maximum number of events kept aside per source and epoch.
 
 Beyond that, the oldest is given up.
 """

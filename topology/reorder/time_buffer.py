@@ -1,9 +1,10 @@
 """Buffers events and emits them in one order by time, when a waiting strategy allows it.
 
 The order is by (ref_time, source, epoch, seq), and it is total. If events are not numbered, the
-driver puts the place in the log into `seq`. At the end of each instant, the waiting strategy
+driver puts the position in the log into `seq`. At the end of each instant, the waiting strategy
 (`topology.waiting`) determines up to which time no more events are expected. The events up to that
-time are emitted. The strategy alone decides how long events wait and how reliable the order is.
+time are emitted. The strategy alone decides how long events wait (up to `max_wait`) and how
+reliable the order is.
 
 The input may be a whole stream, as when published strategies are compared with each other. It may
 also be one source, as in REORDER under `rule: time` (`topology.reorder.by_time`).
@@ -13,13 +14,13 @@ Guarantees
 * An event below the last one emitted unmarked is late. With `late: pass` it is emitted at once,
   marked; otherwise it is reported. No event is both.
 * A duplicate is an event with the key of a buffered event, or of the last one emitted. A copy of an
-  event emitted before that is late.
+  event emitted earlier is late.
 * No event waits longer than `max_wait`. The events before it in the order are emitted with it.
 
-The bounds are `max_held` events and `max_held_bytes` of payload. If one is exceeded, the smallest
-event is emitted anyway, and `overflows` counts it. An event whose time is more than `max_ahead_ns`
-ahead of its arrival is malformed ("ahead"). The strategy does not observe it, because it would make
-all others late.
+The bounds are `max_held` events and `max_held_bytes` of payload. While one is exceeded, the
+smallest event is emitted anyway, and `overflows` counts it. An event whose time is more than
+`max_ahead_ns` ahead of its arrival is a dead letter, reason `ahead`. The strategy does not observe
+it, because it would make all others late.
 
 Heartbeats and end-of-stream markers advance the strategy's clocks, and are not emitted. With
 `keeps_control` they are buffered and emitted like events. Then a late one is dropped, and an

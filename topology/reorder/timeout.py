@@ -24,7 +24,7 @@ from topology.model.kept import FLAG, INT, Kept, Shape
 WARM_FILLED: Final = 32
 WARM_OPENED: Final = 100
 MOST_HOLES: Final = HALVE_EVERY // 2
-"""The largest number of gaps that a rule can require, because old counts are halved."""
+"""The maximum number of gaps that a rule can require, because old counts are halved."""
 
 
 class Timeout(Kept):

@@ -15,7 +15,7 @@ from topology.spelling.problem import meant, refused, shown
 from topology.spelling.values import MAX_LENGTH_NS, NS_PER, in_unit
 
 MAX_SLICES: Final = 10_000
-"""Largest number of windows to which one event may belong."""
+"""The maximum number of windows to which one event may belong."""
 MAX_DIGITS: Final = 18
 
 
@@ -49,7 +49,7 @@ AMOUNTS: Final[dict[str, Callable[[str], int]]] = {
     "high_ns": _reach_ns,
     "events": _events,
 }
-"""The function that reads the word of each field."""
+"""For each field of a value, the function that reads the field from its word in the text."""
 
 
 class Kinds(NamedTuple):

@@ -20,7 +20,7 @@ Path = tuple[str | int, ...]
 """The keys and list positions that lead from the top of the file, or of a section, to a value."""
 
 MANY = 8
-"""Largest number of known words that a suggestion lists."""
+"""The maximum number of known words that a suggestion lists."""
 
 _YAML = (
     r"(?:\b(?!of:|known:)(\w+): )?"
@@ -29,7 +29,7 @@ _YAML = (
 """Matches the YAML in a remedy: a key with its value, or a list or mapping alone."""
 
 SHOWN_CHARS = 60
-"""Largest number of characters of a wrong value that a message repeats."""
+"""The maximum number of characters of a wrong value that a message repeats."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ ELSEWHERE: Final = {
     }.items()
     for word in words.split()
 }
-"""The unit that the spelling of another program means. `m` is a minute in a duration."""
+"""The unit that is meant by a spelling of another program. `m` means minutes."""
 
 RATES: Final[Mapping[str, int]] = {"ppb": 1, "ppm": 1_000}
 BYTES_PER: Final[Mapping[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}

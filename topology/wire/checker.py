@@ -5,10 +5,10 @@ A reader (`header_reader`, `line_reader`, `field_reader`) extracts the raw field
 of each fault. For a plain record a reader may build the same event directly; tests compare the two
 paths.
 
-A record that breaks the contract becomes a `Malformed`, never an exception. It has every field that
-could be read. If its stream, source and sequence number are known, the record still takes its place
-in the sequence. An epoch that could not be read is None; REORDER then uses the source's current
-epoch. The router rejects streams that the topology does not name.
+A record that breaks the contract becomes a `Malformed`, never an exception. It has the stream,
+source, epoch and sequence number as far as they could be read. If all but the epoch are known, the
+record still takes its place in the sequence. REORDER then uses the source's current epoch for an
+epoch that could not be read. `topology.flow.stage` rejects streams that the topology does not name.
 
 In a stream with `reorder.rule: time`, an event's sequence number is the position of its record in
 the input, and its own `seq` is ignored. A wrong `seq` does no harm there, but duplicates cannot be
@@ -41,15 +41,15 @@ from topology.model.outcome import Malformed
 from topology.wire.reasons import HUGE, UNREADABLE, WireFault, fault_of, integers_in, rank
 
 MAX_DIGITS: Final = 19
-"""Largest number of digits of an integer that can fit 64 bits."""
+"""The maximum number of digits of an integer that can fit 64 bits."""
 
 BEYOND: Final = 10**MAX_DIGITS
 SHORT: Final = MAX_STREAM_BYTES // 4
-"""Largest length, in characters, at which a source or a stream always fits its limit in bytes."""
+"""The largest length, in characters, at which a source or a stream always fits its byte limit."""
 
 SHOWN: Final = 40
 MAX_NAMED: Final = 3
-"""Largest number of streams that the detail of a fault names."""
+"""The maximum number of streams that the detail of a fault names."""
 
 UNREAD: Final = object()
 """The value of a raw field that could not be read; a fault explains why."""

@@ -16,9 +16,9 @@ from topology.wire.checker import Look
 from topology.wire.reasons import fault_of
 
 MAX_OFFSET_NS: Final = 1 << 62
-"""Largest declared offset: 146 years."""
+"""The largest declared offset: 146 years."""
 MAX_DECLARED_ERROR_NS: Final = 3_600_000_000_000
-"""Largest declared error, in ns: an hour. With a larger error, a declared offset is of no use."""
+"""The largest declared error, an hour. With a larger error, a declared offset is of no use."""
 MAX_SERVER: Final = 64
 
 ROUND: Final = ("t1", "t2", "t3", "t4")

@@ -1,17 +1,18 @@
 """Reads the headers of records as events, by the header contract.
 
-`inorder.contract` defines the headers, their names and their ranges. Values are ASCII. Numbers are
-plain digits without spaces or underscores; only `ts` may have a sign. A record without an epoch has
-`NO_EPOCH` until REORDER assigns an epoch. The record's own timestamp replaces a missing `ts`. `ts`
-and its negative must both fit int64 as nanoseconds, so -2^63 is `huge`. Headers that are not in the
-contract are ignored and passed on. A contract header that occurs more than once is a fault. In a
-stream without sequence numbers, the offset of the record replaces the number.
+`inorder.contract` defines the headers, their names and their ranges. Texts are UTF-8. Numbers are
+plain ASCII digits without spaces or underscores; only `ts` may have a sign or be RFC 3339 text. A
+record without an epoch has `NO_EPOCH` until REORDER assigns an epoch. The record's own timestamp
+replaces a missing `ts`. `ts` and its negative must both fit int64 as nanoseconds, so -2^63 is
+`huge`. Headers that are not in the contract are ignored and passed on. A contract header that
+occurs more than once is a fault. In a stream without sequence numbers, the offset of the record
+replaces the number.
 
 `HeaderReader.read` builds the event of a plain record directly, in one pass. All other records go
 through `topology.wire.checker`.
 
 `read_sequenced` and `read_ordered` read the derived topics, which `header_writer` has written.
-Their faults are `stamp_missing` and `stamp_unreadable`.
+These may also have the faults `stamp_missing` and `stamp_unreadable`.
 """
 
 from __future__ import annotations

@@ -18,15 +18,14 @@ sequence numbers it replaces the number of an event (`topology.wire.checker`).
 * The arrival clock never goes back: an `arrival` below the one before is replaced by the one
   before. A reader with `judges` does not believe an `arrival` that is wrongly far ahead
   (`topology.model.append_clock`).
-* The first good line shows whether the lines have arrival times (`bears_arrivals`). If they do not,
-  nothing is learned about clocks (`topology.config.Topology.without_arrivals`).
+* The line of the first event shows whether the lines have arrival times (`bears_arrivals`). If they
+  do not, nothing is learned about clocks (`topology.config.Topology.without_arrivals`).
 * Without `arrival`, the arrival time of an event is the largest `ts` of the good lines so far, but
   not after 2100. A line with an `arrival` after 2100 or below 0 is a dead letter.
-* Without `ts`, the timestamp is the arrival time. Without both, it is the arrival time of the line
-  before.
+* Without `ts`, the timestamp is the arrival time.
 * A clock line has the arrival time of the line before it. A clock line before all events
   precedes everything. It may have a later `arrival` of its own, which does not advance the clock.
-* A bad line whose `arrival` cannot be read has the arrival time of the line before it.
+* A bad line has the arrival time of the line before it if its own `arrival` is missing or bad.
 
 Integers are integers: `1.0`, `"17"` and `true` are not. Ranges are those of the header contract. A
 bad line becomes a `Malformed` whose offset is the line number. Besides the reasons of fields, its
@@ -53,7 +52,7 @@ BEFORE_EVERYTHING_NS: Final = MIN_INT64
 """The arrival time of a clock line that no event precedes."""
 
 MAX_ARRIVAL_NS: Final = 4_102_444_800_000_000_000
-"""Latest arrival time, in 2100. An instant soon after it is still before `NEVER`."""
+"""The latest arrival time, in 2100. An instant soon after it is still before `NEVER`."""
 _UNITS: Final = {unit_ns: unit for unit, unit_ns in UNIT_NS.items()}
 UNREAD_FIELDS: Final = {"source": UNREAD, "seq": UNREAD, "stream": UNREAD}
 """The fields of a row that could not be read at all; the row has a single fault for all of them."""
@@ -79,7 +78,7 @@ Content = Event | Malformed | Sample | Declared
 """The content of a line; its `offset` is the line number."""
 
 LOOKED_AHEAD: Final = 10_000
-"""Largest number of contents that are examined to find the first event."""
+"""The maximum number of contents that are examined to find the first event."""
 
 
 def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]]:

@@ -28,7 +28,7 @@ _DIGEST: Final = ", blake2b "
 _BYTES: Final = 16
 
 MOST_SHOWN: Final = 80
-"""Largest number of characters that a message shows of an unknown first line."""
+"""The maximum number of characters that a message shows of an unknown first line."""
 
 
 class StateUnreadable(ValueError):

@@ -1,24 +1,25 @@
 """Checks signatures: whether the header `sig` was made by the source that a record names.
 
 In a stream with `signed: true` a record must pass this check before its content is used. A record
-that fails is a dead letter that takes no place in any sequence. Otherwise an outsider could use up
-a source's sequence numbers.
+that is unsigned or forged is a dead letter that takes no place in any sequence. Otherwise an
+outsider could use up a source's sequence numbers.
 
-| reason     | meaning                                                                          |
-|------------|----------------------------------------------------------------------------------|
-| `unsigned` | there is no header `sig`                                                         |
-| `forged`   | `sig` is malformed, or by another key, or for other content                      |
-| `forged`   | a header of the contract occurs twice                                            |
+| reason       | meaning                                                                        |
+|--------------|--------------------------------------------------------------------------------|
+| `unsigned`   | there is no header `sig`                                                       |
+| `forged`     | `sig` is malformed, or by another key, or for other content                    |
+| `forged`     | a header of the contract occurs twice                                          |
+| `ts_missing` | the signature is valid, but it covers no timestamp                             |
 
-The dead letter names the source that the record claims; the sequence number appears only in its
-detail. A record whose stream cannot be read takes no place in a sequence either.
+The first two reasons name the source that the record claims; its sequence number appears only in
+the detail. A record whose stream cannot be read takes no place in a sequence either.
 
 A copy of a signed record is as valid as the first, and its number marks it as a duplicate.
 `inorder.signature` defines the signed content and the keys.
 
 A check costs one HMAC, and another one for each master key that does not match. A key that is not
-in the table of at most `MAX_KEYS` keys costs one more. A full table is emptied. So the cost of a
-forged record is bounded.
+in the table of at most `MAX_KEYS` sources costs one more for each master key. A full table is
+emptied. So the cost of a forged record is bounded.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ from topology.wire.header_reader import Headers
 from topology.wire.reasons import REASONS
 
 MAX_KEYS: Final = 20_000
-"""Largest number of sources whose keys are kept, at about 800 bytes a source for one master key."""
+"""The maximum number of sources whose keys are kept. A source takes about 800 bytes a master key.
+"""
 
 FORM: Final = re.compile(
     b"%s(?:([0-9]{1,3}):)?(.{%d})" % (re.escape(ALGORITHM), 2 * TAG_BYTES), re.DOTALL
 )
-"""The form of a signature: the length of the signed prefix of the source, if any, and the digits.
-"""
+"""The form of a signature: the length of the source's signed prefix, if any, and the digits."""
 UNSIGNED: Final = "unsigned"
 FORGED: Final = "forged"
 

@@ -3,7 +3,8 @@
 A number is a multiple of `unit_ns` and is converted exactly. A float is read as its shortest
 decimal text. Fractions of a nanosecond are rounded half to even. A text is a number, or RFC 3339
 with `T` or a space. A time without a zone is a fault unless a zone is configured. If a local time
-occurs twice there, the earlier instant is meant. Time zones come from the machine's own table.
+occurs twice in that zone, the earlier instant is meant. Time zones come from the machine's own
+table.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 _ZONELESS: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:]{8}(\.[0-9]{1,9})?")
 _EXACT: Final = Context(prec=120)
 _MOST_DIGITS_LEFT: Final = 30
-"""Largest decimal exponent of a number; a larger number is not a time in any unit."""
+"""The largest decimal exponent of a number; a larger number is not a time in any unit."""
 
 NS_PER_S: Final = 1_000_000_000
 

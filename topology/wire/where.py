@@ -2,7 +2,8 @@
 
     header.NAME      a record header
     key, key.PATH    the record's key, or a field of it
-    payload.PATH     a field of the decoded value; `payload` is all of it
+    payload          the decoded value
+    payload.PATH     a field of the decoded value
     timestamp        the record's own timestamp
     topic, partition the record's topic or partition
     ="text"          a constant
@@ -24,7 +25,7 @@ Path = tuple[str | int, ...]
 
 MAX_CHARACTERS: Final = 1_000
 MAX_STEPS: Final = 32
-"""Largest number of steps of a path."""
+"""The maximum number of steps of a path."""
 
 _STEP: Final = re.compile(r"\[([0-9]{1,9})\]|\.?`([^`]+)`|\.?([^.\[\]`\s]+)")
 _HEADER: Final = re.compile(r"[!-~]{1,256}")
