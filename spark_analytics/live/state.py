@@ -3,12 +3,12 @@
 The state contains the value of `Replay.saved`, the partitions (`Partitions.saved`), the waiting
 lines, and the next position of each stream and table. A batch changes little of it, so each batch
 adds an *entry* with the changes. These are keys of the operators' state, events that are newly or
-no longer buffered, new clock samples and declared offsets. The rest is small, and an entry contains
-it completely. `folded` applies entries to a snapshot.
+no longer buffered, new clock samples and declared offsets. An entry contains the small parts of the
+state completely. `folded` applies entries to a snapshot.
 
 A new snapshot replaces the entries when there are `MOST_ENTRIES` of them, or when they are larger
-than both the snapshot and `SMALL_BYTES`. A start therefore reads at most twice the state, and a
-batch writes in proportion to its changes.
+than both the snapshot and `SMALL_BYTES`. A restored group therefore reads at most about twice the
+state, and a batch writes in proportion to its changes.
 
 The first line of a snapshot or an entry names its format and the Python version
 (`topology.wire.marked`).
