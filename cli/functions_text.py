@@ -66,7 +66,8 @@ def read(path: Path) -> UserFunctions:
     for name, value in found["functions"].items():
         check_name(path, name, FUNCTIONS)
         if isinstance(value, ast.Constant | ast.Dict | ast.List | ast.Tuple):
-            raise BadFunctions(f"{path}: {name!r} cannot be called", "give a function")
+            remedy = "map the name to a function or a lambda"
+            raise BadFunctions(f"{path}: {name!r} cannot be called", remedy)
     for name in found["detectors"]:
         check_name(path, name, ())
     nothing = Unread(None)

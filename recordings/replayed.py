@@ -47,7 +47,8 @@ def passed(
 ) -> Iterator[Step]:
     """Yield the steps of the inputs, and count them in `summary`.
 
-    `advance` is called with the number of inputs in each batch.
+    `advance` is called with the number of inputs in each batch. With `counts_clocks`, clock lines
+    are counted too.
     """
     summary.asks(replay.topology)
     for inputs, until_ns in batches(contents):

@@ -1,8 +1,9 @@
 """Run the audited records through the engine, and measure waits and wrong windows.
 
-The topology is the proposed one. If it trusts timestamps (`unsynced: trust`), the truth is that of
-the plain jobs: each number once, in the window of its own timestamp. If it corrects clocks
-(`estimate`), each number is in the window of its corrected timestamp.
+The topology is the proposed one. Its results are compared with the truth, in which each number
+counts once. If the topology trusts timestamps (`unsynced: trust`), a record counts in the window of
+its own timestamp, as in the truth of the plain jobs. If the topology corrects clocks (`estimate`),
+a record counts in the window of its corrected timestamp.
 
 A window is wrong at first if its first result differs from the truth, or is missing. It is wrong at
 last if the result after the last correction differs. The input has an end, so all buffered events

@@ -53,7 +53,7 @@ class Asked:
     def shown(self) -> int:
         """The index of the bound by which sources and pictures are judged: the middle bound.
 
-        If two bounds are in the middle, it is the larger one.
+        For an even number of bounds, this is the larger of the two in the middle.
         """
         return len(self.bounds_ns) // 2
 
@@ -167,8 +167,8 @@ def queries_of(length_ns: int) -> list[str]:
 def _fitting(inputs: AuditInput, bits: int) -> AuditInput:
     """Yield the rows whose numbers fit in `bits` bits, and a fault for any other row.
 
-    The engine requires such numbers. A row is also a fault if it has a number and the first record
-    of its source has none, or the other way round.
+    The engine requires such numbers, and numbers in all records of a source or in none. So a row is
+    also a fault if it has a number and the first record of its source has none, or vice versa.
     """
     detail = f"a number does not fit into {bits} bits; set a larger --seq-bits"
     timed: dict[str, bool] = {}

@@ -1,7 +1,7 @@
 """Track partitions over micro-batches: the time up to which the log is complete, and line numbers.
 
-The lines of all input and clock partitions form one log, in the order of `inorder dump`: by
-arrival, clocks first, then by topic, partition and offset. A line is released to the operators only
+The lines of all input and clock partitions form one log in the order of `inorder dump`: by
+arrival, clocks first, then by topic, partition, offset. A line is released to the operators only
 when no future line can precede it. So batches do not affect the order.
 
 After a batch, each partition *promises* a time before which none of its future lines arrives. Lines
