@@ -1,7 +1,8 @@
 """Reads the definitions in a user's Python file from its text, without running it.
 
-`inorder check` may get files that others wrote. It needs the names of `aggregates` and `functions`,
-and the numbers of the functions' arguments. The text shows both if the mappings are written out:
+`inorder check` may get files that others wrote. It needs the names of `aggregates`, `functions` and
+`detectors`, and the numbers of the functions' arguments. The text shows both if the mappings are
+written out:
 
     functions = {"distance": distance, "double": lambda a: 2 * a}
     functions["half"] = half

@@ -1,6 +1,6 @@
-"""Defines the options that name the places of an event's fields in a file or topic.
+"""Defines the options that state where an event's fields are found in records of a file or topic.
 
-`mapping_options` adds them to a command, which gets them as one value, `mapping`.
+`mapping_options` adds the options to a command, which gets them as one value, `mapping`.
 """
 
 from __future__ import annotations

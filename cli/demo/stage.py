@@ -33,7 +33,7 @@ state: memory
 """
 
 PLACES: Final = 2 * PARTITIONS
-"""Number of partitions of both stages together."""
+"""The total number of partitions of both stages."""
 
 ASK_S: Final = 2.0
 ASK_EVERY_S: Final = 0.2

@@ -1,6 +1,6 @@
 """Prints the summary of a replay or a backfill, for people or programs, at the end of the command.
 
-It prints warnings and then the account. The exit code shows whether anything could be read.
+Warnings come first, then the account. The exit code shows whether anything could be read.
 """
 
 from __future__ import annotations

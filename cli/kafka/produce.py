@@ -30,7 +30,7 @@ from topology.model.outcome import Malformed as Dead
 from topology.wire.line_reader import Row
 
 MAX_REPORTED: Final = 20
-"""Maximum number of malformed rows that are reported one by one."""
+"""The maximum number of malformed rows that are reported one by one."""
 
 
 @click.command("produce")
@@ -132,7 +132,7 @@ class LeftOut:
 
     def __init__(self) -> None:
         self.count = 0
-        self.row = 0  # Number in the file of the row that is being published.
+        self.row = 0  # The number in the file of the row that is being published.
         self._first: list[Malformed] = []
 
     def add(self, row: Malformed) -> None:
