@@ -38,7 +38,7 @@ from codec.face import (
 
 BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 BATCH_FROM: Final = 12
-"""Position of the first byte that a batch's length field counts."""
+"""The position of the first byte that a batch's length field counts."""
 
 LEAST_LENGTH: Final = 14
 """Minimum of a batch's length field, in any format."""
@@ -268,7 +268,7 @@ class OlderBatch:
 class Batches:
     """The batches of one partition in a fetch response; the last one may be incomplete.
 
-    It has the interface of aiokafka's `MemoryRecords`.
+    The interface is that of aiokafka's `MemoryRecords`.
     """
 
     def __init__(self, log: bytes) -> None:

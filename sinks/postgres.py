@@ -300,7 +300,7 @@ def _pieces(rows: Sequence[Result]) -> Iterable[Sequence[Result]]:
 def _is_readable(row: Result) -> bool:
     """Return whether readers can select the row.
 
-    Exponents inside text are counted too, so the answer can be False for a readable row.
+    Exponents inside text are counted too, so the result can be False for a readable row.
     """
     if len(row.record) <= UNSUSPECTED_BYTES:
         return True

@@ -59,8 +59,8 @@ SHORT: Final = frozenset({"source", "seq", "epoch", "ts", "type"})
 def short_way(reader: FieldReader) -> MappedValues | None:
     """Return the codec's short path for this reader, or None if it needs the general path.
 
-    The general path is needed for fields outside the value, except a source that is the key. It is
-    also needed for mapped streams or kinds, and for records without numbers.
+    The reader needs the general path for fields outside the value, except a source that is the key.
+    It also needs the general path for mapped streams or kinds, and for records without numbers.
     """
     fields = reader.fields
     is_record = fields.ts.place == "timestamp"

@@ -6,8 +6,9 @@ integer, and a map is a dict with strings as keys. `google.protobuf.Timestamp` i
 a wrapper (`Int64Value`, …) is its value.
 
 The schema comes as serialized descriptors: a file of `protoc --include_imports
---descriptor_set_out`, or the answer of a registry. With a registry, a value begins with the five
-bytes and then the position of its message in the file. The library's parser limits nesting to 100.
+--descriptor_set_out`, or the answer of a registry. With a registry, a value begins with its five
+bytes (`codec.values.registered`) and then the position of its message in the file. The library's
+parser limits nesting to 100.
 
 The library is an extra (`inorder-engine[protobuf]`).
 """
