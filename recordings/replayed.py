@@ -1,7 +1,7 @@
 """Replay a recording through a topology, and count its steps in a summary.
 
-`replayed` does all of it in one process (`inorder replay`). Spark's backfill instead calls `passed`
-and `left` for each group of streams.
+`inorder replay` runs `replayed` in one process. Spark's backfill calls `passed` and `left` for each
+group of streams.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ COUNTED: Final = ("in", *BALANCE, "gaps")
 NS_PER_MS: Final = 1e6
 
 LOUD_FROM: Final = 20
-"""The number of lines from which a replay whose lines are all dead has failed.
+"""The minimum number of lines of a replay that fails if all lines are dead.
 
 A shorter replay may be a trial.
 """

@@ -8,16 +8,15 @@ All keys begin with `inorder:{NAME}:`, whose braces keep them in one slot of a c
     recent     sorted set: ids in the order of their last change
 
 One Lua script per call compares revisions and writes the newer results. So no reader sees a change
-in `latest` without that in `feed` and `revisions`. The feed has each change once, with
-ascending revisions of an id. A duplicate, and a change that is older than the stored one, leave no
-trace.
+in `latest` without that in `feed` and `revisions`. The feed has each change once, with ascending
+revisions of an id. A duplicate, and a change that is older than the stored one, leave no trace.
 
 Bounds: `max_results` ids are stored, including retracted ones. Beyond that, the ids whose last
 change is oldest are forgotten, with their revision. (So a result older than `max_results` changes
 of others can be written again. A topic that is read in order still leads to the right state.) The
-feed has about `max_feed` entries, never fewer. One call has at most `RESULTS_PER_CALL` results or
-`BYTES_PER_CALL` bytes. A larger result is refused, so that `max_results` and `max_feed` also bound
-the bytes.
+feed is trimmed to about `max_feed` entries, never to fewer. One call has at most `RESULTS_PER_CALL`
+results and `BYTES_PER_CALL` bytes. A larger result is refused, so that `max_results` and `max_feed`
+also bound the bytes.
 
 A server at `maxmemory` refuses commands that need memory, so the script never reaches its own
 trimming. Then the excess over the bounds is trimmed by at most `MAX_TRIMS` calls that only free

@@ -298,7 +298,7 @@ class Runner:
         log.warning("the store answers again; going on")
 
     def _commit(self, batch: Batch) -> None:
-        """Commit the offsets; after a failure the batch is read again, which changes nothing."""
+        """Commit the offsets; if that fails, the batch may be read again, which changes nothing."""
         offsets = [
             Place(self._topic, partition, offset)
             for partition, offset in batch.next_offsets.items()

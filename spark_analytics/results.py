@@ -106,7 +106,7 @@ def _headers(name: str) -> tuple[Column, Column]:
 def _retraction() -> Column:
     """Return the JSON of a record that retracts a result by headers (`inorder.contract`).
 
-    It is null for any other record.
+    The result is null for any other record.
     """
     fields = [F.lit(RETRACT).alias("kind"), F.col("key").cast("string").alias("id")]
     fields += [_headers(name)[1].alias(name) for name in RETRACTION_TEXTS]
@@ -138,7 +138,7 @@ def overflows(control: DataFrame) -> DataFrame:
 def latest(results: DataFrame) -> DataFrame:
     """Return the record of the highest revision of each id, with a flag `current`.
 
-    It works on results topics and on a backfill's tables.
+    `results` are those of `decoded`, or a table of a backfill.
     """
     fields = [name for name in results.columns if name != "id"]
     ranks = [name for name in RANKS if name in results.columns]

@@ -248,9 +248,9 @@ def _dead(records: DataFrame) -> DataFrame:
 
 
 def of_results(topics: Sequence[str], name: str, settled: Settled | None = None) -> Group:
-    """Build the group of results topics with its tables `name` and `name-current`.
+    """Build the group of results topics, with the tables of the kind `name`, such as `windows`.
 
-    `name` has all revisions. `settled` are the columns that an id determines.
+    `settled` are the columns that an id determines.
     """
 
     def revisions(rows: DataFrame) -> DataFrame:
@@ -276,7 +276,7 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
 
 
 def _timed(rows: DataFrame) -> DataFrame:
-    """Rename times in nanoseconds to names with `_ns`, and add timestamps for times to query by."""
+    """Rename times in nanoseconds to names with `_ns`, and add timestamps for those to query by."""
     there = [column for column in TIMES if column.key in rows.columns]
     stamps = {each.name: to_timestamp(F.col(each.key)) for each in there if each.type == INSTANT}
     renamed = {each.key: each.name for each in there if each.type == LONG}

@@ -10,7 +10,7 @@ from recordings.audit.findings import Findings
 
 NAMED: Final = 3
 HASTY: Final = 3
-"""The ratio of the time span of the records to that of their arrivals, when a history is loaded."""
+"""The minimum ratio of the records' time span to that of their arrivals if a history was loaded."""
 
 STRAY: Final = 1_000
 """At each end of the time span, one record in this many is ignored as a stray."""

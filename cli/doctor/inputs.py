@@ -81,8 +81,8 @@ async def _looked(
 ) -> tuple[Deaths, dict[str, set[int]]]:
     """Return the dead letters among the newest records, and the sources in several partitions.
 
-    The second result maps each such source to the numbers of its partitions. REORDER's inlet reads
-    the records that are available. Sources are reported only for a topic with foreign records.
+    The second result maps each such source to the numbers of its partitions. It has only sources of
+    topics with foreign records. Reading ends early if no record arrives for `TIMEOUT_S`.
     """
     places: dict[str, set[int]] = {}
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}

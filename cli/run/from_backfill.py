@@ -177,7 +177,7 @@ def _is_here(each: Content, part: Lying) -> TypeGuard[Event | Malformed]:
 
 
 def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
-    """Return the account of the backfill's last run, and the addresses of the groups' states."""
+    """Return the notes on the backfill's last run, and the addresses of the groups' states."""
     try:
         from spark_analytics.backfill.place import PlaceRefused
         from spark_analytics.backfill.resuming import Resumed

@@ -29,7 +29,7 @@ from spark_analytics.submitted import is_submitted
 VERSION: Final = "4.1.3"
 """The version of pyspark in `infra/locks/spark.txt`, the image and the charts.
 
-It is the newest release for which all jars exist. The poms have the versions of its jars.
+This is the newest release for which all jars exist. The poms have the versions of the jars.
 """
 RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
     "4.0": {

@@ -77,7 +77,7 @@ class ClockReadings:
 
 
 class NewestStamps:
-    """The newest timestamp of each source, to compare a source with the median of the others.
+    """The newest timestamps of sources, to compare each source with the median of the others.
 
     Cost: O(log sources), and shifts of elements in a list.
     """

@@ -109,7 +109,7 @@ class Counting:
                 machine.newest_ns = ts_ns
             elif seq is None:
                 self.behind_own_ns.append(machine.newest_ns - ts_ns)
-        # A record that arrives after a later one of its source shows nothing about the clock.
+        # A duplicate, or a record after a later one of its source, shows nothing about the clock.
         if not (copy or behind):
             self._read_clock(machine, ts_ns, at_ns, arrival_ns)
         dropping = self.jobs.take(ts_ns, partition, copy=copy)

@@ -58,7 +58,7 @@ def through_engine(
 ) -> EngineFigures:
     """Run the rows through the engine, and return the figures of the run.
 
-    It costs as much as a replay, and two numbers for each event.
+    The cost is that of a replay. Memory: two numbers for each event.
 
     Args:
         topology: A topology with one stream, and one query that counts by window.

@@ -106,8 +106,8 @@ def audited(
 ) -> Findings:
     """Audit the rows, and return the findings.
 
-    If numbers turn out to wrap, the rows are counted once more. This raises the errors of
-    `Counting.take`.
+    If numbers turn out to wrap, the rows are counted once more. The errors of `Counting.take` are
+    passed on.
     """
     unread = Unread()
     with counted(inputs, asked, unread, advance) as (by, counting, spool):
@@ -142,7 +142,7 @@ def counted(
     """Count the rows, and yield the settings, the counts and the rows on disk.
 
     The settings are `asked` with the wraps of numbers, which are guessed if it has none. `unread`
-    gets the rows that could not be read. This raises the errors of `Counting.take`.
+    gets the rows that could not be read. The errors of `Counting.take` are passed on.
     """
     wraps = asked.wraps or Wraps()
     jobs = PlainJobs(asked.length_ns, asked.bounds_ns, asked.order)

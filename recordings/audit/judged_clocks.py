@@ -228,7 +228,10 @@ def _pace(course: list[Stretch]) -> float:
 
 
 def _others(rising: list[int], own_ns: int) -> tuple[int, int]:
-    """Return the median of the others' levels, and the distance within which half of them are."""
+    """Return the median of the others' levels, and the distance within which half of them are.
+
+    Both are 0 if there are fewer than two others.
+    """
     others = list(rising)
     others.remove(own_ns)
     if len(others) < 2:

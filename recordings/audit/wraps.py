@@ -68,7 +68,7 @@ class Wraps(NamedTuple):
 
     Attributes:
         bits: The numbers of all sources wrap at 2 ** `bits`. None if not all numbers fit one
-            width, or some sources only restart.
+            width, or some sources restart more often.
         by_source: The bits at which the numbers of single sources wrap, if they were guessed.
     """
 

@@ -106,8 +106,8 @@ def records(
     `seen` has the topics that earlier runs have read.
 
     Raises:
-        InputError: An archive has nothing that the topology reads. Unless `holes` are allowed, also
-            if a whole archive lacks an input topic, or a `seen` topic is absent.
+        InputError: An archive has nothing that the topology reads, or other topics. Unless `holes`
+            are allowed, also if a whole archive lacks an input topic, or a `seen` topic is absent.
     """
     wanted = topics_read(topology)
     refuse_patterns(paths)
@@ -209,8 +209,8 @@ def unstamped(ends: Mapping[str, LogEnd], topology: Topology) -> str | None:
 def refuse_ahead(ends: Mapping[str, LogEnd], topology: Topology, now_ns: int) -> None:
     """Raise InputError if a timestamp that counts as arrival is more than `max_ahead` after now.
 
-    A worker ignores such a timestamp. Here it would become the arrival of all later records of the
-    partition.
+    A worker ignores such a timestamp. In a backfill, the timestamp would become the arrival of all
+    later records of the partition.
     """
     for log, end in sorted(ends.items()):
         arrival, max_ahead_ns = topology.arrival_of(log.rpartition("/")[0])

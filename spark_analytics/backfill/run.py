@@ -73,7 +73,7 @@ Four are enough to balance groups of different sizes. A task costs as much as a 
 """
 
 TRIED: Final = 32
-"""The number of integers per task that `slots` tries first; doubled until each task has one."""
+"""The number of integers per task that `slots` tries first, before it doubles this number."""
 
 Warn = Callable[[str], object]
 

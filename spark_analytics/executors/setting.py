@@ -73,7 +73,7 @@ class Difference(NamedTuple):
         left: The names of queries that only the old topology has.
         other: The other parts that differ, by their path in the topology file.
         again: Whether the history must be read again. The state cannot be used if a query is new,
-            or if the last query of a kind was removed.
+            or if the operators differ (as after the last query of a kind was removed).
     """
 
     came: frozenset[str]

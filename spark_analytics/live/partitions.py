@@ -79,7 +79,7 @@ class Stretch(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A line that is not released yet; `place` is its number among the lines of its partition."""
+    """A line that is not released yet; `place` counts the lines of its partition."""
 
     arrival_ns: int
     name: PartitionName

@@ -38,7 +38,7 @@ REST_S: Final = 1.0
 def lag_ms(topology: Topology) -> int:
     """Return the tick lag of the query: `tick_lag` of the topology, but at least LEAST_LAG_MS.
 
-    It must exceed the time for which transactions of producers stay open.
+    The lag must exceed the time for which transactions of producers stay open.
     """
     return max(LEAST_LAG_MS, topology.tick_lag_ns // 1_000_000)
 

@@ -80,7 +80,7 @@ class SavedGroup:
 
 
 def snapshot(replay: Replay, common: Common) -> tuple[bytes, Held]:
-    """Return the whole state, and the buffered events; the next `entry` has the changes since."""
+    """Return the whole state, and the buffered events; the next `entry` has the later changes."""
     saved = replay.saved()
     if saved is None:
         return FORM.packed((None, {}, [], [], common.plain())), {}
@@ -94,7 +94,7 @@ def snapshot(replay: Replay, common: Common) -> tuple[bytes, Held]:
 def entry(
     replay: Replay, before: Held, received: Iterable[Sample | Declared], common: Common
 ) -> tuple[bytes, Held]:
-    """Return the changes since the events `before` were buffered, and the events buffered now."""
+    """Return the changes since the last save, and the events buffered now (`before`: then)."""
     held = held_by_id(replay)
     changed = [(each, packed) for each, packed in held.items() if before.get(each) != packed]
     released = [each for each in before if each not in held]

@@ -38,8 +38,8 @@ class Span(NamedTuple):
 
     Attributes:
         value: The value of the column that the key determines (`Settled.by`).
-        least: The smallest of their times; None if no row has a time.
-        most: The largest of their times.
+        least: The smallest of the times; None if no row has a time.
+        most: The largest of the times.
         has_null: Whether a row has no time.
         is_any: Whether matching rows may have any time.
     """

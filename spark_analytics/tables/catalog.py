@@ -100,10 +100,10 @@ def settings(*formats: Format) -> dict[str, str]:
 
 
 def parts_of(place: str) -> tuple[str, str]:
-    """Split a place into the folder above it and its own name.
+    """Split the path of a folder into that of its parent and its own name.
 
     Raises:
-        TablesRefused: The place has no name.
+        TablesRefused: The path has no name.
     """
     above, slash, name = place.rstrip("/").rpartition("/")
     if not name:
