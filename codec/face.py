@@ -37,13 +37,13 @@ MAX_HEADERS: Final = 1_000
 """Maximum number of headers of a record in an input topic; a record with more is a dead letter."""
 
 MAX_HEADERS_READ: Final = MAX_HEADERS + len(STAMPED_NAMES) + 2
-"""Maximum number of headers of any record, including those that a stage adds."""
+"""The maximum number of headers of any record, including those that a stage adds."""
 
 MAX_BATCH_RECORDS: Final = 1_000_000
 """Maximum number of records of a batch, as in librdkafka; a larger batch becomes dead letters."""
 
 STRETCH: Final = 4_096
-"""Maximum number of records that are decoded at once."""
+"""The maximum number of records that are decoded at once."""
 
 
 @dataclass(frozen=True, slots=True)

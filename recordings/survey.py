@@ -1,8 +1,10 @@
 """Survey recorded events: streams and their units, types, and fields that hold numbers.
 
 The survey is one pass over the rows, which are read as in a replay. It stores the rows of each
-stream, for an audit's count of disorder, silences and clocks. Memory: `MAX_STREAMS` streams, and
-their rows.
+stream, for an audit's count of disorder, silences and clocks. Only the first `MAX_STREAMS` streams
+are surveyed.
+
+Memory: the rows.
 """
 
 from __future__ import annotations

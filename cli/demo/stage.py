@@ -1,4 +1,4 @@
-"""Starts the environment of the demo: an embedded Kafka and a real worker."""
+"""Runs the worker of the demo, waits until it is ready, and asks it for reports and metrics."""
 
 from __future__ import annotations
 

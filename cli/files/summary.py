@@ -17,7 +17,7 @@ from cli.printable import printable
 from recordings.summary import COUNTED, Summary
 
 MAX_ROWS: Final = 5
-"""Maximum number of sources in the text, the worst ones; the JSON has all sources."""
+"""The maximum number of sources in the text, the worst ones; the JSON has all sources."""
 BAD: Final = ("late", "duplicate", "dead", "held", "gaps")
 
 MAX_REASONS: Final = 5

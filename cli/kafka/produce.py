@@ -1,4 +1,8 @@
-"""`inorder produce` publishes recorded events with the header contract, in file order."""
+"""`inorder produce` publishes recorded events, or the rows of any file, in file order.
+
+Events get the headers of the contract. The rows of other files are published unchanged, without
+headers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creates the reader of a foreign input topic from its mapping, its format and its streams."""
+"""Creates the reader of a foreign input topic, its table of schemas, and the codec's short path."""
 
 from __future__ import annotations
 

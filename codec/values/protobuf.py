@@ -39,7 +39,7 @@ from topology.wire.values import UNDECODABLE, Decode, Timestamp, ValueFault
 MAX_FILES: Final = 200
 MAX_NAMED: Final = 10
 MAX_INDEXES: Final = 16
-"""Maximum nesting depth of a message's definition."""
+"""The maximum nesting depth of a message's definition."""
 
 NS_PER_S: Final = 1_000_000_000
 WRAPPERS: Final = frozenset(

@@ -137,7 +137,7 @@ class Lake(ABC):
     def require(self, table: str, schema: StructType) -> None:
         """Check that an existing table has this owner, and add the columns that it lacks.
 
-        Its rows have null in the new columns.
+        Existing rows have null in the new columns.
 
         Raises:
             TablesRefused: The table belongs to another owner, or has other columns.
