@@ -1,7 +1,8 @@
 """Reads the definitions in a user's Python file from its text, without running it.
 
-`inorder check` may get files that others wrote. It needs the names of `aggregates` and `functions`,
-and the numbers of the functions' arguments. The text shows both if the mappings are written out:
+`inorder check` may get files that others wrote. It needs the names of `aggregates`, `functions` and
+`detectors`, and the numbers of the functions' arguments. The text shows both if the mappings are
+written out:
 
     functions = {"distance": distance, "double": lambda a: 2 * a}
     functions["half"] = half
@@ -66,7 +67,8 @@ def read(path: Path) -> UserFunctions:
     for name, value in found["functions"].items():
         check_name(path, name, FUNCTIONS)
         if isinstance(value, ast.Constant | ast.Dict | ast.List | ast.Tuple):
-            raise BadFunctions(f"{path}: {name!r} cannot be called", "give a function")
+            remedy = "map the name to a function or a lambda"
+            raise BadFunctions(f"{path}: {name!r} cannot be called", remedy)
     for name in found["detectors"]:
         check_name(path, name, ())
     nothing = Unread(None)

@@ -1,4 +1,7 @@
-"""Finds the token of HTTP ports, for servers and clients; importing this module loads no server."""
+"""Finds the token of HTTP ports, passes it to stages, and sends requests with it.
+
+Importing this module loads no HTTP server.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Names a worker, so that it gets its partitions back after a restart.
 
 An option gives the name. In Kubernetes the default is the name of the pod, because no two live pods
-have the same name. Elsewhere there is no default, because a host may run any number of workers.
+of a namespace have the same name. Elsewhere there is no default, because a host may run any number
+of workers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Sets up the logs of long-running commands, as plain lines or JSON, on standard error.
 
-A line of JSON has `time` (RFC 3339, UTC), `level`, `of` (the command or the stage) and `message`.
-It also has the `fields` of its record. After `set_up`, every message of the command on standard
-error is such a line. That includes the reason for exit code 2 (`has_log`), and warnings of Python
-or a library.
+A line of JSON has `time` (RFC 3339, UTC), `level`, `of` (the command or the stage), `message`, and
+the `fields` of its record. After `set_up`, every message of the command on standard error is such a
+line. That includes the reason for exit code 2 (`has_log`), and warnings of Python or a library.
 
 Plain lines escape characters that are not printable (`cli.printable`), so the name of a source
 cannot begin a line of its own. Lines that do not begin with a time, such as those of a stack trace

@@ -1,6 +1,6 @@
-"""Defines the options that name the places of an event's fields in a file or topic.
+"""Defines the options that state where an event's fields are found in records of a file or topic.
 
-`mapping_options` adds them to a command, which gets them as one value, `mapping`.
+`mapping_options` adds the options to a command, which gets them as one value, `mapping`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 UNITS: Final = ("ns", "us", "ms", "s")
 FIELD_OPTIONS: Final = ("source", "seq", "ts", "type", "epoch", "stream")
-"""The options that name the place of an event's field."""
+"""The options that state where a field of an event is found."""
 
 
 def _where(name: str, words: str) -> Any:
@@ -68,12 +68,12 @@ class MappingOptions:
     )
 
     def places(self, *, on_file: bool) -> dict[str, Any]:
-        """Return the place that an option gives for each field; raise `Refused` for a fault."""
+        """Return where each field is found, as options state; raise `Refused` for a fault."""
         named = {name: getattr(self, name) for name in FIELD_OPTIONS}
         return {name: where_of(name, text, on_file=on_file) for name, text in named.items() if text}
 
     def arrives(self) -> Where | None:
-        """Return the place of the arrival time in a file, or None if no option names it."""
+        """Return where the arrival time is found in a file, or None if no option states it."""
         return None if not self.arrival else where_of("arrival", self.arrival, on_file=True)
 
     def fields(self, *, on_file: bool) -> Fields | None:
@@ -147,7 +147,7 @@ class MappingOptions:
 
 
 def where_of(option: str, text: str, *, on_file: bool) -> Where:
-    """Return the place that the option names; raise `Refused` if its text is not a place."""
+    """Return the position in a record that the option states; raise `Refused` for a fault."""
     with refusing(ValueError, at=f"--{option} {text}: "):
         return parse_where(text, option, on_file=on_file)
 
@@ -159,7 +159,7 @@ def reading_alone(values: FileMapping | None) -> Reading:
 
 
 def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:
-    """Return the value at the place in each decoded record, for `recordings.guess`."""
+    """Return the value at this position in each decoded record, for `recordings.guess`."""
     path = where.path if on_file else (where.place, *where.path)
     return [walked(row, path) for row in rows]
 

@@ -1,7 +1,7 @@
 """Ensures that every byte of a command's standard output is written, or the command fails.
 
-A full disk, a closed descriptor and a reader that has ended are reported in a sentence. None of
-them looks like success.
+A full disk and a closed descriptor are reported in a sentence. If the program that reads the output
+through a pipe has ended, the command ends with exit code 1 and no message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agents.exits import Exit
 UNWRITABLE: Final = frozenset(
     {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
 )
-"""The errors of a write that finds no space, or no open file."""
+"""Errors of a write for lack of space, or because the file is not open or not writable."""
 
 
 class NotWritten(click.ClickException):

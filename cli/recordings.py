@@ -1,4 +1,4 @@
-"""Ends a command with an exit code of its own if a recording cannot be read."""
+"""Ends a command with a separate exit code if a recording cannot be read."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ Without `ssl_ca_certs`, the machine's own authorities are used. `ssl_certfile` a
 belong together, for a server that asks for a certificate. The files must exist and be valid.
 Secrets come from the environment or a file, and none is shown.
 
-`let_in` connects once. If the server is unavailable, the users of the connection wait for it. If
-the server refuses the connection, waiting cannot help, so the command is refused at the start.
+`let_in` connects once. A server that does not answer is only logged, because sinks and stages wait
+for it. If the server refuses the connection, waiting cannot help, so the command is refused at the
+start.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Finds the places of the fields in foreign records: options name them, or they are proposed.
+"""Finds the fields of events in foreign records: options state where they are, or they are guessed.
 
-`inorder init` and `inorder audit` propose by the same evidence (`recordings.guess`) and say how
-certain the proposal is. If two fields fit equally, the more likely one is chosen and the other is
+`inorder init` and `inorder audit` guess by the same evidence (`recordings.guess`) and say how
+certain each guess is. If two fields fit equally, the more likely one is chosen and the other is
 named.
 """
 
@@ -21,7 +21,7 @@ from topology.wire.values import Decode, ValueFault
 from topology.wire.where import Where
 
 SAMPLE: Final = 5_000
-"""Number of records from which a mapping is proposed."""
+"""The number of records from which a mapping is proposed."""
 
 COUNTED: Final = ("source", "seq", "ts")
 PROPOSED: Final = (*COUNTED, "type", "epoch")
@@ -39,7 +39,7 @@ class Taken:
 
     Attributes:
         ts_unit: Unit of the time, None if the times state it themselves.
-        texts: Places by field, as options spell them.
+        texts: The position of each field in a record, as options spell it.
         said: Certainty by field.
     """
 
@@ -117,7 +117,7 @@ def _arrival(
     unit: TimeUnit,
     said: dict[str, str],
 ) -> Where | None:
-    """Return the given place of the arrival time, or that of a column whose name looks like one.
+    """Return where the arrival time is: as an option states, or a column whose name looks like one.
 
     A column whose unit differs from that of `ts` is not used. The result is then None, and `said`
     names the column.

@@ -39,7 +39,7 @@ failing = partial(ending, click.ClickException)
 
 
 def text_of(path: str, named: str, remedy: str = "", most: int = -1) -> str:
-    """Return the text of a file, at most `most` characters; errors call the file `named`."""
+    """Return the text of a file, or its first `most` characters; errors call the file `named`."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             return file.read(most)
@@ -59,7 +59,7 @@ def write_new(option: str, path: str, text: str) -> None:
 def load(path: str, redis: str | None = None, *, runs_functions: bool = True) -> Topology:
     """Return the topology; raise `Refused`, which names every problem with its path and remedy.
 
-    `redis` replaces the file's `redis:`, which may have a password. If `runs_functions` is true,
+    `redis` replaces the file's `redis:`, and may contain a password. If `runs_functions` is true,
     the file that `functions:` names is run; otherwise it is only read (`cli.functions_text`). A
     topology whose functions are only read cannot run.
     """

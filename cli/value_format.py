@@ -1,6 +1,6 @@
 """Defines the options that name the format of a topic's or file's values without a topology.
 
-`value_format_options` adds them to a command, which gets them as one value, `value_format`.
+`value_format_options` adds the options to a command, which gets them as one value, `value_format`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 REGISTRY_WAIT_S: Final = 15.0
 PATIENCE_S: Final = 2.0
 MAX_SCHEMAS: Final = 2_000
-"""Maximum number of schemas that are kept; any others are requested for each value."""
+"""The maximum number of schemas that are kept; any others are requested for each value."""
 
 
 @dataclass(frozen=True, slots=True)

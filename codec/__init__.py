@@ -4,8 +4,8 @@
 for every record. It defines the results. `native` is compiled (`codec/native`). It has a shorter
 path for plain records and passes every other record to the general path unchanged.
 
-`codec.choice` chooses the codec. It is imported when one of these names is first used, because
-`codec.values`, which reads payloads, needs no Kafka client.
+`codec.choice` chooses the codec. It is imported only when one of the codec's names is first used,
+because `codec.values`, which reads payloads, needs no Kafka client.
 """
 
 from __future__ import annotations

@@ -38,10 +38,10 @@ from codec.face import (
 
 BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 BATCH_FROM: Final = 12
-"""Position of the first byte that a batch's length field counts."""
+"""The position of the first byte that a batch's length field counts."""
 
 LEAST_LENGTH: Final = 14
-"""Minimum of a batch's length field, in any format."""
+"""The minimum of a batch's length field, in any format."""
 
 MAGIC_AT: Final = 16
 ATTRIBUTES_AT: Final = 21
@@ -51,7 +51,7 @@ APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 MAX_BASE_OFFSET: Final = (1 << 63) - (1 << 32)
-"""Largest base offset that cannot overflow within a batch."""
+"""The largest base offset that cannot overflow within a batch."""
 
 MIN_INT64: Final = -(1 << 63)
 MAX_INT64: Final = (1 << 63) - 1
@@ -268,7 +268,7 @@ class OlderBatch:
 class Batches:
     """The batches of one partition in a fetch response; the last one may be incomplete.
 
-    It has the interface of aiokafka's `MemoryRecords`.
+    The interface is that of aiokafka's `MemoryRecords`.
     """
 
     def __init__(self, log: bytes) -> None:

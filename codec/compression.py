@@ -1,14 +1,15 @@
-"""Unpacks Kafka's compressions, with a limit on the unpacked size.
+"""Unpacks Kafka's compressions, with a limit on the unpacked size, and compresses as aiokafka does.
 
-A few bytes can claim to expand to gigabytes. So a batch is unpacked into a buffer of limited size,
-`MAX_UNPACKED_BYTES`. A batch that needs more, or is not complete, raises `NotUnpacked`. Consecutive
-frames count together, and skippable frames do not count. By default, brokers accept compressed
-batches of up to a megabyte.
+A few bytes can expand to gigabytes. So a batch that needs more than the limit (by default
+`MAX_UNPACKED_BYTES`), or is not complete, raises `NotUnpacked`. Consecutive frames count together,
+and skippable frames do not count. By default, brokers accept compressed batches of up to a
+megabyte.
 
-Cost: LZ4 and zstd do not always state the unpacked size. Each thread keeps a buffer of `KEPT_BYTES`
-for batches that fit into it at a ratio of `USUAL_RATIO`. Other batches are decoded again from the
-beginning, into buffers that grow by `RARE_RATIO` up to the limit. The pages of a buffer take no
-memory before they are written.
+Cost: LZ4 and zstd do not always state the unpacked size. A batch that fits into `KEPT_BYTES` at a
+ratio of `USUAL_RATIO` is decoded into a buffer that each thread keeps. If it is too large after
+all, or does not fit, it is decoded into a new buffer. That buffer is replaced by one that is
+`RARE_RATIO` times larger, up to the limit, and the batch is decoded from the beginning again. The
+pages of a buffer take no memory before they are written.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ ZSTD: Final = 4
 BY_NAME: Final = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
 MAX_UNPACKED_BYTES: Final = 64 << 20
-"""Maximum size of an unpacked record batch: four times the largest record that is allowed."""
+"""The default maximum size of an unpacked batch: four times the largest record that is allowed."""
 
 MAX_OWN_BYTES: Final = 1 << 30
-"""Maximum size of a batch in a changelog, which only its own stage writes."""
+"""The maximum size of an unpacked batch in a changelog, which only its own stage writes."""
 
 USUAL_RATIO: Final = 4
 RARE_RATIO: Final = 8

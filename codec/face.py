@@ -5,14 +5,14 @@ for outlets, and `new_batch` for the outbox.
 
 `memory_records` gives batches with aiokafka's interface and with `stretches`: lists of records and
 of `Unreadable`, in the order of the log. Their offsets rise strictly and stay within the batch's
-range, so a reader's position is never after the batch. A record also leaves enough offsets for the
-records after it. A record with an offset outside these bounds is unreadable, at the next free
-offset. If a batch's records cannot be separated, it is unreadable from there to its end. Only
-errors in fields that brokers write raise an exception: the checksum, the length and the first
-offset of a batch.
+range, so a reader's position is never after the batch. Enough offsets remain for the later records
+of the batch. A record with an offset outside these bounds is unreadable, at the next free offset.
+If a batch's records cannot be separated, it is unreadable from there to its end. Only errors in
+fields that brokers write raise an exception: the checksum, the length and the first offset of a
+batch.
 
-The general path of a reader or a writer is a function that its owner passes in. It defines the
-result; a codec may use a shorter path with the same result.
+The general path is a function that is passed to a reader or a writer, and defines the result. A
+codec may use a shorter path with the same result.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from topology.wire.reasons import fault_of
 Record = Any
 """A record as aiokafka decodes it.
 
-It has offset, timestamp (ms) and its type, key, value, and headers, a sequence of (str, bytes)
-pairs.
+Its fields are offset, timestamp (ms) and its type, key, value, and headers, a sequence of (str,
+bytes) pairs.
 """
 
 MAX_HEADERS: Final = 1_000
 """Maximum number of headers of a record in an input topic; a record with more is a dead letter."""
 
 MAX_HEADERS_READ: Final = MAX_HEADERS + len(STAMPED_NAMES) + 2
-"""Maximum number of headers of any record, including those that a stage adds."""
+"""The maximum number of headers of any record, including those that a stage adds."""
 
 MAX_BATCH_RECORDS: Final = 1_000_000
 """Maximum number of records of a batch, as in librdkafka; a larger batch becomes dead letters."""
 
 STRETCH: Final = 4_096
-"""Maximum number of records that are decoded at once."""
+"""The maximum number of records that are decoded at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """The unreadable records of one batch, from offset `first` to `offset`.
 
-    It has the attributes of one empty record at `offset`.
+    An object has the attributes of one empty record at `offset`.
     """
 
     first: int
@@ -101,10 +101,10 @@ class MappedValues(NamedTuple):
 
     Attributes:
         pick: Returns the `fields` of a value in their order, as a msgspec structure or a sequence.
-            It may raise anything; the general path then finds the reason.
+            If it raises any error, the general path finds the reason.
         ts_is_record: Whether the record's own timestamp is the time.
         source_is_key: Whether the key is the source.
-        stream: Stream of all records.
+        stream: The stream of all records.
     """
 
     pick: Callable[[bytes], Any]
@@ -120,8 +120,8 @@ class Form:
     """The form of the records of a topic.
 
     `by_time` are the streams whose events have the record's offset as their sequence number. The
-    general path judges a raw record above `max_record_bytes`. It also judges a sequenced record
-    with an upstream partition of `upstream_partitions` or higher.
+    general path reads raw records above `max_record_bytes`, and sequenced records with an upstream
+    partition of `upstream_partitions` or higher.
     """
 
     topic: Topic

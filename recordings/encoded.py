@@ -114,7 +114,7 @@ def container_values(raw: IO[bytes], path: str) -> Iterator[object | WireFault]:
             try:
                 yield read_next(block)
             except ValueFault as fault:
-                # The next value begins at the end of this one, which is unknown.
+                # The next value begins at the end of this one, and that position is unknown.
                 yield WireFault(fault.reason, f"{fault.detail} (the rest of block {number} too)")
                 break
         else:
@@ -127,7 +127,10 @@ def _header(raw: IO[bytes], path: str) -> dict[str, bytes]:
     """Return the metadata of the file, and its `sync` marker."""
     damaged = f"{path}: damaged Avro (its header ends too early); fetch it again"
     if raw.read(len(AVRO_MARK)) != AVRO_MARK:
-        raise InputError(f"{path}: is not an Avro file; add --schema FILE for its values")
+        raise InputError(
+            f"{path}: is not an Avro container file; for length-delimited Avro values add --format"
+            " avro --schema FILE, and give the file a name that does not end in .avro"
+        )
     found: dict[str, bytes] = {}
     size = 0
     while count := _zigzag(_varint(raw) or 0):

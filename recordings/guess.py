@@ -1,8 +1,8 @@
 """Guess which fields of foreign records are source, number and time.
 
 A row is a decoded record: only the value of a row in a file, or `{"key": …, "payload": …, "header":
-{…}}` on a topic. A path of names is therefore written as in a mapping (`spelled`). Evidence comes
-first, and names second:
+{…}}` on a topic. A path of names is therefore written as in a mapping (`spelled`). The values of a
+field count more than its name:
 
 * `seq`: an integer that rises by one within each source. `fit` is the smaller of two shares: of
   distinct values, and of the numbers that are there between the smallest and the largest.
@@ -102,7 +102,7 @@ class Guess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The guesses for a recording. A guess is None if no field fits.
+    """The guesses for a recording; a guess is None if no field fits.
 
     Attributes:
         ts_unit: The unit of times; None if the values contain it (RFC 3339, or a format's own).
@@ -172,7 +172,7 @@ def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
 def unit_of(values: Iterable[object], now_ns: int) -> TimeUnit | None:
     """Return the unit in which nearly all values of a field are times near enough to now.
 
-    It is None if the values contain their unit, or no unit fits.
+    The result is None if the values contain their unit, or no unit fits.
     """
     found = _times(_Field(("ts",), list(islice(values, MAX_ROWS))), now_ns)
     return found.unit if found else None

@@ -19,7 +19,7 @@ class NoOrderedRecord(ValueError):
 class OrderedLines:
     """A converter of one ordered topic's records to lines.
 
-    It costs a pass over the headers, and parses the payload.
+    A conversion costs a pass over the headers, and parses the payload.
     """
 
     def __init__(self, topology: Topology, topic: str) -> None:

@@ -1,9 +1,9 @@
 """Read the rows of a Parquet file in the form of `recordings.rows`; this needs the extra `files`.
 
-A file of kilobytes may expand to gigabytes, because all rows that share a text store it once. So
-texts stay encoded until their row is read, `PIECE_BYTES` at a time. A column is refused before it
-is unpacked if its rows take more than `MAX_VALUE_BYTES` on average, or `MAX_CHUNK_BYTES` in one
-group of rows. A text of more than `MAX_VALUE_BYTES` is refused when its row is read.
+A file of kilobytes may expand to gigabytes, because Parquet stores a text once for all rows that
+have it. So texts stay encoded until their row is read, `PIECE_BYTES` at a time. A column is refused
+before it is unpacked if its rows take more than `MAX_VALUE_BYTES` on average, or `MAX_CHUNK_BYTES`
+in one group of rows. A text of more than `MAX_VALUE_BYTES` is refused when its row is read.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def pieces(table: Any, before: int, path: str) -> Iterator[Any]:
 
     Args:
         table: The rows.
-        before: The number of rows before them.
+        before: The number of rows of the file before the table.
         path: The name of the file, for messages.
     """
     begin, size = 0, 0

@@ -1,17 +1,17 @@
 """Check whether the times of recorded lines are plausible in the unit in which they are read.
 
-A unit that is wrong by a thousand raises no error. All times are then within minutes of 1970, waits
-of milliseconds are waits of hours, and a join of 100 ms matches everything. So the first `SAMPLE`
-event lines are checked as they are read, and suspicious ones are reported at once. All event lines
-count, even bad ones. There are two signs of a wrong unit:
+A wrong unit raises no error. If it is wrong by a factor of a thousand, all times are within minutes
+of 1970. Waits of milliseconds are then waits of hours, and a join of 100 ms matches everything. So
+the first `SAMPLE` event lines, valid or not, are checked, and warnings follow at once. There are
+two signs of a wrong unit:
 
 * year: `ts` in the stream's unit is before 2000 or more than a year ahead, and in another unit it
   is not. This must be so in nearly all lines with `ts`. Made-up times that begin at 0 are plausible
   in no unit, and are accepted. The same is checked for `arrival`, whose unit is always ns.
 * rate: `ts` advances about a thousand, million or billion times slower than `arrival`.
 
-Times as floating point numbers make dead letters, but their unit is recognized. The result is
-advice: nothing is refused or converted.
+Lines whose times are floating point numbers are dead letters, but their unit is recognized. Nothing
+is refused or converted.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Plausibility:
 def watched(
     lines: Iterable[Content], plausibility: Plausibility, warn: Callable[[str], None]
 ) -> Iterator[Content]:
-    """Yield the lines unchanged, and call `warn` with each warning about the first of them."""
+    """Yield the lines unchanged, and call `warn` with each warning about the first `SAMPLE`."""
     lines = iter(lines)
     count = 0
     for line in lines:
@@ -196,7 +196,7 @@ def _amount(value: Any) -> int | float | None:
 def _likely(count: int, as_it_is: int, in_unit: Counter[str]) -> str | None:
     """Return another unit that makes nearly all times plausible, or None.
 
-    It is None as soon as more than a few times are plausible in their own unit.
+    The result is None if more than a few times are plausible in the unit in which they are read.
     """
     if not count or as_it_is > (1 - NEARLY_ALL) * count:
         return None

@@ -1,8 +1,8 @@
 """Write the topology file that is proposed for recorded events: settings with their reasons.
 
 `inorder init` proposes a file from recorded events or a topic. `inorder audit` proposes the one
-under which it has judged the records. The settings of a stream are an `Advice`, and the comments
-beside them give the evidence.
+under which it has judged the records. The settings of a stream are an `Advice`, and comments next
+to the settings give the evidence.
 """
 
 from __future__ import annotations

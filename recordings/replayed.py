@@ -1,7 +1,7 @@
 """Replay a recording through a topology, and count its steps in a summary.
 
-`replayed` does all of it in one process (`inorder replay`). Spark's backfill instead calls `passed`
-and `left` for each group of streams.
+`inorder replay` runs `replayed` in one process. Spark's backfill calls `passed` and `left` for each
+group of streams.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def passed(
 ) -> Iterator[Step]:
     """Yield the steps of the inputs, and count them in `summary`.
 
-    `advance` is called with the number of inputs in each batch.
+    `advance` is called with the number of inputs in each batch. With `counts_clocks`, clock lines
+    are counted too.
     """
     summary.asks(replay.topology)
     for inputs, until_ns in batches(contents):

@@ -2,8 +2,9 @@
 
 * JSON lines: one object per line. Blank lines are skipped.
 * CSV: the first line names the columns, separated by commas, semicolons, tabs or bars. An empty
-  cell is an absent key. Integers are plain ASCII digits, with an optional minus. `payload` contains
-  JSON, or each column `payload.x` contains a field: JSON if the cell is JSON, else its text.
+  cell is an absent key. Integers are plain ASCII digits, with an optional minus. The column
+  `payload` contains JSON. A column `payload.x` contains a field: JSON if the cell is JSON, else its
+  text.
 * Parquet: columns by name; null is absent. Times are integers or timestamps. `payload` is JSON text
   or a struct, or there are columns `payload.x`.
 

@@ -2,9 +2,9 @@
 
     in = event + late + duplicate + dead + held
 
-`in` counts event lines and dead lines. A late event that was emitted counts as late, and late
-events are counted by cause. A dead line without a readable source is in the totals only. The
-reasons of dead lines are counted, each with its first line.
+`in` counts event lines and dead lines. Late events are counted by cause, whether emitted or not. A
+dead line without a readable source is in the totals only. The reasons of dead lines are counted,
+each with its first line.
 
 The results of each query are counted, too: `stand` are those that were emitted and not retracted,
 and `uncertain` are those whose times could be different.
@@ -31,7 +31,10 @@ COUNTED: Final = ("in", *BALANCE, "gaps")
 NS_PER_MS: Final = 1e6
 
 LOUD_FROM: Final = 20
-"""The number of lines from which on a replay has failed if all are dead. Fewer may be a trial."""
+"""The minimum number of lines of a replay that fails if all lines are dead.
+
+A shorter replay may be a trial.
+"""
 
 LOOKING: Final = tuple(link.name for link in CHAIN if link.is_asked)
 UNUSED: Final = {
@@ -73,7 +76,7 @@ class Summary:
         self._without_results: dict[str, list[str]] = {}
         """The queries without results, each with the parts that no event matched."""
         self.takes_stamps = False
-        """Whether clocks should have been estimated although no line has an arrival."""
+        """Whether the topology asks to estimate clocks although no line has an arrival."""
         self._seconds = 0.0
         self.cpu_seconds = 0.0
 
@@ -146,7 +149,7 @@ class Summary:
             self._of(event.source)["held"] += 1
 
     def takes_over(self, events: Iterable[Event]) -> None:
-        """Count events that an earlier run left buffered, which are now inputs once more."""
+        """Count events that an earlier run left buffered as inputs of this run."""
         for event in events:
             self._of(event.source)["in"] += 1
 
@@ -260,7 +263,7 @@ class Summary:
 
     @property
     def all_unread(self) -> bool:
-        """Whether none of many lines could be read. A line that the topology rejects was read."""
+        """Whether there are at least `LOUD_FROM` lines, and none of them could be read."""
         return self._unread == self.lines >= LOUD_FROM
 
     def alarm(self) -> str | None:

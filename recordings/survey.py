@@ -1,7 +1,10 @@
 """Survey recorded events: streams and their units, types, and fields that hold numbers.
 
-It is one pass over the rows, which are read as in a replay. The rows of each stream are stored for
-an audit's count of disorder, silences and clocks. Memory: `MAX_STREAMS` streams, and their rows.
+The survey is one pass over the rows, which are read as in a replay. It stores the rows of each
+stream, for an audit's count of disorder, silences and clocks. Only the first `MAX_STREAMS` streams
+are surveyed.
+
+Memory: the rows.
 """
 
 from __future__ import annotations
@@ -61,13 +64,13 @@ def surveyed(rows: Iterable[Row], now_ns: int) -> Survey:
 
     Args:
         rows: The rows.
-        now_ns: The current time, to detect times that are ahead of it.
+        now_ns: The current time, to guess the unit of times.
     """
     rows = iter(rows)
     first = list(islice(rows, SAMPLE))
     survey = Survey(units=_units(first, now_ns))
     units_ns = {stream: UNIT_NS[unit] for stream, unit in survey.units.items()}
-    # Rows without a number count as readable here; numbers are checked separately.
+    # Rows without a number must be readable here; whether rows have numbers is recorded separately.
     reader = LineReader(Reading(units_ns=units_ns))
     for row in chain(first, rows):
         survey.lines += 1

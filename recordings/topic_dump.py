@@ -1,9 +1,9 @@
 """Read input topics up to their current ends, as lines of `inorder replay`, sorted by arrival.
 
 Each partition has its own arrival clock (agents.stage.arrival), as in a stage. The lines of several
-partitions come in the order (arrival, topic, partition, offset). Clock lines come before all other
-lines of their arrival. Only committed records are read; nothing is written, and no group is joined.
-Memory: one fetch of each partition.
+partitions come in the order (arrival, topic, partition, offset), but clock lines precede all other
+lines of the same arrival. Only committed records are read; nothing is written, and no group is
+joined. Memory: one fetch of each partition.
 """
 
 from __future__ import annotations

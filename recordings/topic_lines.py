@@ -1,11 +1,12 @@
 """Convert records of input topics to lines of `inorder replay`, with their arrival times.
 
-A clock line contains its own arrival. A payload is JSON if the value is, and otherwise `{"base64":
-…}`. A replay treats that like the bytes, because payloads are only compared.
+A payload is JSON if the value is, and otherwise `{"base64": …}`. A replay treats the latter like
+the bytes, because payloads are only compared.
 
-A record that a stage would refuse becomes a line that a replay refuses, at the same place of the
-same source. Its `type` is not a text, and says why. `ts` is in the unit of the header, as a replay
-with the same topology reads it. A time that is not a whole number of units is written as RFC 3339.
+A record that a stage would refuse becomes a line that a replay refuses, at the same position among
+the lines of its source. The `type` of this line is invalid: an object with the reason. `ts` is in
+the unit of the header, as a replay with the same topology reads it. A time that is not a whole
+number of units is written as RFC 3339.
 
 The readers of `agents` are imported on first use, because they need a Kafka client.
 """
@@ -62,10 +63,10 @@ class TopicLines:
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
 
     async def known(self, records: Iterable[Any]) -> None:
-        """Wait until the registry has given the schemas of these records; call it before `line`.
+        """Wait until the registry has sent the schemas of these records; call it before `line`.
 
         Raises:
-            RegistryRefuses: The registry does not give a schema.
+            RegistryRefuses: The registry refuses to send a schema.
         """
         for record in records:
             if record.topic != self._clock_topic:

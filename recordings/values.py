@@ -3,10 +3,10 @@
 The value of a JSON line is its bytes. A row of CSV is a dict of texts, without its empty cells. In
 the payload, a cell that is a JSON number or a JSON boolean becomes that value. A row of Parquet is
 a dict of plain values (`topology.wire.values`), and so is a value in Avro or Protobuf
-(`recordings.encoded`). `mapped_rows` converts them to rows of inorder's own form, with `ts` and
-`arrival` in ns.
+(`recordings.encoded`). `mapped_rows` converts rows of all forms to rows of inorder's own form, with
+`ts` and `arrival` in ns.
 
-An input that cannot be read at all is an `InputError`. A row that cannot be read has a fault.
+If an input cannot be read at all, InputError is raised. A row that cannot be read has a fault.
 """
 
 from __future__ import annotations
@@ -194,11 +194,11 @@ def _is_sound(cell: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileMapping:
-    """The places of events' fields in the rows of a file.
+    """The mapping of a file: where each field of an event is found in a row.
 
     Attributes:
-        fields: The place of each field.
-        arrival: The place of the arrival; None if rows do not have it.
+        fields: The position of each field.
+        arrival: The position of the arrival; None if rows do not have it.
         encoding: The encoding, as in `value_rows`.
     """
 
@@ -219,7 +219,7 @@ class FileMapping:
     def has_values(self, path: str) -> bool:
         """Return whether the mapping finds values in the first rows of the file.
 
-        It finds none in lines of inorder's own form, because their `payload` contains the value.
+        Lines of inorder's own form have no such values, because their `payload` contains the value.
         `dump` writes a foreign topic in that form.
 
         Raises:

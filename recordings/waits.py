@@ -1,8 +1,8 @@
 """Measure how long events waited: mean, maximum, and two quantiles.
 
 The wait of each event is stored, so quantiles are exact. Before a process sends its waits to
-another, it thins them to `MOST`, evenly in the order of size. Quantiles are then off by one rank in
-that many, while mean and maximum stay exact.
+another, it thins them to `MOST`, evenly in the order of size. Quantiles are then off by at most one
+rank in `MOST`, while mean and maximum stay exact.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Waits:
 
 
 def _at(weighed: Sequence[tuple[int, int]], rank: int) -> int:
-    """Return the wait that has this rank among all."""
+    """Return the wait at this rank, from 0, in ascending order; each wait counts by its weight."""
     before = 0
     for ns, weight in weighed:
         before += weight

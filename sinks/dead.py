@@ -3,7 +3,8 @@
 A letter is one JSON object: `kind` (dead), `topic`, `partition` and `offset` of the record,
 `reason` and `detail` (the fault). It has `id` and `revision` if they could be read. It never has
 the record itself, which stays in its topic. Letters are written before the offsets of their batch
-are committed, so none is lost. After a crash some are written again, with the same coordinates.
+are committed, so none is lost. After a crash some are written again, with the same topic, partition
+and offset.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 Results are appended to a journal (`sinks.journal`), which makes them durable. A journal that
 reaches `roll_bytes`, or the age of `roll_age_s`, becomes a file `results-<when>-<token>.parquet`
 (or `.jsonl`) by a rename. So a reader that lists the folder finds complete files only. Journals and
-unfinished files begin with `_`. After a crash the next sink in that folder finishes the abandoned
-journal under the same name. So after a crash between the rename and the removal of the journal, the
-same file is written again.
+unfinished files begin with `_`. After a crash the next sink in that folder turns the abandoned
+journal into a file of the same name. If the file had already been written, it is written again.
 
 No result is deleted or rewritten, so the files contain the whole history. That is every revision
 that arrived, with duplicates, in any order within and across files. **Instructions for readers**:
@@ -21,9 +20,9 @@ arrived. JSON-lines files contain only the records.
 
 Bounds: a journal exceeds `roll_bytes` by at most one batch. Finishing reads `ROWS_PER_GROUP` rows
 at a time. A failing disk operation is tried `ATTEMPTS` times, with a pause of `BACKOFF_S` and then
-twice that. Only results on the disk are confirmed. A journal that cannot be finished takes no more
-results. The folder must be on a file system with locks and atomic renames (a local disk, not an
-object store). Several sinks may share it.
+twice that. Only results on the disk are confirmed. While a journal cannot be turned into a file,
+`write` fails. The folder must be on a file system with locks and atomic renames (a local disk, not
+an object store). Several sinks may share it.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ its exclusive lock when the process dies. So the lock distinguishes another proc
 from an abandoned one, which `abandoned` takes over.
 
 * `append` returns when its lines are on the disk (fsync). A failed append is cut off before the
-  next one, and by `seal` before the file gets its name. The takeover cuts off the remains of an
-  append after a crash.
+  next one, and by `seal` before the file gets its name. `abandoned` cuts off an incomplete last
+  line.
 * The name is unique and never changes. So the finished file can be written again after a crash,
   under the same name.
 
@@ -146,7 +146,7 @@ def abandoned(folder: Path) -> Iterator[Journal]:
 
 
 def _taken(path: Path, descriptor: int) -> bool:
-    """Lock the file, and return whether it still has that name and was not finished before."""
+    """Lock the file, and return whether that succeeded and the path still names the file."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return path.lstat().st_ino == os.fstat(descriptor).st_ino

@@ -103,13 +103,13 @@ create table if not exists {table} (
 """
 _INDEX: Final = "create index if not exists {index} on {table} (query, start_ns)"
 _FIND: Final = "select to_regclass(%s)"
-"""Looks the table up first, because a user who may write to it may lack the right to create one."""
+"""The query for the table; a user who may write to the table may lack the right to create one."""
 
 _ONE_AT_A_TIME: Final = "select pg_advisory_xact_lock(hashtext('inorder.sinks'))"
-"""Makes processes take turns, because two concurrent `create … if not exists` may fail."""
+"""The lock by which processes take turns: two concurrent `create … if not exists` may fail."""
 
 _TIMEOUT: Final = f"set local statement_timeout = '{STATEMENT_TIMEOUT_S}s'"
-"""Limits the statements of one transaction, because a pooler may run each in another session."""
+"""The limit is set in each transaction, because a pooler may run each in another session."""
 
 _UPSERT: Final = """
 insert into {table} as known
@@ -125,9 +125,9 @@ on conflict (id) do update set
     record = excluded.record, written_at = now()
 where excluded.revision > known.revision
 """
-"""Passes the rows as one JSON array of the original records, which the server unpacks.
+"""The statement that writes rows, as one JSON array of the original records.
 
-Passing one array per column would cost this process eight times as much.
+The server unpacks the array. One array per column would cost this process eight times as much.
 """
 
 
@@ -300,7 +300,7 @@ def _pieces(rows: Sequence[Result]) -> Iterable[Sequence[Result]]:
 def _is_readable(row: Result) -> bool:
     """Return whether readers can select the row.
 
-    Exponents inside text are counted too, so the answer can be False for a readable row.
+    Exponents inside text are counted too, so the result can be False for a readable row.
     """
     if len(row.record) <= UNSUSPECTED_BYTES:
         return True

@@ -7,17 +7,16 @@ All keys begin with `inorder:{NAME}:`, whose braces keep them in one slot of a c
     revisions  hash: id -> the highest revision seen, also of retracted results
     recent     sorted set: ids in the order of their last change
 
-One Lua script per call compares and sets by revision. Latest, feed and revision change together or
-not at all, so a reader never sees one without the others. The feed has each change once, with
-ascending revisions of an id. A duplicate, and a change that is older than the stored one, leave no
-trace.
+One Lua script per call compares revisions and writes the newer results. So no reader sees a change
+in `latest` without that in `feed` and `revisions`. The feed has each change once, with ascending
+revisions of an id. A duplicate, and a change that is older than the stored one, leave no trace.
 
 Bounds: `max_results` ids are stored, including retracted ones. Beyond that, the ids whose last
 change is oldest are forgotten, with their revision. (So a result older than `max_results` changes
 of others can be written again. A topic that is read in order still leads to the right state.) The
-feed has about `max_feed` entries, never fewer. One call has at most `RESULTS_PER_CALL` results or
-`BYTES_PER_CALL` bytes. A larger result is refused, so that `max_results` and `max_feed` also bound
-the bytes.
+feed is trimmed to about `max_feed` entries, never to fewer. One call has at most `RESULTS_PER_CALL`
+results and `BYTES_PER_CALL` bytes. A larger result is refused, so that `max_results` and `max_feed`
+also bound the bytes.
 
 A server at `maxmemory` refuses commands that need memory, so the script never reaches its own
 trimming. Then the excess over the bounds is trimmed by at most `MAX_TRIMS` calls that only free
@@ -63,7 +62,7 @@ from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 CONNECT_TIMEOUT_S: Final = 2.0
 ANSWER_TIMEOUT_S: Final = 5.0
 CLUSTER: Final = (AskError, ClusterError, TryAgainError)
-"""Errors of a cluster; the error for MOVED is a subclass of the first one."""
+"""The errors of a cluster; the error for MOVED is a subclass of the first one."""
 PASSING: Final = (redis.ConnectionError, redis.TimeoutError, redis.ReadOnlyError, *CLUSTER)
 """Temporary errors, which a later attempt or another connection may avoid."""
 NOT_ALLOWED: Final = (redis.AuthenticationError, AuthorizationError, NoPermissionError)
@@ -73,9 +72,9 @@ BYTES_PER_CALL: Final = 4 << 20
 TOO_LARGE: Final = f"has more than {BYTES_PER_CALL >> 20} MiB, the limit for one result"
 
 _FORGET_PER_CALL: Final = 1_000
-"""Maximum number of ids that one call forgets.
+"""The maximum number of ids that one call forgets.
 
-It is at least twice `RESULTS_PER_CALL`, so that a lowered bound is reached in time.
+Each call can forget at least twice as many ids as it adds, so a lowered bound is reached in time.
 """
 
 _BOUNDS: Final = """
@@ -95,7 +94,7 @@ end
 _TRIM: Final = f"""{_BOUNDS}{_FORGET}
 return excess + redis.call('XTRIM', feed, 'MAXLEN', '~', max_feed)
 """
-"""Trims with commands that need no memory, so that a full server runs them."""
+"""A script that trims with commands that need no memory, so that a full server runs it."""
 
 _WRITE: Final = f"""{_BOUNDS}
 local last = redis.call('ZREVRANGE', recent, 0, 0, 'WITHSCORES')
@@ -116,7 +115,7 @@ end
 {_FORGET}
 return excess
 """
-"""Writes results, and stores each revision last, so that a failed script can be repeated."""
+"""A script that writes results. It stores each revision last, so it can be repeated if it fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +241,7 @@ def _pointed_to(given: redis.Redis, error: Exception) -> redis.Redis | None:
     if pool is None or "path" in pool.connection_kwargs:
         return None
     assert isinstance(error, MovedError)
-    # An empty host means the host that was asked.
+    # An empty host means the server that answered.
     host = error.host or pool.connection_kwargs.get("host")
     settings = {**pool.connection_kwargs, "host": host, "port": error.port}
     return redis.Redis.from_pool(type(pool)(pool.connection_class, **settings))

@@ -8,7 +8,7 @@ unchanged (`sinks.sink`). So delivery is at least once, and the content of the s
 
 Each record is a result, which is written, or a dead letter with a reason, or a control record
 (`sinks.result`), which is counted and skipped. None is dropped. A record above `record_bytes` is a
-dead letter, so that an unknown producer's record takes bounded memory.
+dead letter, and is not parsed.
 
 Headers are read only where they are needed, because reading a header whose name is not UTF-8 can
 crash the process. The client then returns a NULL where Python expects an object.
@@ -16,7 +16,7 @@ crash the process. The client then returns a NULL where Python expects an object
 The runner waits without limit for a store that does not answer, because it would otherwise lose
 results. It pauses its partitions and stays in its group. The same batch is tried again after
 `retry_pause_s`, then twice that, at most `max_retry_pause_s`. Each attempt is logged, and is in
-`counts.trouble`. Memory is bounded meanwhile by the one batch and the records that the client has
+`counts.trouble`. Meanwhile memory is bounded by this batch and the records that the client has
 fetched in advance (`fetched_bytes`).
 
 A partition without a committed offset is read from its beginning. If the topic has deleted the next
@@ -53,7 +53,7 @@ ASK_TIMEOUT_S: Final = 10.0
 BEGIN_TIMEOUT_S: Final = 60.0
 SESSION_TIMEOUT_S: Final = 6.0
 HEARTBEAT_S: Final = 3.0
-"""Maximum interval of heartbeats; two fit into a session."""
+"""The maximum interval of heartbeats; two fit into a session."""
 
 
 FOR_GOOD: Final = frozenset(
@@ -223,7 +223,8 @@ class Runner:
     def _next_and_lowest(self, place: Place) -> tuple[int, int]:
         """Return the committed offset, negative for none, and the lowest existing one.
 
-        It retries, because a broker that has just become the group's coordinator refuses at first.
+        Errors are retried, because a broker that has just become the group's coordinator refuses
+        first.
         """
         deadline_s = time.monotonic() + BEGIN_TIMEOUT_S
         while True:
@@ -297,7 +298,7 @@ class Runner:
         log.warning("the store answers again; going on")
 
     def _commit(self, batch: Batch) -> None:
-        """Commit the offsets; after a failure the batch is read again, which changes nothing."""
+        """Commit the offsets; if that fails, the batch may be read again, which changes nothing."""
         offsets = [
             Place(self._topic, partition, offset)
             for partition, offset in batch.next_offsets.items()
@@ -347,7 +348,7 @@ def consumer_of(
 ) -> Consumer:
     """Return a consumer for `Runner`; `settings` are librdkafka's, for security.
 
-    If it sends no heartbeat for `session_s`, it loses its partitions to other members.
+    A consumer that sends no heartbeat for `session_s` loses its partitions to other members.
     """
     fetched_bytes = (limits or RunnerLimits()).fetched_bytes
     return Consumer(

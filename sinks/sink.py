@@ -1,13 +1,13 @@
 """Defines the guarantees of every kind of sink.
 
 * `write` takes results in any order, with duplicates, in batches of any size. It returns when they
-  are as durable as the store is configured to be; the caller may then forget them. The content of
-  the store depends only on the set of results: it has the highest revision of each id
-  (`sinks.result`). A retract removes the result and its revision is stored, so that a late older
-  update cannot restore it.
+  are as durable as the store is configured to be; the caller may then forget them.
+* Readers of the store find the highest revision of each id (`sinks.result`), in whatever order the
+  results were written. The revision of a retract is stored, so that a late older update cannot
+  restore the result.
 * A result that this store can never hold is returned as `Refused`, for example because of a
-  character it does not support. The others are written.
-* `write` without results is a tick: work that is due by time is done then.
+  character that the store does not support. The others are written.
+* `write` without results does only the work that is due by time.
 * A batch that failed may be in the store in part; it is written again as a whole.
 
 There are two kinds of failures. SinkUnavailable: the store does not answer or accepts nothing now,

@@ -143,7 +143,7 @@ def grouped(
         .agg(F.count_if(F.col("_is_event")).alias("n"), *figures)
     )
     # Filter by the count, not by the key. Spark would move a filter on the key below the watermark,
-    # where it would drop the control records that advance the watermark.
+    # and so drop the control records that advance the watermark.
     return opened(counted.where(F.col("n") > 0).drop("_is_event"))
 
 

@@ -6,9 +6,9 @@ are those of Spark's Kafka source, so code that reads a raw or ordered topic als
 stream is written under `stream=__HIVE_DEFAULT_PARTITION__`. The hour is that of the record's
 timestamp in UTC: the arrival time on the raw topic, the corrected timestamp on the ordered one.
 
-Each batch of a stream replaces the folders of its own number, so writing a batch again after a
-restart changes nothing. Within a batch each stream and hour is one file of up to `MAX_ROWS` rows.
-The interval between batches (`--every`) therefore determines the size of files. A bounded run
+A batch replaces the folders of its own number, so writing a batch again after a restart changes
+nothing. Within a batch each stream and hour is one file, or several if it has more than `MAX_ROWS`
+rows. The interval between batches (`--every`) therefore determines the size of files. A bounded run
 writes batch 0.
 
 In Iceberg and Delta the records of all topics are one table, `TABLE`, partitioned by topic and day.
@@ -108,7 +108,7 @@ def format_of(path: str) -> Format | None:
 def table_of(path: str) -> str | None:
     """Return the path of the table of records: this path, or the subfolder that `archive` writes.
 
-    It is None if neither is a table.
+    The result is None if neither is a table.
     """
     places = (path, f"{path}/{TABLE}")
     return next((place for place in places if format_of(place) is not None), None)

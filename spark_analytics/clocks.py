@@ -4,14 +4,14 @@
 both sides, t3 - t4 <= D <= t2 - t1. A round whose bounds contradict each other is a bad row, like
 an unreadable record. Declared offsets are returned separately.
 
-`offsets` summarizes rounds per source, server, segment and window of the server's time. It has
-their number, the tightest interval, the round trips, and the skew. The skew is the slope of the
-interval's middle over time, in ppm, by least squares. The tightest interval is that of the best
+`offsets` summarizes rounds per source, server, segment and window of the server's time: their
+number, the tightest interval, the round trips, and the skew. The skew is the slope of the
+interval's midpoint over time, in ppm, by least squares. The tightest interval is that of the best
 single round. Rounds of one window are not intersected, since the clock drifts between them.
 
-`stamps` reads the ordered topic. Per source and window it has the error of the corrected timestamp,
-the segments, and the applied offset (if records have a `ts`). It also has the share of events
-beyond `max_error` of the topology, which come from sources in quarantine.
+`stamps` reads the ordered topic. Per source and window it summarizes the error of the corrected
+timestamp, the segments, and the applied offset (if records have a `ts`). It also has the share of
+events whose error exceeds `max_error` of the topology (`quarantined`).
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
 
 
 def sound(rows: DataFrame) -> DataFrame:
-    """Return the rows without the bad ones: events and control records."""
+    """Return the rows that are not bad: events and control records."""
     return rows.where(F.col("fault").isNull()).drop("fault", "detail")
 
 
@@ -234,7 +234,7 @@ def _number(field: str) -> Column:
 def _faulty(faults: Sequence[_Fault]) -> tuple[Column, Column]:
     """Return `fault` and `detail` of the first fault that applies, or nulls.
 
-    Spark does not push filters on these columns below the projection.
+    Spark computes these columns once (`once`), and does not push filters on them down.
     """
     first = F.coalesce(
         *(

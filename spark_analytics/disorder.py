@@ -9,17 +9,20 @@
 | `gaps`       | `events.gaps`, ordered       | each gap: how many of its numbers arrived     |
 | `compared`   | both, bounded                | disorder before and after, per source         |
 
-In the columns, `copy` marks an event whose number its source has sent before in the same epoch.
-`overtaken` marks an event that is no copy and whose number is below the largest so far from its
-source. `descent` marks an event whose time is below the largest so far in its stream. `accuracy` is
-the share of events that were emitted in order. The delay is the arrival time minus the corrected
-timestamp, so it includes the clock's error.
+These columns mark raw events, judged by earlier offsets of the same partition, which contains all
+events of a source:
+
+* `copy`: its source has sent its number before in the same epoch.
+* `overtaken`: no copy, and its number is below the largest so far of its source and epoch.
+* `descent`: its time is below the largest so far in its stream.
+
+`accuracy` is the share of events that were emitted in order. The delay is the arrival time minus
+the corrected timestamp, so it includes the clock's error.
 
 Windows are over the arrival clock: the arrival time on the raw topic, `at_time` on the ordered one.
 `at_time` never decreases within a stream, events marked late included. The watermark's delay is
 therefore 0 as in `aggregates`, and a streaming query counts the same as a batch.
 
-"So far" means at a lower offset of the same partition, which contains all events of a source.
 Missing numbers are counted between the smallest and the largest of a window. Numbers that are
 missing at its edges are not counted; `gaps` has them all. Quantiles are as in `aggregates`. A
 difference that does not fit into a long is null.
@@ -86,7 +89,7 @@ def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
 
 
 def seen_so_far(events: DataFrame) -> DataFrame:
-    """Add `copy`, `overtaken` and `descent` to raw events, judged by the events before each."""
+    """Add `copy`, `overtaken` and `descent` to raw events, judged by earlier events."""
     of_source = earlier("topic", "partition", "source", "epoch")
     of_stream = earlier("topic", "partition", "stream")
     overtaken = F.coalesce(F.col("seq") < F.max("seq").over(of_source), F.lit(False))
@@ -96,7 +99,7 @@ def seen_so_far(events: DataFrame) -> DataFrame:
 
 
 def first_copies(events: DataFrame) -> DataFrame:
-    """Return the first copy of each raw event; an absent epoch counts as 0."""
+    """Return the first copy of each raw event, by offset; an absent epoch counts as 0."""
     return _counted(events).where("_copy = 1").drop("_copy")
 
 
@@ -184,6 +187,6 @@ def compared(raw: DataFrame, ordered: DataFrame) -> DataFrame:
 
 
 def earlier(*keys: str) -> WindowSpec:
-    """Return the window of the rows before a row: the same keys and a lower offset."""
+    """Return the window of all rows with the same keys and a lower offset."""
     window = Window.partitionBy(*keys).orderBy("offset")
     return window.rowsBetween(Window.unboundedPreceding, -1)

@@ -8,10 +8,9 @@ files and topics:
     windows.load("raw.jsonl")
 
 Both return the tables of `spark_analytics.backfill.kinds`, and the lines equal those of `inorder
-replay`. A single task orders all events, like the one process of a replay. Each table that is read
-therefore costs a replay on one core, so cache a table that is read twice. For years of events use
-the backfill. A topic that workers have ordered is read unchanged, also by `readStream`
-(`spark_analytics.topic_source`).
+replay`. A single task orders all events. Each table that is read therefore costs a replay on one
+core, so cache a table that is read twice. For years of events use the backfill. A topic that
+workers have ordered is read unchanged, also by `readStream` (`spark_analytics.topic_source`).
 """
 
 from __future__ import annotations
@@ -109,8 +108,9 @@ class InorderSource(DataSource):
     order. Input topics are separated by commas; a join needs those of all its streams. `kafka` is a
     file, as for `--kafka`.
 
-    `readStream` takes an ordered topic. A micro-batch reads up to the topic's end, or at most
-    `max_per_batch` offsets. The latter needs the option `trigger`: `processingTime`.
+    `readStream` takes an ordered topic. A micro-batch reads up to the topic's end. With the trigger
+    `processingTime`, `max_per_batch` limits its offsets; the option `trigger` must then be
+    `processingTime`.
     """
 
     @classmethod

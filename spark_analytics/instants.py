@@ -52,8 +52,8 @@ def digits(text: Column) -> Column:
 def header_time_ns(text: Column, unit: str) -> Column:
     """Read a timestamp of the header contract: an integer in `unit`, or RFC 3339.
 
-    It is null if it is neither, or if the nanoseconds do not fit in a long. The smallest long is
-    null too, since its negative does not fit.
+    The result is null for any other text, or if the nanoseconds do not fit in a long. The smallest
+    long is null too, since its negative does not fit.
     """
     number = integer(text)
     in_ns = F.try_multiply(number, F.lit(UNIT_NS[unit]).cast("long"))

@@ -1,9 +1,9 @@
 """Make Spark compute a column once, in the projection that defines it.
 
-Spark pushes a filter below the projection that makes its column. It then computes all inputs of the
-column in the filter, once per mention, and again above the filter. It also merges two projections
-if it considers that cheaper. An expression that Spark considers nondeterministic stays in place.
-This pays off for reading JSON and for the faults of a record.
+Spark pushes a filter below the projection that makes its column. The inputs of that column are then
+computed in the filter, once per mention, and again above the filter. Spark also merges two
+projections if it considers that cheaper. An expression that Spark considers nondeterministic stays
+in its projection. This pays off for costly columns, such as parsed JSON and the faults of a record.
 """
 
 from __future__ import annotations

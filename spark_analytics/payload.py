@@ -1,9 +1,9 @@
 """Parse payloads from JSON into a struct `payload`, by a schema that the user gives.
 
 The schema is DDL (`player INT, v DOUBLE`) or a `StructType`. Keys outside the schema are left out,
-and missing keys are null. A value that is not a JSON object, or that has other types than the
-schema, is a fault `payload_unreadable`. Its row is then a bad row. A record without a value has a
-null payload, which is not a fault. Without a schema the value stays opaque bytes.
+and missing keys are null. The row of a value that is not a JSON object, or
+that has other types than the schema, gets the fault `payload_unreadable`. A record without a value
+has a null payload, which is not a fault.
 """
 
 from __future__ import annotations

@@ -1,20 +1,22 @@
 """Fold window, match and join records to the current results.
 
-The input is records of `results.*`. Their values are JSON with `id`, `query`, `op`, `revision`,
-`final`, `confidence`, interval, events and values, and the key is the id. Control records carry no
-result. They have a header `kind` (`frontier`, `overflow`), a value of the kind `overflow`, or no
-value. There is one exception: a record without a value retracts the result whose id is its key, if
-its header `op` is `retract`. The topic of a query with `upsert` has such records. `overflows`
-returns the control records of queries that exceeded their bound. Every row has `line`, the JSON of
-the record, so fields without a column are not lost.
+The input is records of `results.*`. The key of a record is the id of a result. Its value is JSON
+with `id`, `query`, `op`, `revision`, `final`, `confidence`, interval, events and values.
+
+Control records carry no result. They have a header `kind` (`frontier`, `overflow`), a value of the
+kind `overflow`, or no value. A record without a value is not a control record if its header `op` is
+`retract`: it retracts the result whose id is its key. The topic of a query with `upsert` has such
+records. `overflows` returns the control records of queries that exceeded their bound.
+
+Every row has `line`, the JSON of the record, so fields without a column are not lost.
 
 `latest` keeps the record of the highest revision of each id; after a retract `current` is false.
-Records may be repeated and out of order: copies of a revision are equal, and an older revision
+Records may be repeated and out of order: duplicates of a revision are equal, and an older revision
 never replaces a newer one. `current` returns the results that are not retracted.
 
 On a stream, fold each batch with `latest`, and write it to a table in which a newer revision
-replaces an older one (`outputs`). This needs no state in Spark. `latest` on the stream itself keeps
-every id as state, so it is for bounded topics.
+replaces an older one (`spark_analytics.tables.output`). This needs no state in Spark. `latest` on
+the stream itself keeps every id as state, so it is for bounded topics.
 """
 
 from __future__ import annotations
@@ -65,8 +67,8 @@ RANKS: Final = ("revision", "partition", "offset", "position")
 def decoded(records: DataFrame, schema: str = SCHEMA) -> Decoded:
     """Decode records of results topics to typed rows, control records, and bad rows.
 
-    Control records keep their value and their `kind`, empty without a header. `schema` may replace
-    SCHEMA by FIELDS with other columns.
+    A control record keeps its value and its `kind`, which is empty for a record without value or
+    header. `schema` may replace SCHEMA by FIELDS with other columns.
     """
     records = records.withColumn("value", F.coalesce("value", _retraction()))
     wide = f"{schema}, {SPOILT} STRING"
@@ -104,7 +106,7 @@ def _headers(name: str) -> tuple[Column, Column]:
 def _retraction() -> Column:
     """Return the JSON of a record that retracts a result by headers (`inorder.contract`).
 
-    It is null for any other record.
+    The result is null for any other record.
     """
     fields = [F.lit(RETRACT).alias("kind"), F.col("key").cast("string").alias("id")]
     fields += [_headers(name)[1].alias(name) for name in RETRACTION_TEXTS]
@@ -115,10 +117,7 @@ def _retraction() -> Column:
 
 
 def _kind() -> Column:
-    """Return the kind of a control record; null for all others.
-
-    The header takes precedence, as for readers that do not parse values.
-    """
+    """Return the kind of a control record, from its header or else its value; null for others."""
     headers, text = _headers(KIND_HEADER)
     there = F.coalesce(F.size(headers), F.lit(-1)) > 0
     return F.when(there, F.coalesce(text, F.lit(""))).when(
@@ -139,7 +138,7 @@ def overflows(control: DataFrame) -> DataFrame:
 def latest(results: DataFrame) -> DataFrame:
     """Return the record of the highest revision of each id, with a flag `current`.
 
-    It works on results topics and on a backfill's tables.
+    `results` are those of `decoded`, or a table of a backfill.
     """
     fields = [name for name in results.columns if name != "id"]
     ranks = [name for name in RANKS if name in results.columns]

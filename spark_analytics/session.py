@@ -1,15 +1,16 @@
 """Start the Spark session of a job, with the settings that it needs.
 
 Under `spark-submit` the cluster's settings win: the master is LOCAL only if no other is set. The
-time zone is UTC, so that printed times and hours mean the same everywhere. On one machine
-(`local[…]`) state and shuffles have one partition per core unless the setting is given. Spark's
-default of 200 is meant for clusters. Python functions then run in the driver's own interpreter. On
-a cluster they run in that of `spark.pyspark.python` or PYSPARK_PYTHON.
+time zone is UTC, so that printed times and hours mean the same everywhere.
+
+On one machine (`local[…]`) state and shuffles have one partition per core unless the setting is
+given. (Spark's default of 200 is meant for clusters.) Python functions run in the driver's
+own interpreter there. On a cluster they run in that of `spark.pyspark.python` or PYSPARK_PYTHON.
 
 A master `sc://HOST:PORT`, or SPARK_REMOTE in the environment, is a Spark Connect server. The server
-determines its jars and other settings fixed at its start; the rest is set here. All functions on
-DataFrames work there, and so do jobs with an end. Code that calls Java, or that Spark calls back in
-this process, refuses to run there (`require_java`).
+determines its jars and the settings that are fixed at its start; the rest is set here. All
+functions on DataFrames work there, and so do bounded jobs. Code that calls Java, or that Spark
+calls back in this process, refuses to run there (`require_java`).
 """
 
 from __future__ import annotations
@@ -126,10 +127,10 @@ def _defaults() -> dict[str, str]:
 
 
 def _resolve(context: SparkContext) -> None:
-    """Resolve `NAMES` once.
+    """Resolve `NAMES` once, for all expressions of the session.
 
-    Python asks Java for each name of each expression, thousands of times in a job. For a class
-    without its package, Java first searches all jars in vain.
+    Otherwise Python asks Java for each name of each expression, thousands of times in a job. For a
+    class without its package, Java first searches all jars in vain.
     """
     for name, methods in NAMES.items():
         for method in methods or ("",):
@@ -146,7 +147,7 @@ def is_connected(spark: SparkSession) -> bool:
 
 
 def require_java(spark: SparkSession, what: str) -> None:
-    """Raise JobRefused under Spark Connect, since `what` needs Spark's own process."""
+    """Raise JobRefused under Spark Connect, with `what`, which needs Spark's own process."""
     if is_connected(spark):
         raise JobRefused(
             f"{what} needs Spark in this process, but Spark Connect runs it elsewhere; leave out"

@@ -1,19 +1,19 @@
-"""Build the job `events`, which writes the records of all topics as typed rows in tables.
+"""Define the job `events`, which writes the records of all topics as typed rows in tables.
 
-| group            | of                        | writes                                         |
+| group            | input                     | tables                                         |
 |------------------|---------------------------|------------------------------------------------|
 | `events`         | all ordered topics        | `events`, `bad`, `frontiers`                   |
 | `late`           | the late topic            | `late`, `bad-late`                             |
 | `gaps`           | the gaps topic            | `gaps`, `bad-gaps`                             |
 | `dead`           | the dead topic            | `dead`                                         |
-| `windows` …      | a results topic           | `windows`, `windows-current`, `bad-windows`   |
+| `windows` …      | a results topic           | `windows`, `windows-current`, `bad-windows`    |
 
-One query reads all topics. A batch takes the new records of each, and writes the tables that have
-new rows.
+On streams one query reads all topics. A batch takes the new records of each, and writes the tables
+that have new rows.
 
 `matches` and `joins` are like `windows`. They have tables `overflows-matches` and `overflows-joins`
 too, with the events for which a query had more results than its bound. `matches` has single
-matches, sets of them and results of detectors, marked by `kind`.
+matches, sets of matches and results of detectors, which `kind` distinguishes.
 
 `events` has every event of the ordered topic, including those marked late (`late` is true then, and
 `reason` says why). `late` has the events of the late topic. `windows` has every revision, so that
@@ -21,15 +21,15 @@ matches, sets of them and results of detectors, marked by `kind`.
 the record of the highest revision of each id, retracted or not (`current`).
 
 `frontiers` has, for each stream, the newest watermark and completeness frontier that the merge
-announced. It is written after the events of its batch. A reader that reads it first and `events`
-then finds every event before the completeness frontier.
+announced. It is written after the events of its batch. So a reader that reads first `frontiers` and
+then `events` finds every event before the completeness frontier.
 
 Columns that a backfill's tables have too (`spark_analytics.backfill.kinds`) have the same names and
 types. Nanoseconds are longs named `_ns`, timestamps have no such suffix, and nested values are JSON
 text.
 
-`payload` is a struct where a schema is given, else the value as text: JSON for readers that want to
-look into it. A value that is not UTF-8 stays in `value`, which is null otherwise.
+`payload` is a struct if a schema is given, else the value as text. A value that is not UTF-8 stays
+in `value`, which is null otherwise.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ TAIL: Final = ("at_ns", "at_time", results.LINE)
 AS_TEXT: Final = f"{results.FIELDS}, key VARIANT, events STRING"
 """The schema of results with a variant as key, which distinguishes a text from a number.
 
-Both would look the same if they were read as STRING.
+As STRING, the key 1 and the key "1" would be equal.
 """
 TIMES: Final = [each for each in (*RESULT, *TABLES["gaps"]) if each.name != each.key]
 """The columns of times, which tables have as longs named `_ns` or as timestamps."""
@@ -212,7 +212,7 @@ def _bad(rows: DataFrame) -> DataFrame:
 
 
 def _late(topology: Topology, wanted: Wanted) -> Group:
-    """Build the group of late events: raw records with the reason in a further header."""
+    """Build the group of late events: raw records with the reason in an additional header."""
     streams = list(topology.streams)
     headers = headers_of(topology, streams)
 
@@ -237,7 +237,7 @@ def _gaps(topic: str) -> Group:
 
 
 def _dead(records: DataFrame) -> DataFrame:
-    """Decode dead letters: the record that each describes, and its own position."""
+    """Decode dead letters: the record that each rejects, the reason, and its own position."""
     read = F.from_json(F.col("value").cast("string"), DEAD)
     rows = records.where(F.col("value").isNotNull()).select(
         read.alias("_d"),
@@ -248,9 +248,9 @@ def _dead(records: DataFrame) -> DataFrame:
 
 
 def of_results(topics: Sequence[str], name: str, settled: Settled | None = None) -> Group:
-    """Build the group of results topics with its tables `name` and `name-current`.
+    """Build the group of results topics, with the tables of the kind `name`, such as `windows`.
 
-    `name` has all revisions. `settled` are the columns that an id determines.
+    `settled` are the columns that an id determines.
     """
 
     def revisions(rows: DataFrame) -> DataFrame:
@@ -276,7 +276,7 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
 
 
 def _timed(rows: DataFrame) -> DataFrame:
-    """Rename times in nanoseconds to names with `_ns`, and add timestamps for times to query by."""
+    """Rename times in nanoseconds to names with `_ns`, and add timestamps for those to query by."""
     there = [column for column in TIMES if column.key in rows.columns]
     stamps = {each.name: to_timestamp(F.col(each.key)) for each in there if each.type == INSTANT}
     renamed = {each.key: each.name for each in there if each.type == LONG}

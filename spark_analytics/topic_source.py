@@ -154,8 +154,8 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the end of the next micro-batch.
 
-        Spark does not pass the end of the last batch. But it always plans that batch first, after a
-        restart as an empty batch, so `partitions` has recorded that end.
+        Spark does not pass the end of the last batch. But Spark always plans that batch first,
+        after a restart as an empty batch, so `partitions` has recorded its end.
         """
         brokers = self._cluster.reached()
         begins, ends = asyncio.run(self._bounds(brokers))
@@ -180,7 +180,7 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
 def shared(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> Offsets:
     """Return the ends of a batch of at most `most` offsets, shared among the partitions.
 
-    The unused share of a partition goes to those that have more. A partition that is not in
+    The unused share of a partition goes to partitions with more offsets. A partition that is not in
     `begins` starts at 0.
     """
     found: Offsets = {}

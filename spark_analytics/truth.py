@@ -104,9 +104,9 @@ def _renamed(accepted: DataFrame) -> DataFrame:
 def _examined(events: DataFrame) -> DataFrame:
     """Add columns to ordered events from which differences are found.
 
-    `_copy` numbers the copies of an event. `_above` is the greatest unmarked key before it in its
-    partition and stream. `_later` is the greatest unmarked number before it of its source. `_home`
-    is the partition with most events of the stream.
+    `_copy` numbers the copies of an event. `_above` is the greatest key of earlier unmarked events
+    of its partition and stream, and `_later` the greatest number of those of its source. `_home` is
+    the partition with most events of the stream.
     """
     copies = Window.partitionBy(*EVENT).orderBy("topic", "partition", "offset")
     key = F.when(F.col("late") == "", F.struct(*ORDER))

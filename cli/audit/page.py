@@ -1,7 +1,6 @@
 """Writes the findings as one HTML file with three pictures; it needs no network access.
 
-The page lists all machines. It follows the reader's light or dark setting. On a narrow screen, wide
-parts scroll by themselves.
+The page lists the machines that `document` names, and follows the browser's light or dark setting.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from recordings.audit.findings import Findings
 
 NAMED: Final = 3
 HASTY: Final = 3
-"""Ratio of the records' time span to the span of arrivals that shows that a history was loaded."""
+"""The minimum ratio of the records' time span to that of their arrivals if a history was loaded."""
 
 STRAY: Final = 1_000
 """At each end of the time span, one record in this many is ignored as a stray."""

@@ -1,10 +1,9 @@
 """Reads the records of a topic for an audit, in one order, without changing the cluster.
 
-The reader assigns partitions, joins no group, and commits and writes nothing. It fixes the end of
+The audit assigns partitions, joins no group, and commits and writes nothing. It fixes the end of
 each partition at the start. Records of several partitions are in the order of arrival time, then
-partition, then offset. If the topic does not use LogAppendTime, nothing orders its partitions.
-Their records are then merged by the largest timestamp so far of each partition, and each partition
-is judged separately.
+partition, then offset. If the topic does not use LogAppendTime, arrival times are unknown. The
+partitions are then merged by the largest timestamp so far of each, and each is judged separately.
 
 Memory: one fetch of each partition.
 """
@@ -32,7 +31,7 @@ NS_PER_MS: Final = 1_000_000
 WAIT_MS: Final = 200
 APPEND_TIME: Final = 1
 LOOKED_AT: Final = 2_000
-"""Number of first records that show whether the topic uses LogAppendTime."""
+"""The maximum number of first records that are checked for LogAppendTime."""
 
 T = TypeVar("T")
 
@@ -40,9 +39,10 @@ T = TypeVar("T")
 class AuditedTopic:
     """The records of a topic in one order, read by blocking calls.
 
-    `last` is the maximum number of records, divided evenly among the partitions. `since_ms` leaves
-    out records with an earlier timestamp. If both are None, all records are read. Raises
-    `InputError` if the topic cannot be read and `Refused` if it does not exist.
+    `last` is the maximum number of records, divided evenly among the partitions. With `since_ms`,
+    each partition is read from the first record with this timestamp or a later one, and `last` has
+    no effect. If both are None, all records are read. Raises `InputError` if the topic cannot be
+    read and `Refused` if it does not exist.
     """
 
     def __init__(

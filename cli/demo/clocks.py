@@ -3,7 +3,7 @@
 Two of the three sources have a clock that is far off and runs at its own rate. A sync server
 listens on loopback. Each source has a sync client, as `SequencedProducer` would start one. The
 measurements go to `clock.offsets`, and the worker corrects timestamps by them. The worker does not
-know the `WrongClock`, so the demo shows a real measurement.
+see the `WrongClock`, so it depends on the measurements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ S: Final = 1_000_000_000
 TOPIC: Final = "clock.offsets"
 STOP_TIMEOUT_S: Final = 5.0
 ROUNDS: Final = 4
-"""Number of rounds to wait for: one more than a source needs to be synced."""
+"""The number of rounds to wait for: one more than a source needs to be synced."""
 
 LOOK_S: Final = 0.1
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 STILL_S: Final = 120.0
-"""Time in seconds without any progress after which a wait is given up."""
+"""The time in seconds without any progress after which a wait is given up."""
 
 REPORT_EVERY_S: Final = 5.0
 

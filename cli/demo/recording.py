@@ -1,11 +1,11 @@
 """Reads the recorded events, and moves them to the present at a higher speed.
 
-The recording spans four and a half hours (`ORIGIN.md`). `played` puts its first event at `start_ns`
-and divides the time between events by `speed`. It shortens silences of all brokers together to at
-most `LONGEST_SILENCE_NS`. Order and ties stay the same.
+The recording spans four and a half hours (`ORIGIN.md`). `played` moves its first event to
+`start_ns` and divides the time between events by `speed`. If all brokers are silent at once, the
+silence is shortened to at most `LONGEST_SILENCE_NS`. Order and ties stay the same.
 
-Thirteen lines of broker 0 have a time up to 60 ms below that of the line before. `played` raises
-such a time to that of the line before, as if each broker had one clock. By default, playing all
+Thirteen lines of broker 0 have a time up to 60 ms below that of the preceding line. `played` raises
+such a time to that of the preceding line, as if each broker had one clock. By default, playing all
 events takes 46.5 s, and single brokers are silent for up to 11 s.
 """
 
@@ -70,4 +70,4 @@ def _event(fields: dict[str, str]) -> Recorded:
 
 
 _SAID: Final = ("source", "kind")
-"""Columns that become fields of the event and are left out of its payload."""
+"""The columns that become fields of the event and are left out of its payload."""

@@ -1,8 +1,8 @@
 """`inorder demo` shows the main task of inorder on one machine, without Java or Docker.
 
 It starts an embedded Kafka, a sync server and the real worker with its processes. Producers publish
-a recording of three real sources with delays, gaps, duplicates and wrong clocks. A reader judges
-the output. The exit code is 0 if every record is accounted for and the order is right.
+a recording of three real sources with delays, gaps, duplicates and wrong clocks. The demo reads the
+output and judges it. The exit code is 0 if every record is accounted for and the order is right.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOOK_S: Final = 0.1
 REPORT_EVERY_S: Final = 5.0
 ASK_S: Final = 0.5
 LEAD_NS: Final = 3_000_000_000
-"""Time from the last clock measurement to the first event, so that the measurement applies."""
+"""The time from the last clock measurement to the first event, so that the measurement applies."""
 
 
 @click.command("demo")

@@ -1,4 +1,4 @@
-"""Starts the environment of the demo: an embedded Kafka and a real worker."""
+"""Runs the worker of the demo, waits until it is ready, and asks it for reports and metrics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ state: memory
 """
 
 PLACES: Final = 2 * PARTITIONS
-"""Number of partitions of both stages together."""
+"""The total number of partitions of both stages."""
 
 ASK_S: Final = 2.0
 ASK_EVERY_S: Final = 0.2

@@ -5,12 +5,11 @@
 - The share `lost` never arrives.
 - The share `doubled` is followed by a duplicate, which is delayed by the same distribution.
 
-The random draws depend only on the seed. The first and last events of a source always arrive. No
-receiver could know that a number before the first or after the last is missing, and the account
-would not balance.
+The random draws depend only on the seed. The first and last events of a source always arrive,
+because no receiver could know that a number at either end is missing.
 
-So `Injected` can be compared with the output. Each of `lost` must be reported as missing, and each
-of `copies` as a duplicate. Everything else must be emitted once, in order or marked late.
+In the output, each of `Injected.lost` must be reported as missing, and each of `Injected.copies` as
+a duplicate. Everything else must be emitted once, in order or marked late.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ class Trouble:
 class Injected:
     """The counts of the simulated faults.
 
-    `overtaken` counts first arrivals whose number is below the largest one that had arrived from
-    their source.
+    `overtaken` counts events that first arrive after a larger number of their source.
     """
 
     sent: int = 0

@@ -45,7 +45,8 @@ class Outcome:
     dead: int = 0
     missing: int = 0
     filled: int = 0
-    """Number of events that were reported missing and emitted all the same, in order or late."""
+    """The number of events that were reported missing and emitted all the same, in order or late.
+    """
     gaps: int = 0
     violations: int = 0
     outside: int = 0

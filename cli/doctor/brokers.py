@@ -28,7 +28,7 @@ NS_PER_MS: Final = 1_000_000
 DAY_MS: Final = 86_400_000
 MINUTE_MS: Final = 60_000
 TIMELY_MS: Final = 1_000
-"""Largest lag of this machine's clock behind the brokers' clocks that is not reported."""
+"""How far this machine's clock may lag behind the brokers' clocks without a warning."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 | check | reason |
 |-------|--------|
 | members of a group and their topics | a foreign member takes partitions from the stage |
-| beginnings of the logs and committed offsets | records deleted before they were read are lost |
+| first and committed offsets | records that are deleted before they are read are lost |
 | a backlog of a group without members | nobody runs the stage |
 
 A group that has never read is not a finding, because its stage has not been started yet.

@@ -2,7 +2,7 @@
 
 `inorder doctor` runs the check, whether or not a worker runs. It reads at most `LOOKED_AT` records
 of each topic with a client that joins no group and commits nothing. It does not check signatures,
-because that takes the keys. It does not judge topics that the principal may not read;
+because that would need the master keys. It does not judge topics that the principal may not read;
 `cli.doctor.topics` reports the missing right.
 """
 
@@ -32,7 +32,7 @@ from topology.model.outcome import Malformed
 
 LOOKED_AT: Final = 200
 TIMEOUT_S: Final = 5.0
-"""Time to wait for a record of one topic."""
+"""The time to wait for a record of one topic."""
 
 NS_PER_MS: Final = 1_000_000
 
@@ -81,8 +81,8 @@ async def _looked(
 ) -> tuple[Deaths, dict[str, set[int]]]:
     """Return the dead letters among the newest records, and the sources in several partitions.
 
-    The second result maps each such source to the numbers of its partitions. REORDER's inlet reads
-    the records that are available. Sources are reported only for a topic with foreign records.
+    The second result maps each such source to the numbers of its partitions. It has only sources of
+    topics with foreign records. Reading ends early if no record arrives for `TIMEOUT_S`.
     """
     places: dict[str, set[int]] = {}
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}

@@ -1,10 +1,10 @@
 """Finds transactions that stay open, because readers of committed records wait for their end.
 
-For such a reader, a log ends at the last stable offset, before the first record of an open
-transaction. For a running stage, this offset moves on within its `checkpoint`. Brokers end an
+For such a reader, a partition ends at the last stable offset, before the first record of an open
+transaction. While a stage runs, this offset advances within its `checkpoint`. Brokers end an
 abandoned transaction within `transaction_timeout`. So a partition with an open transaction is
-checked again every `PAUSE_S`, until the offset has moved or that time is over. A partition without
-one is checked once.
+checked again every `PAUSE_S`, until the offset has advanced or that time is over. A partition
+without an open transaction is checked once.
 """
 
 from __future__ import annotations

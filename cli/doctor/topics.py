@@ -7,7 +7,7 @@ changes nothing and needs only the right Describe. A missing right is a finding,
 |-------|--------|
 | topics, their partitions and leaders | a stage does not start without them |
 | timestamps, compaction, retention of derived topics | order and state need each of them |
-| retention of inputs against `spill_after` | events buffered for less are read again from there |
+| retention of inputs against `spill_after` | a stage that starts reads the newer events again |
 | size limits of the stages' inputs | a stage that stopped for long loses unread records |
 | the clock topic's compaction lag | a replay needs the samples of its own time |
 | replicas, those in sync, unclean elections | a broker that fails can take data with it |

@@ -1,8 +1,8 @@
 """Checks without writing whether the principal may write under a transactional id.
 
-Brokers report the rights to topics and groups, but not this one. So the check asks to end a
-transaction that cannot exist, because no broker assigns the id of its producer. A broker checks the
-right (`Write` to the id) first. With the right, it refuses for another reason: it does not
+Brokers report the rights to topics and groups, but not this right. So the check asks to end a
+transaction that cannot exist, because no broker assigns the id of its producer. A broker first
+checks the right (`Write` to the id). With the right, it refuses for another reason: it does not
 coordinate the id, still loads its state, or knows no such producer. Any other answer is
 inconclusive. The check can ask any broker, and creates no transaction, id or topic.
 

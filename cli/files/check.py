@@ -1,4 +1,4 @@
-"""`inorder check` reports whether a topology file is sound, and what it would run."""
+"""`inorder check` checks a topology file, shows its parts, and compares it with a running one."""
 
 from __future__ import annotations
 

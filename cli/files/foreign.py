@@ -1,7 +1,7 @@
 """Reads foreign records and files for `inorder init`, by a mapping that it proposes.
 
 `cli.taken` proposes the mapping, which turns records into the rows of a recording in our own form.
-The command shows the mapping, its certainty, and the first three records as it reads them.
+The command shows the mapping, its certainty, and the first three records as read by the mapping.
 """
 
 from __future__ import annotations

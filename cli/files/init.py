@@ -124,12 +124,12 @@ def _counted(rows: Iterable[Row]) -> Iterator[Row]:
 
 @dataclass(frozen=True, slots=True)
 class HowRead:
-    """The way records are read: by a preset's headers, or by the mapping in a stream's section.
+    """How records are read: by a preset's headers, or by the mapping in a stream's section.
 
     Attributes:
         section: Keys of the stream, if a mapping is proposed.
         said: Evidence for each field of the mapping.
-        partitions: Number of partitions of the input topic, or the default for a file.
+        partitions: The number of partitions of the input topic, or the default for a file.
     """
 
     preset: str = ""

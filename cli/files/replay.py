@@ -1,11 +1,13 @@
 """`inorder replay` runs the whole topology on recorded events in this process, without Kafka.
 
-It runs the same operators as a worker. The output is JSON lines in the order in which they occur.
-The summary goes to standard error, after warnings about implausible times of the first lines
-(`recordings.plausible`). Dead letters are part of the output, and the exit code is 0. If most lines
-are dead letters, a warning says so. If there are twenty or more lines and none could be read, the
-exit code is 4. Memory is the state of the operators, and one number for each emitted event, for the
-quantiles of the wait.
+It runs the same operators as a worker, and prints their output as JSON lines, in the order in which
+the operators emit it. The summary goes to standard error, after warnings about implausible times of
+the first lines (`recordings.plausible`). Dead letters are part of the output, and the exit code is
+0. If most lines are dead letters, a warning says so. If there are twenty or more lines and none
+could be read, the exit code is 4.
+
+Memory: the state of the operators, and one number for each emitted event, for the quantiles of the
+wait.
 """
 
 from __future__ import annotations

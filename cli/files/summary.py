@@ -1,6 +1,6 @@
 """Prints the summary of a replay or a backfill, for people or programs, at the end of the command.
 
-It prints warnings and then the account. The exit code shows whether anything could be read.
+Warnings come first, then the account. The exit code shows whether anything could be read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cli.printable import printable
 from recordings.summary import COUNTED, Summary
 
 MAX_ROWS: Final = 5
-"""Maximum number of sources in the text, the worst ones; the JSON has all sources."""
+"""The maximum number of sources in the text, the worst ones; the JSON has all sources."""
 BAD: Final = ("late", "duplicate", "dead", "held", "gaps")
 
 MAX_REASONS: Final = 5

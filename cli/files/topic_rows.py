@@ -26,12 +26,12 @@ NS_PER_MS: Final = 1_000_000
 class TopicRows:
     """The first `most` records of a topic, each with its arrival time in ns.
 
-    Raises `InputError` if it cannot be read or is empty, and `Refused` if it does not exist.
+    Raises `InputError` if the topic cannot be read or is empty, and `Refused` if it does not exist.
 
     Attributes:
         preset: Name of the preset of headers, empty for the plain one or an unknown one.
         is_foreign: Whether the first record has no source header of any preset.
-        partitions: Number of partitions of the topic.
+        partitions: The number of partitions of the topic.
     """
 
     def __init__(self, brokers: Brokers, topic: str, most: int) -> None:

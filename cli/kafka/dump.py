@@ -1,7 +1,7 @@
 """`inorder dump` prints an input topic, with arrival times, as lines for `inorder replay`.
 
-If the stream syncs clocks, `clock.offsets` is dumped with it. A clock line precedes the events that
-arrived at the same time or later.
+If the stream syncs clocks, `clock.offsets` is dumped with the topic. A clock line precedes the
+events that arrived at the same time or later.
 
 A replay of the lines gives a worker's results if they do not depend on the partitions of the
 sources. This holds with one partition, with `rule: fixed` and a known start, and with `rule: time`.

@@ -1,4 +1,8 @@
-"""`inorder produce` publishes recorded events with the header contract, in file order."""
+"""`inorder produce` publishes recorded events, or the rows of any file, in file order.
+
+Events get the headers of the contract. The rows of other files are published unchanged, without
+headers.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ from topology.model.outcome import Malformed as Dead
 from topology.wire.line_reader import Row
 
 MAX_REPORTED: Final = 20
-"""Maximum number of malformed rows that are reported one by one."""
+"""The maximum number of malformed rows that are reported one by one."""
 
 
 @click.command("produce")
@@ -132,7 +136,7 @@ class LeftOut:
 
     def __init__(self) -> None:
         self.count = 0
-        self.row = 0  # Number in the file of the row that is being published.
+        self.row = 0  # The number in the file of the row that is being published.
         self._first: list[Malformed] = []
 
     def add(self, row: Malformed) -> None:

@@ -1,10 +1,10 @@
 """`inorder read` prints a topic that a worker wrote, as the lines that `replay` would print.
 
-It reads topics of ordered events, printed as lines of kind `event` without watermarks. It also
-reads topics whose values are JSON with a `kind`: results, gaps, dead letters. It reads committed
-records from the beginning, each partition in its order. A stream is in one partition, so its order
-is preserved. The command joins no group and commits nothing, so any number of readers can run. Use
-`inorder dump` for an input topic.
+The events of ordered topics are printed as lines of kind `event`, without watermarks. Records whose
+values are JSON with a `kind` are printed too: results, gaps, dead letters. Only committed records
+are read, from the beginning, each partition in its order. A stream is in one partition, so its
+order is preserved. The command joins no group and commits nothing, so any number of them can run.
+Use `inorder dump` for an input topic.
 """
 
 from __future__ import annotations

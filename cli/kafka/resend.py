@@ -2,8 +2,8 @@
 
 It reads `topics.gaps` from the end of this application's last run. It writes a request for each gap
 to `topics.resend` (`inorder.resending`), keyed by the source. Events sent again arrive late and
-correct results. A request is written at least once. A request for events that have arrived in the
-meantime causes duplicates. A record that is not a valid gap is counted and skipped. The first
+correct results. A request is written at least once. A source that has sent the events in the
+meantime sends duplicates. A record that is not a valid gap is counted and skipped. The first
 `MAX_REPORTED` such records of a run are reported with their partitions and offsets.
 """
 

@@ -38,7 +38,10 @@ from sinks.runner import Runner, RunnerLimits, SourceFailed, consumer_of
 from sinks.sink import Sink, SinkUnusable
 
 STUCK_S: Final = 180.0
-"""Seconds without a turn of a sink's loop after which it counts as stuck; time-outs are shorter."""
+"""The time in seconds without a turn of a sink's loop after which the sink counts as stuck.
+
+Its time-outs are shorter.
+"""
 
 log = logging.getLogger("inorder.sink")
 

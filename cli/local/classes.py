@@ -1,7 +1,7 @@
 """Finds class-data archives, with which a Java process starts in half the time.
 
-Java writes an archive when a process ends. It reads the archive in a process of the same Java
-version and class path. Otherwise it starts without the archive and says so in one line.
+Java writes an archive when a process ends. Another process reads it if Java version and class path
+are the same. Otherwise the process starts without the archive and says so in one line.
 `infra.archives` makes the archives of brokers and Spark for tests.
 """
 

@@ -1,9 +1,9 @@
 """Fetches jars from Maven, once, into the project's cache.
 
 A `pom.xml` names the jars. They are stored in `<name>/` below `$INORDER_CACHE`. Without that
-variable, they are below `.cache` in a checkout and below the user's own cache elsewhere. Processes
-that need the same jars at once wait for the first one. If a `pom.xml` changes, its jars are fetched
-again.
+variable, the cache is `.cache` in a checkout and the user's own cache elsewhere. If several
+processes need the same jars, one fetches them and the others wait. If a `pom.xml` changes, its jars
+are fetched again.
 """
 
 from __future__ import annotations

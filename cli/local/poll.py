@@ -1,7 +1,6 @@
-"""Waits for a condition, with a time limit.
+"""Waits for a condition, with a time limit that allows for a busy machine.
 
-A busy machine may be slow without a fault. So the seconds of a limit pass more slowly if more
-processes share a processor.
+The seconds of the limit pass more slowly if more processes share a processor.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs a child process that tests and benchmarks can start, pause and end by its id.
 
-Its output is appended to `<folder>/<name>.log` over restarts. `<folder>/<name>.pid` has its id
-while the process is needed, so that processes left by a killed test run can be ended.
+The output is appended to `<folder>/<name>.log` over restarts. While the process is needed,
+`<folder>/<name>.pid` has its id, so that processes left by a killed test run can be ended.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
 
 
 def kafka_port(usual: int) -> int:
-    """Return the usual port, or a free one if another process listens there, which is reported."""
+    """Return the usual port; if another process listens there, say so and return a free one."""
     if is_free(usual):
         return usual
     (other,) = free_ports(1)

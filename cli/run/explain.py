@@ -1,7 +1,7 @@
 """`inorder explain` says why an event is buffered, and which source blocks the merge.
 
-It asks a running worker and prints the answer in words; `--json` prints the answer itself. With
-`--seq` it explains one event: where it is, what it waits for, and why it is late
+It asks a running worker and prints the answer in words; `--json` prints the answer unchanged. With
+`--seq` it explains one event: where the event is, what it waits for, and why it is late
 (agents.watch.location). Partitions without anything to report are counted. If clocks are uncertain,
 the last lines name the remedy.
 """

@@ -2,9 +2,9 @@
 
 DIR is the `--out` of a backfill of archives that ran with `--no-to-end`. Its `_state` has the state
 of each group of streams. A worker's state is divided by stage and partition, so the saved state is
-distributed to them (topology.flow.share). After the input, a stream is in the partition to which
-stages write it. For the input, the archive states which partitions have the records of a stream or
-of its sources. It also states at which offset the log continues.
+distributed to them (topology.flow.share). In the output of a stage, the partition of a stream is
+the one to which stages write it. For the input, the archive records which partitions have the
+records of a stream or of its sources, and at which offset each partition continues.
 
 A state that does not fit is refused, with the remedy.
 """
@@ -140,10 +140,10 @@ class Backfilled:
 
 
 class Lying:
-    """The part of a group of streams that is in the partition `here`.
+    """The streams of a group that are in the partition `here`.
 
-    `streams` names the streams. A stream may be in several partitions, so calling the object
-    returns whether a source of a stream is in this one. The constructor raises StateRefused if the
+    `streams` names them. A stream may be in several partitions, so calling the object returns
+    whether a source of a stream is in this partition. The constructor raises StateRefused if the
     streams are in different partitions and the stage needs them in one.
     """
 
@@ -177,7 +177,7 @@ def _is_here(each: Content, part: Lying) -> TypeGuard[Event | Malformed]:
 
 
 def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
-    """Return the account of the backfill's last run, and the addresses of the groups' states."""
+    """Return the notes on the backfill's last run, and the addresses of the groups' states."""
     try:
         from spark_analytics.backfill.place import PlaceRefused
         from spark_analytics.backfill.resuming import Resumed

@@ -26,7 +26,7 @@ from topology.config import TopicsConfig
 
 NO_BROKERS: Final = "none"
 STUCK_S: Final = 5.0
-"""Seconds without a turn of the server's loop after which it counts as stuck."""
+"""The time in seconds without a turn of the server's loop after which it counts as stuck."""
 MAX_NAME_CHARS: Final = 64
 OTHERS_MAY_READ: Final = 0o077
 DEFAULT_BIND: Final = "127.0.0.1:4123"

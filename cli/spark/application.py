@@ -2,7 +2,7 @@
 
     spark-submit --jars … --py-files inorder.zip inorder_spark.py run rates --topology …
 
-`make spark-package` puts it and its dependencies into one folder (`infra.spark.package`).
+`make spark-package` puts this file and its dependencies into one folder (`infra.spark.package`).
 """
 
 import sys

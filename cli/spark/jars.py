@@ -5,9 +5,9 @@ into `.cache/spark-<release>/`, about 10 MB. Spark's own resolver (`spark.jars.p
 used, because it asks servers that may not be reachable. `python -m cli.spark.jars` fetches the jars
 and prints their paths.
 
-PostgreSQL's JDBC driver (`postgres.xml`) comes the same way into `.cache/spark-postgres/`, 1 MB. So
-do the writers of Iceberg tables (`iceberg.xml`, 47 MB) and Delta tables (`delta.xml`, 8 MB). Their
-versions follow the release of the installed pyspark (`RELEASES`).
+PostgreSQL's JDBC driver (`postgres.xml`, 1 MB) is fetched likewise. So are the writers of Iceberg
+tables (`iceberg.xml`, 47 MB) and Delta tables (`delta.xml`, 8 MB). The versions of these writers
+follow the release of the installed pyspark (`RELEASES`).
 
 Under spark-submit, the submitter names the jars (`--jars`), or the image has them. Then nothing is
 fetched, and Maven is not needed.
@@ -29,7 +29,7 @@ from spark_analytics.submitted import is_submitted
 VERSION: Final = "4.1.3"
 """The version of pyspark in `infra/locks/spark.txt`, the image and the charts.
 
-It is the newest release for which all jars exist. The poms have the versions of its jars.
+This is the newest release for which all jars exist. The poms have the versions of the jars.
 """
 RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
     "4.0": {

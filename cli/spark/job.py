@@ -1,7 +1,7 @@
 """Turns the options of `inorder spark run` into a session, topics, tables and outputs.
 
 The identity of a checkpoint (`about`) has everything that decides the contents of the tables, the
-topics' ids, and the place of the tables. It leaves out settings that only affect speed.
+topics' ids, and the address of the tables. It leaves out settings that only affect speed.
 """
 
 from __future__ import annotations

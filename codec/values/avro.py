@@ -72,7 +72,7 @@ _WRONG: Final = (
     TypeError,
     ValueError,
 )
-"""Errors that the library raises for bytes that do not match the schema."""
+"""The errors that the library raises for bytes that do not match the schema."""
 
 
 class AvroSchema(NamedTuple):

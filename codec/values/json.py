@@ -1,8 +1,8 @@
 """Decodes JSON values with exact numbers (int, Decimal); the last of equal keys counts.
 
-`decode` reads the whole value. A `JsonPick` reads only some fields. It skips the others and does
-not detect faults in their strings. Integers with more than `sys.get_int_max_str_digits` digits
-cannot be decoded. Neither can values nested deeper than the interpreter's stack.
+`decode` reads the whole value. A `JsonPick` reads only some fields, and does not detect faults in
+the strings of the others. Integers with more than `sys.get_int_max_str_digits` digits cannot be
+decoded. Neither can values nested deeper than the interpreter's stack.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topology.wire.values import UNDECODABLE, ValueFault, walked
 from topology.wire.where import Path
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
-"""Errors that hostile JSON can raise; ArithmeticError is for a number with a huge exponent."""
+"""The errors that hostile JSON can raise; ArithmeticError is for a number with a huge exponent."""
 
 _WHOLE: Final = msgspec.json.Decoder(float_hook=Decimal)
 

@@ -1,4 +1,4 @@
-"""Creates the reader of a foreign input topic from its mapping, its format and its streams."""
+"""Creates the reader of a foreign input topic, its table of schemas, and the codec's short path."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ SHORT: Final = frozenset({"source", "seq", "epoch", "ts", "type"})
 def short_way(reader: FieldReader) -> MappedValues | None:
     """Return the codec's short path for this reader, or None if it needs the general path.
 
-    The general path is needed for fields outside the value, except a source that is the key. It is
-    also needed for mapped streams or kinds, and for records without numbers.
+    The reader needs the general path for fields outside the value, except a source that is the key.
+    It also needs the general path for mapped streams or kinds, and for records without numbers.
     """
     fields = reader.fields
     is_record = fields.ts.place == "timestamp"

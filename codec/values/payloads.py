@@ -1,6 +1,6 @@
 """Reads payloads for queries, from values that are not plain JSON or from a part of each value.
 
-The setting `payload: PATH` names such a part.
+The setting `payload: PATH` names the part.
 """
 
 from __future__ import annotations

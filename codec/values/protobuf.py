@@ -6,8 +6,9 @@ integer, and a map is a dict with strings as keys. `google.protobuf.Timestamp` i
 a wrapper (`Int64Value`, …) is its value.
 
 The schema comes as serialized descriptors: a file of `protoc --include_imports
---descriptor_set_out`, or the answer of a registry. With a registry, a value begins with the five
-bytes and then the position of its message in the file. The library's parser limits nesting to 100.
+--descriptor_set_out`, or the answer of a registry. With a registry, a value begins with its five
+bytes (`codec.values.registered`) and then the position of its message in the file. The library's
+parser limits nesting to 100.
 
 The library is an extra (`inorder-engine[protobuf]`).
 """
@@ -38,7 +39,7 @@ from topology.wire.values import UNDECODABLE, Decode, Timestamp, ValueFault
 MAX_FILES: Final = 200
 MAX_NAMED: Final = 10
 MAX_INDEXES: Final = 16
-"""Maximum nesting depth of a message's definition."""
+"""The maximum nesting depth of a message's definition."""
 
 NS_PER_S: Final = 1_000_000_000
 WRAPPERS: Final = frozenset(

@@ -36,7 +36,7 @@ class RegisteredSchemas:
     Attributes:
         subjects: Subjects whose schemas are accepted, None for any.
         in_values: Whether values have a registry's five bytes.
-        in_keys: Whether keys have them.
+        in_keys: Whether keys have a registry's five bytes.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Propose the topology of an audit: the settings that matter for this data, and the reasons.
 
-Each wait is a quarter more than the time within which all but one in a thousand records arrived,
-rounded up to one of `STEPS_NS`. A single record from yesterday therefore does not make all others
-wait for hours.
+The waits follow from the time within which all but one in a thousand missing or late records
+arrived. They are a quarter longer, rounded up to one of `STEPS_NS`. A single record from yesterday
+therefore does not make all others wait for hours.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ STEPS_NS: Final = tuple(
 ROOM: Final = 1.25
 NEARLY_ALL: Final = 999
 MOST_SILENCES: Final = 900
-"""The rank of the silence used for `idle_after`: nine in ten sources are never silent for longer.
+"""The rank, in thousandths, of the silence used for `idle_after`.
 
-The unit is thousandths.
+Nine in ten sources are never silent for longer.
 """
 
 LEAST_IDLE_NS: Final = 2 * S

@@ -1,8 +1,8 @@
 """Store the readings of one source's clock, by stretches of time.
 
 A reading is `ts` minus a reference. The reference is the arrival, if rows have it. Otherwise it is
-the median of the newest timestamps of the other sources at that line. No event arrives before it
-happens, and late events have smaller readings. So only the largest reading of a stretch is used.
+the median of the newest timestamps of the other sources at that line. A late event has a smaller
+reading, and no delay makes a reading larger. So only the largest reading of a stretch is used.
 
 Memory: at most `MAX_STRETCHES` for a source; if there are more, neighbours are merged in pairs.
 """
@@ -22,7 +22,7 @@ class Stretch(NamedTuple):
 
     Attributes:
         at_ns: The middle of the stretch.
-        reading_ns: The largest reading, the only one that is used.
+        reading_ns: The largest reading.
         readings: The number of readings.
     """
 
@@ -77,7 +77,7 @@ class ClockReadings:
 
 
 class NewestStamps:
-    """The newest timestamp of each source, to compare a source with the median of the others.
+    """The newest timestamps of sources, to compare each source with the median of the others.
 
     Cost: O(log sources), and shifts of elements in a list.
     """
@@ -104,7 +104,7 @@ class NewestStamps:
 def middle_of(rising: list[int]) -> int | None:
     """Return the median of ascending values: of an even number, the mean of the middle two.
 
-    It is None if there are no values.
+    The result is None if there are no values.
     """
     if not rising:
         return None

@@ -2,9 +2,9 @@
 
 * `copies`: records with a number that their source has sent before in the same epoch.
 * `missing`: numbers between the smallest and the largest of an epoch that have not arrived.
-* `out_of_sequence`: records whose number is below a number that their source sent before, in the
-  same epoch.
-* `out_of_time`: records, except duplicates, whose time is below that of a record before them in the
+* `out_of_sequence`: records, except duplicates, whose number is below an earlier number of their
+  source and epoch.
+* `out_of_time`: records, except duplicates, whose time is below that of an earlier record of the
   stream. If the partitions are not in one order, only records of the same partition are compared.
 
 Rows are not kept in memory; a spool on disk takes what the second pass needs. Memory: up to
@@ -26,7 +26,7 @@ from recordings.audit.spool import Spool
 from recordings.audit.wraps import Wraps
 
 MAX_MACHINES: Final = 100_000
-"""The maximum number of sources. If there are more, the field read as source is another one."""
+"""The maximum number of sources; an audit with more has read another field as the source."""
 
 
 class TooManyMachines(Exception):
@@ -109,7 +109,7 @@ class Counting:
                 machine.newest_ns = ts_ns
             elif seq is None:
                 self.behind_own_ns.append(machine.newest_ns - ts_ns)
-        # A record that arrives after a later one of its source shows nothing about the clock.
+        # A duplicate, or a record after a later one of its source, shows nothing about the clock.
         if not (copy or behind):
             self._read_clock(machine, ts_ns, at_ns, arrival_ns)
         dropping = self.jobs.take(ts_ns, partition, copy=copy)

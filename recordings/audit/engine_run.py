@@ -1,8 +1,9 @@
 """Run the audited records through the engine, and measure waits and wrong windows.
 
-The topology is the proposed one. If it trusts timestamps (`unsynced: trust`), the truth is that of
-the plain jobs: each number once, in the window of its own timestamp. If it corrects clocks
-(`estimate`), each number is in the window of its corrected timestamp.
+The topology is the proposed one. Its results are compared with the truth, in which each number
+counts once. If the topology trusts timestamps (`unsynced: trust`), a record counts in the window of
+its own timestamp, as in the truth of the plain jobs. If the topology corrects clocks (`estimate`),
+a record counts in the window of its corrected timestamp.
 
 A window is wrong at first if its first result differs from the truth, or is missing. It is wrong at
 last if the result after the last correction differs. The input has an end, so all buffered events
@@ -57,7 +58,7 @@ def through_engine(
 ) -> EngineFigures:
     """Run the rows through the engine, and return the figures of the run.
 
-    It costs as much as a replay, and two numbers for each event.
+    The cost is that of a replay. Memory: two numbers for each event.
 
     Args:
         topology: A topology with one stream, and one query that counts by window.

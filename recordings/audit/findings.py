@@ -53,7 +53,7 @@ class Asked:
     def shown(self) -> int:
         """The index of the bound by which sources and pictures are judged: the middle bound.
 
-        If two bounds are in the middle, it is the larger one.
+        For an even number of bounds, this is the larger of the two in the middle.
         """
         return len(self.bounds_ns) // 2
 
@@ -106,8 +106,8 @@ def audited(
 ) -> Findings:
     """Audit the rows, and return the findings.
 
-    If numbers turn out to wrap, the rows are counted once more. This raises the errors of
-    `Counting.take`.
+    If numbers turn out to wrap, the rows are counted once more. The errors of `Counting.take` are
+    passed on.
     """
     unread = Unread()
     with counted(inputs, asked, unread, advance) as (by, counting, spool):
@@ -142,7 +142,7 @@ def counted(
     """Count the rows, and yield the settings, the counts and the rows on disk.
 
     The settings are `asked` with the wraps of numbers, which are guessed if it has none. `unread`
-    gets the rows that could not be read. This raises the errors of `Counting.take`.
+    gets the rows that could not be read. The errors of `Counting.take` are passed on.
     """
     wraps = asked.wraps or Wraps()
     jobs = PlainJobs(asked.length_ns, asked.bounds_ns, asked.order)
@@ -167,8 +167,8 @@ def queries_of(length_ns: int) -> list[str]:
 def _fitting(inputs: AuditInput, bits: int) -> AuditInput:
     """Yield the rows whose numbers fit in `bits` bits, and a fault for any other row.
 
-    The engine requires such numbers. A row is also a fault if it has a number and the first record
-    of its source has none, or the other way round.
+    The engine requires such numbers, and numbers in all records of a source or in none. So a row is
+    also a fault if it has a number and the first record of its source has none, or vice versa.
     """
     detail = f"a number does not fit into {bits} bits; set a larger --seq-bits"
     timed: dict[str, bool] = {}

@@ -1,15 +1,18 @@
-"""Judge the clocks of sources by their readings.
+"""Judge the clocks of sources by their readings: the offset, its error, jumps and drift.
 
-If three or more sources have a reading in a stretch, their median is subtracted from each. The
-level of a clock is the median of its stretches' largest readings, after valleys are filled. A
-valley is a stretch below both an earlier and a later one. Delays cause it, because no delay makes a
-reading larger. A clock has jumped if the step between two neighbouring stretches differs from its
-usual pace by more than `JUMP_NS`. It must also differ by far more than usual. A single stretch that
-stands out is not a jump.
+The readings are those of `clock_readings`. If three or more sources have a reading in a stretch of
+time, their median is subtracted from each. Stretches with few readings are skipped.
 
-The offset of a source is its level since the last jump, compared with the median of the others'
-levels. If two are in the middle, the nearer one counts. If there are fewer than two others, the
-reference is the arrivals themselves. Stretches with few readings are skipped.
+A valley is a stretch with a smaller reading than both an earlier and a later stretch. Valleys are
+filled, because delays cause them: no delay makes a reading larger. A clock has jumped if the step
+between two neighbouring stretches differs from its usual pace by more than `JUMP_NS`. The step must
+also exceed `NOISY` times the usual difference of neighbours. A single stretch that stands out is
+not a jump.
+
+A segment begins at the start and after each jump. Its level is the median of its readings. The
+offset of a source is its last level, compared with the median of the others' levels. If two are in
+the middle, the nearer one counts. If there are fewer than two others, the reference is the arrivals
+themselves.
 
 The bound of an offset covers how far the delays of two sources' quickest records may differ, which
 cannot be measured from one side. It is the largest of three: `PASSIVE_FLOOR_NS` as in CLOCK, the
@@ -35,17 +38,18 @@ S: Final = 1_000_000_000
 PPM: Final = 1_000_000
 PPB_PER_PPM: Final = 1_000
 WRONG_NS: Final = 1 * S
-"""A clock is called wrong if its offset is larger than this."""
+"""The offset beyond which a clock is called wrong, if the offset also exceeds its bound."""
 JUMP_NS: Final = 1 * S
 DRIFTS_PPM: Final = 50.0
 DRIFTS_NS: Final = 200_000_000
-"""The total distance that a clock must have drifted, besides the rate, to count as drifting."""
+"""The minimum distance that a drifting clock has moved in total."""
 NOISY: Final = 8
 """The factor by which a jump or a drift exceeds the usual difference of neighbouring readings."""
 FEW: Final = 4
-"""A stretch is skipped if it has fewer readings than the usual number divided by this."""
+"""A stretch with fewer readings than the usual number divided by this factor is skipped."""
 LEAST_STRETCHES: Final = 8
-"""The minimum number of stretches to find a drift; a clock's pace is measured over such a part."""
+"""The minimum number of stretches for a drift; also the number of parts to measure the pace over.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,10 @@ class JudgedClock:
         return self.jumps > 0 or self.drifts or abs(self.offset_ns) > max(WRONG_NS, self.error_ns)
 
     def mended_ns(self, ts_ns: int, at_ns: int) -> int:
-        """Return a record's timestamp at `at_ns`, corrected to the median of the other clocks."""
+        """Return the corrected timestamp of a record with `ts_ns`, which arrived at `at_ns`.
+
+        The correction is the clock's offset from the median of the others at that time.
+        """
         if self.drifts and self.drift_ppm is not None:
             # The offset is that of the clock at the middle of the course.
             since_ns = at_ns - (middle_of([stretch.at_ns for stretch in self.course]) or 0)
@@ -199,7 +206,7 @@ def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
         if has_jumped(parts[-1][-1], stretch):
             back = len(parts) > 1 and len(parts[-1]) == 1
             if back and not has_jumped(parts[-2][-1], stretch):
-                parts.pop()  # That single stretch differed from both its neighbours.
+                parts.pop()  # The removed stretch differed from both its neighbours.
             else:
                 parts.append([])
         parts[-1].append(stretch)
@@ -212,7 +219,7 @@ def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
 def _pace(course: list[Stretch]) -> float:
     """Return the usual gain of a clock per unit of time, which a few jumps do not change.
 
-    It is measured over several stretches, since noise would hide the gain between neighbours.
+    The gain is measured over several stretches, since noise would hide that between neighbours.
     """
     apart = max(1, len(course) // LEAST_STRETCHES)
     pairs = zip(course, course[apart:], strict=False)
@@ -221,7 +228,10 @@ def _pace(course: list[Stretch]) -> float:
 
 
 def _others(rising: list[int], own_ns: int) -> tuple[int, int]:
-    """Return the median of the others' levels, and the distance within which half of them are."""
+    """Return the median of the others' levels, and the distance within which half of them are.
+
+    Both are 0 if there are fewer than two others.
+    """
     others = list(rising)
     others.remove(own_ns)
     if len(others) < 2:

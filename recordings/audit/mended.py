@@ -1,4 +1,4 @@
-"""Find the windows whose true count changes if wrong clocks are corrected."""
+"""Find the windows whose event count changes if the timestamps of wrong clocks are corrected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from recordings.audit.spool import Spool
 
 
 def wrong_by_clock(spool: Spool, clocks: list[JudgedClock | None], length_ns: int) -> set[int]:
-    """Return the numbers of the windows whose true count changes if wrong clocks are corrected.
+    """Return the numbers of the windows whose event count changes if wrong clocks are corrected.
+
+    Duplicates are not counted.
 
     Args:
         spool: The rows.

@@ -2,12 +2,12 @@
 
 The numbers of an epoch are stored as the gaps between the smallest and the largest. If records have
 no epoch, restarts are found by the rule of REORDER (`topology.reorder.epochs`), as for a source
-without buffered events. The next number is the one after the largest, and `max_wait` is the
-default. If counters wrap, a number stands for the value nearest to the next number.
+without buffered events. The number after the largest counts as the next one, and `max_wait` is the
+default. If counters wrap, a number stands for the value nearest to the next one.
 
-Cost: O(1) for the number after the largest. Other numbers cost O(log gaps), and shifts in a list.
-Memory: three numbers for each gap, at most `MAX_HOLES` gaps in all sources together, and eight
-bytes for each number that filled one.
+Cost: O(1) for the next number. Other numbers cost O(log gaps), and shifts in a list. Memory: three
+numbers for each gap, at most `MAX_HOLES` gaps in all sources together, and eight bytes for each
+number that filled one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from topology.reorder.sequence import NO_STAMP
 from topology.reorder.shared import extended
 
 MAX_HOLES: Final = 2_000_000
-"""The maximum number of gaps. If there are more, the field has random values and no sequence."""
+"""The maximum number of gaps; an audit with more has read random values as sequence numbers."""
 
 RESTART_MARGIN_NS: Final = StreamConfig().reorder.max_wait_ns
 

@@ -3,11 +3,10 @@
 The watermark of a job is the largest time so far minus its bound, and moves at each record. A row
 is dropped if the end of its window is at or below the watermark before the row. Every other row
 counts, even a duplicate. The truth counts each number once, in the window of its own timestamp;
-among duplicates the first one counts. A window is wrong if its count differs from the truth.
+among duplicates the first one counts. A window is wrong if its count differs from the truth: if its
+number of duplicates differs from its number of dropped rows.
 
-So a window is wrong under a bound if its number of duplicates differs from its number of dropped
-rows. The true count, the duplicates and the dropped rows are stored for each window. Memory: up to
-`MAX_WINDOWS` windows.
+Memory: three counts for each window and bound, for up to `MAX_WINDOWS` windows.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class JobFigures(NamedTuple):
         wrong: The number of wrong windows.
         rows_dropped: The number of dropped rows.
         copies_counted: The number of duplicates that counted.
-        wrong_by_drops: The number of wrong windows with dropped rows.
-        wrong_by_copies: The number of wrong windows with duplicates that counted. A window may
-            have both.
+        wrong_by_drops: The number of wrong windows with dropped rows. Windows may also be in
+            `wrong_by_copies`.
+        wrong_by_copies: The number of wrong windows with duplicates that counted.
     """
 
     wrong: int
@@ -93,7 +92,7 @@ class PlainJobs:
 
     @property
     def windows(self) -> int:
-        """The number of windows with at least one event in truth."""
+        """The number of windows with at least one event in the truth."""
         return len(self.truth)
 
     def wrong(self, at: int) -> set[int]:

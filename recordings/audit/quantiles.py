@@ -1,6 +1,6 @@
 """Compute quantiles of many numbers by nearest rank.
 
-A quantile is the smallest of the numbers that at least a given share of them does not exceed.
+A quantile is the smallest number that at least a given share of all numbers does not exceed.
 """
 
 from __future__ import annotations

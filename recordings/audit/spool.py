@@ -1,7 +1,7 @@
 """Store the rows of an audit on disk for its second pass: clock correction and the engine.
 
-A row takes `ROW_BYTES` in a file without a name, which is deleted with the process. Memory is one
-page.
+A row takes `ROW_BYTES` in a temporary file, which is deleted when it is closed or the process ends.
+Memory: `PAGE_ROWS` rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class SpooledRow(NamedTuple):
     """A row of the spool; `arrival_ns`, `seq` and `epoch` are NONE if they are absent.
 
     Attributes:
-        at_ns: The time of the arrival clock at the row.
+        at_ns: The time of the arrival clock after the row.
+        copy: Whether the row is a duplicate.
     """
 
     ts_ns: int

@@ -1,4 +1,4 @@
-"""Judge each source in one word, by its worst trait.
+"""Judge each source by its worst trait, in a few words, such as `silent since 12:30:00`.
 
 The traits are its clock, its silence, its duplicates and its restarts, in this order.
 """

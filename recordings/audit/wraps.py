@@ -5,10 +5,11 @@ fall ends in the first `NEAR_ZERO` of `PARTS` equal parts of the range. The next
 after a number from the middle. A fall is a wrap if it begins in the last part. Otherwise it is a
 restart, which may begin anywhere.
 
-A width applies if most falls of all its sources are wraps, and 2^k - 1 itself precedes at least
-half of these. Sources whose runs all happen to end near the top seldom reach it. The width applies
-to those sources most of whose falls are wraps. It applies to the whole stream unless a source has
-at least `RECURS` more restarts than wraps.
+A width applies if two conditions hold. Its sources have at least `RECURS` more wraps than restarts,
+and they have sent 2^k - 1 for at least half of the wraps. Counters that happen to restart near the
+top seldom reach 2^k - 1. The width applies to each of these sources with more wraps than restarts.
+It applies to the whole stream if it is the largest width and the only one that applies. Then no
+source of this width may have at least `RECURS` more restarts than wraps.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ RECURS: Final = 2
 
 
 class Falls:
-    """How often the numbers of one source fell to near 0, and from where.
+    """Counts of how often the numbers of one source fell to near 0, and from where.
 
     Attributes:
         bits: The smallest of `WIDTHS` that fits all its numbers.
-        count: The falls from near the largest number of that width, as of a counter that wraps.
-        others: The falls from the middle of the range, as of a counter that restarts.
+        count: The falls from near the largest number of that width, which are wraps.
+        others: The falls from below, which are restarts.
         tops: How often the largest number itself was seen.
         height: The state of the source: 3 at the beginning, 2 after the middle of the range,
             1 near its top, 0 after a fall.
@@ -67,8 +68,8 @@ class Wraps(NamedTuple):
 
     Attributes:
         bits: The numbers of all sources wrap at 2 ** `bits`. None if not all numbers fit one
-            width, or some sources only restart.
-        by_source: The bits at which the numbers of single sources wrap, if they are guessed.
+            width, or some sources restart more often.
+        by_source: The bits at which the numbers of single sources wrap, if they were guessed.
     """
 
     bits: int | None = None

@@ -1,21 +1,21 @@
 """Process history through the same core as a worker's, distributed by Spark.
 
-An input is read in pieces, in parallel. `stretches` explains why the result equals that of reading
-it sequentially. Each line goes to the *group* of its stream: the streams that joins connect with
-it. Clock lines go to all groups. A single task processes all lines of a group, in the order of
-arrival, by one `topology.flow.replay.Replay`. Groups run in parallel and do not depend on each
-other, so the output of each equals its output in `inorder replay`.
+An input is read in pieces, in parallel, with the same result as sequentially (`stretches`). Each
+line goes to the *group* of its stream: the streams that joins connect with it. Clock lines go to
+all groups. A single task processes all lines of a group, in the order of arrival, by one
+`topology.flow.replay.Replay`. Groups run in parallel and do not depend on each other, so the output
+of each equals its output in `inorder replay`.
 
 | module     | content                                                                    |
 |------------|----------------------------------------------------------------------------|
 | `archived` | the records that a run takes from an archive, as lines                     |
-| `cut`      | the time up to which an archive is complete if its logs end at different   |
-|            | times                                                                      |
+| `cut`      | the time up to which an archive is complete if its partitions end at       |
+|            | different times                                                            |
 | `groups`   | the group of each stream, and the task of each group                       |
 | `in_lake`  | the tables in Iceberg or Delta, and the rows that a run adds to them       |
 | `kinds`    | the tables, one for each kind of line, and the columns of each             |
 | `log_order`| an archive's records in one order, that of `inorder dump`                  |
-| `noted`    | the content of the files of a state, and its check                         |
+| `noted`    | the keys of the files of a state, and a check of these files               |
 | `parcels`  | lines on their way from reading to ordering tasks, packed by group         |
 | `part`     | the files that a task writes, one for each table                           |
 | `pieces`   | input files, cut so that tasks read them in parallel                       |

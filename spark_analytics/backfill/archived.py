@@ -1,19 +1,17 @@
 """Read an archive of the job `archive` as the lines that `inorder dump` would print for its topics.
 
-If the folder of a whole archive is named, the topics that the topology reads are taken from it.
-These are the input topics, and `clock.offsets` if a stream syncs. If a topic's own folder is named,
-only that topic is taken. Records are in the order of `inorder dump`. They are sorted by arrival,
-which is the running maximum of a partition's record timestamps, then clocks before events, then by
-topic, partition and offset. Spark sorts them by range, so each task reads a stretch of that order.
-From there on an archive is processed like files.
+From the folder of a whole archive, only the topics that the topology reads are taken. These are the
+input topics, and `clock.offsets` if a stream syncs. The folder of a single topic gives that topic
+alone. Records are in the order of `inorder dump` (`log_order`). Spark sorts them by range, so each
+task reads a stretch of that order. Afterwards an archive is processed like files.
 
-Missing offsets, within a partition or between two runs, would look like lost events. They are
-refused with an error that names the first of them, and so are repeated offsets. An archive is also
-refused if it lacks something that an earlier run has seen: a topic, or the records left to the next
-run. In a compacted topic, or with transactions, whose markers take offsets, missing offsets are
-normal; `--holes pass` accepts them. A whole archive that lacks one of several input topics is
-refused. If it lacks `clock.offsets`, which has no folder before its first record, a warning says
-so.
+Missing offsets, within a partition or between two runs, would look like lost events. An error names
+the first missing or repeated offset. In a compacted topic, or with transactions, whose markers take
+offsets, missing offsets are normal; `--holes pass` accepts them.
+
+An archive is also refused if it lacks something that an earlier run has seen: a topic, or the
+records left to the next run. A whole archive that lacks one of several input topics is refused. If
+it lacks `clock.offsets`, which has no folder before its first record, a warning says so.
 """
 
 from __future__ import annotations
@@ -108,8 +106,8 @@ def records(
     `seen` has the topics that earlier runs have read.
 
     Raises:
-        InputError: An archive has nothing that the topology reads. Unless `holes` are allowed, also
-            if a whole archive lacks an input topic, or a `seen` topic is absent.
+        InputError: An archive has nothing that the topology reads, or other topics. Unless `holes`
+            are allowed, also if a whole archive lacks an input topic, or a `seen` topic is absent.
     """
     wanted = topics_read(topology)
     refuse_patterns(paths)
@@ -164,7 +162,7 @@ def refuse_patterns(paths: Iterable[str]) -> None:
 def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
     """Return the topics' own folders below the path, or the table there.
 
-    It returns `path` itself if that is a topic's folder, or if only Spark can list it.
+    The result is `path` itself if it is a topic's folder, or if only Spark can list it.
     """
     table = archive.table_of(path)
     if table is not None:
@@ -211,8 +209,8 @@ def unstamped(ends: Mapping[str, LogEnd], topology: Topology) -> str | None:
 def refuse_ahead(ends: Mapping[str, LogEnd], topology: Topology, now_ns: int) -> None:
     """Raise InputError if a timestamp that counts as arrival is more than `max_ahead` after now.
 
-    A worker ignores such a timestamp. Here it would become the arrival of all later records of the
-    partition.
+    A worker ignores such a timestamp. In a backfill, the timestamp would become the arrival of all
+    later records of the partition.
     """
     for log, end in sorted(ends.items()):
         arrival, max_ahead_ns = topology.arrival_of(log.rpartition("/")[0])
@@ -248,8 +246,8 @@ def _holed(log: str, first: int, last: int) -> InputError:
 def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]]]:
     """Return the partitions of each stream's records, as `topic/partition`, by source.
 
-    It takes one pass over the headers. If one stage orders whole streams, sources are not
-    distinguished, and the only key is "".
+    If one stage orders whole streams, sources are not distinguished, and the only key is "". The
+    cost is one pass over the headers.
     """
     found: dict[str, dict[str, set[str]]] = {}
     for topic in sorted({stream.input for stream in topology.streams.values()}):
@@ -271,12 +269,12 @@ def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]
 
 
 class Taken(NamedTuple):
-    """The lines that one run takes from an archive.
+    """The records that one run takes from an archive.
 
     Attributes:
-        lines: The lines, as a DataFrame of records.
-        is_empty: Whether there are no lines.
-        cut: The cut after these lines, at which the next run begins.
+        lines: The records, as a DataFrame.
+        is_empty: Whether there are no records.
+        cut: The cut after these records, at which the next run begins.
         warning: A warning for the user, or None.
     """
 
@@ -289,7 +287,7 @@ class Taken(NamedTuple):
 def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, holes: bool) -> Taken:
     """Return the records after `before`: with `to_end` all of them, otherwise up to a new cut.
 
-    The new cut has only records before it that no future record can precede.
+    The new cut is chosen so that no future record can arrive before it.
 
     Raises:
         InputError: The result would differ from that of a single run over the whole archive.
@@ -311,7 +309,7 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
     lines = log_order.arrived(rows, before, topology.topics.clock, activation_ns)
     if to_end:
-        # Some records beyond the cut's offsets may have been taken already, so only the lines show
+        # Some records beyond the cut's offsets may have been taken already, so only `lines` shows
         # whether any remain.
         is_empty = not ends if before.until_ns is None else lines.isEmpty()
         return Taken(
@@ -363,11 +361,10 @@ class RecordLines:
         self._lines = TopicLines(topology, inputs, masters_in(os.environ))
 
     def line(self, values: Mapping[str, Any], clock: ArrivalClock) -> JsonObject | None:
-        """Return the line of a record.
+        """Return the line of a record, or None for a clock record that is not a clock line.
 
-        It is None for a record of the clock topic that is not a clock line. `values` has the
-        columns `log_order.COLUMNS` and `stamp_ms`. `clock` is the arrival clock of the record's
-        partition.
+        `values` has the columns `log_order.COLUMNS` and `stamp_ms`. `clock` is the arrival clock of
+        the record's partition.
         """
         record = _record(values)
         line = self._lines.line(record, clock)

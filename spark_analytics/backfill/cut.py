@@ -1,8 +1,8 @@
 """Compute the time up to which an archive is complete; later records are left to the next run.
 
 The topics of an archive are written in parallel, so at any time some of its logs (partitions) reach
-further than others. A single run over the whole archive would take the records by arrival. An
-earlier run may therefore take a record only if no future record can arrive before it. Each log
+further than others. A single run over the whole archive would take all records by arrival. To give
+the same result, a run may take a record only if no future record can arrive before it. Each log
 gives a lower bound of the arrival of its future records. A run takes the records that arrive before
 the smallest of these bounds.
 
@@ -11,10 +11,10 @@ the smallest of these bounds.
   all logs. Its bound is then `REST_NS` before that newest record. Otherwise a partition without new
   records would delay all the others.
 
-The next run reads the rest. A log that counted as idle may have an earlier record after all.
-`overtaking` finds it, since a single run would have given another result.
+A log that counted as idle may later get a record that arrives before its bound. `overtaking` finds
+such a log, because a single run would have given another result.
 
-A declared offset of a clock arrives later than it was appended (`log_order`). In a log of clock
+A declared offset of a clock takes effect after its own arrival (`log_order`). In a log of clock
 records, a record that was taken may therefore follow one that was left. So a `Cut` has two offsets
 for each log: up to where everything was taken (`offsets`), and up to where records were seen
 (`seen`).

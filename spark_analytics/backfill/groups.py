@@ -1,8 +1,8 @@
 """Assign streams to groups that are ordered together, and groups to tasks.
 
 Streams that a join connects form a group, and every other stream is a group by itself. The last
-group receives the records whose stream is not in the topology. It runs no operator, and its lines
-are dead letters. A task processes the groups whose number, modulo the number of tasks, is its own.
+group receives the records whose stream is not in the topology, and makes them dead letters. With
+`m` tasks, group `n` belongs to task `n` modulo `m`.
 """
 
 from __future__ import annotations

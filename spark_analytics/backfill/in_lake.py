@@ -14,15 +14,14 @@ The tables have the names that the job `events` uses.
 
 `matches` has single matches, sets of matches and results of detectors, which `kind` distinguishes.
 `position` counts each kind of line separately, so `stream`, `kind` and `position` identify a row.
-With a schema the `payload` of `events` is a struct. An event whose payload does not fit it is in
-`bad`.
+With a schema, the `payload` of `events` is a struct.
 
-A run's rows come from its staged files, which do not change. An append carries the number of the
-run, by which a table recognizes a repeated one. A MERGE may be repeated. If a run is killed while
+A backfill's rows come from its staged files, which do not change. An append carries the number of
+the run, so a table recognizes a repeated append. A MERGE may be repeated. If a run is killed while
 it adds its rows, the next run can therefore add them again (`resuming`).
 
-A run's rows are written twice: once by the tasks, and once into the table, sorted. Rows of results
-are written a third time, when they are merged.
+A backfill's rows are written twice: once by the tasks, and once into the table, sorted. Rows of
+results are written a third time, when they are merged.
 """
 
 from __future__ import annotations
@@ -215,7 +214,7 @@ def _of_events(schema: StructType | None) -> list[LakeTable]:
 def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
     """Return a function that makes the rows of one table of results.
 
-    `kinds` has the kind of the lines in each table of the tasks that is read.
+    The keys of `kinds` are the tables of the tasks to read, and its values are the kinds of lines.
     """
 
     def made(read: Read) -> DataFrame:

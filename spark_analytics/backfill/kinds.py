@@ -1,11 +1,10 @@
 """Define the tables of a backfill, one for each kind of line, and their columns.
 
-Every row has `line`, the JSON line that `inorder replay` writes. `position` is its place, from 0,
-among the lines of its stream and kind. The other columns are the typed fields of the line.
-Nanoseconds are longs named `_ns`. Times that people query by are also timestamps in microseconds,
-rounded down. Nested values (a payload, values of a window, events of a match) are JSON text. Absent
-fields are null. Every long of nanoseconds fits into a timestamp of microseconds, so no time becomes
-null.
+Every row has `line`, the JSON line that `inorder replay` writes. `position` counts the lines of its
+stream and kind from 0. The other columns are the typed fields of the line. Nanoseconds are longs
+named `_ns`. Times that people query by are also timestamps in microseconds, rounded down. Nested
+values (a payload, values of a window, events of a match) are JSON text. Absent fields are null.
+Every long of nanoseconds fits into a timestamp of microseconds, so no time becomes null.
 
 | table         | a row is                                                             |
 |---------------|----------------------------------------------------------------------|
@@ -78,9 +77,9 @@ def _json(values: Sequence[Any]) -> list[Any]:
 def json_texts(values: Sequence[Any]) -> list[bytes]:
     """Return the JSON text of each value, equal to that of `line_json`.
 
-    All values are written at once and split at marks. Writing each separately would first allocate
-    a large buffer for each, which takes most of the time. They are written separately if a value is
-    not JSON, or if a mark within a value makes the number of texts wrong.
+    All values are written at once, with marks between them, and split at the marks. Writing each
+    separately would allocate a large buffer for each value, which takes most of the time. Values
+    are still written separately if one is not JSON or contains the mark.
     """
     if not values:
         return []

@@ -1,9 +1,9 @@
 """Define the content of the files of a state, and check it.
 
 Anybody with write access to a folder of tables may write these files. The files that they name are
-read, moved and deleted with the rights of the user who resumes. They may therefore name only single
-files below known folders, and one folder. That is the staging folder of a run, which is beside the
-tables and has a name that only runs use (`place.own_folder`).
+read, moved and deleted with the rights of the user who resumes. A state may therefore name only
+single files below known folders, and one folder: the staging folder of a run. That folder is beside
+the tables, and has a name that only runs use (`place.own_folder`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Pack lines on their way from the task that reads them to the task that orders their group.
 
-A parcel is one row for Spark and has up to `LINES` lines of one piece and one group. Spark's own
-overhead is then a few hundred bytes for every thousand lines. The content is packed by `marshal`.
-That is exact for all values that a JSON reader or a Parquet file returns, and as fast as JSON. The
-same version of Python reads it, in the same run. The first parcel of each piece has the piece's
-`PieceStretch` instead, for every group. From the stretches of all pieces a group's task derives the
-values at the start of each piece, without reading all lines before it.
+A parcel is one row for Spark and has up to `LINES` lines of one piece and one group. So Spark adds
+only a few hundred bytes to every thousand lines. The lines are packed by `marshal`, which is as
+fast as JSON. It is exact for all values that a JSON reader or a Parquet file returns. The same
+version of Python unpacks the lines, in the same run.
+
+The first parcel of each piece has the piece's `PieceStretch` instead, for every group. From the
+stretches of all pieces a group's task derives the values at the start of each piece, without
+reading all lines before it.
 
     (group, piece, number 0)      the PieceStretch, or why the piece cannot be read
     (group, piece, number 1, 2 …) lines, in their order
@@ -129,7 +131,8 @@ def _seq(content: Event | Malformed, row: Row, by_time: frozenset[str]) -> int |
 class Unpacker:
     """A reader of the parcels of one group across pieces.
 
-    `stretches` has those of all pieces, in order; `beginning` has the values before the first.
+    `stretches` has the PieceStretch of each piece, in order. `beginning` has the values at the
+    start of the first piece.
 
     Raises:
         PieceUnreadable: A piece could not be read.

@@ -2,10 +2,10 @@
 
 A file for each group would be expensive if groups are many and small. The files are in a separate
 folder, and their names are unique to the task's attempt. The files of a failed attempt are never
-reported, and are deleted with the folder. A task may therefore be repeated, or run twice at once,
-and each row counts once.
+reported, and are deleted with the folder. So each row counts once, even if a task is repeated or
+runs twice at the same time.
 
-The task keeps a batch of `ROWS` lines of a table, then writes it as one row group.
+The task keeps up to `ROWS` lines of a table, and writes them as one row group.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 Uncompressed JSON lines are cut at line ends, about every `PIECE_BYTES`. Compressed files, CSV
 (where a line end may be within quotes) and Parquet are one piece each. A folder is replaced by the
 files in it, in the order of their names. Names that begin with `_` or `.` are skipped, as Spark
-does. Files are read in the order in which they were named. Line numbers continue from one to the
-next, as if the files were one.
+does. Files are read in the order in which they were named. Line numbers continue from one file to
+the next, as if the files were one.
 
-All readers must be able to read the files: on one machine, or on a volume that executors share.
+Every executor must be able to read the files: all are on one machine, or share a volume.
 """
 
 from __future__ import annotations

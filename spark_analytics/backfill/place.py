@@ -1,18 +1,18 @@
 """Stage the tables beside their folder, and publish all of them at once.
 
-Tasks write into a folder beside it, whose name begins with a dot. After the last write that folder
-is renamed to the requested name, in one step. A run that fails or is killed leaves nothing under
-the requested name, and removes its own folder if it can. The folder of a run that was killed is
-removed by the next one on that machine. A folder that is not empty is refused: a backfill never
-overwrites.
+Tasks write into a staging folder beside the requested one; its name begins with a dot. After the
+last write the staging folder is renamed to the requested name, in one step. A run that fails or is
+killed leaves nothing under the requested name, and removes its staging folder if it can. The next
+run on that machine removes the staging folder of a killed run. A requested folder that is not empty
+is refused: a backfill never overwrites.
 
 Tables of Iceberg and Delta cannot be renamed, because they store their location. The staged rows
 are copied into them, with a commit for each table (`resuming`, `in_lake`). If that fails in a first
 run, all tables are removed.
 
-A place is a path, an address of pyarrow's file systems (`hdfs://…`), or Spark's form of one
-(`s3a://…`). Object stores rename folders file by file, so readers there should wait for the end of
-the run.
+The requested folder is a path, an address of pyarrow's file systems (`hdfs://…`), or Spark's form
+of one (`s3a://…`). Object stores rename folders file by file, so readers there should wait for the
+end of the run.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ class Place:
         self._held = self._hold_own()
 
     def _hold_own(self) -> int | None:
-        """Lock the staged folder for the life of this process, and remove those of killed runs.
+        """Lock the staging folder for the life of this process, and remove those of killed runs.
 
-        A folder belongs to a killed run if no process has locked it. If a run's rows are still to
-        be added, nothing is removed. Only the local file system has locks. The operating system
-        closes the descriptor at the end of the process.
+        A staging folder that no process has locked belongs to a killed run. If a run's rows are
+        still to be added, nothing is removed. Only folders of the local file system are locked. The
+        operating system closes the descriptor at the end of the process.
         """
         if self._files.type_name != "local":
             return None

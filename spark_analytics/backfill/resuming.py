@@ -4,13 +4,15 @@
     <out>/_state/<run>/…          the state of each group (`state`)
     <out>/_state/coming.json      the rows that a run is adding, and the address of the staged files
 
-A run writes all its files beside the folder first. Then it notes them in `coming.json`, which it
-creates by a rename. The run adds the rows to the tables, moves the states into their folder, and
-replaces `current.json`. A run that is killed before the rename has changed nothing. Every step
-after the rename may be repeated. If a run is killed there, the next run finishes it with the files
-that it had written, even if the inputs have changed. The tables ensure that no row is added twice
-(`Tables`): Parquet files are moved, and tables of Iceberg and Delta accept each run number once.
-Meanwhile readers may see a part of a run's rows.
+A run first writes all its files into a staging folder. Then it creates `coming.json`, which names
+these files, by a rename. It adds the rows to the tables, moves the states into their folder, and
+replaces `current.json`.
+
+A run that is killed before the rename has changed nothing. Every step after the rename may be
+repeated. If a run is killed after the rename, the next run finishes it with the same files, even if
+the inputs have changed. The tables ensure that no row is added twice (`Tables`): Parquet files are
+moved, and tables of Iceberg and Delta accept each run number once. Meanwhile readers may see a part
+of a run's rows.
 """
 
 from __future__ import annotations
@@ -100,9 +102,9 @@ class ParquetTables:
 class Resumed:
     """The state of the tables at an address.
 
-    `reader` is the command-line option by which a program that only reads the tables got the
-    address. Such a program is refused if a run was killed while it added rows. `first` means that
-    this is the first run, and there is no state yet.
+    `reader` is the option with the address, for a program that only reads the tables; it is empty
+    for a backfill. Such a program is refused if a run was killed while it added rows. `first` means
+    that this is the first run, and there is no state yet.
 
     Raises:
         PlaceRefused: There is no state to continue from.
@@ -204,7 +206,7 @@ class Resumed:
     def finish(self, tables: Tables) -> bool:
         """Complete a killed run, and return whether it emitted all buffered events.
 
-        If it did, no run can continue from its state.
+        No run can continue from the state of a run that emitted all buffered events.
         """
         assert self._coming is not None
         coming = Coming(**self._coming)

@@ -69,12 +69,11 @@ MOST_TASKS: Final = 1_000
 TASKS_A_CORE: Final = 4
 """The number of tasks per core on one machine with several cores.
 
-It is enough to balance groups of different sizes. The overhead of a task is that of a few hundred
-events.
+Four are enough to balance groups of different sizes. A task costs as much as a few hundred events.
 """
 
 TRIED: Final = 32
-"""The number of integers per task that `slots` tries first; it doubles until each task has one."""
+"""The number of integers per task that `slots` tries first, before it doubles this number."""
 
 Warn = Callable[[str], object]
 

@@ -1,9 +1,9 @@
 """Pack the state of a group after its last line as bytes, for the run that continues from there.
 
 The state has the value of `Replay.saved`, the lines of the last instant, and the next position of
-each stream and table. The lines of the last instant are left to the next run, because more lines
-may arrive at the same time. The first line of the bytes names their format and the Python version
-(`topology.wire.marked`).
+each stream and table. The lines of the last instant are not processed yet, because the next run may
+read more lines with the same arrival. The first line of the bytes names their format and the Python
+version (`topology.wire.marked`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FORM: Final = Form(
 class GroupState(NamedTuple):
     """The state of a group after its last line.
 
-    `saved` is None if no line was read yet. `waiting` are the lines of the last instant.
+    `saved` is None if no line was read yet. `waiting` has the lines of the last instant.
     """
 
     saved: SavedReplay | None

@@ -37,7 +37,7 @@ class PieceStretch(NamedTuple):
         first: The number of its first line that moves the arrival clock.
         first_is_timed: Whether the arrival of that line is known, by an arrival or a `ts` up to it.
         bare_from: The number of its first good line without an arrival.
-        arrival_ns: The time of its own arrival clock after the last line.
+        arrival_ns: The arrival clock after the last line, if the clock starts with the stretch.
         largest_ts_ns: The largest `ts`; None if no line has one.
         timed_from: The number of its first good line with an arrival.
     """
@@ -55,7 +55,7 @@ class Beginning(NamedTuple):
     """The values at the start of a stretch.
 
     Attributes:
-        lines: The number of lines before it.
+        lines: The number of earlier lines.
         arrival_ns: The time of the arrival clock; None if no line has moved it.
         largest_ts_ns: The largest `ts` so far; None if no line has one.
         bears_arrivals: Whether the first good line of all has an arrival; None if there is none.

@@ -4,8 +4,10 @@ Spark calls both with Arrow batches, in a Python process of an executor. The dri
 settings as plain values (`Setting`); each process makes the topology once, from its text.
 
 An ordering task takes its groups one after the other, and writes the output of all of them into the
-same files. It keeps the stretches of all pieces, one batch of parcels, the buffers of one group's
-operators, and the lines that wait to be written.
+same files.
+
+Memory of an ordering task: the stretches of all pieces, a batch of parcels, the state of one group,
+and the lines to be written.
 """
 
 from __future__ import annotations
@@ -230,8 +232,8 @@ class GroupRun:
     ) -> Generator[Step, None, Iterator[Content]]:
         """Yield the results of new queries in the history before `until_ns`.
 
-        The previous run has processed the history before that time. Return an iterator of the
-        contents from that time on, which the previous run left to this one.
+        The previous run has processed the history before that time. The return value iterates over
+        the contents from that time on, which the previous run left to this one.
         """
         behind: list[Content] = []
 
@@ -267,9 +269,9 @@ class GroupRun:
         left(replay, [self._topology.streams[stream] for stream in self._streams], summary)
 
     def _without_last(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Content]:
-        """Yield the contents before the last instant.
+        """Yield the contents before the last instant, and leave the others to the next run.
 
-        Those of the last instant are left to the next run, because more may arrive in it.
+        More lines may arrive at the last instant.
         """
         for content in contents:
             is_last = isinstance(content, Event | Malformed) and content.at_ns == last_ns

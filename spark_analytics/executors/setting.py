@@ -1,7 +1,7 @@
 """Pass the topology to the tasks of a backfill, as its file's text.
 
-The text is sent to executors. Digests of the topology's parts are stored with a state (`digests`),
-so that the state of another stream, query or function is not used.
+A state is stored with digests of the topology's parts (`digests`), so that the state of another
+stream, query or function is not used.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Difference(NamedTuple):
     """The differences between two topologies.
 
     Attributes:
-        came: The names of queries that only the new one has.
-        left: The names of queries that only the old one has.
+        came: The names of queries that only the new topology has.
+        left: The names of queries that only the old topology has.
         other: The other parts that differ, by their path in the topology file.
         again: Whether the history must be read again. The state cannot be used if a query is new,
-            or if the last query of a kind was removed.
+            or if the operators differ (as after the last query of a kind was removed).
     """
 
     came: frozenset[str]

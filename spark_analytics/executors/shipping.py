@@ -44,7 +44,7 @@ def zip_into(folder: Path) -> Path:
 def shipped(spark: SparkSession) -> Iterator[None]:
     """Let executors on other machines import the packages within the context.
 
-    Under spark-submit `--py-files` does so.
+    Under spark-submit, `--py-files` does this. On one machine, nothing needs to be done.
     """
     from spark_analytics.session import require_java
 

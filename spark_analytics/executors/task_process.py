@@ -1,11 +1,10 @@
 """Prepare a Python process of Spark for a task; Spark uses the same process for many tasks.
 
-After each task Spark makes such a process collect garbage among all its objects, mostly modules. It
-also makes the process clear the caches of its import paths. Spark's own modules come from a zip,
-and ours do so on a cluster. In Python 3.11, after a zip was cleared from the caches, its list of
-files is read again. This happens once for each of its folders that a module was imported from. Both
-together took 0.13 s of CPU for each task, as long as ordering some thousand events
-(docs/decisions/0020).
+After each task Spark makes the process collect garbage among all its objects, mostly modules, and
+clear the caches of its import paths. Spark's own modules come from a zip, and ours do so on a
+cluster. Python 3.11 then reads the zip's list of files again, once for each of its folders that a
+module was imported from. Both together took 0.13 s of CPU for each task, as long as ordering some
+thousand events (docs/decisions/0020).
 
 Existing objects are therefore excluded from garbage collection, and zips are removed from the
 cached paths. A module that is imported later is still found, because Python keeps each zip's list
@@ -33,7 +32,7 @@ def begin() -> None:
 def _begin_once() -> None:
     """Exclude the existing objects from garbage collection, as a worker does.
 
-    Traversing them takes a tenth of a task's time. It is done once per process, so that objects of
-    later tasks can still be collected.
+    Traversing these objects takes a tenth of a task's time. They are excluded once per process, so
+    that objects of later tasks can still be collected.
     """
     garbage.begin()

@@ -2,7 +2,7 @@
 
 | module        | content                                                                  |
 |---------------|--------------------------------------------------------------------------|
-| `definitions` | each job: topics in, named tables out                                    |
+| `definitions` | each job: its input topics, and its named tables                         |
 | `work`        | the parts of jobs: tables, and the user's options for them               |
 | `topics`      | the sources of records: Kafka, or an archive                             |
 | `running`     | queries on checkpoints, or once over the existing records                |

@@ -1,4 +1,4 @@
-"""Define the jobs: topics in, named tables out; each table is one query with its own checkpoint.
+"""Define the jobs: their input topics, and their tables, each a query with its own checkpoint.
 
 | job        | tables                                                               | mode   |
 |------------|----------------------------------------------------------------------|--------|

@@ -1,14 +1,15 @@
-"""Write tables as folders of Parquet; all outputs allow a batch to be written again.
+"""Write tables as folders of Parquet, and define the interface of all outputs.
 
-Spark repeats an interrupted batch with the same number, input and state. A batch of a `Folder` is
-Parquet in `<path>/<table>/batch=<number>`, so a repetition replaces the folder of that number.
-(`spark_analytics.tables.output` writes to Iceberg and Delta.)
+Spark repeats an interrupted batch with the same number, input and state, so every output allows a
+batch to be written again. A batch of a `Folder` is Parquet in `<path>/<table>/batch=<number>`, so a
+repetition replaces the folder of that number. (`spark_analytics.tables.output` writes to Iceberg
+and Delta.)
 
 A table whose rows replace one another (results) has several rows of one key in a `Folder`, and the
 row of the highest batch counts. `read` reads a `Folder` and sees complete batches only.
 
-The checkpoint numbers the batches. Without it they begin again at 0 and would mix with those of an
-earlier run. `holds` finds such batches, and `running.claim` refuses them.
+The checkpoint numbers the batches. Without it the numbers begin again at 0, and the batches would
+mix with those of an earlier run. `holds` finds such batches, and `running.claim` refuses them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Output(Protocol):
 class Folder:
     """A folder of Parquet files for all tables but `left_out`.
 
-    A batch is one file; an empty one leaves no folder, except for the first.
+    A batch is one file. An empty batch leaves no folder unless it is the first.
     """
 
     path: str

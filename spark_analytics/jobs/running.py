@@ -1,24 +1,24 @@
 """Run a job's tables, once over the existing records or as continuous queries.
 
 `run_bounded` writes each table as batch 0. `Running` starts a query for each table, with its own
-checkpoint in the job's folder, and waits. `foreachBatch` writes a batch, so a restart repeats at
-most the last batch, which the outputs allow (`outputs`).
+checkpoint in the job's folder, and waits. A restart repeats at most the last batch, which the
+outputs allow (`outputs`).
 
 A checkpoint belongs to a job, its topics with their ids, window, keys, schema and outputs. They are
 written beside it (`about`). Another job is refused, and so is a topic that was deleted and created
-again. A new checkpoint is refused if there are tables of an earlier one: its batches begin at 0
-again and would mix with theirs.
+again. A new checkpoint is refused if there are tables of an earlier one, because its batches would
+begin at 0 again and mix with theirs.
 
 A query without an interval processes the existing records and ends. Spark's own trigger for that
 asks the source once for its end. A query that also runs batches without records ends when nothing
 was read for `Table.rest_s`.
 
 Only the caller can see some reasons to stop, for example that a topic was created again. The
-`guard` checks them every GUARD_S, when a query fails, and at the end. Between these checks Java is
-not called: a listener (`watching`) reports the batches and the ends of queries.
+`guard` checks for these reasons every GUARD_S, when a query fails, and at the end. Between these
+checks Java is not called: a listener (`watching`) reports the batches and the ends of queries.
 
 Java receives a failed batch's error as one line (`unwritten`), and Python keeps the error itself.
-When a query is stopped in the middle of a batch, Spark searches that line for Java's names of an
+When a query is stopped during a batch, Spark searches that line for Java's names of an
 interruption. Its regular expression uses stack for every character. A Java trace, which pyspark
 would include, overflows the stack. The query's thread would then end without an error for us.
 """
@@ -55,7 +55,7 @@ INTERRUPTIONS: Final = (
     "java.io.InterruptedIOException",
     "java.nio.channels.ClosedByInterruptException",
 )
-"""The names that Spark searches for, after `CALL_FAILED`, in an error from Python."""
+"""The names of interruptions that Spark searches for, after `CALL_FAILED`, in a Python error."""
 
 
 COLUMNS: Final = "columns"
@@ -106,9 +106,9 @@ def named(rows: DataFrame) -> DataFrame:
 def _present(
     found: Sequence[Named], named_by: str | None, kept: DataFrame, batch: int
 ) -> Sequence[Named]:
-    """Return the tables with rows in this batch.
+    """Return the tables to write for this batch: all, or those that have rows in it.
 
-    That is all tables in the first batch, or if no column (`named_by`) names them.
+    All are written in the first batch, and if no column (`named_by`) names the table of a row.
     """
     if named_by is None or batch == 0:
         return found
@@ -200,8 +200,8 @@ class Running:
         """Wait until all queries have ended, or `stop` was called.
 
         Raises:
-            JobFailed: A query ended with an error, or unexpectedly, or has dropped a row. The
-                guard raises it too.
+            JobFailed: A query ended with an error, or unexpectedly, or has dropped a row. Or the
+                guard refuses to continue.
         """
         due_s = time.monotonic() + GUARD_S
         try:

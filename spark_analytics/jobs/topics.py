@@ -1,8 +1,8 @@
 """Read records from Kafka topics, up to their current end or continuously, or from an archive.
 
-All sources have the columns of Spark's Kafka source with `headers`. Readers see committed records
-only. A topic that has lost unread records ends the query (`failOnDataLoss`). A topic that was
-deleted and created again ends it only if it is shorter than the part already read. The runner of
+All sources have the columns of Spark's Kafka source with `headers`. Only committed records are
+read. A query ends if its topic has lost unread records (`failOnDataLoss`). If a topic was deleted
+and created again, Spark notices only if it is shorter than the part already read. The runner of
 queries therefore compares the topics' ids (`asked` has their names).
 """
 

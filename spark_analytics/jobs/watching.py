@@ -1,13 +1,13 @@
 """Collect figures of the batches of running queries by one listener, without polling.
 
-Spark calls the listener once for each batch of a query and once when it ends. `recentProgress`
-would transfer the last hundred batches to Python each time. `Watch` has a `Figures` for each query
-by its name. It sets `changed` whenever a query has ended or dropped a row, so waiting code need not
-look at anything else.
+Spark calls the listener once for each batch of a query and once when the query ends. (Polling
+`recentProgress` would transfer the last hundred batches to Python each time.) `Watch` has a
+`Figures` for each query by its name. It sets `changed` whenever a query has ended or dropped a row,
+so waiting code need not look at anything else.
 
-Java calls the listener from a thread of its own. Each call replaces one value, so readers need no
-lock. Spark reports a batch some time after it, so a query that has ended is asked once more
-(`settle`).
+Java calls the listener from a thread of its own. Each call replaces one value, so other threads
+need no lock. Spark reports a batch some time after its end, so the last batches of an ended query
+are requested once more (`settle`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Figures:
     """
 
     looks: int = 0
-    """How often Spark asked the query's source for new records.
+    """The number of times that Spark asked the query's source for new records.
 
     A batch that an earlier run planned does not ask. While there are no records, Spark reports
     every ten seconds that it asked.

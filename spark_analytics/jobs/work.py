@@ -56,7 +56,8 @@ class Part:
 class Group:
     """Parts that are made from the records of `topics`.
 
-    `rows` makes the rows that the parts pick from, once a batch; with None these are the records.
+    `rows` makes, once a batch, the rows from which the parts are picked; None means the records
+    themselves.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Process one group of streams from batch to batch.
+"""Process one group of streams from batch to batch, with the results of a replay of the same log.
 
 When a batch has been read, the lines that no later line can precede go through the operators. The
-operators run up to the time to which the log is complete (`spark_analytics.live.partitions`). The
-results therefore equal those of a replay of the same log, however Spark cuts it into batches.
+operators run up to the time to which the log is complete (`spark_analytics.live.partitions`). So
+the results do not depend on how Spark cuts the log into batches.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TooManyWait(Exception):
 class PartitionParcel(NamedTuple):
     """A parcel of the reading tasks.
 
-    If `number` is 0, the content describes a stretch; otherwise it has lines of the stretch. A
+    If `number` is 0, the content describes a stretch; otherwise it is lines of the stretch. A
     parcel of the partition HIDDEN has no content.
     """
 
@@ -102,7 +102,7 @@ class LiveGroup:
     def take(self, taken: Sequence[PartitionParcel], quiet_ns: int) -> list[OutputLine]:
         """Return the output of a batch.
 
-        Partitions without offsets in the batch were at their ends at `quiet_ns`.
+        Partitions without offsets in the batch had no unread records at `quiet_ns`.
 
         Raises:
             TooManyWait: More lines wait than the bound allows.

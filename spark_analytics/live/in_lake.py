@@ -1,6 +1,6 @@
 """Define the tables of a live job in Iceberg and Delta: those of a backfill, and `overtaken`.
 
-A batch has a number and is appended to each table of lines once. A result replaces the one with the
+A batch has a number and is appended once to each table of lines. A result replaces the one with the
 same id and a lower revision. Writing a batch again therefore changes nothing
 (`spark_analytics.tables.output`).
 """

@@ -1,10 +1,8 @@
 """Write the output of a batch as the tables of a backfill, one for each kind of line.
 
-`in_lake` makes the tables of Iceberg and Delta from these.
-
 Each row of the query is an output line. Its columns are `table`, `stream`, `position`, the JSON
-`line`, and `nested`, a JSON object of the line's nested values, each as JSON text. The tables have
-the columns of a backfill (`spark_analytics.backfill.kinds`), which Spark reads from the line.
+`line`, and `nested`, a JSON object of the line's nested values, each as JSON text. Spark reads the
+typed columns of the tables (`spark_analytics.backfill.kinds`) from the line.
 
 A further table, `overtaken`, has the records that arrived before a time to which the operators had
 already run. `arrival_ns` is their arrival, and `at_ns` the arrival that is used instead.

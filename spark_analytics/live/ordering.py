@@ -6,19 +6,18 @@ timer), a snapshot, and entries with the changes since (`spark_analytics.live.st
 
 Reading the state and restoring the operators takes longer than most batches. A Python process
 therefore keeps the groups that it ordered. Each batch writes a new random mark into the state. A
-kept group is used only if the state's mark is the one that this process wrote last. Otherwise
-another attempt has written since then.
+process uses a kept group only if it wrote the state's mark itself. Otherwise another attempt has
+written since then.
 
 The snapshot and the entries are lists, written by `put` and `appendList`, which send Arrow streams.
 A single value, like the argument of `appendValue`, is sent as one message. Spark 4.0.0 reads it by
 one `read` on a socket and does not check how many bytes arrived. A large message is cut off, and
 the query ends with "invalid pickle opcode: 0". The head is small enough to arrive in one piece.
 
-A timer is due when the tick lag has passed since the deadline of an operator or the arrival of a
-waiting line. It emits only output that the next record would cause, too. Spark runs due timers
-after the rows of a batch. If a group had rows, its timer was set anew, and the old timer emits
-nothing. The batch may have been bounded, so a partition without rows in it may still have unread
-ones.
+A timer is due one tick lag after the deadline of an operator or the arrival of a waiting line. It
+emits only output that the next record would cause, too. Spark runs due timers after the rows of a
+batch. If a group had rows, its timer was set anew, and the old timer emits nothing. A batch may
+read only a part of the log, so a partition without rows may still have unread ones.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ class OrderLive(StatefulProcessor):
         if self._read_head().timer_ms != expiredTimerInfo.getExpiryTimeInMs():
             return iter(
                 ()
-            )  # The batch had rows and set another timer; there may be more unread rows.
+            )  # The batch had rows and set another timer; partitions may have more unread rows.
         return self._output(key[0], (), timerValues.getCurrentProcessingTimeInMs())
 
     def close(self) -> None:

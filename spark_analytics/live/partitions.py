@@ -1,30 +1,31 @@
 """Track partitions over micro-batches: the time up to which the log is complete, and line numbers.
 
-The partitions are those of the input topics and of the clock topic. A batch takes a stretch of each
-partition, of any length. The order of the log is that of `inorder dump`: by arrival, clocks first,
-then by topic, partition and offset. It does not depend on the batches. A line is therefore released
-only when no future line can precede it. The *promise* of a partition is a time before which none of
-its future lines arrives. Lines before the smallest promise are released.
+The lines of all input and clock partitions form one log in the order of `inorder dump`: by
+arrival, clocks first, then by topic, partition, offset. A line is released to the operators only
+when no future line can precede it. So batches do not affect the order.
 
-* A partition promises the arrival of its last line, because its clock never goes back.
-* A partition without offsets in a batch was at its end when the batch was planned. Any other gets a
-  share of at least one offset. It promises the batch's time less the tick lag. The lag covers two
+After a batch, each partition *promises* a time before which none of its future lines arrives. Lines
+before the smallest promise are released, and the others wait.
+
+* A partition with lines in the batch promises the arrival of its last line, because its arrival
+  clock never goes back.
+* Spark takes at least one offset of every partition that has unread ones. A partition without
+  offsets in the batch therefore promises the batch's time minus the tick lag. The lag covers two
   differences: how far the broker's clock is behind Spark's, and how long before the batch's time
   Spark looked at the ends.
-* A share with transaction markers only has no lines (`HIDDEN`). The groups do not learn which
-  partition it belongs to, so in such a batch partitions without lines promise no more than before.
-  After `MOST_HIDDEN` such batches in a row, a partition without lines makes the promise of the
-  first of them. Otherwise a partition with only aborted transactions would stop time forever.
-  Earlier records of it that are read afterwards count as `overtaken`.
+* A task that saw only transaction markers does not know its partition (`HIDDEN`). In such a batch,
+  partitions without lines promise only the arrival of their last line. After `MOST_HIDDEN` such
+  batches in a row, they promise the time of the first of these. Otherwise a partition with only
+  aborted transactions would stop time forever.
 
-Lines beyond the smallest promise wait. A record that breaks a promise arrives before an instant up
-to which the operators have run. It counts as arriving at that instant, and is in table `overtaken`.
+A record that breaks a promise arrives before the time up to which the operators have run. It counts
+as arriving at that time, and is in the table `overtaken`.
 
-The number of a line is its place in that order, from 1, as `inorder replay` counts the lines of a
-dump. A group of streams does not see the lines of other groups. It receives only the number of
-lines per arrival time (`Stretch.runs`), which is enough to count. All groups receive clock lines.
-Each line costs one bisection in each other partition. Each partition keeps a pair of integers for
-each millisecond in which waiting lines arrived.
+The number of a line is its position in that log, from 1, as `inorder replay` counts the lines of a
+dump. A group of streams does not see the lines of other groups, except clock lines. It counts them
+by the number of lines per arrival time (`Stretch.runs`). Each line costs one bisection in each
+other partition. Each partition keeps a pair of integers for each millisecond in which waiting lines
+arrived.
 """
 
 from __future__ import annotations
@@ -50,24 +51,24 @@ class PartitionName(NamedTuple):
 
 
 HIDDEN: Final = PartitionName(-1, "", -1)
-"""A placeholder for the unknown partition of a task that saw no record of its offsets."""
+"""The name for the unknown partition of a task that saw no record, only transaction markers."""
 
 MOST_HIDDEN: Final = 8
-"""The number of consecutive batches with a hidden share after which a promise is made anyway.
+"""The number of consecutive batches with HIDDEN after which partitions without lines promise.
 
 A partition without lines in all of them was at its end when the first of them was planned.
 """
 
 
 class Stretch(NamedTuple):
-    """The part of a partition that one batch, or one task of it, has read.
+    """The lines of one partition that a batch, or one task of a batch, has read.
 
     Attributes:
         name: The partition.
         first: The first offset.
         lines: The number of lines.
-        arrival_ns: The arrival of the last line by the stretch's own clock.
-        runs: Flattened pairs of an arrival and its number of lines; empty for the clocks' topic.
+        arrival_ns: The arrival of the last line, by an arrival clock that starts with the stretch.
+        runs: Flattened pairs of an arrival and its number of lines; empty for the clock topic.
     """
 
     name: PartitionName
@@ -78,7 +79,7 @@ class Stretch(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A line that is not released yet; `place` is its number among the lines of its partition."""
+    """A line that is not released yet; `place` counts the lines of its partition."""
 
     arrival_ns: int
     name: PartitionName
@@ -87,17 +88,17 @@ class Waiting(NamedTuple):
 
 
 class Partition:
-    """The lines of one partition.
+    """The counts of one partition's lines, and its promise.
 
     A restored partition has promised nothing.
 
     Attributes:
         received: The number of lines read.
-        released: The number of lines released; those after them wait.
+        released: The number of lines released.
         arrivals: The different arrivals of the waiting lines.
-        counts: The number of lines that wait up to each of these arrivals.
-        hidden: The times of the last batches in a row that had a share of transaction markers and
-            no line of this partition.
+        counts: For each of `arrivals`, the number of lines that wait up to it.
+        hidden: The times of the last consecutive batches that had HIDDEN and no line of this
+            partition.
         promised_ns: The last promise.
     """
 
@@ -153,7 +154,7 @@ class Partition:
         """Set the promise after a batch.
 
         `is_read` says whether the batch had lines of this partition, and `hides` whether it had a
-        share of transaction markers.
+        task without lines (HIDDEN).
         """
         if hides and not is_read:
             self.hidden = [*self.hidden, quiet_ns][-MOST_HIDDEN:]
@@ -180,10 +181,7 @@ class Partition:
 
 
 class Partitions:
-    """All partitions of a group.
-
-    The operators have run up to `advanced_ns`, and earlier lines are released.
-    """
+    """All partitions of a group, with the time `advanced_ns` up to which the operators have run."""
 
     def __init__(
         self,

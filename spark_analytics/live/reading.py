@@ -5,10 +5,9 @@ dump` prints. Each group gets its own lines, and all groups get clock lines. The
 0 describes the stretch to all groups (`spark_analytics.live.partitions.Stretch`). A task computes
 arrivals from the stretch alone; the groups correct them by the earlier records of the partition.
 
-Spark starts a task only for the partitions from which a batch takes offsets. A task may see no
-record if its share had only transaction markers or records of an aborted transaction. It then
-cannot know which partition it reads, and reports the share to all groups without a name
-(`partitions.HIDDEN`).
+Spark starts a task only for the partitions from which a batch takes offsets. If the offsets of a
+task are all of transaction markers or aborted records, it sees no record. The task then cannot know
+which partition it reads, and reports `partitions.HIDDEN` to all groups.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
 
 
 def hidden(topology: Topology) -> list[tuple[int, PartitionParcel]]:
-    """Return the parcels that report a share without a record, one for each group."""
+    """Return the parcels by which a task without a record reports HIDDEN, one for each group."""
     return [(group, PartitionParcel(HIDDEN, 0, 0, b"")) for group in range(len(Groups(topology)))]
 
 

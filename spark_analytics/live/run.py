@@ -1,8 +1,9 @@
 """Run `inorder spark live`: records of the topics, assigned to groups, ordered by a processor.
 
-It is a single query. Reading tasks make lines of records (`reading`), and a shuffle brings the
-lines of a group together. A processor orders them (`ordering`), and its output goes to a table for
-each kind. The query runs a batch at each interval even if no record arrives, because time advances.
+A single query does all the work. Reading tasks make lines of records (`reading`), and a shuffle
+brings the lines of a group together. A processor orders them (`ordering`), and its output goes to a
+table for each kind. The query runs a batch at each interval even if no record arrives, because time
+advances.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ STORE: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 LEAST_LAG_MS: Final = 2_000
-"""The minimum tick lag: an idle partition counts as read to its end at this time before a batch."""
+"""The minimum tick lag, the time before a batch at which idle partitions count as read to the end.
+"""
 REST_S: Final = 1.0
 """The time without new records, beyond the tick lag, after which a run without an interval ends."""
 
@@ -36,7 +38,7 @@ REST_S: Final = 1.0
 def lag_ms(topology: Topology) -> int:
     """Return the tick lag of the query: `tick_lag` of the topology, but at least LEAST_LAG_MS.
 
-    It must exceed the time for which transactions of producers stay open.
+    The lag must exceed the time for which transactions of producers stay open.
     """
     return max(LEAST_LAG_MS, topology.tick_lag_ns // 1_000_000)
 

@@ -3,12 +3,12 @@
 The state contains the value of `Replay.saved`, the partitions (`Partitions.saved`), the waiting
 lines, and the next position of each stream and table. A batch changes little of it, so each batch
 adds an *entry* with the changes. These are keys of the operators' state, events that are newly or
-no longer buffered, new clock samples and declared offsets. The rest is small, and an entry contains
-it completely. `folded` applies entries to a snapshot.
+no longer buffered, new clock samples and declared offsets. An entry contains the small parts of the
+state completely. `folded` applies entries to a snapshot.
 
 A new snapshot replaces the entries when there are `MOST_ENTRIES` of them, or when they are larger
-than both the snapshot and `SMALL_BYTES`. A start therefore reads at most twice the state, and a
-batch writes in proportion to its changes.
+than both the snapshot and `SMALL_BYTES`. A restored group therefore reads at most about twice the
+state, and a batch writes in proportion to its changes.
 
 The first line of a snapshot or an entry names its format and the Python version
 (`topology.wire.marked`).
@@ -80,7 +80,7 @@ class SavedGroup:
 
 
 def snapshot(replay: Replay, common: Common) -> tuple[bytes, Held]:
-    """Return the whole state, and the buffered events; the next `entry` has the changes since."""
+    """Return the whole state, and the buffered events; the next `entry` has the later changes."""
     saved = replay.saved()
     if saved is None:
         return FORM.packed((None, {}, [], [], common.plain())), {}
@@ -94,7 +94,7 @@ def snapshot(replay: Replay, common: Common) -> tuple[bytes, Held]:
 def entry(
     replay: Replay, before: Held, received: Iterable[Sample | Declared], common: Common
 ) -> tuple[bytes, Held]:
-    """Return the changes since the events `before` were buffered, and the events buffered now."""
+    """Return the changes since the last save, and the events buffered now (`before`: then)."""
     held = held_by_id(replay)
     changed = [(each, packed) for each, packed in held.items() if before.get(each) != packed]
     released = [each for each in before if each not in held]

@@ -1,10 +1,10 @@
-"""Write tables that people query: Iceberg and Delta, by jobs and by a backfill.
+"""Write tables that people query, in Iceberg and Delta, for jobs and backfills.
 
-| module     | what it has                                                              |
+| module     | content                                                                  |
 |------------|--------------------------------------------------------------------------|
 | `bounds`   | conditions by which a MERGE reads fewer files                            |
-| `catalog`  | the places of tables, their catalogs, and the settings of a session      |
-| `lake`     | tables of a place: append, MERGE, read; each commit is atomic            |
+| `catalog`  | the names of tables, their catalogs, and the settings of a session       |
+| `lake`     | the tables of one folder: append, MERGE, read; each commit is atomic     |
 | `shapes`   | the keys, partitions and sort order of each kind of table                |
 | `output`   | tables of jobs, batch by batch                                           |
 | `views`    | typed views over the tables of a backfill                                |

@@ -3,16 +3,16 @@
 A MERGE that compares keys alone reads the whole table, since an id may be in any file. Values that
 a key determines exclude files that cannot contain it:
 
-* A time that is part of the key is between the least and the greatest of the new rows.
-* The id of a result determines its query. It also determines the start for queries whose results
-  never move (a tumbling window, not a session): see `shapes.Settled`.
+* A time that is part of the key is between the smallest and the largest of the new rows.
+* The id of a result determines its query. For some queries, such as those with tumbling windows,
+  the id also determines the start (`shapes.Settled`).
 
-The conditions use values, not columns of the new rows. Only values can be compared with partitions,
-and with the bounds of files, before the format reads any file. Times are grouped by day, so that a
-late correction of last year does not span the whole year. Beyond MAX_SPANS the spans of a query are
-merged into one, beginning with the query that has the most.
+The conditions contain constants instead of columns of the new rows. Only constants can be compared
+with partitions and with the bounds of files before the format reads any file. Times are grouped by
+day, so that a late correction of last year does not span the whole year. If there are more than
+MAX_SPANS spans, those of a query are merged into one, beginning with the query that has the most.
 
-The new rows are aggregated once, from memory.
+The cost is one aggregation of the new rows, which the caller has persisted.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ NS_PER_DAY: Final = 1_000 * US_PER_DAY
 
 
 class Span(NamedTuple):
-    """A span of time: the rows of one day with one `value` in the determining column.
+    """The times of new rows: those of one day with one `value` in the determining column.
 
     Attributes:
-        value: The value of the column.
-        least: The smallest of their times; None if no row has a time.
-        most: The largest of their times.
+        value: The value of the column that the key determines (`Settled.by`).
+        least: The smallest of the times; None if no row has a time.
+        most: The largest of the times.
         has_null: Whether a row has no time.
         is_any: Whether matching rows may have any time.
     """
@@ -71,8 +71,8 @@ def bounds(rows: DataFrame, shape: Shape, day: str | None = None) -> list[str]:
     is_timed = not all(span.is_any for span in spans)
     said = [_any(_said(span, name, f"t.{quoted(time)}", spelled) for span in spans)]
     if is_timed and day is not None and time == shape.day_of:
-        # Delta prunes by conditions on partitions only if they are separate from all others. It
-        # does not prune at all if the query is mentioned a second time.
+        # Delta prunes by a condition on partitions only if it is separate from all others, and does
+        # not mention the query.
         said.append(_any(_said(span, name, f"t.{quoted(day)}", _day) for span in spans))
     elif is_timed and name is not None:
         values = dict.fromkeys(span.value for span in spans)
@@ -81,7 +81,7 @@ def bounds(rows: DataFrame, shape: Shape, day: str | None = None) -> list[str]:
 
 
 def fewer(spans: Iterable[Span]) -> list[Span]:
-    """Merge spans until there are at most MAX_SPANS, or one for each value."""
+    """Merge the spans of a value until at most MAX_SPANS remain, or one for each value."""
     of: dict[Any, list[Span]] = {}
     for span in spans:
         of.setdefault(span.value, []).append(span)

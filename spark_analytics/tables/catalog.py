@@ -1,6 +1,6 @@
-"""Name the places of tables and their catalogs, and the session settings needed to write them.
+"""Name the folders of tables and their catalogs, and the session settings needed to write them.
 
-A *place* is a folder (`/data/out`, `hdfs:///out`): its tables are `<place>/<table>`. Delta needs
+A *place* is a folder (`/data/out`, `hdfs:///out`) with the tables `<place>/<table>`. Delta needs
 nothing else, as its log is beside the data. Iceberg has a catalog, which determines the newest
 state of a table:
 
@@ -12,7 +12,7 @@ state of a table:
 
 A Hadoop catalog on an object store is refused, since one of two concurrent commits would be lost.
 The name of the catalog in SQL is `inorder`, and the last folder of the place is its namespace:
-`inorder.out.events`. A second place of one session is `inorder_2`.
+`inorder.out.events`. A session names its second catalog `inorder_2`.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ def settings(*formats: Format) -> dict[str, str]:
 
 
 def parts_of(place: str) -> tuple[str, str]:
-    """Split a place into the folder above it and its own name.
+    """Split the path of a folder into that of its parent and its own name.
 
     Raises:
-        TablesRefused: The place has no name.
+        TablesRefused: The path has no name.
     """
     above, slash, name = place.rstrip("/").rpartition("/")
     if not name:

@@ -1,17 +1,17 @@
-"""Append to, merge into and read the tables of a place, in one format.
+"""Create, append to, merge into, replace and read the Iceberg or Delta tables under one folder.
 
-Each write is one commit of the table's format. Readers see all of it or nothing. A process that
-dies in the middle of it leaves only files that no table names.
+Each append, MERGE or replacement is one commit of the table's format, so readers see all of it or
+nothing. A process that dies during a write leaves only files that no table refers to.
 
 **Append.** The commit of a stream's batch contains the number of the batch (`Mark`), and a batch
-that the table already has is skipped. Delta keeps the number in its log. Iceberg keeps it in the
-snapshot's summary and, since snapshots expire, in a property of the table, right after the commit.
-After a restart Spark repeats at most the last batch. The number is therefore looked up only for the
-first batch that a process writes to a table.
+that the table already has is skipped. Delta keeps the number in its log. Iceberg keeps the number
+in the snapshot's summary. Because snapshots expire, a second commit copies it to a property of the
+table. After a restart Spark repeats at most the last batch. A process therefore looks for the
+number in an Iceberg table only before its first append.
 
 **MERGE.** A row replaces the row with its key if it is higher in the column `newer`, and rows with
-new keys are added. Among new rows of one key the highest counts. A MERGE may therefore be repeated,
-and older revisions that arrive after newer ones change nothing.
+new keys are added. If several new rows have one key, the highest counts. A MERGE may therefore be
+repeated, and older revisions that arrive after newer ones change nothing.
 
 A table belongs to the `owner` in its properties. A table of another owner, or with other columns,
 is refused before anything is written. A missing column, or a missing field of a struct, is added.
@@ -73,7 +73,7 @@ class Mark(NamedTuple):
 
 
 class Lake(ABC):
-    """The tables below `place`.
+    """The Iceberg or Delta tables in the folder `place`.
 
     Methods raise TablesRefused for a table of another owner or with other columns, and for a
     catalog that cannot be reached.
@@ -105,7 +105,7 @@ class Lake(ABC):
     def properties(self, table: str) -> dict[str, str]: ...
 
     def drop(self, table: str) -> None:
-        """Drop the table. Files that remain are removed with the folder of the place."""
+        """Drop the table from its catalog, if there is one; the caller removes the folder."""
         self._known.discard(table)
 
     @abstractmethod
@@ -137,7 +137,7 @@ class Lake(ABC):
     def require(self, table: str, schema: StructType) -> None:
         """Check that an existing table has this owner, and add the columns that it lacks.
 
-        Its rows have null in the new columns.
+        Existing rows have null in the new columns.
 
         Raises:
             TablesRefused: The table belongs to another owner, or has other columns.
@@ -203,7 +203,7 @@ class Lake(ABC):
         return rows
 
     def made(self, table: str, schema: StructType, shape: Shape) -> Shape:
-        """Create or check the table, and return the part of `shape` that its columns allow."""
+        """Create or check the table, and return `shape` restricted to the columns of `schema`."""
         found = shape.within(schema)
         if table in self._known:
             return found
@@ -237,7 +237,7 @@ def _columns(schema: StructType, above: str) -> Iterator[tuple[str, Column]]:
 
 
 class IcebergLake(Lake):
-    """Tables in a catalog whose warehouse is the folder above the place."""
+    """The tables of a catalog whose warehouse is the parent of the folder `place`."""
 
     kind = "iceberg"
 
@@ -330,7 +330,7 @@ class IcebergLake(Lake):
 class DeltaLake(Lake):
     """Tables in folders `<place>/<table>`, partitioned by a separate column `day`.
 
-    Queries over the time need not mention it, since the log has each file's bounds.
+    Queries by time need not mention `day`, because Delta's log has the bounds of each file.
     """
 
     kind = "delta"

@@ -1,8 +1,8 @@
 """Write the tables of jobs to Iceberg or Delta (an output of `spark_analytics.jobs.outputs`).
 
 A table whose rows replace one another is written by MERGE. Any other table is appended to, once per
-batch. A batch without rows makes no commit, except for the first, which creates the table. A
-bounded run replaces the rows of the previous run.
+batch. An empty batch makes no commit unless it is the first, which creates the table. A bounded run
+replaces the rows of the previous run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def lake_name(table: str) -> str:
 class LakeOutput:
     """An output that writes the tables of a job to a lake.
 
-    `tables` are those of the job; they say which of them replace rows, and by which column.
+    `tables` are the job's tables. They state which tables replace rows, and by which column.
     """
 
     def __init__(self, lake: Lake, tables: Sequence[Table], *, bounded: bool = False) -> None:

@@ -11,13 +11,12 @@ from pyspark.sql.types import StructType, TimestampType
 
 @dataclass(frozen=True)
 class Settled:
-    """The columns that a key determines besides itself.
+    """The columns that a key determines, although they are not part of it.
 
     Attributes:
-        by: A column that the key determines.
-        time: The column that it also determines where `by` is one of `timed`: rows of one key
-            then have one time.
-        timed: The values of `by` with a determined time.
+        by: A column that every key determines.
+        time: A column that a key determines if the value of `by` is in `timed`.
+        timed: The values of `by` for which all rows of a key have the same `time`.
     """
 
     by: str
@@ -35,7 +34,7 @@ class Shape:
         day_of: The timestamp by whose day files are also partitioned.
         order: The sort order within a file, by which a query for an hour skips most of it.
         newer: The column that decides which of two rows of one key is current: the higher one.
-        settled: The columns that a key determines besides itself (`bounds`).
+        settled: The columns that a key determines, although they are not part of it (`bounds`).
     """
 
     keys: Sequence[str]

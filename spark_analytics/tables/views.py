@@ -1,9 +1,9 @@
 """Write one typed view for each query, and one for events, over the tables of a backfill.
 
-Results keep their values as JSON, since queries differ. A view returns those of one query as typed
-columns. It also has the id, the times, and `current`: whether the row is the newest revision of its
-result, and not retracted. The views are plain SQL for Spark, DuckDB or Trino, and none of these is
-needed to write them.
+Results keep their values as JSON, since queries differ. The view of a query returns the values of
+its results as typed columns. It also has the id, the times and `current`: whether the row is the
+newest revision of its result, and not retracted. The views are SQL text for Spark, DuckDB or Trino,
+and writing them needs none of these engines.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ViewsRefused(ValueError):
 
 
 class Typed(NamedTuple):
-    """A column of a view: a value within the JSON of a table's column.
+    """A typed column of a view, read from the JSON in a column of the table.
 
     Attributes:
         name: The name in the view.
@@ -206,7 +206,7 @@ class _Writer:
         return f"CREATE OR REPLACE {made} {self._name(name)} AS\nSELECT\n    {columns}\nFROM {rows}"
 
     def _typed(self, column: Typed) -> str:
-        """Return the SQL of a typed column; `value_` is the prefix of names that are taken."""
+        """Return the SQL of a typed column; the prefix `value_` avoids a name that is taken."""
         taken = {*RESULT, *STATE, *EVENT, "members", "current"}
         name = f"value_{column.name}" if column.name.lower() in taken else column.name
         return f"{self._value(column)} AS {self._name(name)}"

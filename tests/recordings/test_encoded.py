@@ -92,7 +92,11 @@ def test_what_is_no_record_is_a_fault() -> None:
     [
         (b"\x05ab", BY_SCHEMA, "value 1 does not have its stated length of 5 bytes"),
         (b"\xff" * 20, BY_SCHEMA, "value 1 does not have its stated"),
-        (b'{"a": 1}\n', IN_FILE, "is not an Avro file; add --schema FILE"),
+        (
+            b'{"a": 1}\n',
+            IN_FILE,
+            "is not an Avro container file; for length-delimited Avro values add",
+        ),
         (container()[:40], None, "its header ends too early"),
         (container()[:-5], None, "block 1 ends too early"),
         (container()[:-16] + bytes(16), None, "block 1 ends too early"),

@@ -32,14 +32,14 @@ FORMAT_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 FORMAT_HEAP_MIB = 128
 FORMAT_OPTIONS = ("-XX:TieredStopAtLevel=1",)
-"""Java's first compiler is enough, because the storage tool runs for about a second."""
+"""JVM options of the storage tool. It runs for about a second, so the C1 compiler is enough."""
 
 
 class KafkaBroker(Server):
     """A Kafka cluster on this machine.
 
     Args:
-        folder: Place of logs and data.
+        folder: The folder for logs and data.
         overrides: Broker settings that replace ours.
         listeners: Security protocols by listener name, in addition to the plain listener, which
             brokers, tests and benchmarks use. `address` returns the servers of a listener.
@@ -114,7 +114,7 @@ class KafkaBroker(Server):
         self.nodes[node].resume()
 
     def restart(self, node: int = 0, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Stop a node if it runs, start it on the same data and port, and wait for all nodes."""
+        """Stop a node if it runs, start it on the same data and ports, and wait for all nodes."""
         self.nodes[node].stop()
         self.nodes[node].start()
         self._wait(timeout_s)

@@ -1,6 +1,6 @@
 """Fetches the broker's jars, which the `pom.xml` in this folder names, from Maven.
 
-They are stored in `.cache/kafka-<version>/` (`cli.local.maven`), about 55 MB for each version.
+The jars are stored in `.cache/kafka-<version>/` (`cli.local.maven`), about 55 MB per version.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Builds the settings of a small broker, which are the same for jars and containers.
 
-They suit tests and benchmarks on one machine. The broker starts quickly, with few internal
+The settings suit tests and benchmarks on one machine. The broker starts quickly, with few internal
 partitions and no wait before a group's first rebalance. It needs little memory. It aborts the
 transactions of dead producers within a second of their time-out. Topics are never created by
 accident. Each topic chooses its timestamps by `message.timestamp.type`.
