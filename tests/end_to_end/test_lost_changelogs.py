@@ -169,7 +169,7 @@ def test_a_topic_of_the_state_made_anew_at_work_ends_the_worker(
     assert worker.exit_code() == 2, worker.log[-3000:]
     assert says in worker.log[-3000:], worker.log[-3000:]
     assert "a copy cannot go back" not in worker.log
-    assert "after a failure, another one" not in worker.log
+    assert "another failure after the first" not in worker.log
     worker.start()
     assert worker.exit_code() == 2, worker.log[-3000:]
     assert "Traceback" not in worker.log

@@ -127,7 +127,7 @@ def test_no_topology_file(tmp_path: Path) -> None:
 def test_a_stage_that_is_not_there(tmp_path: Path) -> None:
     setting = settle("127.0.0.1:1", tmp_path, make=False)
     said = refused(Worker("a", setting.path, setting.bootstrap, tmp_path, "--stage", "mrege"))
-    assert "--stage mrege: the topology has reorder, merge" in said
+    assert "--stage mrege: is not a stage; the topology has reorder, merge" in said
 
 
 def test_a_dump_of_what_is_not_there(kafka: SharedKafka, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_no_redis(kafka: SharedKafka, tmp_path: Path) -> None:
     )
     worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
     once(setting, worker)
-    assert "the local copy is given up" in worker.log
+    assert "the local copy is no longer used" in worker.log
     assert "Traceback" not in worker.log
     verdict = check(setting)
     assert not verdict.faults, verdict

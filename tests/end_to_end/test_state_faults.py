@@ -188,7 +188,7 @@ def test_a_full_disk_at_work(kafka: SharedKafka, tmp_path: Path, workers: list[W
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (FULL_AT_BYTES, FULL_AT_BYTES))
     Sender(setting, rows, speed=0.1, epoch=0).start().finish()
     wait_out(setting, len({(row.source, row.seq) for row in rows}))
-    wait_until(lambda: "local copy is given up" in worker.log, TIMEOUT_S, "the full disk")
+    wait_until(lambda: "local copy is no longer used" in worker.log, TIMEOUT_S, "the full disk")
     assert worker.stages() == stages
     assert worker.stop() == 0, worker.log[-3000:]
     verdict = check(setting)
@@ -272,7 +272,7 @@ def test_a_restore_of_very_many_held_events(
     print(f"{longest_s:.2f} s, {len(told)} different answers")
     # A worker's figures are those of its last look.
     wait_until(lambda: held() >= HELD, TIMEOUT_S, "the held events to be told")
-    assert f"with {HELD} events held" in worker.log
+    assert f"with {HELD} buffered events" in worker.log
     assert len(told) >= 5
     assert longest_s < 2.0
     assert worker.stop() == 0, worker.log[-3000:]

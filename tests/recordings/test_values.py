@@ -128,7 +128,7 @@ def test_a_number_that_is_a_double_is_refused(tmp_path: Path, number: float) -> 
     (found,) = parquet_of(tmp_path / "a.parquet", {"s": ["a"], "n": [number], "t": [1]})
     assert isinstance(found, Malformed)
     assert found.reason == "seq_not_integer"
-    assert "cast the column" in found.detail
+    assert "cast it" in found.detail
 
 
 def test_the_payload_of_parquet_is_json(tmp_path: Path) -> None:

@@ -304,7 +304,7 @@ def short(monkeypatch: pytest.MonkeyPatch, bound: str) -> Iterator[None]:
         ("STALLED_S", lambda logs, place: read(logs, place, 1, 5),
          r"/0 cannot be read beyond offset 2 of 5: no record arrived for"),
         ("ANSWER_S", lambda logs, place: logs.bounds(place._replace(partition=PARTITIONS)),
-         rf"where .*/{PARTITIONS} begins and ends: it has no leader"),
+         rf"the first and last offset of .*/{PARTITIONS} within .*: it has no leader"),
     ],
 )  # fmt: skip
 async def test_where_nothing_comes_it_ends_and_names_the_place(

@@ -92,7 +92,7 @@ async def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
     assert handler.values(0) == numbers(60, 100)
 
     beyond = Recorder(start_at={0: 500})
-    with pytest.raises(InputLost, match="made anew"):
+    with pytest.raises(InputLost, match="recreated"):
         await run_to_failure(kafka.bootstrap, name, beyond)
 
 

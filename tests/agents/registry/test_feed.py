@@ -180,7 +180,7 @@ def test_an_id_that_the_registry_takes_for_none_is_dead(registry: Registry, stat
     ("bound", "most", "detail"),
     [
         ("MAX_BYTES", 100, "schema 3 has more than 100 bytes; it is not read"),
-        ("MAX_REFERRED", 1, "schema 3 refers to over 1 others; it is not read"),
+        ("MAX_REFERRED", 1, "schema 3 refers to over 1 other schemas; it is not read"),
     ],
 )
 def test_a_schema_beyond_a_bound_is_dead_at_once(

@@ -156,8 +156,8 @@ def test_what_is_dead_and_why(registry: Registry) -> None:
     ]
     details = [dead.detail for dead in found.dead]
     assert all("press-7" not in detail for detail in details)
-    assert "`payload` has no `device`; write it on every record" in details[0]
-    assert "cast the column" in details[1]
+    assert "`payload` has no `device`; write it in every record" in details[0]
+    assert "cast it" in details[1]
     assert "register it there" in details[4]
     assert "set schema: {file: …}" in details[5]
 

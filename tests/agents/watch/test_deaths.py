@@ -7,7 +7,7 @@ import pickle
 from agents.watch.deaths import MAX_REASONS, OTHER, Deaths, joined
 from topology.model.outcome import Malformed
 
-MISSING = "header `sourceId` is missing; write it on every record"
+MISSING = "header `sourceId` is missing; write it in every record"
 
 
 def deaths(dead: int, read: int, reason: str = "source_missing", log: str = "") -> Deaths:

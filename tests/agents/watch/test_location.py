@@ -219,8 +219,8 @@ def test_a_question_there_and_back() -> None:
     ("query", "words"),
     [
         ({"seq": "1"}, "source: name the source"),
-        ({"source": "s"}, "seq: '' is no number"),
-        ({"source": "s", "seq": "-1"}, "seq: '-1' is no number"),
+        ({"source": "s"}, "seq: '' is not a number"),
+        ({"source": "s", "seq": "-1"}, "seq: '-1' is not a number"),
         ({"source": "s", "seq": "1", "epoch": "x"}, "epoch: 'x'"),
         ({"source": "s", "seq": str(LARGEST + 1)}, "above"),
         ({"source": "s" * 2_000, "seq": "1"}, "source: name"),

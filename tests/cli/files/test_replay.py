@@ -306,7 +306,7 @@ def test_an_empty_input_is_an_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--show", "event,colour"), "--show colour: write some of event,gap,"),
+        (("--show", "event,colour"), "--show colour: write one or more of event,gap,"),
         (("--colour",), "--colour"),
         (("--topology", "{folder}/absent.yaml"), "absent.yaml"),
         (("--topology", "{folder}/bad.yaml"), "streams.default.colour"),

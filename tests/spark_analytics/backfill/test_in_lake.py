@@ -196,7 +196,7 @@ def test_tables_of_others_are_refused_before_anything_is_written(
     lake.append("gaps", tables.rows(gaps, {}), gaps.shape, Mark("q", 0))
     for made, says in (
         (None, "gaps belongs to rates, not to inorder spark backfill"),
-        (False, "out/gaps is there already"),
+        (False, "out/gaps exists already"),
     ):
         with pytest.raises(TablesRefused, match=says):
             tables.require(made=made)

@@ -200,5 +200,5 @@ def test_mixed_up_arguments_are_refused(
 
 
 def test_a_name_of_no_partition_is_refused() -> None:
-    with pytest.raises(ValueError, match="names no partition"):
+    with pytest.raises(ValueError, match="is not the name of a partition"):
         StoreName("laws", "", "t", 0)

@@ -333,7 +333,7 @@ def test_a_hostile_name_keeps_its_place_and_its_order_in_chromium(tmp_path: Path
 def test_why_all_is_dead_stands_above_the_fold(tmp_path: Path) -> None:
     """And what no row says has no column."""
     require(missing())
-    first = [5, 0, "header `sourceId` is missing; write it on every record", 3, "raw/0"]
+    first = [5, 0, "header `sourceId` is missing; write it in every record", 3, "raw/0"]
     parts = partitions(0, 0)
     parts[0]["deaths"] = {"read": 3, "reasons": {"source_missing": first}}
     texts = [METRICS.format(read=0), DEAD]
@@ -358,7 +358,7 @@ def test_why_all_is_dead_stands_above_the_fold(tmp_path: Path) -> None:
         bottom = "return document.querySelector('#dead').getBoundingClientRect().bottom"
         assert driver.execute_script(bottom) < 750
         rows = [" ".join(row.split()) for row in texts_of("#dead tbody tr")]
-        remedy = "header `sourceId` is missing; write it on every record"
+        remedy = "header `sourceId` is missing; write it in every record"
         assert rows == [f"source_missing 3 raw/0 offset 0 {remedy}"]
         assert texts_of("#causes tbody tr")[0].split() == ["passed", "7"]
         assert "emitted" in texts_of("#queries th")
