@@ -142,7 +142,7 @@ def test_what_does_not_go_together_is_refused(folder: Path, words: list[str], me
 def test_a_format_wants_to_know_where_the_source_is(folder: Path) -> None:
     result = run(replay.command, "--format", "avro", "press.avro")
     assert result.exit_code == 2
-    assert "--format avro without --source" in result.stderr
+    assert "--format avro needs --source" in result.stderr
     result = run(replay.command, "--topology", "t.yaml", "press.avro")
     assert result.exit_code == 2
 

@@ -137,8 +137,8 @@ def test_a_unit_that_cannot_be_right_is_said_with_the_option(folder: Path) -> No
     ("options", "said"),
     [
         ([], "--source NAME --seq NAME --ts NAME"),
-        (["--ts", "time"], "--ts without --source"),
-        (["--ts-unit", "ms"], "--ts-unit without --source"),
+        (["--ts", "time"], "--ts needs --source"),
+        (["--ts-unit", "ms"], "--ts-unit needs --source"),
         (["--values"], "give --topology, or --source"),
         (["--values", "--topology", "plain.yaml"], "no stream has `fields`"),
         (["--source", "device", "--topology", "plain.yaml"], "--seq is missing"),

@@ -66,7 +66,7 @@ def test_the_unit_is_the_streams(said: dict[str, Any], ts_ns: int) -> None:
         ({"stream": "pitch", "ts": 1.5}, "ts_unreadable", "write an integer in ms, or RFC 3339"),
         ({"stream": "pitch", "ts": "9999-01-01T00:00:00Z"}, "ts_huge", "between 1678 and 2261"),
         ({"stream": "plain", "ts": 1.5}, "ts_unreadable", "write an integer in ns"),
-        ({"stream": ["pitch"], "ts": 7}, "stream_not_text", "write a text"),
+        ({"stream": ["pitch"], "ts": 7}, "stream_not_text", "write text"),
     ],
 )
 def test_what_cannot_be_a_time_of_the_unit_is_dead(

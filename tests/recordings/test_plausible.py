@@ -154,7 +154,7 @@ def test_the_commonest_reasons_are_told_with_a_line_and_the_remedy(tmp_path: Pat
     }
     (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
     table = inorder("replay", "--topology", tmp_path / "t.yaml", tmp_path / "e.jsonl").err
-    assert "dead: 2 seq_missing; first in line 4: `seq` is missing; write it on" in table
+    assert "dead: 2 seq_missing; first in line 4: `seq` is missing; write it in" in table
 
 
 def test_results_are_counted_by_query(tmp_path: Path) -> None:

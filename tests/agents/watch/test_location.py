@@ -224,7 +224,7 @@ def test_a_question_there_and_back() -> None:
         ({"source": "s", "seq": "1", "epoch": "x"}, "epoch: 'x'"),
         ({"source": "s", "seq": str(LARGEST + 1)}, "above"),
         ({"source": "s" * 2_000, "seq": "1"}, "source: name"),
-        ({"source": "s", "seq": "1", "sql": "1"}, "'sql' is not known"),
+        ({"source": "s", "seq": "1", "sql": "1"}, "'sql' is an unknown field"),
     ],
 )
 def test_what_asks_about_no_event(query: dict[str, str], words: str) -> None:

@@ -238,7 +238,7 @@ def test_close_is_quick_whatever_it_waits_for() -> None:
 
 
 def test_names_and_keys_are_asked_for_at_once() -> None:
-    with pytest.raises(ValueError, match="takes 65 bytes"):
+    with pytest.raises(ValueError, match="has 65 bytes"):
         SyncClient("x" * 65, settings("a:1"))
     with pytest.raises(BadKeys, match="no key for source 's2'"):
         SyncClient("s2", settings("a:1", keys=KEYS))

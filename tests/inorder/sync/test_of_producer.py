@@ -90,5 +90,5 @@ def test_what_does_not_fit_is_refused_at_once() -> None:
         SequencedProducer("127.0.0.1:1", "raw", "s2", sync=client)
     with pytest.raises(ValueError, match="measures another clock"):
         SequencedProducer("127.0.0.1:1", "raw", "s1", sync=client, clock=lambda: 0)
-    with pytest.raises(ValueError, match="takes 65 bytes"):
+    with pytest.raises(ValueError, match="has 65 bytes"):
         SequencedProducer("127.0.0.1:1", "raw", "x" * 65, sync=NOWHERE)

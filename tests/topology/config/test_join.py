@@ -95,7 +95,7 @@ SIDES = [
     ("stream: a", "", "a join without `sides`"),
     ("sides: [a, b]", ".sides", "is not a mapping"),
     ("sides: {x: {stream: a}}", ".sides", "2 to 8 sides, not 1"),
-    ("sides: {1: {stream: a}, b: {stream: b}}", ".sides", "by a letter"),
+    ("sides: {1: {stream: a}, b: {stream: b}}", ".sides", "begin the name with a letter"),
     ("sides: {x: {}, y: {stream: b}}", ".sides.x", "write stream: a"),
     ("sides: {x: {stream: aa}, y: {stream: b}}", ".sides.x.stream", "did you mean `a`?"),
     ("sides: {x: {stream: a, tipe: T}, y: {stream: b}}", ".sides.x.tipe", "did you mean `type`?"),

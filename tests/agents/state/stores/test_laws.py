@@ -175,7 +175,7 @@ def test_a_copy_that_moves_while_it_is_read_says_so(open_copy: Open) -> None:
     rows = store.items()
     next(rows)
     store.apply({b"a": b"3"}, 1, 2)
-    with pytest.raises(StaleStore, match="moved"):
+    with pytest.raises(StaleStore, match="changed while it was read"):
         list(rows)
     store.close()
 
