@@ -75,7 +75,7 @@ def reached(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
     from agents.kafka.brokers import BrokersUnavailable, await_brokers, brokers_at
 
     def waits(absent: BrokersUnavailable, left_s: float) -> None:
-        click.echo(f"waiting for brokers, {left_s:.0f} s more at most: {absent}", err=True)
+        click.echo(f"waiting for brokers, at most {left_s:.0f} s more: {absent}", err=True)
 
     with refusing(BrokersUnavailable):
         if wait_s:
