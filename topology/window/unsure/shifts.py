@@ -92,8 +92,8 @@ def _lowest(steps: list[tuple[int, int]], first: int, last: int) -> int:
 
     Each step (`at`, `size`) adds `size` from `at` on.
     """
-    level = lowest = sum(size for at, size in steps if at <= first)
-    inside = sorted(step for step in steps if first < step[0] <= last)
+    level = lowest = sum([size for at, size in steps if at <= first])
+    inside = sorted([step for step in steps if first < step[0] <= last])
     for (at, size), (following, _) in pairwise([*inside, (last + 1, 0)]):
         level += size
         if following > at and level < lowest:
