@@ -21,7 +21,7 @@ from topology.wire.values import Decode, ValueFault
 from topology.wire.where import Where
 
 SAMPLE: Final = 5_000
-"""The number of records from which a mapping is proposed."""
+"""The maximum number of records from which a mapping is proposed."""
 
 COUNTED: Final = ("source", "seq", "ts")
 PROPOSED: Final = (*COUNTED, "type", "epoch")

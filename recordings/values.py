@@ -287,7 +287,7 @@ def mapped_rows(
 
 
 class Arrivals:
-    """A reader of the arrival of each row of a file, in ns."""
+    """Reads the arrival time, in ns, of each row of a file."""
 
     def __init__(self, mapping: FileMapping) -> None:
         where = mapping.arrival

@@ -309,7 +309,10 @@ def _is_readable(row: Result) -> bool:
 
 
 def _is_content(error: psycopg.Error) -> bool:
-    """Return whether the row's content causes the error; psycopg finds some such errors itself."""
+    """Return whether the row's content caused the error.
+
+    Errors that psycopg itself detects have no SQLSTATE.
+    """
     state = error.sqlstate
     return isinstance(error, psycopg.DataError) if state is None else state.startswith(CONTENT)
 

@@ -73,7 +73,7 @@ class SourceFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RunnerLimits:
-    """The limits of batches, of retries and of memory."""
+    """The limits on batches and memory, and the pauses between retries."""
 
     batch_records: int = 2_000
     batch_bytes: int = 8 << 20

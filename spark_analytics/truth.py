@@ -75,7 +75,10 @@ def dead_letters(records: DataFrame) -> DataFrame:
 
 
 def balance(raw: DataFrame, ordered: Decoded, streams: Sequence[str]) -> DataFrame:
-    """Count raw records, distinct raw events, ordered events and late events, per stream."""
+    """Count the raw records, distinct raw events, ordered and late events of each stream.
+
+    The late events are the ordered events that are marked late.
+    """
     names = raw.where(F.col("stream").isin(*streams)).groupBy("stream")
     left = names.agg(
         F.count(F.lit(1)).alias("raw"),

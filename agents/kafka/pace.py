@@ -63,10 +63,11 @@ ALWAYS: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, 1, TICK_NS, LOOK_S)
 
 
 class Pacing:
-    """The control of one consumer's pace, which it sets in `fetcher`.
+    """Controls the pace of one consumer by changing the settings of its `fetcher`.
 
-    Use it in the consumer's thread only. `is_fixed` keeps the pace of the embedded broker.
-    `wants_ticks` says whether the handler needs ticks when no records arrive.
+    Use it in the consumer's thread only. With `is_fixed`, the pace is always `ALWAYS`, as the
+    embedded broker needs. `wants_ticks` says whether the handler needs ticks when no records
+    arrive.
     """
 
     def __init__(self, fetcher: Any, *, is_fixed: bool, wants_ticks: bool) -> None:

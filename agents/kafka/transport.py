@@ -109,7 +109,7 @@ class Handler(Protocol):
         """
 
     def on_reading(self, partitions: Partitions) -> None:
-        """Note that reading begins at the offsets that `on_assigned` returned."""
+        """Handle the start of reading, at the offsets that `on_assigned` returned."""
 
     async def on_batch(self, batch: PolledBatch) -> None:
         """Process the batch; the partition's next one follows when this returns."""
@@ -213,7 +213,7 @@ class BatchConsumer(driver.Consumer):
             self.failure.set(InputLost(f"the topic {', '.join(deleted)} was deleted"))
         elif not (self.should_stop or self._is_finishing):
             given = frozenset(TopicPartition(*tp) for tp in assigned)
-            # A partition that was added since the start has no changelog partition.
+            # A partition that was added since the start may have no changelog partition yet.
             self._owned = frozenset(
                 p for p in given if p.partition < self._known.get(p.topic, math.inf)
             )

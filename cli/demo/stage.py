@@ -67,9 +67,9 @@ class Ground:
         return answered(self.worker, "/metrics", ASK_S)[1]
 
     def _said(self, path: str, otherwise: Any) -> Any:
-        """Return the JSON that the worker answers at a path, or `otherwise` if it does not answer.
+        """Return the JSON that the worker serves at a path, or `otherwise` if it serves none.
 
-        An answer with an error status contains JSON too.
+        The body of an error response is returned too.
         """
         with suppress(OSError, ValueError):
             return json.loads(answered(self.worker, f"/{path}", ASK_S)[1])

@@ -6,8 +6,8 @@ Ports are not distinguished, because the owner of an address has all of its port
 
 Bound: `max_addresses` buckets. Beyond that, the address that was quiet for longest is forgotten,
 and begins with a full bucket when it returns. After `burst / rate` seconds of quiet, its bucket
-would be full anyway. A flood from more forged addresses passes the limiter. If the server has keys,
-its packets then fail the check of their signature. Cost: O(1) a packet.
+would be full anyway. A flood from more than `max_addresses` forged addresses passes the limiter. If
+the server has keys, the forged packets then fail the signature check. Cost: O(1) a packet.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class PlainJobs:
         self.length_ns = length_ns
         self.bounds_ns = bounds_ns
         self.truth: dict[int, int] = {}
-        """The true count of each window, by number."""
+        """The true count of each window, by window number (`ts_ns // length_ns`)."""
         self.copies: Counter[int] = Counter()
         self.dropped: tuple[Counter[int], ...] = tuple(Counter() for _ in bounds_ns)
         self._copies_dropped: tuple[Counter[int], ...] = tuple(Counter() for _ in bounds_ns)

@@ -59,7 +59,7 @@ class Frontier(Kept):
 
     `hear` and `announce` record progress, and `settle` applies it at the end of the instant.
     `watermark_ns` is W and `error_ns` is E, from the last announcement and later events.
-    `beginning` has the instant from which the query counts the stream.
+    `beginning` has the instant from which the query takes the stream's events into account.
     """
 
     SHAPE = FRONTIER

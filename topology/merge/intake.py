@@ -189,10 +189,11 @@ class Intake:
     # -- Plain events ------------------------------------------------------------------------------
 
     def opens(self, progress: SourceProgress, was_empty: bool, led_max_ns: int) -> bool:
-        """Return whether the next event of an unblocked source may change what is emitted.
+        """Return whether the event just taken may change what is emitted.
 
-        Both arguments are values from before the event. `was_empty` says whether the source's queue
-        was empty, and `led_max_ns` is the largest distance of the led sources.
+        It was next in the sequence of its source, which was not blocked. `was_empty` and
+        `led_max_ns` are from before the event. They say whether the source's queue was empty, and
+        the longest wait of the sources whose bound follows the clock (`bounds.led_max_ns`).
         """
         bounds = self._bounds
         if was_empty and self._queues.heads[0][1] == progress.source:

@@ -52,7 +52,7 @@ class Composite(Operator):
         """Return the parts that get a held event back on restore: all of them, by default."""
         return self._parts
 
-    # -- to run and save ---------------------------------------------------------------------------
+    # -- time and state ----------------------------------------------------------------------------
 
     def next_deadline_ns(self) -> int | None:
         due = [part.operator.next_deadline_ns() for part in self._parts]

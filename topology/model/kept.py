@@ -481,7 +481,7 @@ def shapes_in(shape: Shape, tables: Mapping[str, ValueKind]) -> dict[str, Shape]
 
 
 def described(shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain:
-    """Return the description of these shapes and tables, as it is stored in a state.
+    """Return the description of the shape, the shapes within it and the tables, as a state has it.
 
     A table is described by its prefix, which ends in a slash, and by the kind of its rows.
     """

@@ -1,8 +1,8 @@
 """Decodes the values of events for queries, and prepares values for writing.
 
-A value stays opaque bytes until a query needs it. Then it is decoded once, as JSON or as `Encoded`
-defines. Values that are not bytes are used unchanged, since a driver that does not read Kafka may
-have decoded them.
+A value stays opaque bytes until a query needs it. Each operator that needs it decodes it, as JSON
+or as `Encoded` defines. The result is not stored in the event. Values that are not bytes are used
+unchanged, since a driver that does not read Kafka may have decoded them.
 """
 
 from __future__ import annotations

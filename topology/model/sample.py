@@ -53,8 +53,8 @@ class Sample:
     def is_plausible(self, granularity_ns: int) -> bool:
         """Return whether the round is plausible, and quick enough to be used.
 
-        The difference of the clocks must fit 64 bits. Each answer must come after its request, and
-        neither the network nor the server may have taken too long.
+        The difference of the clocks must fit 64 bits. By either clock, the answer must not precede
+        the request, and neither the network nor the server may have taken too long.
         """
         return (
             abs(self.t2_ns - self.t1_ns) < SANE_NS

@@ -170,18 +170,18 @@ class Grid(NumberedTable[V]):
 class KeptState:
     """The whole state of an operator: its own row, its tables, and the shapes of both.
 
-    The own row is the only row that is not in a table.
+    The operator's own row is the only row that is not in a table.
     """
 
     __slots__ = ("_key", "_row", "_shape", "_tables", "is_followed")
 
     def __init__(self, key: str, shape: Shape, tables: Sequence[Table[Any, Any]] = ()) -> None:
-        """Declare the state; the own row is saved under `key`."""
+        """Declare the state of an operator; the operator's own row is saved under `key`."""
         self._key = key
         self._shape = shape
         self._tables = tables
         self._row: Plain = None
-        """The own row as last written to the changelog, or None if that is unknown."""
+        """The operator's own row as last written to the changelog, or None if that is unknown."""
         self.is_followed = False
         """Whether the changelog has the shapes and all rows as of the last call of `changes`.
 
@@ -189,7 +189,7 @@ class KeptState:
         """
 
     def is_in(self, state: Mapping[str, Plain]) -> bool:
-        """Return whether a state contains the own row."""
+        """Return whether a state contains the operator's own row."""
         return self._key in state
 
     def snapshot(self, one: Any) -> State:
@@ -215,10 +215,10 @@ class KeptState:
         return {table.prefix: table.kind for table in self._tables}
 
     def restoring(self, one: Any, state: Mapping[str, Plain], rest: State) -> Iterator[int]:
-        """Read the own row into the operator `one`, and then the tables, in steps.
+        """Read the operator's own row into the operator `one`, and then the tables, in steps.
 
-        Rows that belong to neither are put into `rest`. If the state has no own row, all its rows
-        are. ShapeRefused is raised if a row cannot be read.
+        Rows that belong to neither are put into `rest`. If the state lacks the operator's own row,
+        all its rows are. ShapeRefused is raised if a row cannot be read.
         """
         kinds = self._kinds()
         if not self.is_in(state):

@@ -207,7 +207,10 @@ class Pattern(InstantOperator):
             self._hear_of(event)
 
     def _begins_with(self, event: Event) -> bool:
-        """Return whether the event determines the instant from which the queries count matches."""
+        """Derive from the event, if possible, the instant after which matches are reported.
+
+        Pass the instant to the engine, and return whether it is now known.
+        """
         beginning = self._beginning
         beginning.hear(event)
         if beginning.is_unknown:

@@ -1,4 +1,7 @@
-"""Computes smoothed averages and deviations as in the thesis, (3.2)-(3.5), or in RFC 6298."""
+"""Computes a smoothed average and deviation by equations (3.2)-(3.5) of S. Rajendran's thesis.
+
+Optionally the deviation is taken from the old average, as in RFC 6298.
+"""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class NumberedBuffer(Epochs):
     # -- Jumps of the number -----------------------------------------------------------------------
 
     def _suspect(self, sequence: Sequence, event: Event, step: Step) -> None:
-        """Keep aside an event whose number jumps, or let it confirm one that is kept aside."""
+        """Set aside an event whose number jumps, unless it repeats or confirms an earlier one."""
         max_jump = self.shared.max_jump
         for other in sequence.suspects:
             if other.seq == event.seq:

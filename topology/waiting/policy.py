@@ -9,11 +9,11 @@ strategy has no I/O and no clock: `now_ns` is an argument and never goes back.
   in the order of arrival. Only its time, source and type are used, never its payload.
 * `passes(bound_ns, now_ns)` is true if the strategy no longer waits for events at or below
   `bound_ns`. All arrivals up to `now_ns` count, so drivers ask when the instant is over.
-* The *frontier* is the largest bound that passes, or passed when a driver asked.
+* The *frontier* is the largest bound that passes now or has passed at an earlier call by a driver.
 * `deadline_ns(bound_ns, now_ns)` is for a bound that does not pass now. It is the earliest later
   instant at which the bound may pass without an arrival, or None if only an arrival helps.
 * `confirmed_ns(now_ns)` is the frontier of certainty: every live source has sent something after
-  it. A source is live if it has been silent for less than `idle_ns`, and its last event was no
+  it. A source is live if it has been silent for less than `idle_ns`, and its last event was not an
   end-of-stream marker. A strategy without certainty returns its frontier.
 * `closed`, `resolved`, `void` and `late` tell the strategy what became of windows and events.
   `leave` tells it about a source's end-of-stream marker.
@@ -21,9 +21,9 @@ strategy has no I/O and no clock: `now_ns` is an argument and never goes back.
 Asking does not change the strategy. So two drivers that ask at different instants decide alike, if
 each asks at the deadlines. tests/topology/waiting/test_laws.py has the laws for all strategies.
 
-The driver decides whether an event is late, not the strategy. The *lateness* of an arrival is its
-distance to the largest time before it. Its *delay* is arrival - time, which is negative if clocks
-are offset.
+The driver decides whether an event is late, not the strategy. The *lateness* of an arrival is the
+largest time that arrived before it, minus its own time. Its *delay* is arrival - time, which is
+negative if clocks are offset.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Core:
         lower: The earliest possible time of the events.
         upper: The latest possible time of the events.
         row: The row with the values of the events.
-        is_fresh: Whether the core has changed after it was last emitted.
+        is_fresh: Whether it is new, or has changed since its last emission in a closed session.
     """
 
     head: Place

@@ -93,7 +93,7 @@ class Envelope:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether any of its cores has changed since it was emitted."""
+        """Whether a core is new, or has changed since its last emission in a closed session."""
         return any(core.is_fresh for core in self.cores)
 
 

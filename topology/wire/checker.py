@@ -60,7 +60,8 @@ class Reading(NamedTuple):
 
     Attributes:
         by_time: The streams whose events have no sequence numbers.
-        units_ns: The unit of `ts` in lines, in nanoseconds, of each stream whose unit is not ns.
+        units_ns: The length in nanoseconds of the unit of `ts`, for each stream whose unit is not
+            ns. Used only for lines.
         unnamed: The stream of records that name none.
         mixed: The streams in which some sources do not number their events.
     """

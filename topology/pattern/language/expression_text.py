@@ -131,7 +131,10 @@ def row_text(expr: syntax.RowRef | syntax.RowAggregate | syntax.Running) -> str:
 
 
 def _function(name: str) -> str:
-    """Return a function's name, in back-ticks if it differs from a built-in name only in case."""
+    """Return a function's name as a query must write it: in back-ticks if they are needed.
+
+    Without them, it might be read as a built-in function or a reserved word, or not as a name.
+    """
     is_other = name not in FUNCTIONS and name.lower() in FUNCTIONS.keys() | AGGREGATES | {"prev"}
     return f"`{name}`" if is_other else quoted(name)
 

@@ -55,8 +55,7 @@ NO_ENTRIES: Final = EntryIndex()
 """An index that stays empty, for queries without STRICT, PREV and NEXT."""
 
 PURGE_SHARE: Final = 8
-"""A purge is due when the oldest entry is older than the reach by this fraction of the reach (1/8).
-"""
+"""A divisor: a purge is due when the oldest entry is older than the reach by 1/8 of the reach."""
 
 MAX_TYPES: Final = 10_000
 """The maximum number of event types whose filters are cached."""

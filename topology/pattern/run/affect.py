@@ -218,9 +218,9 @@ class Affected:
             self._waiting.setdefault(slot, {})[unit.anchor.key] = unit
 
     def _woken(self, filters: Iterable[int], entry: Entry) -> list[Entry]:
-        """Return the starts whose walk may continue with this entry.
+        """Return the anchors of the waiting units that this entry may change.
 
-        Starts whose window has ended before the entry stop waiting.
+        Units whose window ended before the entry stop waiting.
         """
         slots = {slot for number in filters for slot in self._at.wiring.slots_of.get(number, ())}
         since_ns = entry.time_ns - self.span_ns

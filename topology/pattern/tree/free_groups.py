@@ -37,9 +37,10 @@ def is_free(alternative: Alternative, component: Component) -> bool:
 
 
 def is_boundless(alternative: Alternative, component: Component) -> bool:
-    """Return whether a group may gain or lose any number of events, apart from its predicates.
+    """Return whether, predicates aside, a group may gain or lose any number of events.
 
-    This depends on its maximum, its loop, its UNTIL, and the negations.
+    This depends on its maximum, on the contiguity within it (`loop`), on its UNTIL, and on the
+    negations.
     """
     if component.maximum != UNBOUNDED or component.until is not None or component.loop != "any":
         return False

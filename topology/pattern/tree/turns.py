@@ -175,7 +175,11 @@ class Turns:
     # -- conditions ---------------------------------------------------------------------------
 
     def conditions(self, expr: Expr, present: Collection[str]) -> list[Expr]:
-        """Return the conditions that replace a conjunct in an alternative with these aliases."""
+        """Return the conditions into which the conjunct `expr` is rewritten.
+
+        `present` has the aliases that exist in the alternative (the choice of OR branches) for
+        which it is rewritten.
+        """
         found = [self._shared(expr, present)]
         for group in self._groups:
             found = [other for each in found for other in self._by_turn(each, group, present)]

@@ -272,8 +272,8 @@ class Case:
     def ended_by(self, j: int, found: Sequence[tuple[Entry, int]], asked: Sequence[Entry]) -> int:
         """Grade whether one of these entries ends the group of component `j`.
 
-        `found` pairs each entry with the grade that it is in the group's range. `asked` are the
-        entries on which UNTIL is tested if it reads more than the event itself.
+        `found` pairs each entry with a grade: whether the entry is in the group's range. `asked`
+        are the entries on which UNTIL is tested if it reads more than the event itself.
         """
         layout, until = self.layout, self.layout.untils[j]
         if until is None:

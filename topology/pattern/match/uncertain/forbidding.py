@@ -90,9 +90,10 @@ def _candidates(
 def _between(
     case: Case, gap: NegationGap, low: list[Entry], high: list[Entry], entry: Entry
 ) -> int:
-    """Grade whether the entry is in the gap, excluding both ends, whatever TIES says.
+    """Grade whether the entry is in the gap.
 
-    The ends of the window belong to the gap.
+    Entries at the time of a member that bounds the gap are not in it, even under TIES BY KEY. The
+    ends of the window are in a gap that the window bounds.
     """
     within_ns, members = case.layout.within_ns, case.members
     after = [(one, ns) for slots, ns in gap.after for j in slots for one in case.bound[j]]
