@@ -178,7 +178,7 @@ def test_a_stream_that_waits_in_an_input_of_others_is_not_removed(
     app.await_events(UNTIL_HOLE + len(SOURCES) * 49)
     app.stop()
     other = app.file["streams"].pop("other")
-    app.refuses("streams.other", "events of it wait here")
+    app.refuses("streams.other", "some of its events are buffered")
     app.file["streams"]["other"] = other
     app.start()
     send(app, "other", "raw", [HOLE])

@@ -214,5 +214,5 @@ def test_tokens_are_renewed_while_it_works_and_one_that_has_expired_is_told(
     )
     assert done.code == 2
     assert "the token in" in done.err
-    assert "has expired" in done.err
+    assert " expired " in done.err
     assert secured.token.read_text() not in worker.log + done.err

@@ -51,12 +51,14 @@ def cpu_s(program: str, cache: Path) -> float:
 
 @pytest.mark.slow
 def test_the_import_of_an_ordering_takes_a_fifth_of_a_second(tmp_path: Path) -> None:
-    """CPU above an empty Python, the least of some runs; the first of them compiles."""
+    """CPU above an empty Python, in the best of some turns, whose programs meet the same load; the
+    first of them compiles."""
     programs = ("", ENGINE, PYDANTIC)
     turns = [[cpu_s(each, tmp_path) for each in programs] for _ in range(RUNS)]
-    empty_s, engine_s, pydantic_s = (min(turn) for turn in zip(*turns, strict=True))
-    most_s = max(MOST_S, PARTS * (pydantic_s - empty_s))
-    assert engine_s - empty_s <= most_s, turns
+    assert any(
+        engine_s - empty_s <= max(MOST_S, PARTS * (pydantic_s - empty_s))
+        for empty_s, engine_s, pydantic_s in turns
+    ), turns
 
 
 @pytest.mark.parametrize("then", ["", "; Ordering(Topology(streams={'default': StreamConfig()}))"])

@@ -99,7 +99,7 @@ def test_batches_and_corrections_are_idempotent(
     narrow = events(spark, range(1)).drop("seq")
     with pytest.raises(TablesRefused, match="other columns .*seq: bigint there, absent now"):
         open_lake(spark, kind, place, "job").append("events", narrow, shape, mark)
-    with pytest.raises(TablesRefused, match="it has no key, or no column that decides which"):
+    with pytest.raises(TablesRefused, match="there is no key or no column that decides which"):
         open_lake(spark, kind, place, "job").merge("events", found, SHAPES["events"])
     assert {path for path in files(tmp_path) - before if path.suffix == ".parquet"} == set()
 

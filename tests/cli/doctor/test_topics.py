@@ -307,7 +307,7 @@ def test_a_real_broker_is_looked_at(kafka: SharedKafka, tmp_path: Path) -> None:
     admin.incremental_alter_configs([resource])[resource].result(20)
     hurt = inorder(*ask)
     assert hurt.code == 1
-    assert hurt.out.startswith(f"error    {setting.ordered}: retention.ms is 1000, and a stamp")
+    assert hurt.out.startswith(f"error    {setting.ordered}: retention.ms is 1000, and a time")
     assert "kafka-configs.sh --alter" in hurt.out
 
 

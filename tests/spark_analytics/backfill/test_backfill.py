@@ -75,7 +75,7 @@ def test_tables_of_a_lake_are_gone_on_with(
     (folder / "2.jsonl").write_text("".join(lines[300:]))
     other = inorder("spark", "backfill", *asked, "--resume")
     assert other.code == 2
-    assert f"was written with --format {form} --schema 'v BIGINT', and this" in other.err
+    assert f"was written with --format {form} --schema 'v BIGINT', but this run has" in other.err
     with monkeypatch.context() as patched:
         patched.setattr(Lake, "_merge", full)  # behind the commits of seven tables
         with pytest.raises(RuntimeError, match="the disk is full"):
