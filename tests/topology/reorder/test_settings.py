@@ -46,7 +46,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("rule: time, miss_target: 100%", "miss_target", "is out of range"),
     ("rule: time, miss_target: 0", "miss_target", "is out of range"),
     *(
-        (f"rule: time, {key}", key.partition(":")[0], "knows no sequence numbers; leave it out")
+        (f"rule: time, {key}", key.partition(":")[0], "uses no sequence numbers; leave it out")
         for key in (
             *("start: zero", "infer_restart: false", "seq_bits: 16", "max_jump: 5"),
             "gap_memory: 1h",

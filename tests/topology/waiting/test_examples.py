@@ -358,5 +358,5 @@ def test_no_event_waits_longer_than_the_cap_and_the_bound_pushes_the_smallest_ou
 
 def test_a_model_without_the_base_of_its_delays_is_refused() -> None:
     fitting = Modelled(400, MS).fitting.dump()
-    with pytest.raises(ShapeRefused, match="a model of delays has no base"):
+    with pytest.raises(ShapeRefused, match="the delays of a model have no `base_ns`"):
         Modelled(400, MS).load((fitting, DelayTables().dump(), None))
