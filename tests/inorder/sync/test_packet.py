@@ -124,7 +124,7 @@ def test_a_name_of_64_bytes_is_the_longest() -> None:
     packet = Packet(REPORT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UNKNOWN_MONO, "ü" * 32)
     assert len(body(packet)) == BODY_SIZE
     for name, size in (("", 0), ("ü" * 32 + "x", 65)):
-        with pytest.raises(ValueError, match=f"takes {size} bytes"):
+        with pytest.raises(ValueError, match=f"has {size} bytes"):
             body(packet._replace(source=name))
         assert "shorter name" in str(source_fault(name))
     assert source_fault("ü" * 32) is None
