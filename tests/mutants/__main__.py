@@ -33,6 +33,9 @@ RESULTS: Final = ROOT / "build/mutants.txt"
 WORDS: Final = {True: "caught", False: "NOT CAUGHT"}
 SEED: Final = 54
 CHOICE: Final = "not kafka and not spark and not postgres and not redis and not chaos and not long"
+DAY: Final = {"INORDER_DAY": "0"}
+"""A mutant meets the same seeds in each run."""
+
 TEST_S: Final = 300
 """A test that runs longer has met an endless loop."""
 
@@ -51,13 +54,13 @@ def copied(folder: Path) -> None:
 
 
 def steps_of(module: str) -> Iterator[list[str]]:
-    """Yield the tests of a module, the nearest first: its folder's, the room's, the laws, which
-    are quick and then slow."""
+    """Yield the choices of tests for a module, the nearest first: its folder's, the room's, the
+    laws, which are quick and then slow."""
     tested: list[str] = []
     folder = Path("tests") / Path(module).parent
     while len(folder.parts) > 2:
         if (ROOT / folder).is_dir():
-            yield [str(folder), *(f"--ignore={each}" for each in tested)]
+            yield ["-m", CHOICE, str(folder), *(f"--ignore={each}" for each in tested)]
             tested.append(str(folder))
         folder = folder.parent
     yield ["-m", f"{CHOICE} and not slow", *LAWS]
@@ -67,10 +70,10 @@ def steps_of(module: str) -> Iterator[list[str]]:
 def is_caught(tree: Path, module: str) -> bool:
     """Whether a test of the tree fails, or does not end."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("INORDER_")}
-    env |= {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    env |= {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", **DAY}
     pytest = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", "-p", "no:xdist"]
     for step in steps_of(module):
-        command = [*pytest, "-m", CHOICE, f"--timeout={TEST_S}", *step]
+        command = [*pytest, f"--timeout={TEST_S}", *step]
         try:
             code = subprocess.run(
                 command, cwd=tree, env=env, capture_output=True, timeout=MOST_S, check=False

@@ -139,7 +139,7 @@ def mutants_of(module: str, source: bytes) -> Iterator[Mutant]:
     finder.visit(ast.parse(source))
     seen: Counter[str] = Counter()
     for kind, function, begin, end, before, after in finder.found:
-        name = f"{module}::{function} {kind}: {before} -> {after}"
+        name = f"{module}::{function} {kind}: {before} -> {' '.join(after.split())}"
         seen[name] += 1
         place = f" ({seen[name]})" if seen[name] > 1 else ""
         yield Mutant(name + place, kind, module, begin, end, after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import ROOT
-from tests.mutants.__main__ import ROOMS, SEED, steps_of, told
+from tests.mutants.__main__ import CHOICE, ROOMS, SEED, steps_of, told
 from tests.mutants.plant import KINDS, drawn, mutants_of, planted
 
 MODULE = b'''"""A module."""
@@ -58,8 +58,9 @@ def test_the_draw_has_its_number_of_each_kind_and_compiles() -> None:
 
 def test_the_nearest_tests_come_first() -> None:
     steps = list(steps_of("topology/pattern/run/admit.py"))
-    assert steps[0][0] == "tests/topology/pattern/run"
-    assert steps[1] == ["tests/topology/pattern", "--ignore=tests/topology/pattern/run"]
+    assert steps[0] == ["-m", CHOICE, "tests/topology/pattern/run"]
+    ignored = "--ignore=tests/topology/pattern/run"
+    assert steps[1] == ["-m", CHOICE, "tests/topology/pattern", ignored]
 
 
 def test_a_mutant_that_is_newly_not_caught_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -256,7 +256,7 @@ class Clock(KeptOperator):
         return True
 
     def _hold_back(self, clock: SourceClock, event: Event) -> None:
-        """Correct an event to its latest possible time, since the error explains the excess.
+        """Correct an event that is too far ahead of its arrival to the latest possible time.
 
         That time is `broker_slack` after its arrival. The earliest possible time does not change.
         """

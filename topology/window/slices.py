@@ -106,13 +106,15 @@ class SliceTimers:
 
     def is_due(self, closed_ns: int, final_ns: int) -> bool:
         """Return whether any window closes or becomes final at these times."""
-        next_final_ns = min(self.emitted.next_ns, self.ending.next_ns)
-        return closed_ns >= self._closing.next_ns or final_ns >= next_final_ns
+        return closed_ns >= self._closing.next_ns or final_ns >= self._next_final_ns
 
     def room_ns(self, frontier: Frontier) -> int:
         """Return the instant that W must reach before anything becomes due."""
-        next_final_ns = min(self.emitted.next_ns, self.ending.next_ns)
-        return frontier.room_ns(self._closing.next_ns, next_final_ns)
+        return frontier.room_ns(self._closing.next_ns, self._next_final_ns)
+
+    @property
+    def _next_final_ns(self) -> int:
+        return min(self.emitted.next_ns, self.ending.next_ns)
 
     def closing(self, before_ns: int, closed_ns: int) -> set[int]:
         """Return the starts of the windows that end in (`before_ns`, `closed_ns`]."""

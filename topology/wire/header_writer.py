@@ -87,11 +87,11 @@ class HeaderWriter:
                     # A stream ordered by time ignores numbers, so a record may have several.
                     continue
                 names_seq = True
-                if header[1] != digits(event.seq) and not _bears(header[1], event.seq):
+                if header[1] != digits(event.seq) and not _has_number(header[1], event.seq):
                     header = (seq, digits(event.seq))
             elif name == epoch:
                 names_epoch = True
-                if not _bears(header[1], settled_epoch):
+                if not _has_number(header[1], settled_epoch):
                     header = (epoch, digits(settled_epoch))
             elif name in _STAMPED:
                 continue
@@ -132,6 +132,6 @@ class HeaderWriter:
         return headers + [(name, b"%d" % number) for name, number in stamps.items()]
 
 
-def _bears(value: bytes | None, number: int) -> bool:
+def _has_number(value: bytes | None, number: int) -> bool:
     """Return whether the header has this number as its value, ignoring leading zeros."""
     return value is not None and value.lstrip(b"0") == (digits(number) if number else b"")
