@@ -360,9 +360,9 @@ def _on_raw(spark: SparkSession, course: Course, delay_ms: int, *, copies: bool)
 def _on_ordered(spark: SparkSession, course: Course) -> DataFrame:
     from spark_analytics.aggregates import Windows
     from spark_analytics.jobs.definitions import rates
-    from spark_analytics.jobs.work import Wanted
+    from spark_analytics.jobs.work import Options
 
-    wanted = Wanted(windows=Windows("tumbling", f"{WINDOW_MS} milliseconds"))
+    wanted = Options(windows=Windows("tumbling", f"{WINDOW_MS} milliseconds"))
     tables = rates(_topics(spark, course), course.setting.topology, wanted)
     return next(table for table in tables if table.name == "windows-default").rows
 

@@ -66,7 +66,7 @@ class Unreadable:
     def dead(self, arrival_ns: int) -> Malformed:
         many = self.first != self.offset
         place = f"offsets {self.first} to {self.offset}" if many else f"offset {self.offset}"
-        fault = fault_of("record", "unreadable", place, told=self.detail)
+        fault = fault_of("record", "unreadable", place, shown=self.detail)
         return Malformed(arrival_ns, self.first, *fault, record=self)
 
 

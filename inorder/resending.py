@@ -2,11 +2,11 @@
 
     Resend(topic="events.resend", keep=Path("/var/lib/press-7.kept"))
 
-`SequencedProducer(resend=...)` then stores the records that it sends (`inorder.kept`) and reads the
-topic of requests, which `inorder resend` fills from the gap ledger. A request names sequence
-numbers of an epoch. Their records, if stored, are published once more, with the same headers. For
-readers these are late events (reason `gap`), which correct windows and patterns, or duplicates of
-events that arrived after all.
+`SequencedProducer(resend=...)` then stores the records that it sends (`inorder.sent_records`) and
+reads the topic of requests, which `inorder resend` fills from the gap ledger. A request names
+sequence numbers of an epoch. Their records, if stored, are published once more, with the same
+headers. For readers these are late events (reason `gap`), which correct windows and patterns, or
+duplicates of events that arrived after all.
 
 A request has the source's name as its key, and this value in JSON:
 
@@ -37,7 +37,7 @@ from inorder.client import Consumer, KafkaException, Message, TopicPartition
 from inorder.contract import MAX_SEQ
 from inorder.failure import ProducerError
 from inorder.journal import tuple_of
-from inorder.kept import Kept, Sent
+from inorder.sent_records import Sent, SentRecords
 
 POLL_S: Final = 0.2
 AT_ONCE: Final = 100
@@ -134,7 +134,7 @@ class Answering:
         self,
         brokers: str,
         wanted: Resend,
-        kept: Kept,
+        sent_records: SentRecords,
         name: tuple[str, str],
         again: Callable[[Sent], None],
         settings: Mapping[str, Any],
@@ -144,14 +144,14 @@ class Answering:
         Args:
             brokers: HOST:PORT; several are separated by commas.
             wanted: The settings.
-            kept: The stored records.
+            sent_records: The stored records.
             name: The stream and the source.
             again: A function that publishes a record once more.
             settings: Settings of librdkafka for the consumer.
         """
         self.status = ResendStatus()
         self._wanted = wanted
-        self._kept = kept
+        self._sent_records = sent_records
         self._stream, self._source = name
         self._again = again
         self._settings = {
@@ -205,7 +205,7 @@ class Answering:
             raise ProducerError("there is no such topic; `inorder topics create` makes it")
         places = []
         for part in parts:
-            known = self._kept.place_of(part)
+            known = self._sent_records.place_of(part)
             if known is None:
                 # The end is read now, because a request that arrives before the first poll must be
                 # answered.
@@ -213,7 +213,7 @@ class Answering:
                 if ends is None:
                     raise ProducerError(f"the end of partition {part} cannot be read")
                 known = ends[1]
-                self._kept.answered(part, known)
+                self._sent_records.answered(part, known)
             places.append(TopicPartition(topic, part, known))
         return places
 
@@ -225,7 +225,7 @@ class Answering:
         request = self._read(message)
         if request is not None and not self._answer(request):
             return False
-        self._kept.answered(part, offset + 1)
+        self._sent_records.answered(part, offset + 1)
         return True
 
     def _read(self, message: Message) -> Request | None:
@@ -245,7 +245,7 @@ class Answering:
     def _answer(self, request: Request) -> bool:
         self.status.requests += 1
         sent = 0
-        for each in self._kept.between(request.epoch, request.first, request.last):
+        for each in self._sent_records.between(request.epoch, request.first, request.last):
             if self._closing.wait(1.0 / self._wanted.per_second):
                 return False
             self._again(each)

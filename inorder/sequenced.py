@@ -74,8 +74,8 @@ from inorder.contract import (
 from inorder.failure import FlushTimeout, ProducerError, QueueFull
 from inorder.header_writer import HeaderWriter
 from inorder.journal import Journal
-from inorder.kept import Kept, Sent
 from inorder.resending import Answering, Resend, ResendStatus
+from inorder.sent_records import Sent, SentRecords
 from inorder.signing_keys import SigningKey
 from inorder.sync.client import CLOSE_TIMEOUT_S, SyncClient
 from inorder.sync.settings import SyncSettings
@@ -158,21 +158,23 @@ class SequencedProducer:
         first = int(time.time()) if first_epoch is None else first_epoch
         if fault := epoch_fault(first):
             raise ValueError(fault)
-        self._kept = Kept(resend.keep, source, stream, resend.keep_bytes) if resend else None
+        self._sent_records = (
+            SentRecords(resend.keep, source, stream, resend.keep_bytes) if resend else None
+        )
         # The journal is opened last, so no failure above leaves it marked as in use.
         try:
             self._journal = Journal(journal, source, stream, first) if journal else None
         except BaseException:
-            if self._kept is not None:
-                self._kept.close()
+            if self._sent_records is not None:
+                self._sent_records.close()
             raise
         self._epoch, self._next = (
             (self._journal.epoch, self._journal.next_seq) if self._journal else (first, 0)
         )
         self._answering: Answering | None = None
-        if resend is not None and self._kept is not None:
+        if resend is not None and self._sent_records is not None:
             self._answering = Answering(
-                brokers, resend, self._kept, (stream, source), self._put, settings or {}
+                brokers, resend, self._sent_records, (stream, source), self._put, settings or {}
             )
         if self._sync is not None:
             self._sync.start(self._epoch)
@@ -298,8 +300,8 @@ class SequencedProducer:
         finally:
             if self._journal is not None:
                 self._journal.close(self._next)
-            if self._kept is not None:
-                self._kept.close()
+            if self._sent_records is not None:
+                self._sent_records.close()
         self._channel.raise_failures()
 
     def __enter__(self) -> Self:
@@ -322,8 +324,8 @@ class SequencedProducer:
             self._put(sent)
             # Only now is the number used up, so a record that was not queued leaves no gap.
             self._next = seq + 1
-            if self._kept is not None:
-                self._kept.add(sent)
+            if self._sent_records is not None:
+                self._sent_records.add(sent)
         return seq
 
     def _put(self, sent: Sent) -> None:

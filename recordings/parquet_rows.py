@@ -141,7 +141,7 @@ def _parquet_row(number: int, values: dict[str, Any], columns: list[Column]) -> 
             try:
                 value = orjson.loads(value)
             except orjson.JSONDecodeError as wrong:
-                fault = fault_of("payload", "not_json", "column `payload`", told=wrong.msg)
+                fault = fault_of("payload", "not_json", "column `payload`", shown=wrong.msg)
                 continue
         place(found, column, value)
     return Row(number, found, fault)

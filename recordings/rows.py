@@ -95,7 +95,7 @@ def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
             values = orjson.loads(line)
         except orjson.JSONDecodeError as wrong:
             detail = f"{wrong.msg} (column {wrong.colno})"
-            yield Row(number, {}, fault_of("line", "not_json", "the line", told=detail))
+            yield Row(number, {}, fault_of("line", "not_json", "the line", shown=detail))
             continue
         if isinstance(values, dict):
             yield Row(number, values)
@@ -116,7 +116,7 @@ def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, b
         if len(line) > MAX_LINE_BYTES:
             _skip_line(raw, line)
             detail = f"more than {MAX_LINE_BYTES} bytes"
-            yield number, fault_of("line", "huge", "the line", told=detail)
+            yield number, fault_of("line", "huge", "the line", shown=detail)
             continue
         if number == 1 and begins:
             line = line.removeprefix(b"\xef\xbb\xbf")
@@ -198,11 +198,11 @@ def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Wire
             except StopIteration:
                 return
             except csv.Error as wrong:
-                yield number, fault_of("row", "not_csv", "the row", told=str(wrong))
+                yield number, fault_of("row", "not_csv", "the row", shown=str(wrong))
                 continue
             if cells and len(cells) != len(names):
                 detail = f"{len(cells)} under {len(names)} columns"
-                yield number, fault_of("row", "ragged", "the row", told=detail)
+                yield number, fault_of("row", "ragged", "the row", shown=detail)
             elif cells:
                 yield number, cells
     finally:
@@ -220,7 +220,7 @@ def _csv_row(number: int, cells: list[str], columns: list[Column]) -> Row:
         except UnicodeEncodeError:
             fault = fault or fault_of("row", "undecodable", f"column `{column.name}`")
         except orjson.JSONDecodeError as wrong:
-            not_json = fault_of("payload", "not_json", "column `payload`", told=wrong.msg)
+            not_json = fault_of("payload", "not_json", "column `payload`", shown=wrong.msg)
             fault = fault or not_json
         else:
             place(values, column, value)

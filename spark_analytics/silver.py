@@ -47,9 +47,9 @@ from spark_analytics.instants import to_timestamp
 from spark_analytics.jobs.topics import Topics
 from spark_analytics.jobs.work import (
     Group,
+    Options,
     Part,
     Table,
-    Wanted,
     chosen,
     headers_of,
     outputs_of,
@@ -107,9 +107,9 @@ BOUNDED: Final = frozenset({"matches", "joins"})
 """The tables whose queries may have more results for an event than their bound."""
 
 
-def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+def events_tables(topics: Topics, topology: Topology, options: Options) -> list[Table]:
     """Return one table for all topics on a stream, or one table per group for bounded topics."""
-    groups = chosen(groups_of(topology, wanted), wanted.tables)
+    groups = chosen(groups_of(topology, options), options.tables)
     if topics.streaming:
         asked = sorted({topic for group in groups for topic in group.topics})
         return [Table("events", topics.records(*asked), PLACE, groups=groups)]
@@ -119,12 +119,12 @@ def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Ta
     ]
 
 
-def groups_of(topology: Topology, wanted: Wanted) -> list[Group]:
+def groups_of(topology: Topology, options: Options) -> list[Group]:
     side = topology.topics
     results_of = result_topics_by_table(topology).items()
     return [
-        _events(topology, wanted),
-        _late(topology, wanted),
+        _events(topology, options),
+        _late(topology, options),
         _gaps(side.gaps),
         Group("dead", [side.dead], [Part("dead", ("letter_offset",), _dead)]),
         *(of_results(own, table, settled_by_id(topology)) for table, own in results_of),
@@ -163,7 +163,7 @@ def as_of(rows: DataFrame, at_ns: int) -> DataFrame:
     return results.current(rows.where(F.col("at_ns") <= at_ns).drop("current"))
 
 
-def _events(topology: Topology, wanted: Wanted) -> Group:
+def _events(topology: Topology, options: Options) -> Group:
     """Build the group of ordered events; it has no watermark, so streams need not be separated."""
     outputs = outputs_of(topology)
 
@@ -176,7 +176,7 @@ def _events(topology: Topology, wanted: Wanted) -> Group:
     def of_topic(records: DataFrame, topic: str, names: Sequence[str]) -> DataFrame:
         own = records.where(F.col("topic") == topic)
         decoded = decode.ordered(own, headers_of(topology, names))
-        return _with_payload(decode.of_streams(decoded, names), wanted)
+        return _with_payload(decode.of_streams(decoded, names), options)
 
     parts = [
         Part("events", EVENT, _sound_events),
@@ -211,14 +211,14 @@ def _bad(rows: DataFrame) -> DataFrame:
     return decode.split(rows).bad
 
 
-def _late(topology: Topology, wanted: Wanted) -> Group:
+def _late(topology: Topology, options: Options) -> Group:
     """Build the group of late events: raw records with the reason in an additional header."""
     streams = list(topology.streams)
     headers = headers_of(topology, streams)
 
     def rows(records: DataFrame) -> DataFrame:
         decoded = decode.raw(records, headers, also={"late": REASON})
-        return _with_payload(decode.of_streams(decoded, streams), wanted)
+        return _with_payload(decode.of_streams(decoded, streams), options)
 
     def sound(decoded: DataFrame) -> DataFrame:
         found = decode.sound(decoded).where(F.col("kind") == "")
@@ -288,10 +288,10 @@ def _text(name: str) -> Column:
     return F.nullif(F.to_json(F.col(name)), F.lit("null"))
 
 
-def _with_payload(rows: DataFrame, wanted: Wanted) -> DataFrame:
-    if wanted.schema is not None:
+def _with_payload(rows: DataFrame, options: Options) -> DataFrame:
+    if options.schema is not None:
         nothing = F.lit(None).cast("binary")
-        return payload.with_payload(rows, wanted.schema).withColumn("value", nothing)
+        return payload.with_payload(rows, options.schema).withColumn("value", nothing)
     text = F.try_validate_utf8(F.col("value").cast("string"))
     rest = F.when(F.col("payload").isNull(), F.col("value"))
     return rows.withColumn("payload", text).withColumn("value", rest)

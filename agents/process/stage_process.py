@@ -160,7 +160,7 @@ class StageProcess:
             *(self._logs, metrics, self._delivery, self._new_copy, self._feed, self.topic_ids),
             histories=self.settings.histories,
             seen=None if brokers.is_embedded else made.seen.get(arrangement.stage.name, {}),
-            amid=made.amid.get(arrangement.stage.name, ()),
+            midstream=made.midstream.get(arrangement.stage.name, ()),
         )
         watchdog = Watchdog(Patience(stuck_after_ns=topology.stuck_after_ns))
         self._log = StageLog(metrics)

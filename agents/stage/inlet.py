@@ -189,7 +189,7 @@ class RawInlet(Inlet):
             elif size > self._max_record_bytes:
                 excess = f"{size} bytes, and {self._max_record_bytes} are allowed"
             if excess:
-                fault = fault_of("record", HUGE, "the record", told=excess)
+                fault = fault_of("record", HUGE, "the record", shown=excess)
                 return dead_letter(item, item.arrival_ns, fault.reason, fault.detail)
         return item
 

@@ -96,13 +96,13 @@ class Opening:
         state, logs = self.state, self.services.logs
         claims = self.arrangement.topology.delivery == "at_least_once"
         is_first = self.arrangement.is_first
-        if state.source.topic in self.services.amid:
-            state.stage.begin_amid(SOURCES)
+        if state.source.topic in self.services.midstream:
+            state.stage.begin_midstream(SOURCES)
         if logs.is_embedded or (is_first and not claims):
             return
         first = (await logs.bounds(state.source))[0]
         if first and not is_first:
-            state.stage.begin_amid(QUERIES)
+            state.stage.begin_midstream(QUERIES)
         if claims:
             state.next_offset = self.checkpoints.next_offset = first
             await self.checkpoints.write()

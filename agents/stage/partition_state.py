@@ -68,7 +68,7 @@ class PartitionState:
         mine, self.progress = self.progress, progress
         progress.contract = mine.contract
         progress.topic_id = mine.topic_id or progress.topic_id
-        self.stage.begin_amid(progress.amid or (QUERIES if before is not None else 0))
+        self.stage.begin_midstream(progress.midstream or (QUERIES if before is not None else 0))
         if before is not None:
             now = self.arrangement.contract(self.source).streams
             was = {name: stream.reading for name, stream in before.streams.items()}
@@ -96,7 +96,7 @@ class PartitionState:
         now = self.progress
         now.next_offset, now.arrival = self.next_offset, self.clock.snapshot()
         now.entries, now.digest = self.tally.entries, self.tally.digest
-        now.amid = self.stage.begins_amid
+        now.midstream = self.stage.begins_midstream
         if now.readings:
             held = self.held.first_offset()
             kept = {u: was for u, was in now.readings.items() if held is not None and held < u}

@@ -56,13 +56,13 @@ class ChangePlan:
         differences: The differences, without repetition.
         seen: The contracts that were found, by stage and input partition.
         `lanes`: The upstream partitions that the states have numbered.
-        `amid`: The inputs whose streams came from another input before, by stage.
+        `midstream`: The inputs whose streams came from another input before, by stage.
     """
 
     differences: list[Difference] = field(default_factory=list)
     seen: dict[str, dict[TopicPartition, Contract]] = field(default_factory=dict)
     lanes: list[tuple[str, int, int]] = field(default_factory=list)
-    amid: dict[str, set[str]] = field(default_factory=dict)
+    midstream: dict[str, set[str]] = field(default_factory=dict)
 
 
 async def plan(brokers: Brokers, topology: Topology, only: StageConfig | None = None) -> ChangePlan:
@@ -282,7 +282,7 @@ class _Looking:
                 begins = self._changelog(contract.stage, "").removesuffix(SUFFIX)
                 topic = changelog.removeprefix(begins).removesuffix(SUFFIX)
                 for now in self._moved(contract, topic):
-                    made.amid.setdefault(contract.stage, set()).add(now)
+                    made.midstream.setdefault(contract.stage, set()).add(now)
                     newest = self._newest(contract.stage, now)
                     if newest is not None and newest < claim.arrival[:1]:
                         each = change.returned(contract.stage, topic, now, self._topology)

@@ -26,7 +26,7 @@ class Services:
         new_copy: Function that opens the local copy of a topic for a partition.
         histories: The first states of partitions without a state; if None, these begin empty.
         seen: The contracts of the states that existed when the process started.
-        `amid`: The inputs whose streams came from another input before.
+        `midstream`: The inputs whose streams came from another input before.
         cut_sizes: The limits on checkpoints, for each partition that was open in this process.
     """
 
@@ -38,6 +38,6 @@ class Services:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     histories: Histories | None = None
     seen: Mapping[TopicPartition, Contract] | None = None
-    amid: Collection[str] = ()
+    midstream: Collection[str] = ()
     cut_sizes: dict[TopicPartition, CheckpointSize] = field(default_factory=dict)
     schemas: SchemaFeed = field(default_factory=SchemaFeed)

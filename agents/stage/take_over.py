@@ -77,6 +77,6 @@ async def _begins(
     ids, begins = brokers.topic_ids(arrangement.inputs), {}
     for source in sources:
         begin = begins[source] = arrangement.progress(source, ids.get(source.topic, ""))
-        begin.next_offset, begin.amid = offsets[source], SOURCES
+        begin.next_offset, begin.midstream = offsets[source], SOURCES
         begin.arrival = ArrivalClock(0).snapshot()
     return begins

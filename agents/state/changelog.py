@@ -42,7 +42,7 @@ STATE_FORMAT: Final = 3
 """Version of the layout of `Progress`, pages and records, but not of the operators' states.
 
 After the first release, raise it when one of these layouts changes. A state with another version is
-refused, and never read by guesswork. `topology.model.kept` says which version to raise after a
+refused, and never read by guesswork. `topology.model.saved` says which version to raise after a
 change.
 """
 
@@ -109,14 +109,14 @@ class Progress(Claim):
 
     Attributes:
         history: Name of the history with which it began (`agents.stage.history`); "" if none.
-        `amid`: Parts that begin inside their stream, for streams without a state
+        `midstream`: Parts that begin inside their stream, for streams without a state
           (`topology.flow.stage`).
         readings: The settings for reading records from before changes of the topology file. Each
           applies to the buffered records below its key, an offset.
     """
 
     history: str = ""
-    amid: int = 0
+    midstream: int = msgspec.field(default=0, name="amid")
     readings: Readings = {}
 
 

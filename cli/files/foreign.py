@@ -36,7 +36,7 @@ OWN: Final = frozenset(
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
 
 
-def told(mapping: Taken, rows: Iterable[Row]) -> None:
+def print_mapping(mapping: Taken, rows: Iterable[Row]) -> None:
     """Print the mapping, and the first rows that it reads, to standard error."""
     section = mapping.section()["fields"]
     for name in FIELD_OPTIONS:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cli.files.foreign import SHOWN, file_rows, is_foreign, told, topic_rows
+from cli.files.foreign import SHOWN, file_rows, is_foreign, print_mapping, topic_rows
 from cli.kafka_options import Kafka, on_kafka
 from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
@@ -107,7 +107,7 @@ def _file(
         return read_rows(path, needed=NEEDED_BY_TIME), HowRead()
     mapping, rows = file_rows(path, options, encoding)
     first = list(islice(rows, SHOWN))
-    told(mapping, first)
+    print_mapping(mapping, first)
     section = {**value_format.section_of_file(), **mapping.section()}
     return chain(first, rows), HowRead(section=section, said=mapping.said)
 
@@ -145,7 +145,7 @@ def _foreign_topic(
     mapping, rows, faults = topic_rows(found.records, topic, decode, options)
     if len(faults) == min(len(found.records), SAMPLE):
         raise Refused(f"--topic {topic}: none of its values can be read: {faults[0].detail}")
-    told(mapping, rows[:SHOWN])
+    print_mapping(mapping, rows[:SHOWN])
     arrival = {} if found.has_append_time else {"arrival": "timestamp"}
     section = {**arrival, **value_format.section(topic), **mapping.section()}
     return rows, HowRead(section=section, said=mapping.said)

@@ -134,23 +134,23 @@ def backfill(
     from spark_analytics.archive import formats_of
     from spark_analytics.backfill.place import Place
     from spark_analytics.backfill.resuming import Resumed
-    from spark_analytics.backfill.run import Wanted, run
+    from spark_analytics.backfill.run import Options, run
     from spark_analytics.executors.setting import setting_of
     from spark_analytics.tables.catalog import FORMATS as LAKES
 
-    wanted = Wanted(**more)
-    require_iceberg(wanted.catalog, wanted.form)
-    if wanted.schema is not None and wanted.form == "parquet":
+    options = Options(**more)
+    require_iceberg(options.catalog, options.form)
+    if options.schema is not None and options.form == "parquet":
         raise Refused("--schema: payloads in Parquet are text; add --format iceberg, or delta")
     settings = {BAR: str(sys.stderr.isatty()).lower(), **settings_of(master, conf)}
     with plain_errors("backfill"):
-        lakes = [kind for kind in LAKES if kind in (wanted.form, *formats_of(wanted.inputs))]
-        resumed = Resumed(wanted.out) if wanted.resume else None
-        place = Place(wanted.out, adds=wanted.resume)
+        lakes = [kind for kind in LAKES if kind in (options.form, *formats_of(options.inputs))]
+        resumed = Resumed(options.out) if options.resume else None
+        place = Place(options.out, adds=options.resume)
         try:
-            with open_session("backfill", (), settings, lakes, wanted.catalog) as spark:
+            with open_session("backfill", (), settings, lakes, options.catalog) as spark:
                 setting = setting_of(topology_path, topology)
-                summary = run(spark, setting, topology, wanted, place, resumed, warn)
+                summary = run(spark, setting, topology, options, place, resumed, warn)
         finally:
             place.give_up()
     if summary is None:

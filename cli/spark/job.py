@@ -34,7 +34,7 @@ from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.outputs import Folder
 from spark_analytics.jobs.running import JobFailed, Running, claim
 from spark_analytics.jobs.topics import ArchivedTopics, KafkaTopics, Topics
-from spark_analytics.jobs.work import Table, Wanted
+from spark_analytics.jobs.work import Options, Table
 from spark_analytics.payload import schema_of
 from spark_analytics.silver import COLUMNS
 from spark_analytics.tables.catalog import FORMATS, Format, catalog_of
@@ -192,7 +192,7 @@ def topics_of(asked: Asked, spark: SparkSession) -> Topics:
 
 
 def tables(asked: Asked, topics: Topics) -> list[Table]:
-    return JOBS[asked.job](topics, asked.topology, _wanted(asked))
+    return JOBS[asked.job](topics, asked.topology, _options(asked))
 
 
 def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Folder | LakeOutput:
@@ -204,8 +204,8 @@ def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Folder
     return LakeOutput(lake, tables, bounded=asked.batch)
 
 
-def _wanted(asked: Asked) -> Wanted:
-    return Wanted(
+def _options(asked: Asked) -> Options:
+    return Options(
         windows=asked.windows,
         keys=tuple(asked.key),
         measures=Measures(tuple(asked.sum), tuple(asked.quantile)),

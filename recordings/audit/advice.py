@@ -118,7 +118,7 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
     If rows have arrivals, the wait for a source covers the delays of its own late records.
     Otherwise it covers how far records were behind the newest record of all sources.
     """
-    waited = chain(counting.holes.filled_after_ns, counting.behind_own_ns)
+    waited = chain(counting.gaps.filled_after_ns, counting.behind_own_ns)
     waited_ns = nearest_rank(ranked(waited), NEARLY_ALL)
     late_ns = waited_ns
     if not counting.arrives:

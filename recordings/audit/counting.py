@@ -19,7 +19,7 @@ from typing import Final
 
 from recordings.audit.clock_readings import NewestStamps
 from recordings.audit.machine import Machine
-from recordings.audit.numbers import HoleBudget, NumberedEpochs
+from recordings.audit.numbers import GapBudget, NumberedEpochs
 from recordings.audit.plain_jobs import NEVER_NS, PlainJobs
 from recordings.audit.row import AuditRow, OrderRule
 from recordings.audit.spool import Spool
@@ -64,7 +64,7 @@ class Counting:
         self.behind_own_ns = array("q")
         self.newcomer_behind_ns = 0
         self.last_ns = 0
-        self.holes = HoleBudget()
+        self.gaps = GapBudget()
         self._stamps = NewestStamps()
         self._newest_ns = dict.fromkeys(order.partitions, NEVER_NS)
 
@@ -138,7 +138,7 @@ class Counting:
     def _new(self, source: str, partition: int) -> Machine:
         if len(self.machines) >= MAX_MACHINES:
             raise TooManyMachines
-        epochs = NumberedEpochs(self.holes, self.wraps.modulus(source))
+        epochs = NumberedEpochs(self.gaps, self.wraps.modulus(source))
         machine = Machine(source, len(self.machines), partition, epochs)
         self.machines[source] = machine
         return machine

@@ -6,7 +6,7 @@ without buffered events. The number after the largest counts as the next one, an
 default. If counters wrap, a number stands for the value nearest to the next one.
 
 Cost: O(1) for the next number. Other numbers cost O(log gaps), and shifts in a list. Memory: three
-numbers for each gap, at most `MAX_HOLES` gaps in all sources together, and eight bytes for each
+numbers for each gap, at most `MAX_GAPS` gaps in all sources together, and eight bytes for each
 number that filled one.
 """
 
@@ -21,7 +21,7 @@ from topology.config import StreamConfig
 from topology.reorder.sequence import NO_STAMP
 from topology.reorder.shared import extended
 
-MAX_HOLES: Final = 2_000_000
+MAX_GAPS: Final = 2_000_000
 """The maximum number of gaps; an audit with more has read random values as sequence numbers."""
 
 RESTART_MARGIN_NS: Final = StreamConfig().reorder.max_wait_ns
@@ -31,7 +31,7 @@ class TooManyHoles(Exception):
     """The error of a wrong field for numbers, whose values rise by chance."""
 
 
-class HoleBudget:
+class GapBudget:
     """The number of gaps that all sources together may still have.
 
     Attributes:
@@ -42,7 +42,7 @@ class HoleBudget:
     __slots__ = ("filled_after_ns", "left")
 
     def __init__(self) -> None:
-        self.left = MAX_HOLES
+        self.left = MAX_GAPS
         self.filled_after_ns = array("q")
 
     def take(self) -> None:
@@ -63,7 +63,7 @@ class SeenNumbers:
         "newest_ts_ns",
     )  # fmt: skip
 
-    def __init__(self, number: int, ts_ns: int, budget: HoleBudget) -> None:
+    def __init__(self, number: int, ts_ns: int, budget: GapBudget) -> None:
         self.low = self.high = number
         self.high_ts_ns = self.newest_ts_ns = ts_ns
         self.count = 1
@@ -99,14 +99,14 @@ class SeenNumbers:
         self.count += 1
         return True
 
-    def hole_of(self, number: int) -> int:
+    def gap_of(self, number: int) -> int:
         """Return the index of the gap that contains the number, or -1."""
         at = bisect_right(self._firsts, number) - 1
         return at if at >= 0 and number <= self._lasts[at] else -1
 
     def _fill(self, number: int, at_ns: int) -> bool:
         firsts, lasts = self._firsts, self._lasts
-        at = self.hole_of(number)
+        at = self.gap_of(number)
         if at < 0:
             return False
         first, last = firsts[at], lasts[at]
@@ -140,7 +140,7 @@ class NumberedEpochs:
         "falls",
     )  # fmt: skip
 
-    def __init__(self, budget: HoleBudget, modulus: int) -> None:
+    def __init__(self, budget: GapBudget, modulus: int) -> None:
         self.falls = Falls()
         self._modulus = modulus
         self._seen: dict[int, SeenNumbers] = {}
@@ -188,7 +188,7 @@ class NumberedEpochs:
         if number > newest.high:
             return self._newest
         boundary_ns = newest.newest_ts_ns
-        if ts_ns <= boundary_ns or newest.hole_of(number) >= 0:
+        if ts_ns <= boundary_ns or newest.gap_of(number) >= 0:
             boundary_ns = newest.high_ts_ns + RESTART_MARGIN_NS
         if ts_ns > boundary_ns:
             self._boundary_ns, self._begun_ns = boundary_ns, ts_ns

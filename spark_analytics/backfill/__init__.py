@@ -15,7 +15,7 @@ of each equals its output in `inorder replay`.
 | `in_lake`  | the tables in Iceberg or Delta, and the rows that a run adds to them       |
 | `kinds`    | the tables, one for each kind of line, and the columns of each             |
 | `log_order`| an archive's records in one order, that of `inorder dump`                  |
-| `noted`    | the keys of the files of a state, and a check of these files               |
+| `recorded` | the keys of the files of a state, and a check of these files               |
 | `parcels`  | lines on their way from reading to ordering tasks, packed by group         |
 | `part`     | the files that a task writes, one for each table                           |
 | `pieces`   | input files, cut so that tasks read them in parallel                       |

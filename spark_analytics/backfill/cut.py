@@ -50,7 +50,7 @@ class Cut(NamedTuple):
         """The topics that have logs in the cut."""
         return {log.rpartition("/")[0] for log in self.offsets}
 
-    def noted(self) -> dict[str, Any]:
+    def recorded(self) -> dict[str, Any]:
         """Return all fields but `offsets` as plain values, from which `read` restores the cut."""
         return {
             "seen": dict(self.seen),
@@ -59,11 +59,11 @@ class Cut(NamedTuple):
         }
 
 
-def read(offsets: Mapping[str, int], noted: Mapping[str, Any] | None) -> Cut:
-    """Return the cut from the notes of a run; `noted` is None for a run that read no archive."""
-    if noted is None:
+def read(offsets: Mapping[str, int], recorded: Mapping[str, Any] | None) -> Cut:
+    """Return the cut from the notes of a run; `recorded` is None for a run that read no archive."""
+    if recorded is None:
         return Cut(offsets, offsets, {}, None)
-    return Cut(offsets, noted["seen"], noted["floors_ms"], noted["until_ns"])
+    return Cut(offsets, recorded["seen"], recorded["floors_ms"], recorded["until_ns"])
 
 
 class Jump(NamedTuple):

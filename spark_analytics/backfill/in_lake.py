@@ -38,7 +38,7 @@ from pyspark.sql.types import StructType
 
 from spark_analytics import payload
 from spark_analytics.backfill.kinds import LINE, POSITION, schema_of
-from spark_analytics.backfill.resuming import Coming
+from spark_analytics.backfill.resuming import PendingRows
 from spark_analytics.silver import RESULT_TABLES, settled_by_id
 from spark_analytics.tables.catalog import TablesRefused
 from spark_analytics.tables.lake import Lake, Mark
@@ -147,20 +147,20 @@ class LakeTables:
                 " pattern and would find nothing there; name a folder without these characters"
             )
 
-    def bring(self, coming: Coming) -> None:
+    def bring(self, pending: PendingRows) -> None:
         files: dict[str, list[str]] = {}
-        for file in coming.files:
-            files.setdefault(file.table, []).append(f"{coming.staged}/{file.table}/{file.name}")
+        for file in pending.files:
+            files.setdefault(file.table, []).append(f"{pending.staged}/{file.table}/{file.name}")
         for each in self.tables:
             rows = self.rows(each, files)
-            if coming.run == 1:
+            if pending.run == 1:
                 self._lake.made(each.name, rows.schema, each.shape)
             if files.keys().isdisjoint(each.kinds) or rows.isEmpty():
                 continue
             if each.merged:
                 self._lake.merge(each.name, rows, each.shape)
             else:
-                self._lake.append(each.name, rows, each.shape, Mark(QUERY, coming.run))
+                self._lake.append(each.name, rows, each.shape, Mark(QUERY, pending.run))
 
     def drop(self) -> None:
         """Remove all tables with their rows."""

@@ -45,7 +45,7 @@ DIGITS: Final = 12
 """The number of random hexadecimal digits in the name of a staging folder."""
 
 STATE: Final = "_state"
-COMING: Final = "coming.json"
+PENDING: Final = "coming.json"
 """The file of the state with the notes on a run that is adding its rows (`resuming`)."""
 
 
@@ -102,10 +102,10 @@ class Place:
         if self._files.type_name != "local":
             return None
         staged = Path(self._staged)
-        coming = self._files.get_file_info(f"{self._path}/{STATE}/{COMING}")
+        pending = self._files.get_file_info(f"{self._path}/{STATE}/{PENDING}")
         for folder in staged.parent.glob(f".{glob_escape(Path(self._path).name)}-*"):
             is_ours = own_folder(self._path, folder.name) and not folder.is_symlink()
-            if folder == staged or not is_ours or coming.type != fs.FileType.NotFound:
+            if folder == staged or not is_ours or pending.type != fs.FileType.NotFound:
                 continue
             if (held := _locked(folder)) is not None:
                 self._files.delete_dir(str(folder))
@@ -119,8 +119,8 @@ class Place:
         if there.type == fs.FileType.File:
             raise PlaceRefused(f"--out {self._address}: is a file; name a folder")
         if self._files.get_file_info(fs.FileSelector(self._path)):
-            coming = self._files.get_file_info(f"{self._path}/{STATE}/{COMING}")
-            if coming.type != fs.FileType.NotFound:
+            pending = self._files.get_file_info(f"{self._path}/{STATE}/{PENDING}")
+            if pending.type != fs.FileType.NotFound:
                 raise PlaceRefused(
                     f"--out {self._address}: a run was killed while it added its rows, and its"
                     " files are kept; add --resume to finish it"
@@ -203,9 +203,9 @@ def _beside(address: str) -> str:
     return f"{above}/.{name}-{uuid.uuid4().hex[:DIGITS]}"
 
 
-def own_folder(address: str, noted: str) -> str | None:
-    """Return the path of the folder `noted` beside the address; None if its name is not a run's."""
+def own_folder(address: str, recorded: str) -> str | None:
+    """Return the path of the folder `recorded` beside the address; None if no run names it so."""
     above, _, name = address.rpartition("/")
-    found = noted.rpartition("/")[2]
+    found = recorded.rpartition("/")[2]
     is_own = re.fullmatch(rf"\.{re.escape(name)}-[0-9a-f]{{{DIGITS}}}", found)
     return f"{above}/{found}" if is_own else None

@@ -4,7 +4,7 @@
     <out>/_state/<run>/…          the state of each group (`state`)
     <out>/_state/coming.json      the rows that a run is adding, and the address of the staged files
 
-A run first writes all its files into a staging folder. Then it creates `coming.json`, which names
+A run first writes all its files into a staging folder. Then it creates `pending.json`, which names
 these files, by a rename. It adds the rows to the tables, moves the states into their folder, and
 replaces `current.json`.
 
@@ -25,17 +25,17 @@ from typing import Any, Final, NamedTuple, Protocol
 from pyarrow import fs
 
 from spark_analytics.backfill.kinds import VERSION
-from spark_analytics.backfill.noted import CURRENT, ENDED, Known, fault_of
 from spark_analytics.backfill.part import File
 from spark_analytics.backfill.place import (
     ACCOUNT,
-    COMING,
+    PENDING,
     STATE,
     Place,
     PlaceRefused,
     file_system,
     own_folder,
 )
+from spark_analytics.backfill.recorded import CURRENT, ENDED, Known, fault_of
 from spark_analytics.backfill.stretches import Beginning
 from spark_analytics.executors.setting import difference
 from topology.config import Topology
@@ -44,7 +44,7 @@ from topology.wire.marked import StateUnreadable
 PARQUET: Final = "parquet"
 
 
-class Kept(NamedTuple):
+class TableForm(NamedTuple):
     """The values that determine the tables and their columns.
 
     Attributes:
@@ -60,7 +60,7 @@ class Kept(NamedTuple):
     version: int = VERSION
 
 
-class Coming(NamedTuple):
+class PendingRows(NamedTuple):
     """The rows that a run is adding to the tables.
 
     Attributes:
@@ -79,7 +79,7 @@ class Coming(NamedTuple):
 
 
 class Tables(Protocol):
-    def bring(self, coming: Coming) -> None:
+    def bring(self, pending: PendingRows) -> None:
         """Add the run's rows that are not in the tables yet; it may be called again."""
 
 
@@ -89,9 +89,9 @@ class ParquetTables:
     def __init__(self, address: str) -> None:
         self._files, self._path = file_system(address.rstrip("/"))
 
-    def bring(self, coming: Coming) -> None:
-        _, staged = file_system(coming.staged)
-        for file in coming.files:
+    def bring(self, pending: PendingRows) -> None:
+        _, staged = file_system(pending.staged)
+        for file in pending.files:
             move_if_there(
                 self._files,
                 f"{staged}/{file.table}/{file.name}",
@@ -119,9 +119,9 @@ class Resumed:
         self._files, self._path = file_system(address.rstrip("/"), reader or "--out")
         self._state = f"{self._path}/{STATE}"
         self._refuse_links()
-        self._coming = self._read(COMING)
+        self._pending = self._read(PENDING)
         known = self._read(CURRENT)
-        if known is None and (first or self._coming is not None):
+        if known is None and (first or self._pending is not None):
             known = {"run": 0}
         if known is None and not is_there(self._files, self._path):
             raise PlaceRefused(
@@ -134,12 +134,12 @@ class Resumed:
                 " backfill must have been run with --no-to-end"
             )
         self.known: Known = known
-        if self._coming is not None and reader:
+        if self._pending is not None and reader:
             raise PlaceRefused(
                 f"{who}: a run was killed while it added rows to {address}; finish it by inorder"
                 " spark backfill --resume with the same options"
             )
-        if self._coming is None:
+        if self._pending is None:
             self._refuse_ended()
 
     @property
@@ -149,15 +149,15 @@ class Resumed:
     @property
     def is_unfinished(self) -> bool:
         """Whether a run was killed while it added rows; `finish` must then be called first."""
-        return self._coming is not None
+        return self._pending is not None
 
     @property
-    def kept(self) -> Kept:
-        known = self.known if self._coming is None else self._coming["now"]
+    def kept(self) -> TableForm:
+        known = self.known if self._pending is None else self._pending["now"]
         form, catalog, schema, *version = known["tables"]
         # Older versions noted whether the tables have `line`, and the oldest noted nothing.
         is_other = not version or False in version
-        return Kept(form, catalog, schema, 1 if is_other else version[-1])
+        return TableForm(form, catalog, schema, 1 if is_other else version[-1])
 
     def states(self) -> dict[int, str]:
         """Return the addresses of the groups' state files.
@@ -168,7 +168,7 @@ class Resumed:
         folder = f"{address}/{STATE}/{self.known['run']}"
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
-    def require(self, topology: Mapping[str, str], kept: Kept) -> frozenset[str] | None:
+    def require(self, topology: Mapping[str, str], kept: TableForm) -> frozenset[str] | None:
         """Return None if the run continues from the state, else the set of new queries.
 
         A set, even an empty one, means that the history must be read again. Another `schema` is
@@ -178,7 +178,7 @@ class Resumed:
             PlaceRefused: Other parts of the topology differ, or the tables have another format,
                 catalog or version.
         """
-        known = self.known if self._coming is None else self._coming["now"]
+        known = self.known if self._pending is None else self._pending["now"]
         found = difference(known["topology"], topology)
         if found.other:
             raise PlaceRefused(
@@ -194,46 +194,46 @@ class Resumed:
             )
         return found.came if found.again else None
 
-    def add(self, place: Place, coming: Coming, tables: Tables) -> None:
+    def add(self, place: Place, pending: PendingRows, tables: Tables) -> None:
         """Write the notes on the staged files, then add their rows to the tables.
 
         With the notes the next run can add the rows if this one is killed.
         """
-        self._write(COMING, {**coming._asdict(), "files": [list(each) for each in coming.files]})
+        self._write(PENDING, {**pending._asdict(), "files": [list(each) for each in pending.files]})
         place.keep()
-        self._bring(coming, tables)
+        self._bring(pending, tables)
 
     def finish(self, tables: Tables) -> bool:
         """Complete a killed run, and return whether it emitted all buffered events.
 
         No run can continue from the state of a run that emitted all buffered events.
         """
-        assert self._coming is not None
-        coming = Coming(**self._coming)
-        self._bring(coming._replace(files=[File(*each) for each in coming.files]), tables)
-        self.account = coming.account
+        assert self._pending is not None
+        pending = PendingRows(**self._pending)
+        self._bring(pending._replace(files=[File(*each) for each in pending.files]), tables)
+        self.account = pending.account
         return bool(self.known.get(ENDED))
 
-    def _bring(self, coming: Coming, tables: Tables) -> None:
+    def _bring(self, pending: PendingRows, tables: Tables) -> None:
         before = self.known["run"]
-        _, staged = file_system(coming.staged)
-        if coming.run > before:
+        _, staged = file_system(pending.staged)
+        if pending.run > before:
             if not is_there(self._files, staged):
                 raise StateUnreadable(
-                    f"{self._who}: {coming.staged}, which contains the rows for {self._address},"
+                    f"{self._who}: {pending.staged}, which contains the rows for {self._address},"
                     " does not exist; put it back beside that folder"
                 )
-            tables.bring(coming)
-            keep_states(self._files, coming.staged, self._state, coming.now)
-            self._write(CURRENT, coming.now)
-            self.known = coming.now
+            tables.bring(pending)
+            keep_states(self._files, pending.staged, self._state, pending.now)
+            self._write(CURRENT, pending.now)
+            self.known = pending.now
         with self._files.open_output_stream(f"{self._path}/{ACCOUNT}") as out:
-            out.write(json.dumps(coming.account).encode())
-        for folder in (f"{self._state}/{coming.run - 1}", staged):
+            out.write(json.dumps(pending.account).encode())
+        for folder in (f"{self._state}/{pending.run - 1}", staged):
             if is_there(self._files, folder):
                 self._files.delete_dir(folder)
-        self._files.delete_file(f"{self._state}/{COMING}")
-        self._coming = None
+        self._files.delete_file(f"{self._state}/{PENDING}")
+        self._pending = None
 
     def _refuse_ended(self) -> None:
         if self.known.get(ENDED):
@@ -263,14 +263,14 @@ class Resumed:
         known: Known = found
         return known
 
-    def _take_for_own(self, coming: Known) -> str:
+    def _take_for_own(self, pending: Known) -> str:
         """Replace the noted staging folder by its address; return the fault, or an empty string."""
-        noted = coming["staged"]
+        recorded = pending["staged"]
         address = self._address.rstrip("/") if "://" in self._address else self._path
-        staged = own_folder(address, noted)
+        staged = own_folder(address, recorded)
         if staged is None or is_link(self._files, file_system(staged)[1]):
-            return f"it names {noted!r}, which is not a folder that a run creates beside this one"
-        coming["staged"] = staged
+            return f"it names {recorded!r}, which is not a folder that a run creates here"
+        pending["staged"] = staged
         return ""
 
     def _refuse_links(self) -> None:
@@ -346,7 +346,7 @@ def move_if_there(files: fs.FileSystem, source: str, target: str) -> None:
         files.move(source, target)
 
 
-def _spelled(kept: Kept) -> str:
+def _spelled(kept: TableForm) -> str:
     words = [f"--format {kept.form}"]
     if kept.catalog is not None:
         words.append(f"--catalog {kept.catalog}")

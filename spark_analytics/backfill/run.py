@@ -33,15 +33,15 @@ from spark_analytics.backfill.cut import read as read_cut
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.in_lake import LakeTables
 from spark_analytics.backfill.log_order import in_order
-from spark_analytics.backfill.noted import ENDED, Known
 from spark_analytics.backfill.part import File
 from spark_analytics.backfill.pieces import NOTHING, Piece, files_of, pieces_of
 from spark_analytics.backfill.place import Place
+from spark_analytics.backfill.recorded import ENDED, Known
 from spark_analytics.backfill.resuming import (
-    Coming,
-    Kept,
     ParquetTables,
+    PendingRows,
     Resumed,
+    TableForm,
     begun,
     refuse_detectors,
 )
@@ -81,7 +81,7 @@ Mark = Sequence[int]
 """The size of a file in bytes and the time of its last write in ns, when a run read it."""
 
 
-class Wanted(NamedTuple):
+class Options(NamedTuple):
     """The user's options for a backfill.
 
     `inputs` are files or archives, `out` is the folder of the tables, and `form` their format. With
@@ -100,12 +100,12 @@ class Wanted(NamedTuple):
     schema: str | None = None
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> TableForm:
         catalog = None if self.catalog is None else self.catalog.partition("?")[0]
-        return Kept(self.form, catalog, self.schema)
+        return TableForm(self.form, catalog, self.schema)
 
 
-class Noted(NamedTuple):
+class ReadInput(NamedTuple):
     """Notes on the input that has been read, for the next run; see `Known`."""
 
     files: Mapping[str, Mark] = {}
@@ -119,7 +119,7 @@ def run(
     spark: SparkSession,
     setting: Setting,
     topology: Topology,
-    wanted: Wanted,
+    options: Options,
     place: Place,
     resumed: Resumed | None = None,
     warn: Warn = print,
@@ -137,26 +137,26 @@ def run(
     """
     started_s = time.perf_counter()
     about = digests(setting)
-    came = None if resumed is None else resumed.require(about, wanted.kept)
+    came = None if resumed is None else resumed.require(about, options.kept)
     if came is not None:
         refuse_detectors(topology, came)
-    tables = tables_of(spark, topology, wanted, resumed)
+    tables = tables_of(spark, topology, options, resumed)
     if resumed is not None and resumed.is_unfinished and resumed.finish(tables):
         return None
-    order = OrderGroups(setting, place.staged, to_end=wanted.to_end)
+    order = OrderGroups(setting, place.staged, to_end=options.to_end)
     if resumed is not None:
         order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
     known: Known = {"run": 0} if resumed is None else resumed.known
     with shipped(spark), _few_rows_at_once(spark):
-        parcels, noted = _inputs(spark, setting, wanted, known, warn, again=came is not None)
+        parcels, recorded = _inputs(spark, setting, options, known, warn, again=came is not None)
         output = _ordered(spark, parcels, order, len(Groups(topology)))
     output.summary.took(time.perf_counter() - started_s, output.summary.cpu_seconds)
-    now: Known = {"run": known["run"] + 1, "topology": about, "tables": wanted.kept}
-    if wanted.to_end:
+    now: Known = {"run": known["run"] + 1, "topology": about, "tables": options.kept}
+    if options.to_end:
         now[ENDED] = True
     else:
-        now |= {"begin": output.end, **noted._asdict(), "states": output.states}
-    published(wanted, place, tables, resumed, output, now)
+        now |= {"begin": output.end, **recorded._asdict(), "states": output.states}
+    published(options, place, tables, resumed, output, now)
     return output.summary
 
 
@@ -188,18 +188,18 @@ def tasks_for(spark: SparkSession, parts: int) -> int:
 
 
 def tables_of(
-    spark: SparkSession, topology: Topology, wanted: Wanted, resumed: Resumed | None
+    spark: SparkSession, topology: Topology, options: Options, resumed: Resumed | None
 ) -> ParquetTables | LakeTables:
     """Return the tables to write to.
 
     Raises:
         TablesRefused: The tables exist already, are absent, or do not fit the run.
     """
-    if wanted.form == "parquet":
-        return ParquetTables(wanted.out)
-    schema = None if wanted.schema is None else schema_of(wanted.schema)
-    catalog = catalog_of(wanted.catalog)
-    lake = open_lake(spark, wanted.form, wanted.out.rstrip("/"), OWNER, catalog)
+    if options.form == "parquet":
+        return ParquetTables(options.out)
+    schema = None if options.schema is None else schema_of(options.schema)
+    catalog = catalog_of(options.catalog)
+    lake = open_lake(spark, options.form, options.out.rstrip("/"), OWNER, catalog)
     tables = LakeTables(lake, topology, schema)
     is_halfway = resumed is not None and resumed.is_unfinished
     tables.require(made=None if is_halfway else resumed is not None)
@@ -207,7 +207,7 @@ def tables_of(
 
 
 def published(
-    wanted: Wanted,
+    options: Options,
     place: Place,
     tables: ParquetTables | LakeTables,
     resumed: Resumed | None,
@@ -216,13 +216,13 @@ def published(
 ) -> None:
     """Add the output to the tables; if a first run fails to do so, remove all of them."""
     account = output.summary.document()
-    coming = Coming(now["run"], place.staged, output.files, now, account)
+    pending = PendingRows(now["run"], place.staged, output.files, now, account)
     if resumed is not None:
-        resumed.add(place, coming, tables)
+        resumed.add(place, pending, tables)
     elif isinstance(tables, LakeTables):
         place.open()
         try:
-            Resumed(wanted.out, first=True).add(place, coming, tables)
+            Resumed(options.out, first=True).add(place, pending, tables)
         except BaseException:
             with suppress(Py4JError, PySparkException, ConnectionError):
                 tables.drop()
@@ -230,14 +230,20 @@ def published(
             raise
     else:
         place.complete(output.files)
-        if not wanted.to_end:
+        if not options.to_end:
             begun(place, now)
         place.publish(account)
 
 
 def _inputs(
-    spark: SparkSession, setting: Setting, wanted: Wanted, known: Known, warn: Warn, *, again: bool
-) -> tuple[DataFrame, Noted]:
+    spark: SparkSession,
+    setting: Setting,
+    options: Options,
+    known: Known,
+    warn: Warn,
+    *,
+    again: bool,
+) -> tuple[DataFrame, ReadInput]:
     """Return the input as parcels, and the notes on it.
 
     With `again` the input includes everything that earlier runs have read.
@@ -245,28 +251,30 @@ def _inputs(
     Raises:
         InputError: Archives and files are mixed, or one cannot be read.
     """
-    noted = Noted(**{name: known[name] for name in Noted._fields if name in known})
-    noted = noted._replace(files={place_of(path): mark for path, mark in noted.files.items()})
-    archives = [path for path in wanted.inputs if is_archive(path)]
-    refuse_mixed(wanted.inputs, archives, noted)
+    recorded = ReadInput(**{name: known[name] for name in ReadInput._fields if name in known})
+    recorded = recorded._replace(
+        files={place_of(path): mark for path, mark in recorded.files.items()}
+    )
+    archives = [path for path in options.inputs if is_archive(path)]
+    refuse_mixed(options.inputs, archives, recorded)
     if not archives:
-        return _of_files(spark, setting, wanted, noted, again=again)
+        return _of_files(spark, setting, options, recorded, again=again)
     topology = topology_of(setting)
-    found, noted = _of_archives(spark, topology, wanted, noted, warn)
+    found, recorded = _of_archives(spark, topology, options, recorded, warn)
     if again:
-        found, whole = _of_archives(spark, topology, wanted, Noted(), lambda _: None)
-        if whole.offsets != noted.offsets:
+        found, whole = _of_archives(spark, topology, options, ReadInput(), lambda _: None)
+        if whole.offsets != recorded.offsets:
             raise InputError(
                 f"{archives[0]}: queries were added, but the archive does not have the same"
                 " records as when earlier runs read it; run the backfill again into a new folder"
             )
     if found.is_empty:
-        return _read([NOTHING], spark, setting), noted
+        return _read([NOTHING], spark, setting), recorded
     ordered = in_order(found.lines, topology.topics.clock)
-    return ordered.mapInArrow(ReadArchive(setting).__call__, from_arrow_schema(PARCELS)), noted
+    return ordered.mapInArrow(ReadArchive(setting).__call__, from_arrow_schema(PARCELS)), recorded
 
 
-def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], noted: Noted) -> None:
+def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], recorded: ReadInput) -> None:
     """Raise InputError if only some `inputs` are `archives`, or earlier runs read the other kind.
 
     A run over files does not read the records that an archive has left. A worker that continues
@@ -278,33 +286,33 @@ def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], noted: Noted) -
             f"{archives[0]} is an archive, but {files[0]} is not, so the order of their lines is"
             " unknown; name only archives, or only files"
         )
-    if files and noted.offsets:
+    if files and recorded.offsets:
         raise InputError(
             f"{files[0]}: is not an archive, but an earlier run has read one and may have left"
             " records in it; name that archive again, or backfill the files into a new folder"
         )
-    if archives and noted.files:
+    if archives and recorded.files:
         raise InputError(
             f"{archives[0]}: is an archive, but an earlier run has read files"
-            f" ({next(iter(noted.files))}); name files again, or backfill the archive into a new"
+            f" ({next(iter(recorded.files))}); name files again, or backfill the archive into a new"
             " folder"
         )
 
 
 def _of_files(
-    spark: SparkSession, setting: Setting, wanted: Wanted, noted: Noted, *, again: bool
-) -> tuple[DataFrame, Noted]:
+    spark: SparkSession, setting: Setting, options: Options, recorded: ReadInput, *, again: bool
+) -> tuple[DataFrame, ReadInput]:
     """Return the files that no earlier run has read, as parcels, and the notes on them.
 
     With `again` the files that earlier runs have read come first.
     """
-    new = new_files(files_of(wanted.inputs), noted.files)
-    read = _as_they_were(noted.files) if again else []
+    new = new_files(files_of(options.inputs), recorded.files)
+    read = _as_they_were(recorded.files) if again else []
     # The sizes are read before the files are cut. A file that grows meanwhile then counts as
     # changed in the next run.
     marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
     parcels = _read(pieces_of([*read, *new]) or [NOTHING], spark, setting)
-    return parcels, noted._replace(files={**noted.files, **marks})
+    return parcels, recorded._replace(files={**recorded.files, **marks})
 
 
 def _as_they_were(read: Mapping[str, Mark]) -> list[str]:
@@ -329,31 +337,36 @@ def _read(pieces: Sequence[Piece], spark: SparkSession, setting: Setting) -> Dat
 
 
 def _of_archives(
-    spark: SparkSession, topology: Topology, wanted: Wanted, noted: Noted, warn: Warn
-) -> tuple[Taken, Noted]:
+    spark: SparkSession, topology: Topology, options: Options, recorded: ReadInput, warn: Warn
+) -> tuple[Taken, ReadInput]:
     """Return the records that this run takes, and the notes on them."""
     # The constructor raises an error if master keys are missing, before any task does.
     RecordLines(topology)
-    before = read_cut(noted.offsets, noted.cut)
-    rows, lacking = records(spark, wanted.inputs, topology, before.topics, holes=wanted.holes)
-    found = taken(rows, topology, before, to_end=wanted.to_end, holes=wanted.holes)
+    before = read_cut(recorded.offsets, recorded.cut)
+    rows, lacking = records(spark, options.inputs, topology, before.topics, holes=options.holes)
+    found = taken(rows, topology, before, to_end=options.to_end, holes=options.holes)
     for word in filter(None, (lacking, found.warning)):
         warn(word)
-    noted = noted._replace(offsets=dict(found.cut.offsets), cut=found.cut.noted())
-    if not wanted.to_end:
-        noted = _with_places(noted, places_of(found.lines, topology))
-    return found, noted
+    recorded = recorded._replace(offsets=dict(found.cut.offsets), cut=found.cut.recorded())
+    if not options.to_end:
+        recorded = _with_places(recorded, places_of(found.lines, topology))
+    return found, recorded
 
 
-def _with_places(noted: Noted, found: Mapping[str, Mapping[str, Sequence[str]]]) -> Noted:
+def _with_places(
+    recorded: ReadInput, found: Mapping[str, Mapping[str, Sequence[str]]]
+) -> ReadInput:
     """Return the notes with the partitions of each stream's sources in this run (`found`) added."""
-    places, sources = dict(noted.places), {each: dict(of) for each, of in noted.sources.items()}
+    places, sources = (
+        dict(recorded.places),
+        {each: dict(of) for each, of in recorded.sources.items()},
+    )
     for stream, logs in found.items():
         known_of = sources.setdefault(stream, {})
         for source, where in logs.items():
             known_of[source] = sorted({*where, *known_of.get(source, ())})
             places[stream] = sorted({*where, *places.get(stream, ())})
-    return noted._replace(places=places, sources=sources)
+    return recorded._replace(places=places, sources=sources)
 
 
 def mark_of(path: str) -> list[int]:

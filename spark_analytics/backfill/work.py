@@ -189,8 +189,8 @@ class GroupRun:
         self._summary = summary
         self._waiting: list[Content] = []
         self._before = before
-        self._hears = group != groups.strange
-        self._replay = Replay(topology, self._streams, hears=self._hears)
+        self._reads_reports = group != groups.strange
+        self._replay = Replay(topology, self._streams, reads_reports=self._reads_reports)
         self.positions = dict(before.positions)
         self.end = Beginning()
         """The values after the last line, with which the next run starts."""
@@ -209,7 +209,7 @@ class GroupRun:
         self.end = unpacker.end
         if self.end.bears_arrivals is False:
             self._topology = self._summary.without_arrivals(self._topology)
-            self._replay = Replay(self._topology, self._streams, hears=self._hears)
+            self._replay = Replay(self._topology, self._streams, reads_reports=self._reads_reports)
         rest = parcels if first is None else chain([first], parcels)
         contents = chain.from_iterable(
             unpacker.contents(parcel.piece, parcel.content) for parcel in rest
@@ -258,7 +258,7 @@ class GroupRun:
         summary.takes_over(event for event in replay.held() if event.kind == DATA)
         if not self._to_end:
             contents = self._without_last(contents, last_ns)
-        yield from passed(replay, contents, summary, counts_clocks=not self._hears)
+        yield from passed(replay, contents, summary, counts_clocks=not self._reads_reports)
         if last_ns is not None:
             steps = [replay.on_others(last_ns)]
             if self._to_end and (flushed := replay.on_end()) is not None:

@@ -37,8 +37,8 @@ from spark_analytics import (
 from spark_analytics.jobs.topics import Topics
 from spark_analytics.jobs.work import (
     JobRefused,
+    Options,
     Table,
-    Wanted,
     chosen,
     chosen_names,
     headers_of,
@@ -49,25 +49,25 @@ from spark_analytics.tables.shapes import PLACE
 from topology.config import Topology
 
 
-def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    keys = ("stream", *wanted.keys)
+def rates(topics: Topics, topology: Topology, options: Options) -> list[Table]:
+    keys = ("stream", *options.keys)
     named = ["start_time", *map(aggregates.named, keys)]
     tables, bad = [], []
     for topic, names in outputs_of(topology).items():
-        rows = _ordered(topics, topology, topic, names, wanted.schema)
+        rows = _ordered(topics, topology, topic, names, options.schema)
         usable = decode.sound(rows)
         counted = aggregates.unmarked(usable)
         for name in names:
             own = aggregates.of_stream(counted, name)
-            windows = aggregates.aggregate(own, wanted.windows, keys, wanted.measures)
+            windows = aggregates.aggregate(own, options.windows, keys, options.measures)
             tables.append(Table(f"windows-{name}", windows, named))
         late = aggregates.late(usable).drop("key", "value", "payload", "kind", "complete_ns")
         tables.append(Table(f"late{_suffix(topology, topic)}", late, PLACE))
         bad.append(decode.split(rows).bad)
-    return chosen([*tables, _bad(bad)], wanted.tables)
+    return chosen([*tables, _bad(bad)], options.tables)
 
 
-def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+def disorder_audit(topics: Topics, topology: Topology, options: Options) -> list[Table]:
     named = ["start_time", "stream", "source"]
     tables, bad = [], []
     for topic, names in outputs_of(topology).items():
@@ -75,10 +75,10 @@ def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[T
         bad.append(decode.split(rows).bad)
         for name in names:
             own = aggregates.of_stream(decode.sound(rows), name)
-            audited = disorder.of_ordered(own, wanted.windows)
+            audited = disorder.of_ordered(own, options.windows)
             tables.append(Table(f"ordered-{name}", audited, [*named, "epoch"]))
     if topics.streaming:
-        return chosen([*tables, _bad(bad)], wanted.tables)
+        return chosen([*tables, _bad(bad)], options.tables)
     declared = disorder.gap_records(topics.records(topology.topics.gaps))
     bad.append(declared.bad)
     for topic, names in inputs_of(topology).items():
@@ -87,19 +87,19 @@ def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[T
         ordered = _decoded(topics, topology, names).events
         suffix = "" if len(inputs_of(topology)) == 1 else f"-{topic}"
         tables += [
-            Table(f"raw{suffix}", disorder.of_raw(raw.events, wanted.windows), named),
-            Table(f"waits{suffix}", disorder.waits(raw.events, ordered, wanted.windows), named),
+            Table(f"raw{suffix}", disorder.of_raw(raw.events, options.windows), named),
+            Table(f"waits{suffix}", disorder.waits(raw.events, ordered, options.windows), named),
             Table(f"compared{suffix}", disorder.compared(raw.events, ordered), named[1:]),
             Table(f"gaps{suffix}", disorder.gaps(declared.events, ordered), [*named[1:], "first"]),
         ]
-    return chosen([*tables, _bad(bad)], wanted.tables)
+    return chosen([*tables, _bad(bad)], options.tables)
 
 
-def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+def clock_audit(topics: Topics, topology: Topology, options: Options) -> list[Table]:
     words = clocks.samples(topics.records(topology.topics.clock))
     tables = [Table("rounds", words.rounds, PLACE), Table("declared", words.declared, PLACE)]
     if not topics.streaming:
-        summed = clocks.offsets(words.rounds, wanted.windows)
+        summed = clocks.offsets(words.rounds, options.windows)
         tables.append(Table("offsets", summed, ("start_time", "source", "server", "segment")))
     bad = [words.bad]
     for topic, names in outputs_of(topology).items():
@@ -109,12 +109,12 @@ def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
         for name in names:
             max_error_ns = topology.streams[name].clock.max_error_ns
             own = aggregates.of_stream(unmarked, name)
-            stamped = clocks.stamps(own, wanted.windows, max_error_ns)
+            stamped = clocks.stamps(own, options.windows, max_error_ns)
             tables.append(Table(f"stamps-{name}", stamped, ("start_time", "stream", "source")))
-    return chosen([*tables, _bad(bad)], wanted.tables)
+    return chosen([*tables, _bad(bad)], options.tables)
 
 
-def truth_check(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+def truth_check(topics: Topics, topology: Topology, options: Options) -> list[Table]:
     if topics.streaming:
         raise JobRefused("truth sorts the whole topic; add --batch")
     unsure = [n for n, s in topology.streams.items() if s.clock.unsynced != "trust"]
@@ -138,17 +138,17 @@ def truth_check(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
             Table(f"differences{suffix}", found, (*PLACE[1:], "difference")),
             Table(f"balance{suffix}", truth.balance(raw.events, ordered, streams), ("stream",)),
         ]
-    return chosen([*tables, _bad(bad)], wanted.tables)
+    return chosen([*tables, _bad(bad)], options.tables)
 
 
-def archiving(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+def archiving(topics: Topics, topology: Topology, options: Options) -> list[Table]:
     kept = {**inputs_of(topology), **outputs_of(topology)}
     side = topology.topics
     streams = list(topology.streams)
     kept |= {side.late: streams, side.dead: streams, side.gaps: streams, side.clock: streams}
     kept |= dict.fromkeys(topology.all_result_topics, streams)
-    if wanted.in_lake:
-        rows = topics.records(*chosen_names([*kept], wanted.tables))
+    if options.in_lake:
+        rows = topics.records(*chosen_names([*kept], options.tables))
         return [Table(archive.TABLE, rows.select(*archive.COLUMNS), PLACE)]
     found = [
         Table(
@@ -159,10 +159,10 @@ def archiving(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]
         )
         for topic, names in kept.items()
     ]
-    return chosen(found, wanted.tables)
+    return chosen(found, options.tables)
 
 
-Job = Callable[[Topics, Topology, Wanted], list[Table]]
+Job = Callable[[Topics, Topology, Options], list[Table]]
 
 JOBS: Final[Mapping[str, Job]] = {
     "events": silver.events_tables,

@@ -109,7 +109,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Options:
     """The user's options for a job.
 
     Attributes:

@@ -86,8 +86,8 @@ class LiveGroup:
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
         # The group for unknown streams has none of its own, so its replay gets all streams.
         streams_here = groups.streams[group] or list(topology.streams)
-        self._hears = group != groups.strange
-        self._replay = Replay(topology, streams_here, hears=self._hears)
+        self._reads_reports = group != groups.strange
+        self._replay = Replay(topology, streams_here, reads_reports=self._reads_reports)
         self._held: Held = {}
         self._new_words: list[Sample | Declared] = []
         self._common = Common(Partitions({}))
@@ -167,7 +167,7 @@ class LiveGroup:
         contents = [content_of(line.packed, line.arrival_ns, at) for line, at in numbered]
         del waiting[:until]
         words = [each for each in contents if isinstance(each, Sample | Declared)]
-        if self._hears:
+        if self._reads_reports:
             self._new_words += words
         partitions.release(time_ns, len(words))
         output = []

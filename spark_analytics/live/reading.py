@@ -104,7 +104,7 @@ def parcels_of(
     clock = ArrivalClock(0, judges=False)
     rows = DumpedRows(RecordLines(topology), chain([first], records), lambda _: clock)
     runs: list[int] = []
-    for part in (packer.pack(_noted(rows, runs) if rank == RAW else rows), packer.left()):
+    for part in (packer.pack(_with_runs(rows, runs) if rank == RAW else rows), packer.left()):
         for group, _, number, content in part:
             yield group, PartitionParcel(name, first["offset"], number, content)
     stretch = marshal.dumps((rows.lines, clock.now_ns, runs))
@@ -112,7 +112,7 @@ def parcels_of(
         yield group, PartitionParcel(name, first["offset"], 0, stretch)
 
 
-def _noted(rows: Iterable[Row], runs: list[int]) -> Iterator[Row]:
+def _with_runs(rows: Iterable[Row], runs: list[int]) -> Iterator[Row]:
     """Yield the rows unchanged, and add their arrivals to `runs`, in the form of `Stretch.runs`."""
     for row in rows:
         arrival_ns = row.values["arrival"]

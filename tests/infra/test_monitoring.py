@@ -58,9 +58,9 @@ queries:
   counts: {window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 99%, max_wait: 1s}}
 """
 SILENT = {
-    *("Checkpoints aborted", "Copies that differ", "Dead by reason", "Holes given up"),
-    *("Age of holes given up, half and 99 %", "Share late of the worst sources"),
-    "Missing numbers that came in time",
+    *("Checkpoints aborted", "Conflicts", "Dead letters by reason", "Gaps given up"),
+    *("Age of gaps given up, 50 % and 99 %", "Sources with the largest share of late events"),
+    "Missing numbers that arrived in time",
 }
 """What a worker that has met no trouble may have nothing to say of."""
 

@@ -39,7 +39,7 @@ from inorder.records import (
 )
 from tests.seeds import seeds_of_today
 from topology.flow.replay import Replay
-from topology.model.kept import ShapeRefused
+from topology.model.saved import ShapeRefused
 from topology.wire.json_lines import step_lines
 
 MS = 1_000_000

@@ -55,7 +55,7 @@ def ask(broker: EmbeddedBroker, topic: str, *wanted: Request | bytes) -> None:
 
 def listens(producer: SequencedProducer) -> None:
     """Its place in the topic of requests is taken, so no request from now on is before it."""
-    kept = producer._kept
+    kept = producer._sent_records
     assert kept is not None
     wait_until(lambda: kept.place_of(0) is not None, TIMEOUT_S, "the first look at the topic")
 
@@ -143,8 +143,8 @@ def test_a_number_is_used_once_also_where_nothing_can_be_kept(
     build: Build, embedded_broker: EmbeddedBroker, topic: str
 ) -> None:
     with build(first_epoch=7) as producer:
-        assert producer._kept is not None
-        producer._kept._db.execute("PRAGMA max_page_count = 1")
+        assert producer._sent_records is not None
+        producer._sent_records._db.execute("PRAGMA max_page_count = 1")
         sent = [producer.send(b"%d" % at * 5_000) for at in range(600)]
         assert sent == list(range(600))
     found = {event_of(m).seq for m in read_messages(embedded_broker.bootstrap, topic, 600)}

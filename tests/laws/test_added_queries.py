@@ -28,8 +28,8 @@ from topology.config import Topology
 from topology.flow.stage import QUERIES as LATE_QUERIES
 from topology.flow.stage import Stage
 from topology.model.event import WATERMARK, Event, twin
-from topology.model.kept import unpacked
 from topology.model.result import CONFIRMED, EMIT, RETRACT, Result
+from topology.model.saved import unpacked
 from topology.query.beginning import UNKNOWN
 
 SEEDS = (8, *seeds_of_today(2))  # 8: each kind of query confirms something there
@@ -312,13 +312,13 @@ def test_a_driver_may_say_that_a_stage_begins_amid(kind: str) -> None:
         true = standing(runs_of("unsure", kind, seed)[0].found)
         events = events_of("unsure", seed)
         events = events[len(events) // 3 :]
-        amid = Run(lambda has_added: stage_of("unsure", kind), seed)
-        amid.restart(has_added=True)
-        assert amid.stage is not None
-        amid.stage.begin_amid(LATE_QUERIES)
-        amid.take(events, restarts=True)
-        amid.end(events[-1].at_ns)
-        for id_, result in standing(amid.found).items():
+        midstream = Run(lambda has_added: stage_of("unsure", kind), seed)
+        midstream.restart(has_added=True)
+        assert midstream.stage is not None
+        midstream.stage.begin_midstream(LATE_QUERIES)
+        midstream.take(events, restarts=True)
+        midstream.end(events[-1].at_ns)
+        for id_, result in standing(midstream.found).items():
             if kind == "count":
                 assert result.confidence != CONFIRMED
             elif result.confidence == CONFIRMED:
@@ -331,6 +331,6 @@ def test_a_driver_may_say_that_a_stage_begins_amid(kind: str) -> None:
 
 def test_streams_that_begin_later_are_told_too() -> None:
     stage = Stage(topology_of("unsure", "left"), ("window", "join"), streams=["a", "b"])
-    stage.begin_amid(LATE_QUERIES)
+    stage.begin_midstream(LATE_QUERIES)
     stage.begin(["a", "b"])
     assert len(beginnings_in(stage.snapshot())) == 3

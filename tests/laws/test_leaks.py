@@ -36,7 +36,7 @@ def test_nothing_grows(work: str) -> None:
     assert lines_of("-m", "tests.laws.leaking", work) == []
 
 
-class Kept(Exception):
+class Saved(Exception):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
@@ -53,7 +53,7 @@ def names(grown: list[str]) -> set[str]:
 @pytest.mark.parametrize(
     ("plant", "named"),
     [
-        (lambda: Kept(next(NUMBERS)), {f"{__name__}.Kept", BLOCKS}),
+        (lambda: Saved(next(NUMBERS)), {f"{__name__}.Saved", BLOCKS}),
         (lambda: next(NUMBERS), {BLOCKS}),  # the collector does not know numbers
         (lambda: bytes(5_000), {BYTES}),  # nor does Python's allocator have this one
     ],

@@ -241,7 +241,7 @@ class Trial:
         self._jumps = 0
         self._unsure = False
         """Too little was heard of the segment before: whether its end is seen depends."""
-        self._heard: dict[str, set[int]] = {}
+        self._reports: dict[str, set[int]] = {}
 
     def add(self, sample: Sample) -> None:
         self.model.add(sample)
@@ -251,12 +251,12 @@ class Trial:
             self._unsure = self.plan.told == "" and not self.answered()
             self._jumps += 1
             self._segment = segment
-            self._heard.clear()
-        self._heard.setdefault(sample.server, set()).add(sample.t1_ns)
+            self._reports.clear()
+        self._reports.setdefault(sample.server, set()).add(sample.t1_ns)
 
     def answered(self) -> bool:
         """Every server has been heard often enough in this segment to have an answer."""
-        rounds = [len(heard) for heard in self._heard.values()]
+        rounds = [len(heard) for heard in self._reports.values()]
         return len(rounds) == self.plan.servers and min(rounds) >= 3
 
     def settle(self, end_ns: int) -> None:

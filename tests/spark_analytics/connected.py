@@ -21,7 +21,7 @@ from spark_analytics.aggregates import Measures
 from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.outputs import Folder, read
 from spark_analytics.jobs.running import Running, run_bounded
-from spark_analytics.jobs.work import JobRefused, Table, Wanted
+from spark_analytics.jobs.work import JobRefused, Options, Table
 from spark_analytics.payload import schema_of
 from spark_analytics.session import is_connected, new_session
 from tests.spark_analytics.conftest import SETTINGS
@@ -80,7 +80,7 @@ class Given:
 def answers(spark: SparkSession, folder: Path) -> Answers:
     found: Answers = {}
     topics = Given(spark)
-    wanted = Wanted(measures=Measures(("payload.v",)), schema=schema_of("v BIGINT"))
+    wanted = Options(measures=Measures(("payload.v",)), schema=schema_of("v BIGINT"))
     for job, names in TABLES.items():
         for table in JOBS[job](topics, parse(TOPOLOGY), wanted):
             if table.parts:

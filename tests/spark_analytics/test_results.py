@@ -15,7 +15,7 @@ from inorder.engine import Detector, parse
 from inorder.records import RetractRecord, record_of
 from spark_analytics import results
 from spark_analytics.jobs.definitions import JOBS
-from spark_analytics.jobs.work import Wanted
+from spark_analytics.jobs.work import Options
 from tests.sinks.written import HEAD, WRITTEN
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
@@ -237,6 +237,6 @@ def test_the_topics_that_have_results_are_read(
         f"streams: {{default: {{}}}}\nqueries: {{{', '.join(queries)}}}", detectors=MINE
     )
     topics = Fixed(spark)
-    found = JOBS["events"](topics, topology, Wanted())
+    found = JOBS["events"](topics, topology, Options())
     assert {topic for topic in topics.asked if topic.startswith("results.")} == read
     assert tables <= {part.name for table in found for part in table.written()}

@@ -22,7 +22,7 @@ from spark_analytics.backfill import kinds
 from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.running import JobFailed, Running, run_bounded
 from spark_analytics.jobs.watching import Figures
-from spark_analytics.jobs.work import JobRefused, Table, Wanted
+from spark_analytics.jobs.work import JobRefused, Options, Table
 from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import Lake, open_lake
@@ -118,7 +118,7 @@ def topics(spark: SparkSession, tmp_path: Path) -> Path:
     return folder
 
 
-def tables(spark: SparkSession, topics: Path, job: str, wanted: Wanted) -> list[Table]:
+def tables(spark: SparkSession, topics: Path, job: str, wanted: Options) -> list[Table]:
     return JOBS[job](Files(spark, topics, streaming=True), topology(), wanted)
 
 
@@ -157,7 +157,7 @@ def die(lake: Lake, found: list[Table], checkpoint: Path, batch: int) -> Lake:
 def test_each_event_is_there_once_whatever_died(
     spark: SparkSession, topics: Path, tmp_path: Path, kind: Format
 ) -> None:
-    wanted = Wanted(schema=schema_of("v BIGINT"))
+    wanted = Options(schema=schema_of("v BIGINT"))
     lake = open_lake(spark, kind, str(tmp_path / "events"), "events")
     found = tables(spark, topics, "events", wanted)
     lake = die(lake, found, tmp_path / "checkpoint", 1)
@@ -182,7 +182,7 @@ def test_a_table_that_a_job_has_not_is_refused(
     for name in ("raw", topology().topics.clock):
         write_parts(spark, [Record(b"k", None, [], 0, 0)], topics / name, 1)
     with pytest.raises(JobRefused, match="--table none: the job has only "):
-        tables(spark, topics, job, Wanted(tables=["none"], in_lake=in_lake))
+        tables(spark, topics, job, Options(tables=["none"], in_lake=in_lake))
 
 
 def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_what_a_query_writes_as_a_table_is_beside_the_others(
         write_parts(spark, [Record(b"k", None, [], 0, 0)], topics / topic, 1)
     source = Files(spark, topics, streaming=False)
     text = TOPOLOGY.replace("count()}", "count()}, upsert: true")
-    found = JOBS["events"](source, parse(text), Wanted(tables=["windows"]))
+    found = JOBS["events"](source, parse(text), Options(tables=["windows"]))
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
     run_bounded(found, LakeOutput(lake, found), "")
     rows = lake.read("windows_current").orderBy("id").collect()
@@ -294,7 +294,7 @@ queries:
             return frame(spark, [each for topic in topics for each in found.get(topic, [])])
 
     made: dict[str, DataFrame] = {}
-    for table in silver.events_tables(GivenTopics(), parse(STREAMS + queries), Wanted()):
+    for table in silver.events_tables(GivenTopics(), parse(STREAMS + queries), Options()):
         made |= {part.name: part.pick(table.rows) for part in table.written()}
     made["match_sets"] = made["matches"]
     made["overflows"] = made["overflows-matches"]
@@ -358,7 +358,7 @@ queries:
 """
     own = {"mine": Detector(lambda state, event: (state, None))}
     both = engine.parse(STREAMS + queries, detectors=own)
-    found = silver.events_tables(GivenTopics(), both, Wanted())
+    found = silver.events_tables(GivenTopics(), both, Options())
     assert [table.name for table in found] == ["events", "late", "gaps", "dead", "matches"]
     rows = {part.name: part.pick(found[-1].rows).collect() for part in found[-1].parts}
     matches = rows["matches"]

@@ -26,7 +26,7 @@ from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.outputs import Folder, read
 from spark_analytics.jobs.running import run_bounded
 from spark_analytics.jobs.topics import KafkaTopics
-from spark_analytics.jobs.work import Wanted
+from spark_analytics.jobs.work import Options
 from spark_analytics.payload import schema_of
 from tests.end_to_end.records import contract, read_all, send
 from tests.end_to_end.setting import Setting
@@ -225,7 +225,7 @@ class Tables:
 
     def run(self, job: str, *names: str) -> None:
         topics = KafkaTopics(self.spark, self.setting.bootstrap, streaming=False)
-        wanted = Wanted(
+        wanted = Options(
             windows=Windows("tumbling", f"{MINUTES} minutes"),
             measures=Measures(sums=("payload.v",)),
             schema=schema_of("v INT"),

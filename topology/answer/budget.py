@@ -33,8 +33,8 @@ from typing import Final
 
 from topology.answer.spending import FULL_PPM, SPENDING, WHOLE, Spending
 from topology.model.histogram import bucket_of, upper_edge_ns
-from topology.model.kept import INT, Kept, Shape, list_of
 from topology.model.operator import NEVER
+from topology.model.saved import INT, Saved, Shape, list_of
 
 SPAN_NS: Final = 100_000_000
 FADES: Final = 32
@@ -60,7 +60,7 @@ BUDGET: Final = Shape(
 )
 
 
-class Budget(Kept):
+class Budget(Saved):
     """The wait whose price fits `granted_ppm` of a processor, chosen again after each span."""
 
     SHAPE = BUDGET

@@ -33,7 +33,7 @@ from topology.answer.quality_target import QualityTarget
 from topology.answer.rules import FINAL
 from topology.answer.settings import AnswerSettings
 from topology.model.event import Event
-from topology.model.kept import BIG, Kept, Shape
+from topology.model.saved import BIG, Saved, Shape
 from topology.query.beginning import QueryBeginning
 
 NOT_YET: Final = -(1 << 66)
@@ -54,10 +54,10 @@ FRONTIER: Final = Shape(
 )
 
 
-class Frontier(Kept):
+class Frontier(Saved):
     """The frontiers of one stream for a query.
 
-    `hear` and `announce` record progress, and `settle` applies it at the end of the instant.
+    `observe` and `announce` record progress, and `settle` applies it at the end of the instant.
     `watermark_ns` is W and `error_ns` is E, from the last announcement and later events.
     `beginning` has the instant from which the query takes the stream's events into account.
     """
@@ -97,7 +97,7 @@ class Frontier(Kept):
         """The instant before which no more events in order can come, by W and E."""
         return self.watermark_ns - self.error_ns
 
-    def hear(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Raise W and E to the time and the error of an event in order."""
         if event.ref_time_ns > self.watermark_ns:
             self.watermark_ns = event.ref_time_ns

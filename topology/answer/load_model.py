@@ -22,8 +22,8 @@ from typing import Any, Final
 from topology.answer.budget import BUDGET, SPAN_NS, Budget
 from topology.answer.frontier import NOT_YET
 from topology.answer.spending import WHOLE
-from topology.model.kept import BIG, INT, Kept, Shape
 from topology.model.operator import Figures
+from topology.model.saved import BIG, INT, Saved, Shape
 
 STEP_NS: Final = 4_000
 QUIET: Final = -1
@@ -43,7 +43,7 @@ LOAD_MODEL: Final = Shape(
 )
 
 
-class LoadModel(Kept):
+class LoadModel(Saved):
     """The load of the detectors of one stream.
 
     `granted_ppm` is their share of a processor. An event more than `max_ahead_ns` ahead of its

@@ -32,16 +32,16 @@ class QueryProgress:
         self._ordered = ordered
         self.target = target
 
-    def hear(self, event: Event, frontier: Frontier, *, is_taken: bool) -> None:
+    def observe(self, event: Event, frontier: Frontier, *, is_taken: bool) -> None:
         """Record an event of the frontier's stream; `is_taken`: the query uses the event."""
         if self._ordered and not event.late:
-            frontier.hear(event)
+            frontier.observe(event)
         if self.target is None:
             return
         if is_taken:
-            self.target.hear(event, speaks=not event.late)
+            self.target.observe(event, speaks=not event.late)
         elif not event.late:
-            self.target.hear_of(event)
+            self.target.observe_other(event)
 
     def heed(self, event: Event, frontier: Frontier) -> bool:
         """Process a control event; return False if it changes nothing."""
@@ -49,11 +49,11 @@ class QueryProgress:
             frontier.announce(event)
             return True
         if event.kind == PASSED:
-            frontier.hear(event)
+            frontier.observe(event)
             return True
         if self.target is None or event.kind not in (HEARTBEAT, BYE):
             return False
-        self.target.hear_of(event)
+        self.target.observe_other(event)
         return True
 
     @property

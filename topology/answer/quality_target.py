@@ -37,8 +37,8 @@ from zlib import crc32
 
 from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, Event
-from topology.model.kept import INT, KeptPart, Shape, ValueKind, Written, row_of
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
+from topology.model.saved import INT, SavedPart, Shape, ValueKind, Written, row_of
 from topology.model.tables import read_rows, refuse_others
 from topology.waiting.budget import PPM
 from topology.waiting.driver import DRIVER, Closing, Decision, WindowDriver
@@ -55,7 +55,7 @@ Beyond this number, the oldest counts as missed.
 """
 
 
-TARGET: Final = Shape("answer.target", 1, _heard_events=INT, _late_events=INT, _driver=DRIVER)
+TARGET: Final = Shape("answer.target", 1, _observed_events=INT, _late_events=INT, _driver=DRIVER)
 
 
 def target_figures(first: str) -> dict[str, Figure]:
@@ -83,7 +83,7 @@ def target_shape(target: Shape, policy: Shape) -> Shape:
     return target.with_more(target.title, 1, policy=policy)
 
 
-class QualityTarget(KeptPart):
+class QualityTarget(SavedPart):
     """The quality target of a query.
 
     It counts windows of `size_ns` every `every_ns`, or pieces of time if `every_ns` is 0. An event
@@ -132,41 +132,41 @@ class QualityTarget(KeptPart):
             max_pending=MAX_PENDING,
             patient=quality.idle_ns <= quality.max_wait_ns,
         )
-        self._heard = Event("", "", 0, 0, 0, 0)
+        self._observed = Event("", "", 0, 0, 0, 0)
         """The event that is passed to the strategy; it is reused, because no strategy keeps it."""
         self._ignored: list[Decision] = []
-        self._heard_events = 0
+        self._observed_events = 0
         self._late_events = 0
         self.closed_ns = -NEVER
 
-    def hear(self, event: Event, *, speaks: bool = True, margin_ns: int = 0) -> None:
+    def observe(self, event: Event, *, speaks: bool = True, margin_ns: int = 0) -> None:
         """Take an event of the query, in the order of arrival.
 
         If `speaks` is false, the event does not show how far its source has advanced. The effect of
         the event lasts `margin_ns` longer than `reach_ns`.
         """
         self._look_at(event)
-        self._heard_events += 1
-        latest_ns = 2 * event.ref_time_ns - self._heard.ref_time_ns
+        self._observed_events += 1
+        latest_ns = 2 * event.ref_time_ns - self._observed.ref_time_ns
         reach_ns = self._reach_ns + margin_ns
-        self._driver.take(self._heard, latest_ns, self._ignored, reach_ns, speaks=speaks)
+        self._driver.take(self._observed, latest_ns, self._ignored, reach_ns, speaks=speaks)
         if self._ignored:
             self._late_events += 1
             self._ignored.clear()
 
-    def hear_of(self, other: Event) -> None:
+    def observe_other(self, other: Event) -> None:
         """Take a sign of progress: a heartbeat, an end-of-stream marker, or an ignored event."""
         self._look_at(other)
-        self.policy.observe(self._heard, other.at_ns)
+        self.policy.observe(self._observed, other.at_ns)
         if other.kind == BYE:
-            self.policy.leave(self._heard.source, other.at_ns)
+            self.policy.leave(self._observed.source, other.at_ns)
         self._driver.heed(other.at_ns)
 
     def _look_at(self, event: Event) -> None:
         error_ns = max(event.error_ns, self._zone_ns) if self._heeds_errors else 0
-        heard = self._heard
-        heard.source, heard.at_ns = event.source, event.at_ns
-        heard.ref_time_ns = event.ref_time_ns - error_ns
+        observed = self._observed
+        observed.source, observed.at_ns = event.source, event.at_ns
+        observed.ref_time_ns = event.ref_time_ns - error_ns
 
     def settle(self, now_ns: int, passed_ns: int) -> None:
         """End the instant; MERGE has emitted everything before `passed_ns`."""
@@ -205,7 +205,7 @@ class QualityTarget(KeptPart):
             "achieved_ppm": right_ppm,
             "wait_mean_ns": max(0, filled.waited_ns) // max(1, windows),
             "wait_max_ns": filled.longest_ns,
-            "late_ppm": self._late_events * PPM // max(1, self._heard_events),
+            "late_ppm": self._late_events * PPM // max(1, self._observed_events),
             "missed": missed,
             "missed_outside_target": self._driver.missed_apart,
         }

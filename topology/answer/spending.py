@@ -33,8 +33,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from topology.model.kept import INT, Kept, Shape, list_of, record
 from topology.model.operator import NEVER
+from topology.model.saved import INT, Saved, Shape, list_of, record
 
 WHOLE: Final = 1_000_000
 """Parts per million."""
@@ -63,7 +63,7 @@ SPENDING: Final = Shape(
 )
 
 
-class Spending(Kept):
+class Spending(Saved):
     """The account of second readings within the last two seconds.
 
     `span_ns` is the usual length of a span. `left_ns` may still be spent; it is negative after an

@@ -59,8 +59,8 @@ from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, ClockCell, cel
 from topology.clock.marzullo import majority, true_ones
 from topology.clock.server_view import SERVER_VIEW, OffsetSpan, Range, Round, ServerView
 from topology.clock.settings import MAX_SERVERS, STALE_AFTER_NS, ClockConfig
-from topology.model.kept import INT, TEXT, Kept, Shape, dict_of, list_of, optional
 from topology.model.sample import UNKNOWN_MONO, Sample
+from topology.model.saved import INT, TEXT, Saved, Shape, dict_of, list_of, optional
 
 CELL_ROUNDING_NS: Final = 2
 """The rounding error of a cell: two shifts, for offset and error, each round down by up to 1 ns."""
@@ -88,7 +88,7 @@ MEASURED: Final = Shape(
 )
 
 
-class MeasuredClock(Kept):
+class MeasuredClock(Saved):
     """The clock of one source, computed from its rounds with all servers.
 
     `segment` counts the segments that have ended, and `jumps` counts those ended by samples.

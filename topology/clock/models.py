@@ -21,9 +21,9 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
 from topology.clock.settings import SINCE_EVER, ClockConfig
-from topology.model.kept import Optional, Shape, ShapeRefused, Written
 from topology.model.operator import Plain
 from topology.model.sample import Sample
+from topology.model.saved import Optional, Shape, ShapeRefused, Written
 
 
 class Measuring(Protocol):

@@ -53,7 +53,7 @@ from typing import Final
 
 from topology.clock.cell import CELL_NS, UNSYNCED, ClockCell, cell_start
 from topology.clock.settings import FOR_EVER, PASSIVE_FLOOR_NS, SINCE_EVER
-from topology.model.kept import BIG, FLAG, INT, Kept, Shape, list_of, optional, tuple_of
+from topology.model.saved import BIG, FLAG, INT, Saved, Shape, list_of, optional, tuple_of
 
 BIN_NS: Final = 10_000_000_000
 SMALLEST: Final = 3
@@ -79,7 +79,7 @@ LEVEL: Final = Shape(
 )
 
 
-class Level(Kept):
+class Level(Saved):
     """The level of a source's readings, which settles when enough of them agree for long enough."""
 
     SHAPE = LEVEL
@@ -90,7 +90,7 @@ class Level(Kept):
         self.settled_ns: int | None = None
         """The level on which the readings last agreed, or None."""
 
-    def bears(self, edge_ns: int) -> bool:
+    def supports(self, edge_ns: int) -> bool:
         """Return whether the readings have agreed on this edge, or on a higher one."""
         return self.settled_ns is not None and edge_ns <= self.settled_ns + PASSIVE_FLOOR_NS
 
@@ -128,7 +128,7 @@ ONE_WAY: Final = Shape(
 )
 
 
-class OneWay(Kept):
+class OneWay(Saved):
     """The bounds of the offset of one source's clock, computed from the arrivals of its events.
 
     `note` must be called for every event whose reading is below `notable_ns`, or whose timestamp is
@@ -181,7 +181,7 @@ class OneWay(Kept):
         return self._level
 
     def _is_settled(self, edge_ns: int) -> bool:
-        return self._level is not None and self._level.bears(edge_ns)
+        return self._level is not None and self._level.supports(edge_ns)
 
     def note(self, ts_ns: int, reading_ns: int) -> bool:
         """Add a reading, and return whether the cell may have changed."""

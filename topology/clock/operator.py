@@ -66,11 +66,11 @@ from topology.clock.plain import stamp_followers
 from topology.clock.settings import PASSIVE_FLOOR_NS, SINCE_EVER, ClockConfig
 from topology.clock.source_clock import Clocks, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
-from topology.model.kept import Shape, ShapeRefused
-from topology.model.kept_operator import KeptOperator
 from topology.model.operator import Figure, Figures, Plain, State, total
 from topology.model.outcome import Step, dead_letter
-from topology.model.tables import KeptState
+from topology.model.saved import Shape, ShapeRefused
+from topology.model.saved_operator import SavedOperator
+from topology.model.tables import SavedState
 
 CLOCK: Final = Shape("clock", 1)
 
@@ -111,7 +111,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 }
 
 
-class Clock(KeptOperator):
+class Clock(SavedOperator):
     """The operator that corrects the timestamps of events.
 
     `table` contains the clock reports of the sources; None means that there are never any. Events
@@ -123,7 +123,7 @@ class Clock(KeptOperator):
         self._rounds = self._rounds_of(config)
         self._table = table if table is not None and config.sync != "none" else DriftTable()
         self._clocks = Clocks(self._rounds, self._table, config.max_sources, config.forget_after_ns)
-        self._kept = KeptState("clock", CLOCK, [self._clocks, self._clocks.models])
+        self._kept = SavedState("clock", CLOCK, [self._clocks, self._clocks.models])
         self._states = dict.fromkeys(STATES, 0)
         self._width_ns = max(PASSIVE_FLOOR_NS, config.mend_above_ns)
         """The longest delay that the quickest events of a wrong clock are assumed to have."""
@@ -291,7 +291,7 @@ class Clock(KeptOperator):
         return clock
 
     @property
-    def hears(self) -> Rounds | None:
+    def used_rounds(self) -> Rounds | None:
         """The model and settings that turn rounds into a clock; None if rounds have no effect."""
         return None if self._config.sync == "none" else self._rounds
 

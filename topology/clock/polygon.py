@@ -34,7 +34,7 @@ from collections.abc import Sequence
 from math import ceil, floor
 from typing import Final
 
-from topology.model.kept import INT, Kept, Shape, list_of
+from topology.model.saved import INT, Saved, Shape, list_of
 
 MAX_BOUNDS: Final = 32
 """The maximum number of bounds of each kind.
@@ -55,7 +55,7 @@ NO_AREA: Final = 1e-15
 BOUNDS: Final = Shape("clock.bounds", 1, times_ns=list_of(INT), values_ns=list_of(INT))
 
 
-class Bounds(Kept):
+class Bounds(Saved):
     """The upper bounds of an offset: D <= `values_ns[i]` at `times_ns[i]`, in order of time.
 
     The times are on the source's clock.

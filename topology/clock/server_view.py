@@ -52,7 +52,7 @@ from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
 from topology.clock.marzullo import majority, most_covered
 from topology.clock.polygon import BOUNDS, PPB, Bounds, Polygon, guess_of, polygon_of
 from topology.clock.settings import SINCE_EVER, STALE_AFTER_NS, ClockConfig
-from topology.model.kept import FLAG, INT, Kept, Shape, list_of, optional, record
+from topology.model.saved import FLAG, INT, Saved, Shape, list_of, optional, record
 
 GOOD_ROUNDS: Final = 3
 """The number of rounds that a view needs to have an answer, and that must agree on a jump."""
@@ -122,7 +122,7 @@ BELIEF: Final = Shape(
 )
 
 
-class Belief(Kept):
+class Belief(Saved):
     """The rounds of a view that agree, and the range of offsets that they allow."""
 
     SHAPE = BELIEF
@@ -244,7 +244,7 @@ SERVER_VIEW: Final = Shape(
 )
 
 
-class ServerView(Kept):
+class ServerView(Saved):
     """The view of a source's clock that the rounds of one server give.
 
     `false_rounds` and `late_rounds` are counts. `floor_ns` is the server's time up to which rounds

@@ -16,9 +16,9 @@ from topology.clock.drift_table import DriftTable, Place, SampleTrack, in_force,
 from topology.clock.models import Measuring, OfModel, Rounds
 from topology.clock.one_way import ONE_WAY, OneWay
 from topology.clock.settings import FOR_EVER, PASSIVE_FLOOR_NS, SINCE_EVER
-from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, list_of, optional, tuple_of
 from topology.model.operator import NEVER, Changes
 from topology.model.sample import Sample
+from topology.model.saved import BIG, FLAG, INT, TEXT, Shape, list_of, optional, tuple_of
 from topology.model.sources import KnownSource, SourceTable
 from topology.model.tables import Table
 

@@ -29,9 +29,9 @@ from topology.detector.detector import (
 )
 from topology.detector.item import FIRST, KEY, LAST, TIMER, Key, LogEntry, Seen, timer_at
 from topology.detector.values import VALUE, NotAValue, glance, same, size_of
-from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, list_of, record
 from topology.model.operator import NEVER
 from topology.model.result import Member, ResultIds, framed
+from topology.model.saved import BIG, FLAG, INT, TEXT, Shape, list_of, record
 from topology.query.numbers import is_text, text_of
 
 CORRECTION_STEPS: Final = 4

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.model.kept import BIG, INT, TEXT, tuple_of
 from topology.model.operator import NEVER
+from topology.model.saved import BIG, INT, TEXT, tuple_of
 
 Key = tuple[int, int, str, int, int]
 

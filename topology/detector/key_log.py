@@ -41,7 +41,9 @@ from topology.detector.detector import STOPPED, Behaviour, Stopped
 from topology.detector.item import ABSENT, KEY, TIMER, UNREAD, Key, LogEntry, entry_key
 from topology.detector.result_event import Edit
 from topology.detector.values import NotAValue, same
-from topology.model.kept import (
+from topology.model.operator import NEVER, Plain
+from topology.model.result import ResultIds
+from topology.model.saved import (
     BIG,
     FLAG,
     INT,
@@ -53,8 +55,6 @@ from topology.model.kept import (
     optional,
     tuple_of,
 )
-from topology.model.operator import NEVER, Plain
-from topology.model.result import ResultIds
 from topology.query.results import CurrentResult
 
 Current = CurrentResult[DetectorOutput | None]

@@ -55,12 +55,12 @@ from topology.detector.results import DetectorEmitter
 from topology.detector.settings import STREAM_ALONE, DetectorSettings, Inputs, fingerprint
 from topology.detector.unit import EXPIRED, REFUSED, UNIT, Unit
 from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event
-from topology.model.kept import FLAG, INT, Shape, list_of
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.result import framed
-from topology.model.tables import KeptState
+from topology.model.saved import FLAG, INT, Shape, list_of
+from topology.model.tables import SavedState
 from topology.query.fields import KeyTexts
 from topology.query.queries import KeepingQuery
 
@@ -168,7 +168,7 @@ class Detecting(KeepingQuery):
         self._results = ResultLog(RESULT)
         self._received: list[ResultEvent] = []
         """The results of windows and patterns that were found in the open instant."""
-        self._kept = KeptState(OWN, DETECTOR, [self.unit.table, self._results])
+        self._kept = SavedState(OWN, DETECTOR, [self.unit.table, self._results])
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -194,17 +194,17 @@ class Detecting(KeepingQuery):
             self.emitter.emit(self.unit.end(last_ns))
         self.emitter.finish(step)
 
-    def hear(self, event: Event) -> bool:
+    def observe(self, event: Event) -> bool:
         """Process an event, and return whether a decision is needed at the end of its instant."""
         if event.kind == DATA:
             if not (self.inputs.is_ahead or event.late):
-                self._frontier.hear(event)
+                self._frontier.observe(event)
             self.load.note_event(event.ref_time_ns, event.at_ns)
             self._put(event)
         elif event.kind == WATERMARK:
             self._frontier.announce(event)
         elif event.kind == PASSED:
-            self._frontier.hear(event)
+            self._frontier.observe(event)
             self._passed = next_to(event)
         elif event.kind == REJECTED:
             self._reject(event)

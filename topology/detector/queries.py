@@ -77,7 +77,7 @@ class Levels(InstantOperator):
 
     def _take(self, event: Event, step: Step) -> None:
         for member in self.members:
-            if member.hear(event):
+            if member.observe(event):
                 self._instant_open = True
 
     def _decide(self, step: Step) -> None:

@@ -26,7 +26,6 @@ from topology.answer.frontier import NOT_YET
 from topology.detector.cursor import DetectorOutput
 from topology.detector.item import EVENT, KEY, Key, LogEntry, Seen
 from topology.detector.values import VALUE
-from topology.model.kept import BIG, FLAG, INT, TEXT, ValueKind, Written, row_of, tuple_of
 from topology.model.operator import Plain
 from topology.model.result import (
     RETRACT,
@@ -36,6 +35,7 @@ from topology.model.result import (
     Result,
     WindowResult,
 )
+from topology.model.saved import BIG, FLAG, INT, TEXT, ValueKind, Written, row_of, tuple_of
 from topology.model.tables import Table
 from topology.query.numbers import scalar_of
 

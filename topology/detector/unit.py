@@ -38,8 +38,8 @@ from topology.detector.key_log import MAX_SPACING, STORED, KeyLog, SavedLog, cau
 from topology.detector.mend import mend
 from topology.detector.result_event import Edit, net
 from topology.detector.values import same
-from topology.model.kept import INT, Shape, list_of
 from topology.model.result import RETRACT, ResultIds, framed
+from topology.model.saved import INT, Shape, list_of
 from topology.model.tables import Table
 from topology.model.timers import Timers
 from topology.query.results import NO_NEWS, CurrentResult

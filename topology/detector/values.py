@@ -30,8 +30,8 @@ from typing import Any, Final
 
 from topology.detector.item import Seen
 from topology.detector.shapes import made, shape_of
-from topology.model.kept import ValueKind, Written
 from topology.model.operator import Plain
+from topology.model.saved import ValueKind, Written
 from topology.query.numbers import is_text
 
 Classes = Mapping[str, type]

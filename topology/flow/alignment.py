@@ -30,9 +30,9 @@ from typing import Final
 
 from topology.flow.lanes import Lanes
 from topology.model.event import NO_EPOCH, PROGRESS, Event
-from topology.model.kept import FLAG, INT, list_of, tuple_of
 from topology.model.operator import Operator, Plain, State
 from topology.model.outcome import Step
+from topology.model.saved import FLAG, INT, list_of, tuple_of
 from topology.reorder.shared import size_of
 
 NOTHING_YET: Final = -1

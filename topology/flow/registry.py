@@ -37,7 +37,7 @@ class OperatorRow(NamedTuple):
     `build` makes the operator of a stream. If the operator `takes_several`, it makes one for all
     streams that are joined. It returns None if the operator has no work there. `shape` is the
     version of the keys of its state and of all state that no `Shape` declares. A state with another
-    version is refused. A table in `topology.model.kept` says which version to raise after a change.
+    version is refused. A table in `topology.model.saved` says which version to raise.
     """
 
     name: str

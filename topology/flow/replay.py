@@ -10,7 +10,7 @@ same outcomes. Such a replay gets the inputs of its streams and all clock report
 gets the last arrival of the whole input (`on_others`). A record that names no stream of the
 topology is a dead letter and belongs to no group. A replay without streams reports it.
 
-Clock reports are kept while events may still need them (`topology.flow.heard`).
+Clock reports are kept while events may still need them (`topology.flow.clock_reports`).
 
 Cost: that of the operators. Callers that use `topology.flow.instants.whole_instants` also sort the
 outcomes of each step.
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from topology.clock.drift_table import DriftTable
 from topology.config import Topology
-from topology.flow.heard import Heard
+from topology.flow.clock_reports import ClockReports
 from topology.flow.registry import tied
 from topology.flow.stage import Stage
 from topology.model.event import Event, offset_of
@@ -50,13 +50,17 @@ class SavedReplay(NamedTuple):
 class Replay:
     """A replay: all operators of a topology that have work, as one stage.
 
-    `streams` restricts the replay to these streams (default: all). `hears` is false for a replay
-    that gets only records that name no stream: it keeps no clock reports. `now_ns` is the arrival
-    of the last input, or the last time given to `on_time`. It is None before the first.
+    `streams` restricts the replay to these streams (default: all). `reads_reports` is false for a
+    replay that gets only records that name no stream: it keeps no clock reports. `now_ns` is the
+    arrival of the last input, or the last time given to `on_time`. It is None before the first.
     """
 
     def __init__(
-        self, topology: Topology, streams: Iterable[str] | None = None, *, hears: bool = True
+        self,
+        topology: Topology,
+        streams: Iterable[str] | None = None,
+        *,
+        reads_reports: bool = True,
     ) -> None:
         self.topology = topology
         self._streams = list(topology.streams if streams is None else streams)
@@ -64,8 +68,8 @@ class Replay:
         self._stage = Stage(topology, topology.operators, streams=self._streams, table=self._table)
         # The CLOCKs of these streams determine which reports are kept.
         self._stage.begin(self._streams)
-        self._hears = hears
-        self._heard = Heard(self._table, self._stage)
+        self._reads_reports = reads_reports
+        self._reports = ClockReports(self._table, self._stage)
         self.now_ns: int | None = None
 
     def on_inputs(self, inputs: Sequence[Content], until_ns: int | None = None) -> Step | None:
@@ -80,8 +84,8 @@ class Replay:
         taken: list[Event | Malformed] = []
         for each in inputs:
             if isinstance(each, Sample | Declared):
-                if self._hears:
-                    self._heard.add(each)
+                if self._reads_reports:
+                    self._reports.add(each)
             else:
                 taken.append(each)
         if not taken:
@@ -89,7 +93,7 @@ class Replay:
         now_ns = taken[-1].at_ns
         self._advance(now_ns)
         step = self._stage.on_batch(taken, now_ns if until_ns is None else until_ns)
-        self._heard.look(now_ns)
+        self._reports.look(now_ns)
         return step
 
     def on_others(self, now_ns: int) -> Step:
@@ -119,14 +123,14 @@ class Replay:
         if self.now_ns is None:
             words = self._table.words()
             return SavedReplay(None, {}, [], words) if words else None
-        self._heard.fold(self.now_ns)
+        self._reports.fold(self.now_ns)
         held = sorted(self._stage.held_copies(), key=offset_of)
-        state = self._stage.snapshot() | self._heard.snapshot()
+        state = self._stage.snapshot() | self._reports.snapshot()
         return SavedReplay(self.now_ns, state, held, self._table.words())
 
     def changes(self) -> Changes:
         """Return the changes of the saved state since the last call; a removed key has None."""
-        return self._stage.changes() | self._heard.changes()
+        return self._stage.changes() | self._reports.changes()
 
     def next_deadline_ns(self) -> int | None:
         """Return the time before which nothing is due without new input, or None."""
@@ -134,9 +138,9 @@ class Replay:
 
     def restore(self, saved: SavedReplay) -> None:
         """Continue from a saved state; this replay must have had no input yet."""
-        for word in saved.words if self._hears else ():
-            self._heard.add(word)
-        self._heard.restore(saved.state)
+        for word in saved.words if self._reads_reports else ():
+            self._reports.add(word)
+        self._reports.restore(saved.state)
         if saved.now_ns is not None:
             self._stage.restore(saved.state, saved.held)
             self.now_ns = saved.now_ns
@@ -144,7 +148,7 @@ class Replay:
     @property
     def queries(self) -> list[str]:
         """The queries that read these streams, without detectors, whose needs are unknown."""
-        if not self._hears:
+        if not self._reads_reports:
             return []
         return [
             name

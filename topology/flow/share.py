@@ -26,7 +26,7 @@ from topology.model.event import Event, twin
 from topology.model.operator import Plain, State
 from topology.reorder.lost import LOST
 
-Lies = Callable[[str, str], bool]
+IsOfPartition = Callable[[str, str], bool]
 """A function that returns whether a source, given by stream and name, belongs to the partition."""
 
 BY_SOURCE: Final = (REORDER, CLOCK)
@@ -37,18 +37,18 @@ def share_of(
     topology: Topology,
     operators: Sequence[str],
     streams: Collection[str],
-    lies: Lies,
+    is_of_partition: IsOfPartition,
 ) -> SavedReplay:
     """Return the part of a saved state that belongs to the operators of a stage and these streams.
 
-    For REORDER and CLOCK it has only the sources for which `lies` is true.
+    For REORDER and CLOCK it has only the sources for which `is_of_partition` is true.
     """
     places = places_of(operators)
     names = {place: name for name, place in places_of(topology.operators).items()}
     state = {
         key: value
         for key, value in saved.state.items()
-        if _belongs(key, places.keys(), streams, lies)
+        if _belongs(key, places.keys(), streams, is_of_partition)
     }
     held: list[Event] = []
     for event in saved.held:
@@ -57,7 +57,9 @@ def share_of(
         holders = [name for place, name in names.items() if event.held_by & place]
         copy = twin(event)
         copy.held_by = sum([places[name] for name in holders if name in places])
-        if copy.held_by and (not {*BY_SOURCE} & {*holders} or lies(event.stream, event.source)):
+        if copy.held_by and (
+            not {*BY_SOURCE} & {*holders} or is_of_partition(event.stream, event.source)
+        ):
             held.append(copy)
     return SavedReplay(saved.now_ns, state, held, saved.words)
 
@@ -66,7 +68,7 @@ def _belongs(
     key: str,
     operators: Collection[str],
     streams: Collection[str],
-    lies: Lies,
+    is_of_partition: IsOfPartition,
 ) -> bool:
     prefix = _prefix_of(key)
     if prefix.startswith(SEPARATOR):
@@ -76,7 +78,7 @@ def _belongs(
     if stream not in streams or name not in operators:
         return False
     source = _source_of(key[len(prefix) :]) if name in BY_SOURCE else ""
-    return not source or lies(stream, source)
+    return not source or is_of_partition(stream, source)
 
 
 def _prefix_of(key: str) -> str:

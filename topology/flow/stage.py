@@ -9,7 +9,7 @@ streams that it is joined with begin at the same time. Most input partitions nev
 and a stream without events costs nothing there. No outcome depends on when a stream begins, as a
 test shows.
 
-A driver calls `begin_amid` if events may have passed before there was a state to restore. With
+A driver calls `begin_midstream` if events may have passed before there was a state to restore. With
 QUERIES, queries that begin then emit nothing about earlier times (`topology.query.beginning`). With
 SOURCES, sources are not assumed to begin with their first number either.
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 QUERIES: Final = 1
 SOURCES: Final = 2
-"""The choices of `Stage.begin_amid`: the queries begin late, or the sources too."""
+"""The choices of `Stage.begin_midstream`: the queries begin late, or the sources too."""
 
 ALIGN: Final = "\n\nalign/"
 """The prefix of the alignment's keys; other prefixes name a node (`topology.flow.node`)."""
@@ -93,8 +93,8 @@ class Stage(Composite):
         A driver may set the cost of their work (`items_cost`), which affects how early their
         results are.
         """
-        self.begins_amid = 0
-        """How streams without a state begin (`begin_amid`)."""
+        self.begins_midstream = 0
+        """How streams without a state begin (`begin_midstream`)."""
         self._moved: list[Event] | None = None
         """The events that moved since the last `take_moved`, or None if they are not recorded."""
         self._most_bytes = topology.topics.max_record_bytes
@@ -131,8 +131,8 @@ class Stage(Composite):
         self.reading_ahead += [
             each.detectors for each in part.nodes if each.reads_accepted and each.detectors
         ]
-        if self.begins_amid:
-            _begin_amid(part, self.begins_amid)
+        if self.begins_midstream:
+            _begin_midstream(part, self.begins_midstream)
         self._graph.add(part, self._order)
         in_front = [(ALIGN_PLACE, each) for each in self._in_front]
         for name, chain in part.chains.items():
@@ -145,14 +145,14 @@ class Stage(Composite):
         chains = [self._chain_parts[name] for name in self.chains]
         self._parts = [*self._in_front, *chains, *self._graph.junctions]
 
-    def begin_amid(self, what: int) -> None:
+    def begin_midstream(self, what: int) -> None:
         """Let streams without a state begin late: QUERIES, or SOURCES, which includes QUERIES.
 
         Call this before any input or restored state. 0 means that no events came before.
         """
-        self.begins_amid = what
+        self.begins_midstream = what
         if what:
-            _begin_amid(self._graph, what)
+            _begin_midstream(self._graph, what)
 
     @property
     def chains(self) -> Mapping[str, Chain]:
@@ -314,13 +314,13 @@ class Stage(Composite):
         return [part for places, part in found if event.held_by & places]
 
 
-def _begin_amid(graph: Graph, what: int) -> None:
+def _begin_midstream(graph: Graph, what: int) -> None:
     """Tell the operators of a graph without input that there were earlier events."""
     for node in graph.nodes:
         if node.kind in (WINDOW, PATTERN, JOIN):
             node.operator.restore({}, ())
         elif what == SOURCES and isinstance(node.operator, Reorder | MixedReorder):
-            node.operator.begin_amid()
+            node.operator.begin_midstream()
 
 
 def placeholder(dead: Malformed) -> Event | None:

@@ -32,12 +32,12 @@ from topology.answer.quality_target import PERHAPS_TARGET, TARGET, QualityTarget
 from topology.answer.settings import QualityConfig
 from topology.join.settings import JoinSettings
 from topology.model.event import Event
-from topology.model.kept import FLAG, TEXT, Parts, Shape, list_of
 from topology.model.operator import NEVER
+from topology.model.saved import FLAG, TEXT, Parts, Shape, list_of
 from topology.query.beginning import ALWAYS, QueryBeginning
 
 FRONTIERS: Final = Shape("join.frontiers", 1, _all=Parts(FRONTIER), target=PERHAPS_TARGET)
-SHARED_TARGET: Final = TARGET.with_more("join.target", 1, _unheard=list_of(TEXT), _is_new=FLAG)
+SHARED_TARGET: Final = TARGET.with_more("join.target", 1, _unobserved=list_of(TEXT), _is_new=FLAG)
 BETWEEN: Final = "\n"
 """The separator between the name of a stream, which never contains it, and a source's name."""
 
@@ -55,26 +55,26 @@ class SharedTarget(QualityTarget):
         self, quality: QualityConfig, streams: Iterable[str], *, reach_ns: int, heeds_errors: bool
     ) -> None:
         super().__init__(quality, reach_ns=reach_ns, heeds_errors=heeds_errors)
-        self._unheard = sorted(set(streams))
+        self._unobserved = sorted(set(streams))
         self._is_new = True
 
     def _look_at(self, event: Event) -> None:
-        if event.stream in self._unheard:
+        if event.stream in self._unobserved:
             self._meet(event)
         super()._look_at(event)
-        self._heard.source = f"{event.stream}{BETWEEN}{event.source}"
+        self._observed.source = f"{event.stream}{BETWEEN}{event.source}"
 
     def _meet(self, event: Event) -> None:
-        self._unheard.remove(event.stream)
+        self._unobserved.remove(event.stream)
         if not self._is_new:
             self.policy.leave(event.stream, event.at_ns)
             return
         self._is_new = False
         super()._look_at(event)
-        self._heard.ref_time_ns -= 1
-        for stream in self._unheard:
-            self._heard.source = stream
-            self.policy.observe(self._heard, event.at_ns)
+        self._observed.ref_time_ns -= 1
+        for stream in self._unobserved:
+            self._observed.source = stream
+            self.policy.observe(self._observed, event.at_ns)
 
 
 class Frontiers(QueryProgress):

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from topology.answer.frontier import NOT_YET
 from topology.model.event import Event
-from topology.model.kept import BIG, INT
+from topology.model.saved import BIG, INT
 from topology.model.tables import NumberedTable
 
 ABSENT: Final = "absent/"

@@ -45,10 +45,10 @@ from topology.join.retention import Retention
 from topology.join.rows import Rows
 from topology.join.settings import JoinSettings, fingerprint
 from topology.model.event import DATA, Event
-from topology.model.kept import FLAG, INT, Shape, list_of
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
-from topology.model.tables import KeptState
+from topology.model.saved import FLAG, INT, Shape, list_of
+from topology.model.tables import SavedState
 from topology.query.beginning import BEGINNINGS
 from topology.query.queries import KeepingQuery
 
@@ -110,7 +110,7 @@ class Join(KeepingQuery):
         self._is_outer = query.is_outer
         self._fresh: list[JoinEntry] = []
         self.marks = Marks(len(query.streams))
-        self._kept = KeptState(QUERY, JOIN, (*self._owners.tables, *self.marks.tables))
+        self._kept = SavedState(QUERY, JOIN, (*self._owners.tables, *self.marks.tables))
         self._expired = self._given_up = self._copies = 0
         self._came_late: set[int] = set()
 
@@ -138,7 +138,7 @@ class Join(KeepingQuery):
         if frontier is None:
             return
         if frontier.beginning.is_unknown:
-            frontier.beginning.hear(event)
+            frontier.beginning.observe(event)
         if event.kind == DATA:
             self._add(event, frontier)
         elif not self._frontiers.heed(event, frontier):
@@ -183,7 +183,7 @@ class Join(KeepingQuery):
                 shown = self._join(entry, shown)
             else:
                 self._copies += 1
-        self._frontiers.hear(event, frontier, is_taken=bool(entries))
+        self._frontiers.observe(event, frontier, is_taken=bool(entries))
 
     def _join(self, entry: JoinEntry, shown: int) -> int:
         """Join a new entry, and return how many rows its event has emitted so far.

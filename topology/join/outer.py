@@ -31,7 +31,7 @@ from topology.join.relation import Relation
 from topology.join.results import Current, RowEmitter
 from topology.join.rows import JoinRow, Owner, Rows
 from topology.join.settings import JoinSettings
-from topology.model.kept import FLAG, FLOAT, INT, TEXT, dict_of, tuple_of
+from topology.model.saved import FLAG, FLOAT, INT, TEXT, dict_of, tuple_of
 from topology.model.tables import NumberedTable
 from topology.model.timers import Timers
 from topology.query.results import CurrentResult

@@ -40,8 +40,8 @@ from topology.merge.source import (
     SourceProgress,
 )
 from topology.merge.sources import KnownSources
-from topology.model.kept import INT, Kept, Shape
 from topology.model.operator import NEVER
+from topology.model.saved import INT, Saved, Shape
 from topology.model.timers import Timers
 
 Bound = tuple[int, str]
@@ -53,7 +53,7 @@ NO_BOUND: Final[Bound] = (NEVER, "")
 BOUNDS: Final = Shape("merge.bounds", 1, awaited_until_ns=INT)
 
 
-class SourceBounds(Kept):
+class SourceBounds(Saved):
     """The bounds of the sources that a `Merge` knows."""
 
     SHAPE = BOUNDS

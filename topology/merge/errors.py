@@ -43,7 +43,7 @@ class LargestErrors:
         if len(heap) > 2 * len(self._table) + SPARE:
             self._throw_out()
             heap = self._live if is_live else self._silent
-        progress.noted_error_ns = progress.error_ns
+        progress.recorded_error_ns = progress.error_ns
         if progress.error_ns > 0:
             heappush(heap, (-progress.error_ns, progress.source))
 
@@ -63,17 +63,17 @@ class LargestErrors:
                 heappop(heap)  # It is added again when the source sends more after its marker.
             elif progress.error_ns >= -minus_ns:
                 return -minus_ns
-            elif progress.noted_error_ns < -minus_ns:
+            elif progress.recorded_error_ns < -minus_ns:
                 heappop(heap)  # The source has a later entry.
             else:
-                progress.noted_error_ns = progress.error_ns
+                progress.recorded_error_ns = progress.error_ns
                 heapreplace(heap, (-progress.error_ns, source))
         return 0
 
     def _throw_out(self) -> None:
         known = self._table.values()
         for each in known:
-            each.noted_error_ns = each.error_ns
+            each.recorded_error_ns = each.error_ns
         self._live = [(-each.error_ns, each.source) for each in known if each.state < OUT]
         self._silent = [(-each.error_ns, each.source) for each in known if each.state >= OUT]
         heapify(self._live)

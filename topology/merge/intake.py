@@ -183,7 +183,7 @@ class Intake:
         """Set the source's time error to the event's. While events are queued, only raise it."""
         if not progress.queue or event.error_ns > progress.error_ns:
             progress.error_ns = event.error_ns
-            if progress.error_ns > progress.noted_error_ns:
+            if progress.error_ns > progress.recorded_error_ns:
                 self._errors.grows(progress)
 
     # -- Plain events ------------------------------------------------------------------------------

@@ -82,13 +82,13 @@ from topology.merge.unnumbered import UncertainPassage, UncertainWatermark, afte
 from topology.merge.watermark import PROMISES, Watermark
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.histogram import HISTOGRAM, PPM
-from topology.model.kept import FLAG, INT, Shape
-from topology.model.kept_operator import KeptOperator
 from topology.model.late import MERGE_FULL, OVERTAKEN
 from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
 from topology.model.operator import NEVER, TURN, Figure, Figures, Plain, total
 from topology.model.outcome import Step
-from topology.model.tables import KeptState
+from topology.model.saved import FLAG, INT, Shape
+from topology.model.saved_operator import SavedOperator
+from topology.model.tables import SavedState
 
 MERGE: Final = Shape(
     "merge",
@@ -129,7 +129,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 }
 
 
-class Merge(KeptOperator):
+class Merge(SavedOperator):
     """The operator that emits the events of all sources of one stream in one order.
 
     A subclass may find the bounds of sources in another way, from rows of another class.
@@ -149,7 +149,7 @@ class Merge(KeptOperator):
 
         known = KnownSources(config, self.progress_class)
         self._known, self._sources, self._pool = known, known.rows, known.pool
-        self._kept = KeptState("stream", MERGE, [known])
+        self._kept = SavedState("stream", MERGE, [known])
         self._bounds = self.bounds_class(known, config.max_wait_ns, config.idle_after_ns)
         self._queues = Queues(known, position, config)
         self._heads = self._queues.heads
@@ -184,7 +184,7 @@ class Merge(KeptOperator):
         self._due_ns = 0
         self._beat_ns = 0
         # The next heartbeat. It is computed once and kept until it is reached.
-        self._coming_beat_ns = -1
+        self._next_beat_ns = -1
         self._settled = False  # Whether nothing has changed since the last heartbeat.
         self.overflows = 0
 
@@ -308,11 +308,11 @@ class Merge(KeptOperator):
             if self._queues.late:
                 self._let_late_go(step)
             self._evaluate(step)
-            if self._coming_beat_ns <= self._beat_ns:
+            if self._next_beat_ns <= self._beat_ns:
                 self._next_beat()
-            if self._wake_ns >= until_ns and self._coming_beat_ns >= until_ns:
+            if self._wake_ns >= until_ns and self._next_beat_ns >= until_ns:
                 self._now_ns = until_ns
-                self._due_ns = min(self._wake_ns, self._coming_beat_ns)
+                self._due_ns = min(self._wake_ns, self._next_beat_ns)
                 return  # Nothing is due, which is the usual case.
         while True:
             since_ns = beat_ns = self._next_beat()
@@ -362,13 +362,13 @@ class Merge(KeptOperator):
         return min(due_ns, bounds.expected.next_ns) if self._heads else due_ns
 
     def _next_beat(self) -> int:
-        if self._now_ns > self._coming_beat_ns or self._coming_beat_ns <= self._beat_ns:
+        if self._now_ns > self._next_beat_ns or self._next_beat_ns <= self._beat_ns:
             beat_ns = self._heartbeat_ns
             if not beat_ns or not self._sources:
                 return NEVER
             earliest_ns = -(-self._now_ns // beat_ns) * beat_ns
-            self._coming_beat_ns = max(self._beat_ns + beat_ns, earliest_ns)
-        return self._coming_beat_ns
+            self._next_beat_ns = max(self._beat_ns + beat_ns, earliest_ns)
+        return self._next_beat_ns
 
     def _evaluate(self, step: Step) -> None:
         """Emit the events that need not wait any more, and set the time of the next evaluation."""

@@ -26,7 +26,6 @@ from topology.merge.queues import in_stream
 from topology.merge.source import AWAITED, BEHIND, NO_REF, OUT, SourceProgress
 from topology.merge.watermark import Watermark
 from topology.model.event import Event
-from topology.model.kept import BIG, INT, TEXT, Kept, Shape, dict_of, tuple_of
 from topology.model.late import (
     MERGE_BEHIND,
     MERGE_CLOCK,
@@ -37,6 +36,7 @@ from topology.model.late import (
     MERGE_WAIT,
 )
 from topology.model.outcome import Late, Step
+from topology.model.saved import BIG, INT, TEXT, Saved, Shape, dict_of, tuple_of
 
 PASSAGE: Final = Shape(
     "merge.passage",
@@ -47,7 +47,7 @@ PASSAGE: Final = Shape(
 )
 
 
-class Passage(Kept):
+class Passage(Saved):
     """The position up to which MERGE has emitted events.
 
     `watermark` has the announced W. With `pass_late`, late events are emitted with a mark;

@@ -26,8 +26,8 @@ from topology.merge.settings import MergeConfig
 from topology.merge.source import AWAITED, BEHIND, NO_REF, SourceProgress
 from topology.merge.sources import KnownSources
 from topology.model.event import Event
-from topology.model.kept import INT, Kept, Shape
 from topology.model.operator import NEVER
+from topology.model.saved import INT, Saved, Shape
 
 SHORTEST_GAP_NS: Final = 1_000_000_000
 BACK_AFTER: Final = 2
@@ -38,7 +38,7 @@ NO_GAPS: Final[list[tuple[int, int]]] = []
 PAUSE: Final = Shape("merge.pause", 1, received_ns=INT, since_ns=INT, _until_ns=INT)
 
 
-class Pause(Kept):
+class Pause(Saved):
     """The gaps and pauses of the log of a `Merge`.
 
     If `outage_wait` is 0, no gap is a pause.

@@ -11,8 +11,8 @@ from typing import Final
 
 from topology.model.event import Event
 from topology.model.histogram import HISTOGRAM, Histogram
-from topology.model.kept import FLAG, INT, Shape, list_of, optional, record
 from topology.model.operator import NEVER
+from topology.model.saved import FLAG, INT, Shape, list_of, optional, record
 from topology.model.sources import KnownSource
 
 NO_REF: Final = -(1 << 63)
@@ -155,8 +155,8 @@ class SourceProgress(KnownSource):
         "late",
         "led_wait_ns",
         "newest_ns",
-        "noted_error_ns",
         "queue",
+        "recorded_error_ns",
         "released",
         "said_bye",
         "seq",
@@ -171,7 +171,7 @@ class SourceProgress(KnownSource):
         self.state = OUT
         self.newest_ns = NO_REF
         self.error_ns = 0
-        self.noted_error_ns = 0  # An upper bound of its error in topology.merge.errors.
+        self.recorded_error_ns = 0  # An upper bound of its error in topology.merge.errors.
         self.queue = NOTHING_QUEUED
         self.delays = Histogram(miss_ppm)
         self.warm = False

@@ -113,7 +113,7 @@ class Stretches(Intake):
             at += 1
             if at < end and batch[at].source == source and progress.warm:
                 at = self._take_run(progress, batch, at, end)
-            if progress.error_ns > progress.noted_error_ns:
+            if progress.error_ns > progress.recorded_error_ns:
                 self._errors.grows(progress)
             # The delay was sampled first, because the sample may change the source's wait.
             if not is_steady:

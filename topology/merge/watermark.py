@@ -36,14 +36,14 @@ from topology.merge.bounds import Bound
 from topology.merge.source import NO_REF, WARM_DELAYS, SourceProgress
 from topology.merge.sources import KnownSources
 from topology.model.event import WATERMARK, Event
-from topology.model.kept import BIG, Kept, Shape
 from topology.model.operator import NEVER
 from topology.model.ramp import ramp
+from topology.model.saved import BIG, Saved, Shape
 
 PROMISES: Final = Shape("merge.watermark", 1, ns=BIG, complete_ns=BIG, news_ns=BIG)
 
 
-class Watermark(Kept):
+class Watermark(Saved):
     """The watermark `ns` and the completeness frontier `complete_ns` of a `Merge`.
 
     Neither ever decreases.

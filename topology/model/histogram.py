@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.model.kept import INT, Kept, Shape, dict_of
+from topology.model.saved import INT, Saved, Shape, dict_of
 
 PPM: Final = 1_000_000
 HALVE_EVERY: Final = 4096
@@ -46,7 +46,7 @@ def upper_edge_ns(bucket: int) -> int:
 HISTOGRAM: Final = Shape("histogram", 1, _trials=INT, since_halved=INT, _counts=dict_of(INT, INT))
 
 
-class Histogram(Kept):
+class Histogram(Saved):
     """A histogram of samples, with the number of trials and the edge of its tail.
 
     `edge_ns()` is the smallest upper edge w with (samples above w) / trials <= `miss_ppm` / 10^6. A

@@ -18,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topology.model.event import Event
-from topology.model.kept_operator import KeptOperator
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER
 from topology.model.outcome import Step
+from topology.model.saved_operator import SavedOperator
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class InstantOperator(KeptOperator):
+class InstantOperator(SavedOperator):
     """An operator that makes its decisions at the end of an instant.
 
     No further event will have an instant before `_now_ns`. `_instant_open` is True if the operator

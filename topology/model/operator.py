@@ -29,7 +29,7 @@ that by `keeps_passed`, and lists the events that it no longer keeps in `Step.fr
 change its state. All methods except `on_batch` have a default. An operator without deadlines, state
 and held events implements only `on_batch`.
 
-An operator whose state is declared is a `KeptOperator` (topology.model.kept_operator). An operator
+An operator whose state is declared is a `SavedOperator` (topology.model.saved_operator). One
 that combines others is a `Composite` (topology.model.composite).
 
 Every operator obeys these laws, which tests/laws checks:

@@ -16,14 +16,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from topology.model.idle import LongestIdle
-from topology.model.kept import Kept, ValueKind
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Changes
+from topology.model.saved import Saved, ValueKind
 from topology.model.tables import Table
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class KnownSource(Kept):
+class KnownSource(Saved):
     """A source that an operator knows. Each operator has a subclass with more fields.
 
     Attributes:

@@ -1,6 +1,6 @@
-"""TABLES: saves state in rows by key, and the whole state of an operator (`topology.model.kept`).
+"""TABLES: saves state in rows by key, and the whole state of an operator (`topology.model.saved`).
 
-A `Table` saves each row under its own name and records which rows have changed. A `KeptState` is
+A `Table` saves each row under its own name and records which rows have changed. A `SavedState` is
 the whole state: one row that each checkpoint writes, and tables.
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from topology.model.kept import (
+from topology.model.native import mypyc_attr
+from topology.model.operator import TURN, Changes, Plain, State
+from topology.model.saved import (
     SHAPES,
     Shape,
     ShapeRefused,
@@ -18,8 +20,6 @@ from topology.model.kept import (
     described,
     written_in,
 )
-from topology.model.native import mypyc_attr
-from topology.model.operator import TURN, Changes, Plain, State
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -167,7 +167,7 @@ class Grid(NumberedTable[V]):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class KeptState:
+class SavedState:
     """The whole state of an operator: its own row, its tables, and the shapes of both.
 
     The operator's own row is the only row that is not in a table.

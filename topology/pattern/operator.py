@@ -44,12 +44,12 @@ from topology.answer.quality_target import QualityTarget, target_figures
 from topology.answer.rules import FINAL
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
-from topology.model.kept import FLAG, INT, Shape
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import climb, is_ramp, pieces
-from topology.model.tables import KeptState
+from topology.model.saved import FLAG, INT, Shape
+from topology.model.tables import SavedState
 from topology.pattern.run.admit import (
     CONFLICT,
     DUPLICATE,
@@ -66,7 +66,7 @@ from topology.pattern.run.unit import BEFORE_ALL_TIME
 from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import SAVED_TARGETS
-from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
+from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_midstream
 from topology.query.queries import worst
 
 TARGETS: Final = "promises"
@@ -138,7 +138,7 @@ class Pattern(InstantOperator):
             ordered=ordered, announced=announced, max_ahead_ns=one.clock.max_ahead_ns
         )
         self.beginnings = [self._beginning]
-        self._kept = KeptState(TARGETS, PATTERN)
+        self._kept = SavedState(TARGETS, PATTERN)
         waiting = dict.fromkeys((*self._targets, *only_final))
         self._emitted_when_received = [
             name for name in engine.emitted_when_received if name not in waiting
@@ -201,10 +201,10 @@ class Pattern(InstantOperator):
                 self._engine.raise_target(name, self._frontier.heard_ns, event.at_ns)
             self._instant_open = True
         elif event.kind == PASSED:
-            self._frontier.hear(event)
+            self._frontier.observe(event)
             self._instant_open = True
         elif event.kind in (HEARTBEAT, BYE):
-            self._hear_of(event)
+            self._observe_other(event)
 
     def _begins_with(self, event: Event) -> bool:
         """Derive from the event, if possible, the instant after which matches are reported.
@@ -212,7 +212,7 @@ class Pattern(InstantOperator):
         Pass the instant to the engine, and return whether it is now known.
         """
         beginning = self._beginning
-        beginning.hear(event)
+        beginning.observe(event)
         if beginning.is_unknown:
             return False
         # This event may have happened earlier by its error, so a match that starts with it may
@@ -245,15 +245,15 @@ class Pattern(InstantOperator):
             self._instant_open = True
             margin_ns = 2 * self._engine.margin_ns
             for target in self._targets.values():
-                target.hear(event, speaks=not event.late, margin_ns=margin_ns)
+                target.observe(event, speaks=not event.late, margin_ns=margin_ns)
         elif not event.late:
-            self._hear_of(event)
+            self._observe_other(event)
 
     def _word_of(self, event: Event) -> str:
         """Pass the event to the engine, and return its outcome, one of `admit.WORDS`."""
         engine = self._engine
         if self._is_ordered and not event.late:
-            self._frontier.hear(event)
+            self._frontier.observe(event)
         asks = self._asked.get(event.type)
         if asks is None:
             asks = self._ask(event.type)
@@ -274,11 +274,11 @@ class Pattern(InstantOperator):
             self._asked[type_] = asks
         return asks
 
-    def _hear_of(self, event: Event) -> None:
+    def _observe_other(self, event: Event) -> None:
         """Record an event that no query uses, because it shows its source's progress."""
         self._instant_open = True
         for target in self._targets.values():
-            target.hear_of(event)
+            target.observe_other(event)
 
     # -- queries that wait -------------------------------------------------------------------------
 
@@ -353,7 +353,7 @@ class Pattern(InstantOperator):
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         if not self._kept.is_in(state):
-            begin_amid(self.beginnings)
+            begin_midstream(self.beginnings)
         rest: State = {}
         yield from self._kept.restoring(self, state, rest)
         entries = [Entry(event, self._payload_of(event), self._play) for event in held]

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from topology.answer.quality_target import QualityTarget
-from topology.model.kept import ValueKind, Written
 from topology.model.operator import Plain
+from topology.model.saved import ValueKind, Written
 
 
 class SavedTargets(ValueKind):

@@ -20,8 +20,8 @@ from topology.clock.cell import SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.models import Rounds
 from topology.clock.operator import Clock
 from topology.clock.settings import ClockConfig
-from topology.model.kept import INT, Kept, Shape, optional
 from topology.model.sample import Sample
+from topology.model.saved import INT, Saved, Shape, optional
 
 BURST_GAP_NS: Final = 5_000_000_000
 
@@ -38,7 +38,7 @@ THESIS: Final = Shape(
 )
 
 
-class ThesisClock(Kept):
+class ThesisClock(Saved):
     """The model of one source's clock, from the quickest round of the latest burst.
 
     `segment`, `jumps` and `falsetickers` stay 0.

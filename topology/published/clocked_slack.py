@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.kept import BIG
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Figures
+from topology.model.saved import BIG
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 
 CLOCKED: Final = FLOORED.with_more("waiting.clocked", 1, _clock_ns=BIG, _moved_ns=BIG)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.kept import BIG
 from topology.model.operator import NEVER
+from topology.model.saved import BIG
 from topology.model.tables import TableWithin
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources
@@ -37,7 +37,7 @@ class EventDriven(FlooredSlack):
         self._sources = Sources(Source, SOURCE, idle_ns, max_sources)
 
     def _observe(self, event: Event, now_ns: int) -> None:
-        source = self._sources.hear(event.source, now_ns)
+        source = self._sources.observe(event.source, now_ns)
         source.last_ns = max(source.last_ns, event.ref_time_ns)
         self._newest_ns = max(self._newest_ns, event.ref_time_ns)
 

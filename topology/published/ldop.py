@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from topology.model.kept import BIG, INT, list_of, tuple_of
 from topology.model.operator import NEVER
+from topology.model.saved import BIG, INT, list_of, tuple_of
 from topology.published.clocked_slack import CLOCKED, ClockedSlack
 
 MAX_KEPT: Final = 100_000

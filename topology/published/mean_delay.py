@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.kept import BIG, INT
 from topology.model.native import mypyc_attr
+from topology.model.saved import BIG, INT
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 
 MEAN_DELAY: Final = FLOORED.with_more(

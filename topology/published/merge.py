@@ -17,9 +17,9 @@ from typing import Final
 from topology.merge.bounds import Bound, SourceBounds
 from topology.merge.operator import Merge
 from topology.merge.source import BEHIND, NO_REF, OUT, SOURCE, SourceProgress
-from topology.model.kept import INT, optional
 from topology.model.operator import NEVER, Figures
 from topology.model.outcome import Step
+from topology.model.saved import INT, optional
 from topology.published.smoothed import SMOOTHED, Smoothed
 
 BEFORE_ALL_NS: Final = NO_REF - 1

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from topology.model.kept import BIG, optional
 from topology.model.operator import NEVER
+from topology.model.saved import BIG, optional
 from topology.published.clocked_slack import CLOCKED, ClockedSlack
 from topology.waiting.policy import BEFORE_ALL
 

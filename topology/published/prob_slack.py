@@ -26,8 +26,8 @@ from bisect import bisect_right
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.kept import BIG, INT, optional, tuple_of
 from topology.model.operator import Figures
+from topology.model.saved import BIG, INT, optional, tuple_of
 from topology.waiting.fitting import (
     COUNTS,
     FITTING,

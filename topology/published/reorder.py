@@ -15,8 +15,8 @@ from functools import partial
 from typing import Final
 
 from topology.model.event import BLOCKED, UNBLOCKED, Event
-from topology.model.kept import INT, Shape, tuple_of
 from topology.model.outcome import Step
+from topology.model.saved import INT, Shape, tuple_of
 from topology.published.smoothed import SMOOTHED, Smoothed
 from topology.reorder.operator import Reorder
 from topology.reorder.sequence import Sequence

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.histogram import PPM
-from topology.model.kept import INT, Kept, Shape
+from topology.model.saved import INT, Saved, Shape
 
 OLD_WEIGHT_PPM: Final = 600_000
 """The weight of the previous average and deviation, as printed in the thesis."""
@@ -16,7 +16,7 @@ OLD_WEIGHT_PPM: Final = 600_000
 SMOOTHED: Final = Shape("published.smoothed", 1, samples=INT, average_ns=INT, deviation_ns=INT)
 
 
-class Smoothed(Kept):
+class Smoothed(Saved):
     """The smoothed average and deviation of a time.
 
     The first sample is the first average, and the second sample gives the first deviation

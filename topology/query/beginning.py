@@ -21,8 +21,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from topology.model.event import DATA, WATERMARK, Event
-from topology.model.kept import BIG, ValueKind, Written, row_of
 from topology.model.operator import Plain
+from topology.model.saved import BIG, ValueKind, Written, row_of
 
 ALWAYS: Final = -(1 << 66)
 UNKNOWN: Final = 1 << 66
@@ -58,16 +58,16 @@ class QueryBeginning:
         self.is_unknown = False
 
     @property
-    def is_amid(self) -> bool:
+    def is_midstream(self) -> bool:
         """Whether the stream had events before the query."""
         return self.since_ns != ALWAYS
 
     @property
     def awaits_watermarks(self) -> bool:
         """Whether the query needs a watermark to know which events are missing."""
-        return self._announced and self.is_amid
+        return self._announced and self.is_midstream
 
-    def hear(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Derive the instant from an event, if it is still unknown."""
         if event.kind == WATERMARK and self._ordered:
             self.follow(event.ref_time_ns + max(event.error_all_ns, self._margin_ns))
@@ -95,8 +95,8 @@ class Beginnings(ValueKind):
     """The stored form of a list of `QueryBeginning`; empty if every query has seen all events."""
 
     def dump(self, value: Sequence[QueryBeginning]) -> Plain:
-        is_amid = any(beginning.is_amid for beginning in value)
-        return [BIG.dump(beginning.since_ns) for beginning in value] if is_amid else []
+        is_midstream = any(beginning.is_midstream for beginning in value)
+        return [BIG.dump(beginning.since_ns) for beginning in value] if is_midstream else []
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
         beginnings = getattr(one, name)
@@ -108,7 +108,7 @@ class Beginnings(ValueKind):
 BEGINNINGS: Final = Beginnings("beginnings", is_plain=False)
 
 
-def begin_amid(beginnings: Iterable[QueryBeginning]) -> None:
+def begin_midstream(beginnings: Iterable[QueryBeginning]) -> None:
     """Let queries without a state begin now, in the middle of their streams."""
     for beginning in beginnings:
         beginning.begin(UNKNOWN)

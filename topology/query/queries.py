@@ -18,13 +18,13 @@ from typing import Any, Final, Generic, TypeVar
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DATA, Event, at_ns
 from topology.model.instant import InstantOperator
-from topology.model.kept import packed, unpacked
 from topology.model.native import mypyc_attr
 from topology.model.operator import Changes, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.ramp import climb, pieces, side_by_side
 from topology.model.result import Finding
-from topology.query.beginning import ALWAYS, QueryBeginning, begin_amid
+from topology.model.saved import packed, unpacked
+from topology.query.beginning import ALWAYS, QueryBeginning, begin_midstream
 
 KNOWN_BY_BYTES: Final = 8
 
@@ -71,7 +71,7 @@ class QueryOperator(InstantOperator):
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         if not self._kept.is_in(state):
-            begin_amid(self.beginnings)
+            begin_midstream(self.beginnings)
         yield from super().restoring(state, held)
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:

@@ -9,8 +9,10 @@ A result has an id and is corrected until it is final (`topology.model.result`).
 
 Revisions count from 0 without gaps; a retraction has a revision too.
 
-A `ResultEmitter` collects and counts the emitted results. Each operator has a subclass that builds
-the values. Cost: O(1). Memory: about 64 bytes for each current result, and its content.
+A `ResultEmitter` collects and counts the emitted results. WINDOW, JOIN and DETECTOR have subclasses
+that build the values; PATTERN has an emitter of its own (`topology.pattern.run.emit`).
+
+Cost: O(1). Memory: about 64 bytes for each current result, and its content.
 """
 
 from __future__ import annotations

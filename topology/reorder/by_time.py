@@ -40,10 +40,10 @@ from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
-from topology.model.kept import FLAG, INT, Shape
 from topology.model.location import NOT_COME, PASSED
 from topology.model.operator import NEVER, Plain
 from topology.model.outcome import Step
+from topology.model.saved import FLAG, INT, Shape
 from topology.model.sources import SourceTable
 from topology.reorder.buffer import SourceBuffer, Totals
 from topology.reorder.settings import ReorderConfig

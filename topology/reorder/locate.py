@@ -18,7 +18,7 @@ from topology.model.location import (
     OLD_EPOCH,
     PASSED,
 )
-from topology.reorder.sequence import UNSTARTED, Hole, Sequence
+from topology.reorder.sequence import UNSTARTED, OpenGap, Sequence
 from topology.reorder.source import NumberedBuffer
 
 
@@ -48,9 +48,9 @@ def _in_sequence(sequence: Sequence, number: int, max_wait_ns: int) -> dict[str,
     waits = sequence.waiting_as(number)
     if waits is not None:
         return {**answer, **_held(waits), **_behind(sequence)}
-    for hole in sequence.holes:
-        if hole.first <= number <= hole.last:
-            return {**answer, "where": AWAITED, **_of(hole)}
+    for gap in sequence.gaps:
+        if gap.first <= number <= gap.last:
+            return {**answer, "where": AWAITED, **_of(gap)}
     if number > sequence.hi:
         return {**answer, "where": NOT_COME}
     lost = sequence.find_lost(number)
@@ -72,14 +72,14 @@ def _behind(sequence: Sequence) -> dict[str, Any]:
     """Return why events are buffered: the start, an earlier epoch, or the first gap."""
     if sequence.next == UNSTARTED:
         return {"reason": "start", "until": sequence.start_deadline_ns}
-    if not sequence.holes:
+    if not sequence.gaps:
         return {"reason": "epoch", "until": None}
-    return {"reason": "hole", **_of(sequence.holes[0])}
+    return {"reason": "hole", **_of(sequence.gaps[0])}
 
 
-def _of(hole: Hole) -> dict[str, Any]:
+def _of(gap: OpenGap) -> dict[str, Any]:
     return {
-        "missing": [hole.first, hole.last],
-        "missing_since": hole.known_at_ns,
-        "until": hole.deadline_ns,
+        "missing": [gap.first, gap.last],
+        "missing_since": gap.known_at_ns,
+        "until": gap.deadline_ns,
     }

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from topology.model.kept import INT, Kept, list_of, record
+from topology.model.saved import INT, Saved, list_of, record
 from topology.model.tables import Table
 
 LOST: Final = "lost/"
@@ -80,7 +80,7 @@ class LostPages(Table[Page, list[Lost]]):
         return source, int(epoch), int(page)
 
 
-class Ledger(Kept):
+class Ledger(Saved):
     """The lost numbers of one source in one epoch.
 
     Ranges are added in ascending order of number and of time. Lost numbers below `floor` may have

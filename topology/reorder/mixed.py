@@ -57,9 +57,9 @@ class MixedReorder(Composite):
         # The saved state that is being restored; empty at all other times.
         self._before: Mapping[str, Plain] = {}
 
-    def begin_amid(self) -> None:
-        """Begin in the middle of the stream; see `Reorder.begin_amid`."""
-        self._numbered.begin_amid()
+    def begin_midstream(self) -> None:
+        """Begin in the middle of the stream; see `Reorder.begin_midstream`."""
+        self._numbered.begin_midstream()
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)

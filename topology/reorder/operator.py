@@ -29,14 +29,14 @@ from typing import Final
 
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM
-from topology.model.kept import INT, Shape, ShapeRefused
 from topology.model.operator import Changes, Figure, Figures, Plain, total
 from topology.model.outcome import OVERFLOW, Step, dead_letter
+from topology.model.saved import INT, Shape, ShapeRefused
 from topology.model.sources import SourceTable
 from topology.model.tables import Table
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
-from topology.reorder.sequence import UNKNOWN, UNSTARTED, Hole
+from topology.reorder.sequence import UNKNOWN, UNSTARTED, OpenGap
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import SHARED, Shared
 from topology.reorder.shell import SOURCES, Shell
@@ -97,7 +97,7 @@ class Reorder(Shell[NumberedBuffer]):
         self._max_held = config.max_held
         self._fullest = Fullest(self._table, self._shared, config)
 
-    def begin_amid(self) -> None:
+    def begin_midstream(self) -> None:
         """Begin in the middle of the stream.
 
         A new source then does not lack the numbers before its first one, because other operators
@@ -160,17 +160,17 @@ class Reorder(Shell[NumberedBuffer]):
                     buffer.released += 1
                 released.append(event)
                 continue
-            if not buffer.blocked or current.next < 0 or not current.holes:
+            if not buffer.blocked or current.next < 0 or not current.gaps:
                 self._take(buffer, event, step)
                 continue
             # There is a gap, and MERGE knows that events are buffered.
             if ahead == 1:  # The event follows the buffered ones.
-                current.holes[-1].behind.append(event)
+                current.gaps[-1].behind.append(event)
                 current.hi = number
             elif 1 < ahead <= max_jump:  # The event reveals one more gap.
                 deadline_ns = at_ns + buffer.estimator().open()
-                hole = Hole(current.hi + 1, number - 1, at_ns, deadline_ns, behind=[event])
-                current.holes.append(hole)
+                gap = OpenGap(current.hi + 1, number - 1, at_ns, deadline_ns, behind=[event])
+                current.gaps.append(gap)
                 current.hi = number
             elif number == current.next:  # The event fills the first number of the first gap.
                 event.epoch = current.epoch

@@ -4,7 +4,7 @@
 
 * `next` is the smallest number neither emitted nor given up;
 * every number in [next, hi] belongs either to a buffered event or to exactly one gap;
-* `holes`, the gaps, are in ascending order.
+* `gaps`, the gaps, are in ascending order.
 
 Before the start the same is true of [low, hi], and `next` is -1.
 
@@ -27,7 +27,7 @@ from operator import attrgetter
 from typing import Final
 
 from topology.model.event import DEAD, Event
-from topology.model.kept import FLAG, INT, Shape, list_of, record
+from topology.model.saved import FLAG, INT, Shape, list_of, record
 from topology.reorder.lost import Ledger, LostPages, first_of
 
 UNSTARTED: Final = -1
@@ -38,7 +38,7 @@ SEVERAL: Final = 3
 
 
 @dataclass(slots=True, eq=False)
-class Hole:
+class OpenGap:
     """A gap: the numbers `first`..`last`, known since `known_at_ns`, awaited until `deadline_ns`.
 
     Attributes:
@@ -67,8 +67,8 @@ SEQUENCE: Final = Shape(
     hi=INT,
     last_ts_ns=INT,
     newest_ts_ns=INT,
-    holes=list_of(
-        record(Hole, first=INT, last=INT, known_at_ns=INT, deadline_ns=INT, is_jump=FLAG)
+    gaps=list_of(
+        record(OpenGap, first=INT, last=INT, known_at_ns=INT, deadline_ns=INT, is_jump=FLAG)
     ),
 )
 
@@ -96,7 +96,7 @@ class Sequence(Ledger):
         self.last_ts_ns = NO_STAMP
         self.newest_ts_ns = NO_STAMP
         self.front: list[Event] = []
-        self.holes: list[Hole] = []
+        self.gaps: list[OpenGap] = []
         self.suspects: list[Event] = []
 
     def begin(self, number: int) -> None:
@@ -109,9 +109,9 @@ class Sequence(Ledger):
         """Add `amount` to all numbers received so far. Call this only before the start."""
         self.low += amount
         self.hi += amount
-        for hole in self.holes:
-            hole.first += amount
-            hole.last += amount
+        for gap in self.gaps:
+            gap.first += amount
+            gap.last += amount
         for event in self.waiting():
             event.seq += amount
 
@@ -119,28 +119,28 @@ class Sequence(Ledger):
 
     def has_waiting(self) -> bool:
         """Return whether any events other than suspects are buffered."""
-        return bool(self.front) or bool(self.holes)
+        return bool(self.front) or bool(self.gaps)
 
     def waiting(self) -> Iterator[Event]:
         """Yield the buffered events in order, without the suspects."""
         yield from self.front
-        for hole in self.holes:
-            yield from hole.behind
+        for gap in self.gaps:
+            yield from gap.behind
 
     def last_piece(self) -> list[Event]:
         """Return the piece to which an event with the number `hi` + 1 is appended."""
-        return self.holes[-1].behind if self.holes else self.front
+        return self.gaps[-1].behind if self.gaps else self.front
 
     def waiting_as(self, number: int) -> Event | None:
         """Return the buffered event with this number, or None."""
         low = self.base
         if not low <= number <= self.hi:
             return None
-        i = bisect_right(self.holes, number, key=first_of) - 1
+        i = bisect_right(self.gaps, number, key=first_of) - 1
         if i < 0:
             return self.front[number - low]
-        hole = self.holes[i]
-        return hole.behind[number - hole.last - 1] if number > hole.last else None
+        gap = self.gaps[i]
+        return gap.behind[number - gap.last - 1] if number > gap.last else None
 
     @property
     def base(self) -> int:
@@ -152,38 +152,38 @@ class Sequence(Ledger):
 
         If the number is not missing, change nothing and return UNKNOWN.
         """
-        holes, number = self.holes, event.seq
-        i = bisect_right(holes, number, key=first_of) - 1
+        gaps, number = self.gaps, event.seq
+        i = bisect_right(gaps, number, key=first_of) - 1
         if i < 0:
             return UNKNOWN
-        hole = holes[i]
-        if number > hole.last:
+        gap = gaps[i]
+        if number > gap.last:
             return UNKNOWN
-        before = holes[i - 1].behind if i else self.front
-        if hole.first == hole.last:
-            del holes[i]
-            if len(before) < len(hole.behind):  # Move the shorter piece.
-                hole.behind[0:0] = [*before, event]
+        before = gaps[i - 1].behind if i else self.front
+        if gap.first == gap.last:
+            del gaps[i]
+            if len(before) < len(gap.behind):  # Move the shorter piece.
+                gap.behind[0:0] = [*before, event]
                 if i:
-                    holes[i - 1].behind = hole.behind
+                    gaps[i - 1].behind = gap.behind
                 else:
-                    self.front = hole.behind
+                    self.front = gap.behind
             else:
                 before.append(event)
-                before += hole.behind
-        elif number == hole.first:
-            hole.first += 1
+                before += gap.behind
+        elif number == gap.first:
+            gap.first += 1
             before.append(event)
-        elif number == hole.last:
-            hole.last -= 1
-            hole.behind.insert(0, event)
+        elif number == gap.last:
+            gap.last -= 1
+            gap.behind.insert(0, event)
         else:
-            lower = Hole(
-                hole.first, number - 1, hole.known_at_ns, hole.deadline_ns, hole.is_jump, [event]
+            lower = OpenGap(
+                gap.first, number - 1, gap.known_at_ns, gap.deadline_ns, gap.is_jump, [event]
             )
-            hole.first = number + 1
-            holes.insert(i, lower)
-        return hole.known_at_ns
+            gap.first = number + 1
+            gaps.insert(i, lower)
+        return gap.known_at_ns
 
     def pass_first(self) -> int:
         """Take the first number out of the first gap, and return when that gap became known.
@@ -191,29 +191,29 @@ class Sequence(Ledger):
         The caller emits the event with that number at once, and may then emit the events directly
         after it.
         """
-        hole = self.holes[0]
-        if hole.first == hole.last:
-            del self.holes[0]
-            self.front = hole.behind
+        gap = self.gaps[0]
+        if gap.first == gap.last:
+            del self.gaps[0]
+            self.front = gap.behind
         else:
-            hole.first += 1
-        return hole.known_at_ns
+            gap.first += 1
+        return gap.known_at_ns
 
-    def give_up_first(self) -> Hole:
+    def give_up_first(self) -> OpenGap:
         """Remove and return the first gap, so that the events directly after it may be emitted."""
-        hole = self.holes.pop(0)
-        self.front = hole.behind
-        self.next = hole.last + 1
-        return hole
+        gap = self.gaps.pop(0)
+        self.front = gap.behind
+        self.next = gap.last + 1
+        return gap
 
     def take_from(self, at: int) -> list[Event]:
         """Remove the gaps from index `at` on with the events after them, and return these events.
 
         They are returned in the order of arrival. The sequence is then as if they had not arrived.
         """
-        taken = [event for hole in self.holes[at:] for event in hole.behind]
-        self.hi = self.holes[at].first - 1
-        del self.holes[at:]
+        taken = [event for gap in self.gaps[at:] for event in gap.behind]
+        self.hi = self.gaps[at].first - 1
+        del self.gaps[at:]
         taken.sort(key=arrival)
         return taken
 
@@ -223,8 +223,8 @@ class Sequence(Ledger):
         """Return whether the saved state records a buffered event with this number."""
         if not self.base <= number <= self.hi:
             return False
-        i = bisect_right(self.holes, number, key=first_of) - 1
-        return i < 0 or number > self.holes[i].last
+        i = bisect_right(self.gaps, number, key=first_of) - 1
+        return i < 0 or number > self.gaps[i].last
 
     def settle(self, found: dict[int, Event], now_ns: int) -> None:
         """Put the buffered events, given by number, between the gaps after a restore.
@@ -232,19 +232,19 @@ class Sequence(Ledger):
         If an event is absent, its number becomes part of a gap. A gap that replaces no saved gap is
         due at once.
         """
-        holes, self.holes = deque(self.holes), []
+        gaps, self.gaps = deque(self.gaps), []
         low = self.base
         if self.next == UNSTARTED:
             low = self.low = min(found, default=0)
         for number in sorted(found):
             if low < number:
                 parts = []
-                while holes and holes[0].first < number:
-                    parts.append(holes.popleft())
-                since_ns = min([hole.known_at_ns for hole in parts], default=now_ns)
-                due_ns = min([hole.deadline_ns for hole in parts], default=now_ns)
-                is_jump = any(hole.is_jump for hole in parts)
-                self.holes.append(Hole(low, number - 1, since_ns, due_ns, is_jump))
+                while gaps and gaps[0].first < number:
+                    parts.append(gaps.popleft())
+                since_ns = min([gap.known_at_ns for gap in parts], default=now_ns)
+                due_ns = min([gap.deadline_ns for gap in parts], default=now_ns)
+                is_jump = any(gap.is_jump for gap in parts)
+                self.gaps.append(OpenGap(low, number - 1, since_ns, due_ns, is_jump))
             self.last_piece().append(found[number])
             low = number + 1
         self.hi = low - 1

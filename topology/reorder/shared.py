@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.kept import INT, Shape
+from topology.model.saved import INT, Shape
 from topology.reorder.buffer import Totals
 from topology.reorder.lost import LostPages
 from topology.reorder.sequence import UNSTARTED

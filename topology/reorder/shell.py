@@ -19,12 +19,12 @@ from heapq import heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
-from topology.model.kept import INT, Shape
-from topology.model.kept_operator import KeptOperator
 from topology.model.operator import NEVER, TURN, Figures, Plain
 from topology.model.outcome import Step
+from topology.model.saved import INT, Shape
+from topology.model.saved_operator import SavedOperator
 from topology.model.sources import SourceTable
-from topology.model.tables import KeptState, Table
+from topology.model.tables import SavedState, Table
 from topology.reorder.buffer import SourceBuffer, Totals, name_of
 
 OWN: Final = "stream"
@@ -34,7 +34,7 @@ SOURCES: Final = Shape("reorder.sources", 1, forgotten=INT)
 Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
-class Shell(KeptOperator, Generic[Buffer]):
+class Shell(SavedOperator, Generic[Buffer]):
     """An operator over a table of buffers; subclasses add the intake of events.
 
     `sources` contains all buffers, and `totals` their counts. `shape` is the saved form of the
@@ -51,7 +51,7 @@ class Shell(KeptOperator, Generic[Buffer]):
         self._sources = sources
         self._table = sources.rows
         self._totals = totals
-        self._kept = KeptState(OWN, shape, (sources, *tables))
+        self._kept = SavedState(OWN, shape, (sources, *tables))
         self._now_ns = 0
         # Entries (deadline or earlier, source), one for each armed buffer.
         self._due: list[tuple[int, str]] = []

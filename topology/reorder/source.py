@@ -34,7 +34,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
-from topology.model.kept import FLAG, INT, Kept, Shape, list_of, optional, tuple_of
 from topology.model.late import BEFORE_START, BEYOND_MEMORY, GAP, OLD_EPOCH
 from topology.model.operator import NEVER
 from topology.model.outcome import (
@@ -47,8 +46,9 @@ from topology.model.outcome import (
     Step,
     dead_letter,
 )
+from topology.model.saved import FLAG, INT, Saved, Shape, list_of, optional, tuple_of
 from topology.reorder.epochs import Epochs
-from topology.reorder.sequence import NO_STAMP, SEQUENCE, UNSTARTED, Hole, Sequence
+from topology.reorder.sequence import NO_STAMP, SEQUENCE, UNSTARTED, OpenGap, Sequence
 from topology.reorder.shared import Shared, extended, size_of
 from topology.reorder.timeout import FILL_TIMES, FillTimes, Miss, Timeout
 
@@ -157,12 +157,12 @@ class NumberedBuffer(Epochs):
             sequence.last_piece().append(event)
             sequence.hi = number
         elif number > sequence.hi:
-            sequence.holes.append(self._hole(sequence.hi + 1, number - 1, now_ns, [event]))
+            sequence.gaps.append(self._gap(sequence.hi + 1, number - 1, now_ns, [event]))
             sequence.hi = number
         elif is_unstarted and number < sequence.low:
             if number < sequence.low - 1:
-                hole = self._hole(number + 1, sequence.low - 1, now_ns, sequence.front)
-                sequence.holes.insert(0, hole)
+                gap = self._gap(number + 1, sequence.low - 1, now_ns, sequence.front)
+                sequence.gaps.insert(0, gap)
                 sequence.front = []
             sequence.front.insert(0, event)
             sequence.low = number
@@ -243,7 +243,7 @@ class NumberedBuffer(Epochs):
         now_ns = second.at_ns
         sequence.suspects.remove(first)
         low, high = (first, second) if first.seq < second.seq else (second, first)
-        sequence.holes.append(Hole(sequence.hi + 1, low.seq - 1, now_ns, now_ns, is_jump=True))
+        sequence.gaps.append(OpenGap(sequence.hi + 1, low.seq - 1, now_ns, now_ns, is_jump=True))
         sequence.hi = low.seq - 1
         self._take_again(sequence, low, now_ns, step)
         self._take_again(sequence, high, now_ns, step)
@@ -282,8 +282,8 @@ class NumberedBuffer(Epochs):
     def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         """Keep aside the numbers that jump, because the start hold has accepted any number."""
         max_jump = self.shared.max_jump
-        for at, hole in enumerate(sequence.holes):
-            if hole.last - hole.first + 1 >= max_jump:
+        for at, gap in enumerate(sequence.gaps):
+            if gap.last - gap.first + 1 >= max_jump:
                 beyond = sequence.take_from(at)
                 for event in beyond:
                     self.count_unheld(event)
@@ -313,9 +313,9 @@ class NumberedBuffer(Epochs):
             return Timeout(shared.max_wait_ns)
         return Miss(shared.max_wait_ns, shared.times)
 
-    def _hole(self, first: int, last: int, now_ns: int, behind: list[Event]) -> Hole:
+    def _gap(self, first: int, last: int, now_ns: int, behind: list[Event]) -> OpenGap:
         deadline_ns = now_ns + self.estimator().open()
-        return Hole(first, last, now_ns, deadline_ns, behind=behind)
+        return OpenGap(first, last, now_ns, deadline_ns, behind=behind)
 
     def count_held(self, event: Event) -> None:
         shared, size = self.shared, size_of(event)
@@ -423,8 +423,8 @@ class NumberedBuffer(Epochs):
         if current.next == UNSTARTED:
             if current.has_waiting():
                 due_ns = current.start_deadline_ns
-        elif current.holes:
-            due_ns = current.holes[0].deadline_ns
+        elif current.gaps:
+            due_ns = current.gaps[0].deadline_ns
         if current.suspects:
             due_ns = min(due_ns, current.suspects[0].at_ns + self.shared.max_wait_ns)
         return due_ns
@@ -433,8 +433,8 @@ class NumberedBuffer(Epochs):
         """Process the first due gap, start hold or suspect; one of them must be due at `now_ns`."""
         current = self.current
         due_ns = current.start_deadline_ns
-        if current.next != UNSTARTED and current.holes:
-            due_ns = current.holes[0].deadline_ns
+        if current.next != UNSTARTED and current.gaps:
+            due_ns = current.gaps[0].deadline_ns
         self._give_up(current.has_waiting() and due_ns <= now_ns, TIMEOUT, now_ns, step)
 
     def end(self, now_ns: int, step: Step) -> None:
@@ -468,27 +468,27 @@ class NumberedBuffer(Epochs):
 
         Earlier gaps or epochs came first, so these gaps could not be given up on time.
         """
-        while sequence.holes and sequence.holes[0].deadline_ns < now_ns:
+        while sequence.gaps and sequence.gaps[0].deadline_ns < now_ns:
             self._expire(sequence, TIMEOUT, now_ns, step)
 
     def _expire(self, sequence: Sequence, why: str, now_ns: int, step: Step) -> None:
-        hole = sequence.give_up_first()
-        after = hole.behind[0]
+        gap = sequence.give_up_first()
+        after = gap.behind[0]
         step.reports.append(
             Gap(
                 now_ns,
                 self.shared.stream,
                 self.source,
                 sequence.epoch,
-                hole.first,
-                hole.last,
-                JUMP if hole.is_jump else why,
-                hole.known_at_ns,
+                gap.first,
+                gap.last,
+                JUMP if gap.is_jump else why,
+                gap.known_at_ns,
                 sequence.last_ts_ns if sequence.last_ts_ns != NO_STAMP else None,
                 after.ts_ns if after.kind != DEAD else None,
             )
         )
-        sequence.lose(hole.first, hole.last, hole.known_at_ns, now_ns)
+        sequence.lose(gap.first, gap.last, gap.known_at_ns, now_ns)
         self._drain(sequence, now_ns, step)
 
     def _advance(self, now_ns: int, step: Step) -> None:
@@ -515,12 +515,12 @@ class NumberedBuffer(Epochs):
     # -- State -------------------------------------------------------------------------------------
 
     @property
-    def measured(self) -> Kept | None:
+    def measured(self) -> Saved | None:
         """The measurements of the timeout rule, or None if there are none."""
         return None if self.timeout is None else self.timeout.measured()
 
     @measured.setter
-    def measured(self, measured: Kept | None) -> None:
+    def measured(self, measured: Saved | None) -> None:
         """Do nothing, because `fresh` returned the object into which the measurements were read."""
 
     @property
@@ -540,7 +540,7 @@ class NumberedBuffer(Epochs):
     def named(self, named: list[Named]) -> None:
         self._named = named
 
-    def fresh(self, field: str) -> Kept:
+    def fresh(self, field: str) -> Saved:
         if field == "measured":
             return self.estimator().measured() or FillTimes(0)
         return self.new_sequence(0, active=True)
@@ -599,14 +599,14 @@ class NumberedBuffer(Epochs):
 
     def explained(self) -> dict[str, Any]:
         current = self.current
-        hole = current.holes[0] if current.holes else None
+        gap = current.gaps[0] if current.gaps else None
         return {
             "source": self.source,
             "epoch": current.epoch,
             "held": self.held,
             "later_epochs": [sequence.epoch for sequence in self.later],
-            "reason": "start" if current.next == UNSTARTED else "hole" if hole else "jump",
-            "missing": [hole.first, hole.last] if hole is not None else None,
-            "since": hole.known_at_ns if hole is not None else self.last_arrival_ns,
+            "reason": "start" if current.next == UNSTARTED else "hole" if gap else "jump",
+            "missing": [gap.first, gap.last] if gap is not None else None,
+            "since": gap.known_at_ns if gap is not None else self.last_arrival_ns,
             "deadline": self.deadline_ns(),
         }

@@ -40,11 +40,11 @@ from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, Event
 from topology.model.instant import InstantOperator
-from topology.model.kept import FLAG, INT, TEXT, Shape, tuple_of
 from topology.model.late import OVERTAKEN
 from topology.model.operator import NEVER, Figures, Plain
 from topology.model.outcome import Duplicate, Late, Step, dead_letter
-from topology.model.tables import KeptState
+from topology.model.saved import FLAG, INT, TEXT, Shape, tuple_of
+from topology.model.tables import SavedState
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import size_of
 from topology.waiting.policy import SlackPolicy
@@ -89,7 +89,7 @@ class TimeBuffer(InstantOperator):
         keeps_control: bool = False,
     ) -> None:
         super().__init__(-NEVER)
-        self._kept = KeptState(OWN, order_shape(policy.SHAPE))
+        self._kept = SavedState(OWN, order_shape(policy.SHAPE))
         self._policy = policy
         self._pass_late = config.late == "pass"
         self._position = position

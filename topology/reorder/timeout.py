@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.histogram import HALVE_EVERY, HISTOGRAM, PPM, Histogram, bucket_of
-from topology.model.kept import FLAG, INT, Kept, Shape
+from topology.model.saved import FLAG, INT, Saved, Shape
 
 WARM_FILLED: Final = 32
 WARM_OPENED: Final = 100
@@ -27,7 +27,7 @@ MOST_HOLES: Final = HALVE_EVERY // 2
 """The maximum number of gaps that a rule can require, because old counts are halved."""
 
 
-class Timeout(Kept):
+class Timeout(Saved):
     """The rule `fixed`, which is also the interface of all rules."""
 
     __slots__ = ("max_wait_ns",)
@@ -50,7 +50,7 @@ class Timeout(Kept):
     def wait_ns(self) -> int:
         return self.max_wait_ns
 
-    def measured(self) -> Kept | None:
+    def measured(self) -> Saved | None:
         """Return the measurements that are saved as the rule's state, or None if there are none."""
         return None
 
@@ -60,7 +60,7 @@ FILL_TIMES: Final = Shape(
 )
 
 
-class FillTimes(Kept):
+class FillTimes(Saved):
     """The measured fill times of gaps, and whether there are enough of them."""
 
     SHAPE = FILL_TIMES
@@ -96,9 +96,9 @@ class FillTimes(Kept):
         """
         histogram, enough = self.histogram, self._enough
         wait_ns = histogram.edge_ns() * 5 // 4
-        holes = histogram.trials or 1
-        if holes < enough:
-            wait_ns = wait_ns * enough.bit_length() // holes.bit_length()
+        gaps = histogram.trials or 1
+        if gaps < enough:
+            wait_ns = wait_ns * enough.bit_length() // gaps.bit_length()
         return wait_ns
 
 

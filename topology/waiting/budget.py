@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.model.kept import INT, Kept, Shape
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures
+from topology.model.saved import INT, Saved, Shape
 from topology.waiting.miss import ONE, share
 from topology.waiting.policy import PROBABLE, PROMISED
 
@@ -35,7 +35,7 @@ ACCURACY: Final = Shape("waiting.budget", 1, _theta=INT, _closed=INT, _missed=IN
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class AccuracyBudget(Kept):
+class AccuracyBudget(Saved):
     """A budget for the share `delta` of windows that may miss an event."""
 
     SHAPE = ACCURACY

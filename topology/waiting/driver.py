@@ -37,9 +37,9 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from topology.model.event import Event
-from topology.model.kept import BIG, FLAG, INT, TEXT, Kept, Shape, list_of, optional
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER
+from topology.model.saved import BIG, FLAG, INT, TEXT, Saved, Shape, list_of, optional
 from topology.waiting.policy import (
     BEFORE_ALL,
     CAP,
@@ -97,7 +97,7 @@ DRIVER: Final = Shape(
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class WindowDriver(Kept):
+class WindowDriver(Saved):
     """The windows of a query, closed by a strategy.
 
     The owner saves the strategy separately.

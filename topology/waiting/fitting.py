@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.model.kept import BIG, INT, Kept, Shape, dict_of, optional
+from topology.model.saved import BIG, INT, Saved, Shape, dict_of, optional
 
 EXACT: Final = 128
 MAX_SPAN_NS: Final = 1 << 61
@@ -72,7 +72,7 @@ FITTING: Final = Shape("waiting.fitting", 1, base_ns=optional(BIG), _now=DELAYS)
 ROTATING: Final = FITTING.with_more("waiting.rotating", 1, _until_due=INT, _before=optional(DELAYS))
 
 
-class DelayTables(Kept):
+class DelayTables(Saved):
     """The counts of one span of events.
 
     The tables count g and d of the events in order. For stragglers, which arrive after a later
@@ -101,7 +101,7 @@ class DelayTables(Kept):
         return both
 
 
-class Fitting(Kept):
+class Fitting(Saved):
     """The counts of a source's events, from which a model is made when one is due."""
 
     SHAPE = FITTING

@@ -32,9 +32,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from topology.model.event import Event
-from topology.model.kept import BIG, FLAG, Kept, Shape
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Figures
+from topology.model.saved import BIG, FLAG, Saved, Shape
 from topology.model.tables import Table
 
 BEFORE_ALL: Final = -NEVER
@@ -59,7 +59,7 @@ FLOORED: Final = SLACK.with_more("waiting.floored", 1, _floor_ns=BIG, _now_ns=BI
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class SlackPolicy(Kept):
+class SlackPolicy(Saved):
     """A waiting strategy. Only some subclasses adapt to the outcomes of their decisions."""
 
     SHAPE = SLACK

@@ -28,9 +28,19 @@ from __future__ import annotations
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.model.kept import BIG, FLAG, INT, Kept, Shape, ShapeRefused, list_of, optional, record
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Changes, Figures
+from topology.model.saved import (
+    BIG,
+    FLAG,
+    INT,
+    Saved,
+    Shape,
+    ShapeRefused,
+    list_of,
+    optional,
+    record,
+)
 from topology.model.tables import Table, TableWithin
 from topology.waiting.budget import ACCURACY, AccuracyBudget
 from topology.waiting.fitting import (
@@ -81,7 +91,7 @@ RISK: Final = SLACK.with_more(
 )
 
 
-class Modelled(Kept):
+class Modelled(Saved):
     """A set of counts, and the last model that was made from them."""
 
     SHAPE = MODELLED
@@ -115,13 +125,13 @@ class PoolTable(Table[str, Modelled]):
     def __init__(self, pool: Modelled) -> None:
         super().__init__("", MODELLED)
         self.rows[POOL] = pool
-        self.is_noted = False
+        self.is_recorded = False
 
     def fresh(self, key: str) -> Modelled:
         return self.rows[key]
 
     def changes(self) -> Changes:
-        self.is_noted = False
+        self.is_recorded = False
         return super().changes()
 
 
@@ -189,7 +199,7 @@ class RiskSlack(SlackPolicy):
 
     def observe(self, event: Event, now_ns: int) -> None:
         sources = self._sources
-        source = sources.hear(event.source, now_ns)
+        source = sources.observe(event.source, now_ns)
         ts_ns = event.ref_time_ns
         last_ns = source.last_ns
         if ts_ns > self._newest_ns:
@@ -199,8 +209,8 @@ class RiskSlack(SlackPolicy):
             return
         if not self._ordered:
             source.count()
-        if not self._pool.is_noted:
-            self._pool.is_noted = True
+        if not self._pool.is_recorded:
+            self._pool.is_recorded = True
             self._pool.note(POOL)
         several = len(sources.rows) > 1
         if ts_ns < last_ns:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-from topology.model.kept import INT, TEXT, Kept, Shape, dict_of, list_of, tuple_of
 from topology.model.operator import NEVER
+from topology.model.saved import INT, TEXT, Saved, Shape, dict_of, list_of, tuple_of
 
 MAX_RUNS: Final = 10_000
 
@@ -25,7 +25,7 @@ FILLED: Final = Shape(
 )
 
 
-class Runs(Kept):
+class Runs(Saved):
     """A set of numbers that are added in ascending order."""
 
     SHAPE = RUNS
@@ -49,7 +49,7 @@ class Runs(Kept):
         return at < len(self._runs) and self._runs[at][0] <= number
 
 
-class Filled(Kept):
+class Filled(Saved):
     """The open windows that have an event, and counts of those that were closed.
 
     Attributes:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from topology.model.kept import BIG, FLAG, Shape
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER
+from topology.model.saved import BIG, FLAG, Shape
 from topology.model.sources import KnownSource, SourceTable
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL
 
@@ -54,7 +54,7 @@ class Sources(SourceTable[S]):
         super().__init__("of/", shape, make, max_sources)
         self._idle_ns = idle_ns
 
-    def hear(self, name: str, now_ns: int) -> S:
+    def observe(self, name: str, now_ns: int) -> S:
         """Return the source of that name, which has just sent, and record its arrival."""
         source = self.rows.get(name)
         if source is None:

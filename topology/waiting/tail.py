@@ -35,8 +35,8 @@ from typing import Final
 
 from topology.model.event import Event
 from topology.model.histogram import HISTOGRAM, PPM, Histogram
-from topology.model.kept import BIG, INT, Kept, Shape, optional
 from topology.model.operator import Figures
+from topology.model.saved import BIG, INT, Saved, Shape, optional
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 
 RESERVE: Final = 20
@@ -59,7 +59,7 @@ TAIL: Final = FLOORED.with_more(
 )
 
 
-class Allowance(Kept):
+class Allowance(Saved):
     """The counts of events and late events, which determine how many more may be late."""
 
     SHAPE = ALLOWANCE
@@ -82,7 +82,7 @@ class Allowance(Kept):
         return {**own, "q_ppm": self.q_ppm()}
 
 
-class Tails(Kept):
+class Tails(Saved):
     """The histograms of latenesses and silences (`delays`) of one source, or of all.
 
     The silences are counted from the smallest one.

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from topology.answer.settings import Path
-from topology.model.kept import INT, ValueKind, Written, record, row_of
 from topology.model.operator import Plain
+from topology.model.saved import INT, ValueKind, Written, record, row_of
 from topology.window.aggregates.built_in import BUILT_IN, OF_CELL, MakeCell, Usable
 from topology.window.aggregates.cell import AggregateCell, AggregateFunction, Placed
 from topology.window.aggregates.custom import Custom, Function

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Final
 
 from topology.answer.frontier import FOR_EVER, NOT_YET
-from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, dict_of, list_of, tuple_of
+from topology.model.saved import BIG, FLAG, INT, TEXT, Shape, dict_of, list_of, tuple_of
 from topology.window.cells import AggregateRow, Makers, row_kind
 from topology.window.results import CURRENT, Current
 from topology.window.unsure.event import UNSURE_EVENT, UnsureEvent

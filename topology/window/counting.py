@@ -157,10 +157,10 @@ class Counting(WindowKind):
         latest_ns = counted.latest(number)
         is_final = is_final or latest_ns < self._frontier.final_ns
         row = counted.row_of(number, self._makers)
-        is_amid = self._beginning.is_amid
-        if is_amid:
+        is_midstream = self._beginning.is_midstream
+        if is_midstream:
             self._emitter.prefix = f"{self._beginning.since_ns}/"
-        is_apart = counted.is_apart(number) and not is_amid
+        is_apart = counted.is_apart(number) and not is_midstream
         current = self._emitter.emit(
             key,
             number,

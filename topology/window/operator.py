@@ -45,10 +45,10 @@ from topology.answer.frontier import FRONTIER, Frontier
 from topology.answer.progress import QueryProgress
 from topology.answer.quality_target import QualityTarget
 from topology.model.event import DATA, Event
-from topology.model.kept import FLAG, INT, Shape
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
-from topology.model.tables import KeptState
+from topology.model.saved import FLAG, INT, Shape
+from topology.model.tables import SavedState
 from topology.query.beginning import BEGINNINGS, QueryBeginning
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
@@ -179,7 +179,7 @@ class Windows(QueryOperator):
         self._reading = WindowReading(query, makers)
         kind = KINDS[query.windows.kind]
         self._windows = kind(query, makers, self._frontier, self._emitter)
-        self._kept = KeptState(QUERY, WINDOWS, self._windows.tables)
+        self._kept = SavedState(QUERY, WINDOWS, self._windows.tables)
         self._has_plain_case = plain and has_plain_case(query, ordered=ordered)
         self._heeds_errors = query.heeds_errors
         self._early_due_ns = NEVER
@@ -225,7 +225,7 @@ class Windows(QueryOperator):
 
     def _take(self, event: Event, step: Step) -> None:
         if self._beginning.is_unknown:
-            self._beginning.hear(event)
+            self._beginning.observe(event)
         if event.kind == DATA:
             self._add(event)
         elif not self._progress.heed(event, self._frontier):
@@ -248,11 +248,11 @@ class Windows(QueryOperator):
         last = last_instant(events, begun, end)
         if begun < last:
             self._add_plain(room.start_ns, events[begun:last])
-            frontier.hear(events[last - 1])
+            frontier.observe(events[last - 1])
             frontier.settle()
             spans.settle()
         self._add_plain(room.start_ns, events[last:end])
-        frontier.hear(events[end - 1])
+        frontier.observe(events[end - 1])
         self._now_ns = events[end - 1].at_ns
         self._instant_open = True
         return end - begun
@@ -272,7 +272,7 @@ class Windows(QueryOperator):
         read = self._reading.read(event.value)
         if read is not None:
             self._windows.add(event, read[0], read[1])
-        self._progress.hear(event, self._frontier, is_taken=read is not None)
+        self._progress.observe(event, self._frontier, is_taken=read is not None)
 
     def _decide(self, step: Step) -> None:
         self._emitter.now_ns = self._now_ns

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from topology.model.event import Event
-from topology.model.kept import FLAG, INT, ValueKind, list_of, optional, record
+from topology.model.saved import FLAG, INT, ValueKind, list_of, optional, record
 from topology.model.tables import Grid, NumberAndKey
 from topology.window.aggregates.cell import merged
 from topology.window.cells import AggregateRow, CellsKind, Makers, RowCells, Values

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from topology.answer.frontier import Frontier
-from topology.model.kept import FLAG, INT, record
 from topology.model.result import EMIT, UNCERTAIN, ResultIds, WindowResult, framed
+from topology.model.saved import FLAG, INT, record
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter, confidence_of
 from topology.window.settings import WindowSettings, fingerprint

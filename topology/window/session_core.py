@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.kept import FLAG, INT, TEXT, ValueKind, record, tuple_of
+from topology.model.saved import FLAG, INT, TEXT, ValueKind, record, tuple_of
 from topology.window.aggregates.cell import merged
 from topology.window.cells import AggregateRow, Makers, row_kind
 

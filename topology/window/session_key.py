@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from topology.model.kept import FLAG, INT, ValueKind, dict_of, list_of, record, tuple_of
 from topology.model.operator import State
+from topology.model.saved import FLAG, INT, ValueKind, dict_of, list_of, record, tuple_of
 from topology.model.tables import NumberAndKey, NumberedTable
 from topology.window.cells import Makers
 from topology.window.results import CURRENT, Current

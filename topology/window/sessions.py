@@ -37,8 +37,8 @@ from typing import Final
 
 from topology.answer.frontier import NOT_YET, Frontier
 from topology.model.event import Event
-from topology.model.kept import INT
 from topology.model.operator import NEVER, Figures
+from topology.model.saved import INT
 from topology.model.tables import Table
 from topology.model.timers import Timers
 from topology.window.cells import Makers, Values

@@ -29,8 +29,8 @@ from typing import Final
 
 from topology.answer.frontier import NOT_YET, Frontier
 from topology.model.event import Event
-from topology.model.kept import FLAG
 from topology.model.operator import Figures, Plain
+from topology.model.saved import FLAG
 from topology.model.tables import Grid, NumberAndKey, NumberedTable
 from topology.window.cells import Makers, Values
 from topology.window.kind import WindowKind

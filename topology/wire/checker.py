@@ -152,7 +152,7 @@ class Look:
 
     def refuse(self, field: str, fault: str, takes: str = "") -> None:
         place = self.places.get(field) or f"`{field}`"
-        shown = told(self.given.get(field), fault)
+        shown = described(self.given.get(field), fault)
         if self.lacks is not None and fault == "missing":
             shown = self.lacks(field)
         self.faults.append(fault_of(field, fault, place, takes, shown))
@@ -272,7 +272,7 @@ def in_ns(ts: object, unit_ns: int) -> object:
     return ts if ts_ns is None else ts_ns
 
 
-def told(value: object, fault: str) -> str:
+def described(value: object, fault: str) -> str:
     """Return a short description of a field's value for the detail of a fault, or "" for none."""
     if value is None or fault == "empty":
         return ""

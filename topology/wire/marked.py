@@ -15,7 +15,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeVar
 
-from topology.model.kept import ShapeRefused
+from topology.model.saved import ShapeRefused
 
 T = TypeVar("T")
 

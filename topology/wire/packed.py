@@ -28,14 +28,14 @@ number (`without_seq: by_time`) has the complement of the placeholder.
 Packed = tuple[Any, ...]
 
 _named: Final = attrgetter("stream", "source", "epoch")
-_told: Final = attrgetter("type", "kind", "value", "is_stamped")
+_content: Final = attrgetter("type", "kind", "value", "is_stamped")
 _times: Final = attrgetter("source", "t1_ns", "t2_ns", "t3_ns", "t4_ns")
 _server: Final = attrgetter("server", "segment", "mono_ns")
 _declared: Final = attrgetter("source", "at_ns", "offset_ns", "error_ns")
 
 
 def packed_event(event: Event, number: int, ts_ns: int | None, seq: int | None) -> Packed:
-    return (EVENT, number, event.arrival_ns, ts_ns, *_named(event), seq, *_told(event))
+    return (EVENT, number, event.arrival_ns, ts_ns, *_named(event), seq, *_content(event))
 
 
 def packed_dead(dead: Malformed, number: int, seq: int | None) -> Packed:

@@ -122,12 +122,12 @@ def words_of(field: str, fault: str, takes: str = "") -> Words:
     return Words(words.what, words.remedy.replace(TAKES, takes))
 
 
-def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = "") -> WireFault:
-    """Return a field's fault. `place` names the field, and `told` describes its value."""
+def fault_of(field: str, fault: str, place: str, takes: str = "", shown: str = "") -> WireFault:
+    """Return a field's fault. `place` names the field, and `shown` describes its value."""
     words = words_of(field, fault, takes)
     fault = UNREADABLE if fault == ZONELESS else fault
     return WireFault(
-        f"{field}_{fault}", f"{place} {words.what}{': ' if told else ''}{told}; {words.remedy}"
+        f"{field}_{fault}", f"{place} {words.what}{': ' if shown else ''}{shown}; {words.remedy}"
     )
 
 

@@ -123,11 +123,11 @@ class SignatureCheck:
                 return True
         return False
 
-    def _refused(self, item: Event | Malformed, reason: str, told: str = "") -> Malformed:
+    def _refused(self, item: Event | Malformed, reason: str, shown: str = "") -> Malformed:
         seq = -1 if item.seq is None else item.seq
         claim = "" if seq < 0 else f" (it claims number {seq:d}, epoch {item.epoch})"
         words = REASONS[reason]
-        detail = f"header `{self._names.sig}` {words.what}{told}; {words.remedy}{claim}"
+        detail = f"header `{self._names.sig}` {words.what}{shown}; {words.remedy}{claim}"
         detail = f"stream `{item.stream}` is signed: {detail}"
         return Malformed(
             item.at_ns, item.offset, reason, detail, item.stream, item.source, record=item.record

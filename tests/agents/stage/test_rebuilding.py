@@ -22,7 +22,7 @@ from agents.state.held import HeldPages
 from tests.agents.records import FakeRecord
 from topology.config import parse
 from topology.flow.stage import Stage
-from topology.model.kept import SHAPES
+from topology.model.saved import SHAPES
 
 SOURCE = TopicPartition("events.raw", 0)
 TOPOLOGY = """\

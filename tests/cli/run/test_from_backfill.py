@@ -17,7 +17,7 @@ from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.state.changelog import StateRefused
 from cli.run.from_backfill import Backfilled
 from cli.topology_file import Refused
-from spark_analytics.backfill.resuming import Kept, Resumed
+from spark_analytics.backfill.resuming import Resumed, TableForm
 from spark_analytics.backfill.state import GroupState, packed, unpacked
 from spark_analytics.executors.setting import Setting, digests
 from tests.cli.invoking import Answer, inorder
@@ -42,7 +42,7 @@ def left(folder: Path, text: str, **more: Any) -> Path:
     known: dict[str, Any] = {
         "run": 1,
         "topology": digests(Setting(text)),
-        "tables": Kept(),
+        "tables": TableForm(),
         "states": {},
     }
     known["begin"] = [0, 7, None]

@@ -76,13 +76,13 @@ def test_a_killed_run_that_is_brought_to_its_end_tells_its_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require(cli.spark.jars.missing())
-    from spark_analytics.backfill.resuming import Coming, Kept
+    from spark_analytics.backfill.resuming import PendingRows, TableForm
 
     file = tmp_path / "t.yaml"
     file.write_text("streams: {default: {}}\n")
     about = digests(Setting(file.read_text()))
-    now = {"run": 1, "topology": about, "tables": Kept("parquet", None, None), "ended": True}
-    coming = Coming(1, str(tmp_path / ".out-0123456789ab"), [], now, {"in": 7, "event": 7})
+    now = {"run": 1, "topology": about, "tables": TableForm("parquet", None, None), "ended": True}
+    coming = PendingRows(1, str(tmp_path / ".out-0123456789ab"), [], now, {"in": 7, "event": 7})
     (tmp_path / ".out-0123456789ab").mkdir()
     (tmp_path / "out" / "_state").mkdir(parents=True)
     (tmp_path / "out" / "_state" / "coming.json").write_text(json.dumps(coming._asdict()))

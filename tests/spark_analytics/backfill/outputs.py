@@ -13,10 +13,10 @@ from pyarrow import parquet
 
 from recordings.summary import Summary
 from spark_analytics.backfill.kinds import TABLE_OF
-from spark_analytics.backfill.noted import Known
 from spark_analytics.backfill.pieces import NOTHING, pieces_of
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.resuming import Kept, begun
+from spark_analytics.backfill.recorded import Known
+from spark_analytics.backfill.resuming import TableForm, begun
 from spark_analytics.backfill.run import RunOutput, gathered
 from spark_analytics.backfill.work import OrderGroups, ReadPieces
 from spark_analytics.executors.setting import Setting, digests, topology_of
@@ -175,7 +175,12 @@ def left_off(
             name: sorted({each for where in of.values() for each in where})
             for name, of in sources.items()
         }
-    known: Known = {"run": 1, "topology": digests(setting), "tables": Kept(), "begin": output.end}
+    known: Known = {
+        "run": 1,
+        "topology": digests(setting),
+        "tables": TableForm(),
+        "begin": output.end,
+    }
     known["states"] = output.states
     offsets = {where: end - 1 for where, end in ends.items()}
     known |= {"files": {}, "offsets": offsets, "places": lies, "sources": sources or {}}

@@ -17,7 +17,7 @@ from recordings.summary import Summary
 from spark_analytics.backfill import pieces, run
 from spark_analytics.backfill.in_lake import RESULTS, LakeTables
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.resuming import Coming
+from spark_analytics.backfill.resuming import PendingRows
 from spark_analytics.backfill.run import slots
 from spark_analytics.tables.catalog import Catalog
 from spark_analytics.tables.lake import Lake, open_lake
@@ -108,7 +108,7 @@ class Full(LakeTables):
     def __init__(self, out: Path) -> None:
         self.out = out
 
-    def bring(self, coming: Coming) -> None:
+    def bring(self, coming: PendingRows) -> None:
         (self.out / "events").write_text("half")
         full()
 
@@ -119,7 +119,7 @@ class Full(LakeTables):
 def test_a_first_run_that_fails_amid_its_tables_leaves_none(tmp_path: Path) -> None:
     out = tmp_path / "out"
     place = Place(str(out))
-    wanted = run.Wanted([], str(out), "iceberg")
+    wanted = run.Options([], str(out), "iceberg")
     output = run.RunOutput([], Summary(), {}, ())
     with pytest.raises(RuntimeError, match="the disk is full"):
         run.published(wanted, place, Full(out), None, output, {"run": 1, "ended": True})

@@ -64,7 +64,7 @@ def read(
         (row.topic, row.partition, row.offset, row.arrival_ms)
         for row in log_order.in_order(lines, "heard").collect()
     ]
-    noted = json.loads(json.dumps(after.noted()))
+    noted = json.loads(json.dumps(after.recorded()))
     return found, cut.read(after.offsets, noted)
 
 

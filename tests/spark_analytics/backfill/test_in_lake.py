@@ -16,14 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_analytics import silver
 from spark_analytics.backfill import resuming
 from spark_analytics.backfill.in_lake import EVERY_WORD, RESULTS, LakeTables
-from spark_analytics.backfill.noted import Known
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.resuming import Coming, Kept, Resumed
+from spark_analytics.backfill.recorded import Known
+from spark_analytics.backfill.resuming import PendingRows, Resumed, TableForm
 from spark_analytics.backfill.run import OWNER, RunOutput
 from spark_analytics.backfill.work import OrderGroups
 from spark_analytics.executors.setting import Setting, digests
 from spark_analytics.jobs.running import named
-from spark_analytics.jobs.work import Wanted
+from spark_analytics.jobs.work import Options
 from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format, TablesRefused
 from spark_analytics.tables.lake import IcebergLake, Lake, Mark, open_lake
@@ -91,7 +91,7 @@ class Runs:
         output = tasks_run(self.setting, [part], order, 5_000)
         attempt = Path(place.staged) / "events" / "attempt-that-failed.parquet"
         attempt.write_bytes(b"half")
-        coming = Coming(
+        coming = PendingRows(
             resumed.known["run"] + 1,
             place.staged,
             output.files,
@@ -102,7 +102,7 @@ class Runs:
 
     def _now(self, resumed: Resumed, output: RunOutput, last: bool) -> Known:
         now: Known = {"run": resumed.known["run"] + 1, "topology": digests(self.setting)}
-        now["tables"] = Kept()
+        now["tables"] = TableForm()
         if last:
             return now | {"ended": True}
         return now | {"begin": output.end, "states": output.states, "files": {}, "offsets": {}}
@@ -229,7 +229,7 @@ def test_tables_are_called_as_the_job_events_calls_them(
     found = {each.name: tables.rows(each, {}) for each in tables.tables}
     job = {
         part.name.replace("-", "_"): named(part.pick(table.rows))
-        for table in silver.events_tables(Nothing(spark), topology, Wanted(schema=schema))
+        for table in silver.events_tables(Nothing(spark), topology, Options(schema=schema))
         for part in table.written()
     }
     assert set(job) - set(found) == OF_TOPICS

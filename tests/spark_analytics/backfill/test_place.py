@@ -13,7 +13,7 @@ from pyarrow.fs import LocalFileSystem
 
 from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.backfill.part import File, Part
-from spark_analytics.backfill.place import COMING, STATE, Place, PlaceRefused, file_system
+from spark_analytics.backfill.place import PENDING, STATE, Place, PlaceRefused, file_system
 from spark_analytics.backfill.resuming import Resumed
 
 GAP = {"kind": "gap", "stream": "s", "source": "a", "epoch": 0, "first": 1, "last": 2, "at": 5}
@@ -70,7 +70,7 @@ def test_what_is_still_to_be_added_is_not_removed(tmp_path: Path) -> None:
     place = Place(str(tmp_path / "out"))
     place.keep()
     place.give_up()
-    coming = tmp_path / "out" / STATE / COMING
+    coming = tmp_path / "out" / STATE / PENDING
     coming.parent.mkdir(parents=True)
     coming.write_text("{}")
     Place(str(tmp_path / "out"), adds=True)

@@ -19,18 +19,18 @@ from pyspark.sql import SparkSession
 
 from recordings.file import InputError
 from spark_analytics.backfill import resuming
-from spark_analytics.backfill.noted import ENDED, Known
 from spark_analytics.backfill.place import Place, PlaceRefused
+from spark_analytics.backfill.recorded import ENDED, Known
 from spark_analytics.backfill.resuming import (
-    Coming,
-    Kept,
     ParquetTables,
+    PendingRows,
     Resumed,
+    TableForm,
     begun,
     refuse_detectors,
 )
 from spark_analytics.backfill.run import (
-    Noted,
+    ReadInput,
     RunOutput,
     mark_of,
     new_files,
@@ -58,7 +58,7 @@ WRITTEN_NS = 1_700_000_000_000_000_007
 
 
 def known(output: RunOutput, run: int, about: dict[str, str]) -> Known:
-    state: Known = {"run": run, "topology": about, "tables": Kept(), "begin": output.end}
+    state: Known = {"run": run, "topology": about, "tables": TableForm(), "begin": output.end}
     state["states"] = output.states
     return {**state, "files": {}, "offsets": {}}
 
@@ -74,7 +74,7 @@ def run(
     try:
         order = OrderGroups(setting, place.staged, to_end=last)
         if resumed is not None:
-            came = resumed.require(about, Kept())
+            came = resumed.require(about, TableForm())
             order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
         read = [part] if order.came is None else [*past, part]
         output = tasks_run(setting, read, order, PIECE_BYTES)
@@ -84,7 +84,7 @@ def run(
             totals[n] for n in ("event", "late", "duplicate", "dead", "held")
         )
         if resumed is not None:
-            coming = Coming(number, place.staged, output.files, now, {})
+            coming = PendingRows(number, place.staged, output.files, now, {})
             resumed.add(place, coming, ParquetTables(str(out)))
             return
         place.complete(output.files)
@@ -312,13 +312,13 @@ def test_another_topology_is_refused(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
     other = setting._replace(topology=setting.topology + "correct_for: 300ms\n")
     with pytest.raises(PlaceRefused, match=r"another topology \(correct_for\)"):
-        Resumed(str(tmp_path / "out")).require(digests(other), Kept())
+        Resumed(str(tmp_path / "out")).require(digests(other), TableForm())
 
 
 def test_what_means_the_same_is_gone_on_with(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
     text = f"# {setting.topology.splitlines()[0]}\n{setting.topology}\ntopics: {{partitions: 3}}\n"
-    Resumed(str(tmp_path / "out")).require(digests(setting._replace(topology=text)), Kept())
+    Resumed(str(tmp_path / "out")).require(digests(setting._replace(topology=text)), TableForm())
 
 
 def test_who_reads_matches_changes_with_what_it_reads() -> None:
@@ -342,15 +342,15 @@ def test_who_reads_matches_changes_with_what_it_reads() -> None:
 def test_other_tables_are_refused(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
     resumed = Resumed(str(tmp_path / "out"))
-    resumed.require(digests(setting), Kept())
-    resumed.require(digests(setting), Kept(schema="v INT"))  # the tables take it, or refuse
-    other = Kept("iceberg", "http://c", "v INT")
+    resumed.require(digests(setting), TableForm())
+    resumed.require(digests(setting), TableForm(schema="v INT"))  # the tables take it, or refuse
+    other = TableForm("iceberg", "http://c", "v INT")
     says = "was written with --format parquet, .* --format iceberg --catalog http://c --schema 'v"
     with pytest.raises(PlaceRefused, match=says):
         resumed.require(digests(setting), other)
     resumed.known["tables"] = ["parquet", None, None]
     with pytest.raises(PlaceRefused, match=r"--format parquet columns of version 1, but this run"):
-        resumed.require(digests(setting), Kept())
+        resumed.require(digests(setting), TableForm())
 
 
 @pytest.mark.spark
@@ -431,8 +431,8 @@ def test_where_no_time_is_told_the_size_decides(tmp_path: Path) -> None:
 
 def test_what_one_run_read_of_archives_no_other_reads_of_files() -> None:
     """What the archive had left would be passed over, and what files said forgotten."""
-    of_files = Noted({"/a.jsonl": [3, 0]}, {}, {}, {})
-    of_archives = Noted({}, {"raw/0": 5}, {}, {})
+    of_files = ReadInput({"/a.jsonl": [3, 0]}, {}, {}, {})
+    of_archives = ReadInput({}, {"raw/0": 5}, {}, {})
     for noted, path, archives, says in (
         (of_archives, "b.jsonl", [], r"b\.jsonl: is not an archive, but an earlier run has"),
         (of_files, "arc", ["arc"], r"arc: is an archive, but an earlier run .* \(/a\.jsonl\)"),
@@ -440,7 +440,7 @@ def test_what_one_run_read_of_archives_no_other_reads_of_files() -> None:
         with pytest.raises(InputError, match=says):
             refuse_mixed([path], archives, noted)
     with pytest.raises(InputError, match=r"arc is an archive, but b\.jsonl is not"):
-        refuse_mixed(["b.jsonl", "arc"], ["arc"], Noted({}, {}, {}, {}))
+        refuse_mixed(["b.jsonl", "arc"], ["arc"], ReadInput({}, {}, {}, {}))
     refuse_mixed(["b.jsonl"], [], of_files)
     refuse_mixed(["arc"], ["arc"], of_archives)
 

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from cli.program import PROGRAM
 from spark_analytics.backfill import pieces
-from spark_analytics.backfill.noted import ENDED, Known
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.resuming import Coming, Kept, ParquetTables, Resumed, begun
+from spark_analytics.backfill.recorded import ENDED, Known
+from spark_analytics.backfill.resuming import ParquetTables, PendingRows, Resumed, TableForm, begun
 from spark_analytics.backfill.run import RunOutput, gathered
 from spark_analytics.backfill.work import OrderGroups
 from spark_analytics.executors.setting import Setting, digests
@@ -84,7 +84,7 @@ def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
         now: Known = {
             "run": run,
             "topology": digests(setting),
-            "tables": Kept(),
+            "tables": TableForm(),
             "begin": output.end,
         }
         now["states"] = output.states
@@ -92,7 +92,7 @@ def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
         if run == len(cut):
             now = {"run": run, ENDED: True}
         if resumed is not None:
-            coming = Coming(run, place.staged, output.files, now, {})
+            coming = PendingRows(run, place.staged, output.files, now, {})
             resumed.add(place, coming, ParquetTables(str(out)))
         else:
             place.complete(output.files)

@@ -25,7 +25,7 @@ BATCHES = 4
 TICK_LAG_MS = 1_000
 
 
-class Kept:
+class TableForm:
     """A state of Spark's, of one value or a list."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Kept:
         self.values = [value]
 
 
-class Listed(Kept):
+class Listed(TableForm):
     def get(self) -> Any:
         return list(self.values)
 
@@ -60,8 +60,8 @@ class Handle:
     def __init__(self) -> None:
         self.timers: set[int] = set()
 
-    def getValueState(self, name: str, schema: str) -> Kept:  # noqa: N802 - Spark's name
-        return Kept()
+    def getValueState(self, name: str, schema: str) -> TableForm:  # noqa: N802 - Spark's name
+        return TableForm()
 
     def getListState(self, name: str, schema: str) -> Listed:  # noqa: N802 - Spark's name
         return Listed()

@@ -7,7 +7,7 @@ import pytest
 from topology.answer.quality_target import QualityTarget, piece_ns
 from topology.config import QualityConfig
 from topology.model.event import Event
-from topology.model.kept import ShapeRefused
+from topology.model.saved import ShapeRefused
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -36,7 +36,7 @@ def test_what_waits_for_minutes_is_looked_at_seldom() -> None:
         while target.due_ns() < at_ns:
             target.settle(target.due_ns(), 0)
             looks += 1
-        target.hear(Event("s", f"m{number % 3}", 0, number, at_ns, at_ns))
+        target.observe(Event("s", f"m{number % 3}", 0, number, at_ns, at_ns))
         target.settle(at_ns, 0)
     assert looks <= 1.2 * 40 * 90 * 2, "twice a second"
 
@@ -50,7 +50,7 @@ def test_a_state_of_other_pieces_is_not_gone_on_from() -> None:
         return QualityTarget(quality, reach_ns=300 * S)
 
     before, after = target(2 * S), target(4 * S)
-    before.hear(Event("s", "m", 0, 0, 1_700_000_000 * S, 1_700_000_000 * S))
+    before.observe(Event("s", "m", 0, 0, 1_700_000_000 * S, 1_700_000_000 * S))
     before.settle(1_700_000_100 * S, 1_700_000_090 * S)
     after.load(before.dump())
     assert after.closed_ns == before.closed_ns > 0

@@ -17,10 +17,10 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
 from topology.config import ClockConfig
 from topology.model.event import BLOCKED, DEAD, Event
-from topology.model.kept import ShapeRefused
 from topology.model.late import GAP
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample
+from topology.model.saved import ShapeRefused
 from topology.published.clock import RoundTripClock
 
 MS = 1_000_000

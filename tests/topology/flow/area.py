@@ -18,12 +18,12 @@ from topology.config.stages import CHAIN, MERGE, Link
 from topology.flow.build import Site
 from topology.flow.registry import ROWS, OperatorRow
 from topology.model.event import DATA, Event
-from topology.model.kept import INT, Shape
-from topology.model.kept_operator import KeptOperator
 from topology.model.operator import Figure, Figures, Operator
 from topology.model.outcome import Step, dead_letter
 from topology.model.payload import read_payload
-from topology.model.tables import KeptState
+from topology.model.saved import INT, Shape
+from topology.model.saved_operator import SavedOperator
+from topology.model.tables import SavedState
 from topology.spelling.section import Section
 
 AREA: Final = "area"
@@ -42,13 +42,13 @@ class AreaConfig(Section):
     """The smallest x above the area."""
 
 
-class Area(KeptOperator):
+class Area(SavedOperator):
     """A filter that lets events with `low` <= x < `high` pass, and all control events."""
 
     def __init__(self, config: AreaConfig) -> None:
         self._low, self._high = config.low, config.high
         self._outside = 0
-        self._kept = KeptState("own", AREA_STATE)
+        self._kept = SavedState("own", AREA_STATE)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)

@@ -12,8 +12,8 @@ from tests.seeds import seeds_of_today
 from topology.config import Topology
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
-from topology.model.kept import SHAPES
 from topology.model.operator import Changes
+from topology.model.saved import SHAPES
 from topology.pattern.operator import PATTERN
 
 SEEDS = seeds_of_today(6)

@@ -15,7 +15,7 @@ from tests.seeds import seeds_of_today
 from tests.topology.join.cases import JOINS
 from topology.join.operator import QUERY
 from topology.model.event import DATA
-from topology.model.kept import SHAPES
+from topology.model.saved import SHAPES
 from topology.query.queries import NEWEST
 
 SHARED = [

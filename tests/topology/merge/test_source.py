@@ -9,7 +9,7 @@ from topology.model.event import Event
 def progress_of(*seqs: int, epoch: int = 0) -> SourceProgress:
     progress = SourceProgress("s", 1000)
     for seq in seqs:
-        hear(progress, seq, epoch)
+        observe(progress, seq, epoch)
     return progress
 
 
@@ -17,7 +17,7 @@ def event(seq: int, epoch: int = 0) -> Event:
     return Event("default", "s", epoch, seq, seq * 10, seq * 10)
 
 
-def hear(progress: SourceProgress, seq: int, epoch: int = 0) -> None:
+def observe(progress: SourceProgress, seq: int, epoch: int = 0) -> None:
     progress.follow(event(seq, epoch), seq * 10)
     progress.newest_ns = seq * 10
 

@@ -94,7 +94,7 @@ def test_an_error_that_grows_and_falls_leaves_few_entries() -> None:
     progress, errors = merge._new_source("a", 0), merge._known.errors
     for at in range(8 * SPARE):
         progress.error_ns = at % 100
-        if progress.error_ns > progress.noted_error_ns:
+        if progress.error_ns > progress.recorded_error_ns:
             errors.grows(progress)
         if at % 70 == 0:
             merge._bounds.leave(progress, OUT)

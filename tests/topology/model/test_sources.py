@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from topology.model.kept import INT, Shape
 from topology.model.operator import NEVER
+from topology.model.saved import INT, Shape
 from topology.model.sources import KnownSource, SourceTable
 
 

@@ -2,7 +2,7 @@
 
 A state that was written before is read by what runs now, and its rows are found by their keys. So
 where a digest changes, a version has to be raised, by which an older state is refused with a
-sentence: that of the `Shape`, or of PATTERN's row in the registry (see `topology.model.kept`).
+sentence: that of the `Shape`, or of PATTERN's row in the registry (see `topology.model.saved`).
 """
 
 from __future__ import annotations

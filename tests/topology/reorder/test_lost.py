@@ -14,8 +14,8 @@ from tests.kit.events import event
 from tests.laws.test_changes import Log
 from topology.config import ReorderConfig
 from topology.model.event import DATA, Event
-from topology.model.kept import ShapeRefused
 from topology.model.outcome import Gap
+from topology.model.saved import ShapeRefused
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.lost import LOST, PAGE
 from topology.reorder.operator import Reorder

@@ -271,11 +271,11 @@ def test_without_a_stamp_what_comes_soon_may_be_a_copy() -> None:
 
 
 def test_a_number_that_is_missing_may_have_a_newer_stamp_than_those_that_overtook_it() -> None:
-    hole: Table = [(0, 0, 90, ["0"]), (1, 2, 100, ["blocked"])]
-    play(operator(), [*hole, (2, 1, 101, ["1", "2"])])
+    gap: Table = [(0, 0, 90, ["0"]), (1, 2, 100, ["blocked"])]
+    play(operator(), [*gap, (2, 1, 101, ["1", "2"])])
     given_up = (51, None, ["2", "gap 1-1 timeout"])
-    play(operator(), [*hole, given_up, (60, 1, 101, ["1 (late gap)"])])
-    play(operator(), [*hole, given_up, (60, 1, 151, ["blocked"])])
+    play(operator(), [*gap, given_up, (60, 1, 101, ["1 (late gap)"])])
+    play(operator(), [*gap, given_up, (60, 1, 151, ["blocked"])])
 
 
 @pytest.mark.parametrize(

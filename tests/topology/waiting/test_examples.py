@@ -8,8 +8,8 @@ from benchmarks.baselines.ignore import Ignore
 from tests.kit.k_slack import KSlack, time_buffer
 from tests.topology.waiting.strategies import STRATEGIES, Unguarded
 from topology.model.event import Event
-from topology.model.kept import ShapeRefused
 from topology.model.outcome import Duplicate, Late, Malformed
+from topology.model.saved import ShapeRefused
 from topology.published.aq_k_slack import AQKSlack
 from topology.published.event_driven import EventDriven
 from topology.published.ldop import LDOP

@@ -57,7 +57,7 @@ def run(quality: QualityConfig, events: list[Event]) -> tuple[QualityTarget, lis
             while (due_ns := promise.due_ns()) < one.at_ns:
                 note(max(due_ns, now_ns))
         now_ns = one.at_ns
-        promise.hear(one)
+        promise.observe(one)
     note(now_ns)
     return promise, emitted
 

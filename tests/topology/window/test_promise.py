@@ -17,9 +17,9 @@ from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import QualityConfig, parse
 from topology.flow.stage import Stage
 from topology.model.event import BYE, HEARTBEAT, PASSED, Event
-from topology.model.kept import ShapeRefused
 from topology.model.operator import NEVER
 from topology.model.result import CONFIRMED, UNCERTAIN, UPDATE
+from topology.model.saved import ShapeRefused
 from topology.published import waits
 from topology.window.operator import TARGET, Windows
 

@@ -244,7 +244,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def count(self, _: syntax.Span, children: list[Token]) -> Quant:
         if children[0] in _COUNTS:
             return _COUNTS[children[0]]
-        # The numbers are between braces; in `{n}` both variables are the same token.
+        # Between braces: `{n}` (both variables are the same token), `{n,}`, `{n,m}`; SQL: `{,m}`.
         low, high = children[1], children[-2]
         return Quant(
             self.int_of(low) if low.type == "INT" else 0,

@@ -16,9 +16,9 @@ from topology.pattern.compile import expression
 from topology.pattern.compile.closures import Binding
 from topology.pattern.compile.rows import up_to
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
-from topology.pattern.match.anchors import Anchors
 from topology.pattern.match.earliest import EarliestStart
 from topology.pattern.match.evaluation import Tactic
+from topology.pattern.match.ids import MatchIds
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.match.sets import Sets
@@ -162,7 +162,7 @@ class Compiled:
             [component.label or component.alias for component in alternative.components]
             for alternative in self.form.alternatives
         ]
-        self.ids = Anchors(self.form)
+        self.ids = MatchIds(self.form)
         self._shown = [_shown(alternative) for alternative in self.form.alternatives]
         self._layouts = layouts
         self._columns = _columns(self.form, environment)

@@ -12,7 +12,8 @@ emitted. So a tactic keeps no state of its own, and all tactics find the same ma
     best         MATCHES BEST: the first match that a search by preference finds
     slices       linear patterns whose groups are free: groups are slices, never enumerated
 
-`tactic_for` chooses the tactic of a query.
+`tactic_for` chooses the tactic of a query. Plain sequences in order need none of them: `followed`
+advances one walk for each start.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.model.kept import FLAG, INT, PLAIN, TEXT, list_of, record
 from topology.model.operator import State
 from topology.model.payload import writable
 from topology.model.result import (
@@ -30,6 +29,7 @@ from topology.model.result import (
     Member,
     result_id,
 )
+from topology.model.saved import FLAG, INT, PLAIN, TEXT, list_of, record
 from topology.model.tables import Table
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.store.entry import Entry, Identity

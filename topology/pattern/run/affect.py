@@ -1,7 +1,7 @@
 """Finds the units of a run that an event can change, by the matches in them.
 
 A unit is all matches found from one event, its anchor (`run.unit`). SKIP may then change further
-units (`decide.Selection`).
+units, also beyond a window (`selection`).
 
 Cost of an event in order:
 
@@ -10,7 +10,7 @@ Cost of an event in order:
 - For MATCHES ONE and BEST it affects one unit for each start that waits for such an event.
 - For ALL from start events it may affect each start that can lead to the event (`earliest`).
 
-A late event affects every unit within a window of it.
+An event out of order affects every unit within a window of it.
 
 If events have time errors, an event may also put a match in doubt. For most queries, each event
 does so independently of all others (`doubts_apart`). Then corrected timestamps alone select the
@@ -102,7 +102,7 @@ class Affected:
             return []
         is_in_doubt, doubts_apart = self._at.doubt.margin_ns > 0, self.doubts_apart
         if not in_order or (is_in_doubt and query.possible is not None):
-            anchors = self._late(entry)
+            anchors = self._out_of_order(entry)
         else:
             anchors = self._in_order(entry, mine)
             if is_in_doubt and not doubts_apart:
@@ -166,7 +166,7 @@ class Affected:
             if (unit := known(anchor.key)) is not None and unit.is_undecided(time_ns)
         ]
 
-    def _late(self, entry: Entry) -> list[Entry]:
+    def _out_of_order(self, entry: Entry) -> list[Entry]:
         shape, time_ns, span_ns = self._at.query.shape, entry.time_ns, self.span_ns
         margin_ns = self._at.doubt.margin_ns
         if shape.by_end:
@@ -253,7 +253,7 @@ def _meets(bound: Bound, low_ns: int, high_ns: int) -> bool:
 
 # -- units that may be put in doubt ----------------------------------------------------------------
 
-Stretch = tuple[int, int, Key, MatchUnit]
+TimeRange = tuple[int, int, Key, MatchUnit]
 """The first and last possible instant of a unit's certain matches, its anchor's key, and the unit.
 """
 
@@ -264,8 +264,8 @@ class SureUnits:
     __slots__ = ("_by_length", "_stretches")
 
     def __init__(self) -> None:
-        self._stretches: dict[Key, Stretch] = {}
-        self._by_length: dict[int, list[Stretch]] = {}
+        self._stretches: dict[Key, TimeRange] = {}
+        self._by_length: dict[int, list[TimeRange]] = {}
 
     def note(self, unit: MatchUnit) -> None:
         """Update the unit's time range after its matches or their certainty may have changed."""
@@ -301,7 +301,7 @@ class SureUnits:
         return found
 
 
-def _stretch_of(unit: MatchUnit) -> Stretch | None:
+def _stretch_of(unit: MatchUnit) -> TimeRange | None:
     """Return the time range of the unit's certain matches, or None if it has none."""
     sure = [found.match.bound for found in unit.found.values() if found.confidence == CONFIRMED]
     members = [entry for bound in sure for entries in bound for entry in entries]
@@ -311,5 +311,5 @@ def _stretch_of(unit: MatchUnit) -> Stretch | None:
     return low_ns, max([entry.high_ns for entry in members]), unit.anchor.key, unit
 
 
-def _bits(stretch: Stretch) -> int:
+def _bits(stretch: TimeRange) -> int:
     return (stretch[1] - stretch[0]).bit_length()

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.model.kept import INT, Kept, Shape
+from topology.model.saved import INT, Saved, Shape
 from topology.model.timers import Timers
 from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
 
@@ -33,7 +33,7 @@ FEW: Final = 10
 LATENESS: Final = Shape("pattern.lateness", 1, _events=INT, _late=INT, _largest_ns=INT)
 
 
-class Lateness(Kept):
+class Lateness(Saved):
     """Counts of one query's events and of its late events, with exponential decay."""
 
     SHAPE = LATENESS

@@ -87,6 +87,7 @@ def changes(
     """
     for id_, old in unit.emitted.items():
         if old.live and id_ not in visible:
+            # The frontier may have moved since the unit was evaluated (`QueryLevel.advance`).
             op = old.retract(is_final=old.content.decided_ns < frontier_ns)
             yield Change(op, id_, old.revision, old.content, old.content, old.final)
     for id_, found in visible.items():

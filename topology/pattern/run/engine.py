@@ -5,13 +5,20 @@ docs/decisions/0010-patterns.md has the reasons for this design.
 An accepted event is put into the indexes whose filters it passes. The units that it can change are
 then evaluated again, and differences are emitted, updated or retracted. This is the same for events
 in order and out of order. The *frontier* is the instant before which every event has arrived.
-Results decided before the frontier are final, and an event before it is late.
+Results decided before the frontier are final, and an event before it is not accepted (`admit`). An
+event after it that MERGE has marked as late is like any other.
+
+A query goes one of two ways (`evaluate`). On the plain way, an event advances the walks of its
+units, or corrects them if it is out of order, and the changes go to `emit` at once (`Run.follow`).
+On the general way, `Engine.accept` notes the units that the event affects, and `QueryLevel.settle`
+evaluates them and passes their matches through `decide` to `emit`. Both ways end in `emit.changes`,
+the only function that retracts a match.
 
 The modules of this package follow a unit through its stages:
 
 - `admit` accepts and stores an event, and `level` passes it to the queries.
 - `affect` finds the units that it changes, and `evaluate` finds their matches.
-- `decide` chooses the matches that may be emitted.
+- `decide` chooses the matches that may be emitted, and `selection` applies SKIP to them.
 - `emit` turns the difference from the emitted results into new results.
 - `agenda` schedules the units that must be looked at again later.
 - `forget` writes and restores the rows of units.
@@ -33,9 +40,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.model.kept import INT
 from topology.model.operator import Changes, Plain, State
 from topology.model.result import Finding
+from topology.model.saved import INT
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match_events import MatchTable
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS

@@ -41,17 +41,17 @@ class Evaluator:
         self._known: dict[Key, int] = {}
         self.starts_wait = at.query.query.matches in FROM_START and not at.query.shape.by_end
 
-    def evaluate(self, anchor: Entry, newcomer: Entry | None = None) -> MatchUnit:
+    def evaluate(self, anchor: Entry, new_entry: Entry | None = None) -> MatchUnit:
         """Evaluate the unit of this anchor, and return it.
 
-        `newcomer`: the entry, already in the indexes, that alone may have put the unit's matches in
-        doubt; None if others may have done so too.
+        `new_entry`: the entry, already in the indexes, that alone may have put the unit's matches
+        in doubt; None if others may have done so too.
         """
         query, place = self._at.query, self._at.place
         if query.shape.looks_back:
             query.environment.neighbours.look_at(place.everything, query.within_ns)
         unit = self._at.units.get(anchor.key)
-        evaluation = self._matches_of(anchor, unit, newcomer)
+        evaluation = self._matches_of(anchor, unit, new_entry)
         if unit is None:
             unit = MatchUnit(anchor, self._at.owner)
         # An anchor that is a match of another query may have been replaced by a new entry.
@@ -72,7 +72,7 @@ class Evaluator:
             if match.first.time_ns < since_ns:
                 continue
             id_ = self._at.id_of(match)
-            found[id_] = self._found(id_, match, unit, newcomer)
+            found[id_] = self._found(id_, match, unit, new_entry)
             reads_unsure = self._at.context.reads_matches and query.grading and _has_unsure(match)
             # Matches from before `since_ns` are unknown. Such a match might drop this one, or one
             # that would drop this one.
@@ -87,23 +87,23 @@ class Evaluator:
         return unit
 
     def _matches_of(
-        self, anchor: Entry, unit: MatchUnit | None, newcomer: Entry | None
+        self, anchor: Entry, unit: MatchUnit | None, new_entry: Entry | None
     ) -> Evaluation:
         query = self._at.query
         if query.sets is not None:
             return query.sets.evaluate(self._at.place, anchor, self._at.wiring.since_ns)
         if query.possible is not None and self._at.doubt.error_ns:
-            return self._possible(query.possible, anchor, unit, newcomer)
+            return self._possible(query.possible, anchor, unit, new_entry)
         return query.tactic.evaluate(self._at.place, anchor)
 
     def _possible(
-        self, possible: Possible, anchor: Entry, unit: MatchUnit | None, newcomer: Entry | None
+        self, possible: Possible, anchor: Entry, unit: MatchUnit | None, new_entry: Entry | None
     ) -> Evaluation:
         error_ns, place = self._at.doubt.error_ns, self._at.place
-        if newcomer is anchor or self._known.get(anchor.key) != error_ns:
-            newcomer = None
+        if new_entry is anchor or self._known.get(anchor.key) != error_ns:
+            new_entry = None
         before = [] if unit is None else [found.match for found in unit.found.values()]
-        evaluation = possible.evaluate(place, anchor, error_ns, before, newcomer)
+        evaluation = possible.evaluate(place, anchor, error_ns, before, new_entry)
         if possible.each_apart and not evaluation.overflow:
             self._known[anchor.key] = error_ns
         else:
@@ -112,7 +112,9 @@ class Evaluator:
 
     # -- certainty --------------------------------------------------------------------------------
 
-    def _found(self, id_: str, match: Match, unit: MatchUnit, newcomer: Entry | None) -> FoundMatch:
+    def _found(
+        self, id_: str, match: Match, unit: MatchUnit, new_entry: Entry | None
+    ) -> FoundMatch:
         """Return the match with its confidence; a decided match is not graded.
 
         `unit`: the unit with the matches found before this evaluation.
@@ -125,16 +127,16 @@ class Evaluator:
         decided_ns = self._at.doubt.decided_ns(decided_ns)
         if decided_ns < self._at.now.frontier_ns:
             return FoundMatch(match, decided_ns)
-        if known is None or newcomer is None or not _is_still(known.match, match):
+        if known is None or new_entry is None or not _is_still(known.match, match):
             confidence = grading.confidence(self._at.place, match)
         else:
-            confidence = self._confidence_of(grading, known, newcomer)
+            confidence = self._confidence_of(grading, known, new_entry)
         return FoundMatch(match, decided_ns, confidence, error_ns)
 
-    def _confidence_of(self, grading: Grading, found: FoundMatch, newcomer: Entry) -> str:
-        """Return the confidence of a match that was found before `newcomer` arrived.
+    def _confidence_of(self, grading: Grading, found: FoundMatch, new_entry: Entry) -> str:
+        """Return the confidence of a match that was found before `new_entry` arrived.
 
-        An uncertain match stays uncertain. A certain match is tested against `newcomer` alone, or
+        An uncertain match stays uncertain. A certain match is tested against `new_entry` alone, or
         against all events if errors have grown since it was graded.
         """
         if found.confidence == UNCERTAIN:
@@ -142,31 +144,31 @@ class Evaluator:
         if found.graded_ns != self._at.doubt.error_ns:
             return grading.confidence(self._at.place, found.match)
         return (
-            CONFIRMED if grading.still_holds(self._at.place, found.match, newcomer) else UNCERTAIN
+            CONFIRMED if grading.still_holds(self._at.place, found.match, new_entry) else UNCERTAIN
         )
 
-    def put_in_doubt(self, newcomer: Entry, evaluated: Container[Key]) -> list[MatchUnit]:
-        """Lower the confidence of matches outside `evaluated` that `newcomer` puts in doubt.
+    def put_in_doubt(self, new_entry: Entry, evaluated: Container[Key]) -> list[MatchUnit]:
+        """Lower the confidence of matches outside `evaluated` that `new_entry` puts in doubt.
 
         Return their units. Nothing is retracted; the confidence of the results is updated.
         """
         grading, doubted = self._at.query.grading, []
         if grading is None:
             return []
-        for unit in self._sure.around(newcomer, self._at.query.span_ns):
-            if unit.anchor.key in evaluated or not unit.is_undecided(newcomer.time_ns):
+        for unit in self._sure.around(new_entry, self._at.query.span_ns):
+            if unit.anchor.key in evaluated or not unit.is_undecided(new_entry.time_ns):
                 continue
-            if self._is_put_in_doubt(grading, unit, newcomer):
+            if self._is_put_in_doubt(grading, unit, new_entry):
                 self._sure.note(unit)
                 doubted.append(unit)
         return doubted
 
-    def _is_put_in_doubt(self, grading: Grading, unit: MatchUnit, newcomer: Entry) -> bool:
+    def _is_put_in_doubt(self, grading: Grading, unit: MatchUnit, new_entry: Entry) -> bool:
         error_ns, changed = self._at.doubt.error_ns, False
         for id_, found in list(unit.found.items()):
             if found.confidence == UNCERTAIN or found.decided_ns < self._at.now.frontier_ns:
                 continue
-            if self._confidence_of(grading, found, newcomer) == UNCERTAIN:
+            if self._confidence_of(grading, found, new_entry) == UNCERTAIN:
                 changed = True
                 unit.found[id_] = FoundMatch(found.match, found.decided_ns, UNCERTAIN, error_ns)
             else:

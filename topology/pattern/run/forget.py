@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from topology.model.kept import (
+from topology.model.operator import Plain
+from topology.model.saved import (
     FLAG,
     INT,
     PLAIN,
@@ -24,7 +25,6 @@ from topology.model.kept import (
     optional,
     tuple_of,
 )
-from topology.model.operator import Plain
 from topology.pattern.match.match import Match
 from topology.pattern.run.unit import FoundMatch, MatchUnit
 from topology.pattern.store.entry import Entry, Identity

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from topology.model.kept import INT, PLAIN, tuple_of
 from topology.model.operator import NEVER, Plain, State
+from topology.model.saved import INT, PLAIN, tuple_of
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
 from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex, alike
@@ -34,16 +34,16 @@ LEVEL: Final = tuple_of(INT, INT, PLAIN, PLAIN)
 class Dirty:
     """The units of one run that must be evaluated again.
 
-    `anchors`: the anchors of the units, by key. `newcomer`: the event that changes them; None if
+    `anchors`: the anchors of the units, by key. `new_entry`: the event that changes them; None if
     only other causes do. `is_exchanged`: whether matches that the query reads were added or
     removed, too.
     """
 
-    __slots__ = ("anchors", "is_exchanged", "newcomer")
+    __slots__ = ("anchors", "is_exchanged", "new_entry")
 
     def __init__(self) -> None:
         self.anchors: dict[Key, Entry] = {}
-        self.newcomer: Entry | None = None
+        self.new_entry: Entry | None = None
         self.is_exchanged = False
 
 
@@ -150,7 +150,7 @@ class QueryLevel(RunContext):
                 self.agenda.gathering[run] = None
                 return
         if anchors or (run.affected.doubts_apart and run.affected.concerns(filters)):
-            self._note(run, anchors).newcomer = entry
+            self._note(run, anchors).new_entry = entry
 
     def _disturb(self, other: PartitionIndex, entry: Entry) -> None:
         """Record the units in another partition that the event changes through a STRICT step."""
@@ -215,7 +215,7 @@ class QueryLevel(RunContext):
         found, self._corrected = self._corrected, []
         for run, each in self._dirty.items():
             found += run.evaluate(
-                each.anchors, each.newcomer, self._withdrawn, is_exchanged=each.is_exchanged
+                each.anchors, each.new_entry, self._withdrawn, is_exchanged=each.is_exchanged
             )
         self._dirty.clear()
         self._withdrawn.clear()

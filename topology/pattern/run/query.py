@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from topology.model.kept import INT, PLAIN, TEXT, optional, tuple_of
 from topology.model.operator import NEVER, Changes, Plain
 from topology.model.result import digest_of, framed, result_id
+from topology.model.saved import INT, PLAIN, TEXT, optional, tuple_of
 from topology.model.timers import Timers
-from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.compiled import Compiled, EntryFilter, Slot
 from topology.pattern.match.evaluation import Place
+from topology.pattern.match.ids import spelled_key
 from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.agenda import Agenda, Lateness

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from topology.model.kept import ValueKind
 from topology.model.operator import NEVER, Plain, State
 from topology.model.result import EMIT, result_id
-from topology.pattern.match.anchors import spelled_key
+from topology.model.saved import ValueKind
+from topology.pattern.match.ids import spelled_key
 from topology.pattern.match.skip import BEFORE_ALL, Barrier
 from topology.pattern.match.tactics.followed import Taken
 from topology.pattern.run.affect import Affected
@@ -72,21 +72,21 @@ class Run:
     def evaluate(
         self,
         anchors: Mapping[Key, Entry],
-        newcomer: Entry | None,
+        new_entry: Entry | None,
         withdrawn: Container[Entry],
         *,
         is_exchanged: bool,
     ) -> list[MatchUnit]:
         """Evaluate the units of these anchors again, and return the units to emit.
 
-        `newcomer`: the event that changes the units; it is already in the indexes. It may put
+        `new_entry`: the event that changes the units; it is already in the indexes. It may put
         further units in doubt, which are returned too. `is_exchanged`: whether matches that the
         query reads were also added or removed. `withdrawn`: entries that no longer exist, so their
         units have no matches.
         """
         doubts_apart = self.affected.doubts_apart
         is_apart = doubts_apart or self.affected.possible_apart
-        only = newcomer if is_apart and not is_exchanged else None
+        only = new_entry if is_apart and not is_exchanged else None
         units: list[MatchUnit] = []
         for key in sorted(anchors):
             if anchors[key] not in withdrawn:
@@ -97,8 +97,8 @@ class Run:
                     self.affected.wait(unit, frozenset())
                 unit.replace({}, self._at.now.frontier_ns)
                 units.append(unit)
-        if newcomer is not None and doubts_apart:
-            units += self._evaluator.put_in_doubt(newcomer, anchors)
+        if new_entry is not None and doubts_apart:
+            units += self._evaluator.put_in_doubt(new_entry, anchors)
         return units
 
     def follow(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> bool:
@@ -266,7 +266,7 @@ class Run:
         self._touched.clear()
         selection = self.visibility.selection
         if selection is not None:
-            barrier = self.visibility.decided(selection)
+            barrier = self.visibility.decided_barrier(selection)
             row = (*barrier.key, barrier.includes)
             if barrier.key != BEFORE_ALL and row != self.written.get(self._barrier_key):
                 self.written[self._barrier_key] = rows[self._barrier_key] = row

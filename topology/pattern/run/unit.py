@@ -1,10 +1,11 @@
 """Defines the units of a run with their states, and the clock and frontier that decide matches.
 
-A *unit* is all matches found from one event, its *anchor*, which is their last or first event.
+A *unit* is all matches found from one event, its *anchor*. This is the last event under
+skip-till-any, otherwise the first.
 
 | state of a unit | meaning | next states |
 | --- | --- | --- |
-| followed | each event may advance its walk (`evaluate.PlainWay`) | evaluated, forgotten |
+| followed | an event may advance or correct its walk (`PlainWay`) | evaluated, forgotten |
 | gathered | late events await a common correction (EMIT SLACK) | evaluated |
 | evaluated | `found` has the matches in all its events | evaluated, gathered, removed, forgotten |
 | removed | its anchor was a match that no longer exists; its revisions continue | evaluated |
@@ -15,18 +16,21 @@ A *unit* is all matches found from one event, its *anchor*, which is their last 
 | hidden | it is found, but may not be emitted yet; the agenda has a timer for it | visible, gone |
 | visible | it may be emitted (`decide`) | kept, skipped, hidden, gone |
 | skipped | SKIP drops it because of an earlier match | kept, gone |
-| kept | SKIP keeps it, or there is no SKIP | emitted |
+| kept | SKIP keeps it, or there is no SKIP | emitted, skipped, hidden, gone |
 | emitted | consumers have it | updated, retracted |
 | retracted | consumers no longer have it; its revisions continue | emitted |
 
 An emitted match that is gone, skipped or hidden is retracted (`emit.changes`). A match is gone if
 an event out of order changes the matches that are found. The change may concern:
 
-- its id (`match.anchors`), or a condition;
+- its id (`match.ids`), or a condition;
 - a negation, UNTIL or GREEDY;
 - a step that takes another event;
 - a larger match of MAXIMAL, or LIMIT;
 - the beginning of a query that was added.
+
+A change of one match may move the barrier of SKIP. Then later matches turn from kept to skipped, or
+back (`selection`).
 
 A match becomes hidden if the absence at its end turns out to last longer.
 

@@ -32,7 +32,7 @@ class Entry:
         low_ns: The earliest possible event time, by the event's time error.
         high_ns: The latest possible event time.
         places: The number of indexes that contain the entry.
-        spelled: The encoded identity, cached by `match.anchors`.
+        spelled: The encoded identity, cached by `match.ids`.
         member: The entry as a member of a result, cached by `run.emit`.
         play: The play of the clock that gave the event's time.
         inner: The events of the match, if the entry is itself a match (`match.match_events`).

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from topology.model.kept import packed, unpacked
 from topology.model.operator import Plain
+from topology.model.saved import packed, unpacked
 from topology.query.numbers import json_number, text_of
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed, merged
 

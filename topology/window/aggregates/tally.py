@@ -11,8 +11,8 @@ from __future__ import annotations
 from math import nan
 from typing import Any, Final
 
-from topology.model.kept import packed, unpacked
 from topology.model.operator import Plain
+from topology.model.saved import packed, unpacked
 from topology.window.aggregates.cell import AggregateCell, Placed
 
 SCALES: Final = [2.0**shift for shift in range(1_024)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.kept import INT, SCALAR, TEXT, list_of, record
+from topology.model.saved import INT, SCALAR, TEXT, list_of, record
 from topology.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT
 from topology.window.cells import Values
 

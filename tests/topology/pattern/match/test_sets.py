@@ -32,8 +32,8 @@ from topology.model.result import (
 from topology.pattern.compile import expression
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
-from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.compiled import Compiled
+from topology.pattern.match.ids import spelled_key
 from topology.pattern.match.match import Match
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry

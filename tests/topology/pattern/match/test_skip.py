@@ -22,7 +22,7 @@ from tests.topology.pattern.unparse import unparse
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
-from topology.pattern.run import decide
+from topology.pattern.run import selection
 from topology.pattern.run.engine import Engine
 from topology.pattern.run.unit import BEFORE_ALL_TIME
 from topology.pattern.store.entry import Entry
@@ -116,15 +116,15 @@ def test_the_work_of_an_event_does_not_grow_with_the_open_matches(
 ) -> None:
     """Counted in matches that SKIP decides about, with nothing ever decided for good."""
     decided: list[Match] = []
-    real: Any = decide.Selection._keep_or_drop
+    real: Any = selection.Selection._keep_or_drop
 
     def counting(self: Any, seen: Any, barrier: Any) -> Any:
         decided.append(seen.found.match)
         return real(self, seen, barrier)
 
-    if not hasattr(decide, "__file__") or not str(decide.__file__).endswith(".py"):
+    if not hasattr(selection, "__file__") or not str(selection.__file__).endswith(".py"):
         pytest.skip("compiled: its methods cannot be watched")
-    monkeypatch.setattr(decide.Selection, "_keep_or_drop", counting)
+    monkeypatch.setattr(selection.Selection, "_keep_or_drop", counting)
     text = "PATTERN SEQ(A a, B b) WITHIN 1 s SKIP PAST LAST"
     engine = Engine([Compiled(parse_query(text))])
     for at in range(600):

@@ -141,8 +141,8 @@ def test_a_source_that_goes_back_and_forth_costs_no_more_than_any_other(
             ("B", 7, "b", 2),
             ("AB"[at % 2], 15, "off", error_ns),
         ):
-            newcomer = entry(kind, 20 * at + place_ns, at, {"x": 0}, source, error_ns=off_ns)
-            accepted += engine.accept(newcomer, 0) == "stored"
+            new_entry = entry(kind, 20 * at + place_ns, at, {"x": 0}, source, error_ns=off_ns)
+            accepted += engine.accept(new_entry, 0) == "stored"
             engine.advance(engine.clock_ns - 400, 0)
     assert len(engine.findings) >= ROUNDS
     assert accepted == 3 * ROUNDS

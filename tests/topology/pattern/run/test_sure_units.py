@@ -45,18 +45,18 @@ def test_they_are_those_that_are_sure_and_near(seed: int) -> None:
         elif rng.random() < 0.2:
             units = {at: each for at, each in units.items() if each is not changed}
             sure.drop(changed.anchor.key)
-        newcomer = entry("B", rng.randrange(1_400), seq, {}, "n", error_ns=rng.choice(ERRORS))
+        new_entry = entry("B", rng.randrange(1_400), seq, {}, "n", error_ns=rng.choice(ERRORS))
         within_ns = rng.choice((1, 30))
-        found = {unit.anchor.key for unit in sure.around(newcomer, within_ns)}
+        found = {unit.anchor.key for unit in sure.around(new_entry, within_ns)}
         assert found == {
             unit.anchor.key
             for unit in units.values()
             if unit.found["x"].confidence == CONFIRMED
             and any(
-                e.high_ns >= newcomer.low_ns - within_ns for (e,) in unit.found["x"].match.bound
+                e.high_ns >= new_entry.low_ns - within_ns for (e,) in unit.found["x"].match.bound
             )
             and any(
-                e.low_ns <= newcomer.high_ns + within_ns for (e,) in unit.found["x"].match.bound
+                e.low_ns <= new_entry.high_ns + within_ns for (e,) in unit.found["x"].match.bound
             )
         }
     for unit in units.values():

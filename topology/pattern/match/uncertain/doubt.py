@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.model.kept import INT, list_of, tuple_of
 from topology.model.operator import Plain
+from topology.model.saved import INT, list_of, tuple_of
 
 MAX_ERROR_NS: Final = 3_600_000_000_000
 """One hour: events with larger errors are not accepted, unless `max_error_ns` says otherwise."""

@@ -64,7 +64,7 @@ class Grading:
                 return CONFIRMED
         return UNCERTAIN
 
-    def still_holds(self, place: Place, match: Match, newcomer: Entry) -> bool:
+    def still_holds(self, place: Place, match: Match, new_entry: Entry) -> bool:
         """Return whether a confirmed match stays confirmed with the new event, which is no member.
 
         This is for alternatives without STRICT and UNTIL.
@@ -72,7 +72,7 @@ class Grading:
         if type(match) is not Match:
             return self.confidence(place, match) == CONFIRMED
         layout = self.layouts[match.alternative]
-        alone = Case(layout, place, match.bound, newcomer)
+        alone = Case(layout, place, match.bound, new_entry)
         if any(forbids(alone) != NO for forbids in (blocked, taken_otherwise)):
             return False
         if layout.matches == "maximal" and next(_joining(alone), None) is None:

@@ -63,9 +63,9 @@ class Possible:
         )
         self._finds_apart = self.each_apart and not any(plan.prunes for plan in self._plans)
 
-    def _rules_out(self, place: Place, match: Match, newcomer: Entry) -> bool:
+    def _rules_out(self, place: Place, match: Match, new_entry: Entry) -> bool:
         layout = self._plans[match.alternative].layout
-        alone = Case(layout, place, match.bound, newcomer)
+        alone = Case(layout, place, match.bound, new_entry)
         return any(forbids(alone) == YES for forbids in (blocked, taken_otherwise))
 
     def evaluate(
@@ -74,22 +74,22 @@ class Possible:
         anchor: Entry,
         error_ns: int,
         before: Sequence[Match] = (),
-        newcomer: Entry | None = None,
+        new_entry: Entry | None = None,
     ) -> Evaluation:
         """Return the possible matches of a unit.
 
-        `before`: all matches found before the event `newcomer` arrived, with the same largest
-        error. `newcomer` is given only if each event is tested by itself (`each_apart`).
+        `before`: all matches found before the event `new_entry` arrived, with the same largest
+        error. `new_entry` is given only if each event is tested by itself (`each_apart`).
         """
         known: Known = {}
         found: list[Match] = []
-        if newcomer is not None:
+        if new_entry is not None:
             for match in before:
-                is_possible = not self._rules_out(place, match, newcomer)
+                is_possible = not self._rules_out(place, match, new_entry)
                 known[match.alternative, match.bound] = is_possible
                 if is_possible and self._finds_apart:
                     found.append(match)
-        sought = newcomer if self._finds_apart else None
+        sought = new_entry if self._finds_apart else None
         budget = StepBudget(self._limit)
         sure: list[Match] = []
         for plan in self._plans:
@@ -180,7 +180,7 @@ class SetSearch(Search):
     """A search for the possible sets of one alternative and anchor.
 
     `sure` are the found matches that are valid in every world, without regard to MAXIMAL. `known`
-    maps a set of an alternative to whether it is possible. `newcomer` is an event other than the
+    maps a set of an alternative to whether it is possible. `new_entry` is an event other than the
     anchor that each set must contain; None if there is no such event.
     """
 
@@ -192,7 +192,7 @@ class SetSearch(Search):
         error_ns: int,
         budget: StepBudget,
         known: Known,
-        newcomer: Entry | None,
+        new_entry: Entry | None,
     ) -> None:
         most = budget.most if plan.takes_largest else plan.layout.query.limit
         super().__init__(plan.layout, place, budget, most + 1)
@@ -200,15 +200,19 @@ class SetSearch(Search):
         self._anchor = anchor
         self._error_ns = error_ns
         self._known = known
-        self._newcomer = newcomer
+        self._new_entry = new_entry
         self._is_for = -1
         self._bound: Bound = [()] * plan.layout.count
         self.sure: list[Match] = []
 
     def go(self) -> None:
-        indexes, newcomer, places = self.place.components[self.layout.number], self._newcomer, [-1]
-        if newcomer is not None:
-            places = [j for j, index in enumerate(indexes) if index.find(newcomer) >= 0]
+        indexes, new_entry, places = (
+            self.place.components[self.layout.number],
+            self._new_entry,
+            [-1],
+        )
+        if new_entry is not None:
+            places = [j for j, index in enumerate(indexes) if index.find(new_entry) >= 0]
         for owner, index in enumerate(indexes):
             if index.find(self._anchor) >= 0:
                 for self._is_for in places:
@@ -257,7 +261,7 @@ class SetSearch(Search):
         while waiting and not self.is_over:
             group, since = waiting.pop()
             has_all = j != owner or self._anchor in group
-            has_all = has_all and (j != self._is_for or self._newcomer in group)
+            has_all = has_all and (j != self._is_for or self._new_entry in group)
             if has_all and len(group) >= max(1, layout.minimum[j]):
                 yield group
             if len(group) >= layout.maximum[j]:
@@ -288,9 +292,9 @@ class SetSearch(Search):
             low, high = index.position(anchor.key), index.up_to_time(anchor.time_ns + span_ns)
         cut = index.entries[low:high]
         if j == self._is_for and layout.maximum[j] == 1:
-            return [entry for entry in cut if entry is self._newcomer]
-        if self._newcomer is not None and j != self._is_for:
-            cut = [entry for entry in cut if entry is not self._newcomer]
+            return [entry for entry in cut if entry is self._new_entry]
+        if self._new_entry is not None and j != self._is_for:
+            cut = [entry for entry in cut if entry is not self._new_entry]
         return cut
 
     def _skips(self, entries: tuple[Entry, ...], j: int, later_ns: int) -> Entry | None:

@@ -1,4 +1,4 @@
-"""Defines the base class of operators whose state is declared (`topology.model.kept`)."""
+"""Defines the base class of operators whose state is declared (`topology.model.saved`)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from topology.model.event import Event
 from topology.model.native import mypyc_attr
 from topology.model.operator import Changes, Operator, Plain, State
-from topology.model.tables import KeptState, refuse_others
+from topology.model.tables import SavedState, refuse_others
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class KeptOperator(Operator):
-    """An operator with a `KeptState`, which a subclass creates as `_kept`.
+class SavedOperator(Operator):
+    """An operator with a `SavedState`, which a subclass creates as `_kept`.
 
     An operator that is never saved by itself needs no `_kept`. A subclass that holds events, or
     computes something from its state, extends `restoring`. A subclass with state outside its
-    `KeptState` overrides `_take_others`.
+    `SavedState` overrides `_take_others`.
     """
 
-    _kept: KeptState
+    _kept: SavedState
 
     def snapshot(self) -> State:
         return self._kept.snapshot(self)
@@ -34,5 +34,5 @@ class KeptOperator(Operator):
         self._take_others(others)
 
     def _take_others(self, others: State) -> None:
-        """Restore the state that is not in the `KeptState`; the default refuses any such state."""
+        """Restore the state that is not in the `SavedState`; the default refuses any such state."""
         refuse_others(others)

@@ -1,26 +1,28 @@
-"""KEPT: declares the state of classes. A `Shape` names the fields that are state, with their kinds.
+"""Declares which fields of a class are state, and saves and restores them.
+
+A `Shape` names the fields that are state, with their kinds.
 
     ALLOWANCE = Shape("waiting.allowance", 1, events=INT, late=INT, beyond=INT)
 
-    class Allowance(Kept):
+    class Allowance(Saved):
         SHAPE = ALLOWANCE
 
-A `Kept` object has the shape of its class. The owner of a `KeptPart` knows its shape, for example
-because the shape depends on settings. An operator is neither: it has a `KeptState`.
+A `Saved` object has the shape of its class. The owner of a `SavedPart` knows its shape, for example
+because the shape depends on settings. An operator is neither: it has a `SavedState`.
 
     AREA = Shape("area", 1, _outside=INT)
 
-    class Area(KeptOperator):
+    class Area(SavedOperator):
         def __init__(self) -> None:
-            self._kept = KeptState("own", AREA)  # a third argument lists its tables
+            self._kept = SavedState("own", AREA)  # a third argument lists its tables
 
-A `KeptState` is the whole state of an operator: its own row, which each checkpoint writes, and its
+A `SavedState` is the whole state of an operator: its own row, which each checkpoint writes, and its
 tables. A `Table` has rows by key. Its owner calls `note(key)` after each change of a row, or the
 next checkpoint does not write the row. `put` does not call `note`.
 
 A `Shape` reads a row into an existing object, and its fields may be added and dropped. For an
 object in a list or a table, which does not exist yet, the owner makes an empty one by `fresh`. The
-argument of `KeptPart.fresh` is the name of the field, and that of `Table.fresh` the key of the row
+argument of `SavedPart.fresh` is the name of the field, and that of `Table.fresh` the key of the row
 as text.
 
 A `record` is for a small value whose constructor takes all fields. Its fields are part of its kind,
@@ -386,7 +388,7 @@ class Shape(Fielded):
 
     A shape is also a kind: a field of an object may be a part that has a shape. The row of such a
     part is read into the existing part. If a field has several parts, or an optional one, its owner
-    makes them (`Kept.fresh`).
+    makes them (`Saved.fresh`).
     """
 
     def __init__(
@@ -440,8 +442,8 @@ class Shape(Fielded):
                 lines.append(f"one.{name} = {loaded(at, kind, f'None, one, {name!r}')}")
             else:
                 lines.append(f"kind{at}.read_into(one, {name!r}, v{at}, None)")
-        lines += ["if isinstance(one, KeptPart):", "  one.settled()"]
-        self._read = function("one, plain", lines, self, KeptPart=KeptPart)
+        lines += ["if isinstance(one, SavedPart):", "  one.settled()"]
+        self._read = function("one, plain", lines, self, SavedPart=SavedPart)
         self._read(one, plain)
 
     def _put_by_field(self, one: Any, plain: Plain, written: Written | None) -> None:
@@ -457,7 +459,7 @@ class Shape(Fielded):
                     kind.read_into(one, name, value, written)
             except ShapeRefused as wrong:
                 raise ShapeRefused(f"{name} of {self.title}: {wrong}") from wrong
-        if isinstance(one, KeptPart):
+        if isinstance(one, SavedPart):
             one.settled()
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
@@ -554,7 +556,7 @@ def written_in(
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class KeptPart:
+class SavedPart:
     """An object with declared state, whose shape its owner knows."""
 
     __slots__ = ()
@@ -568,7 +570,7 @@ class KeptPart:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Kept(KeptPart):
+class Saved(SavedPart):
     """An object whose state is declared by its `SHAPE`."""
 
     __slots__ = ()

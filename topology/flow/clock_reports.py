@@ -40,7 +40,7 @@ LOOK_EVERY: Final = 256
 LAST_OFFSET: Final = 1 << 63
 
 
-class Heard:
+class ClockReports:
     """The clock reports that a replay keeps in its table; new reports must be added here."""
 
     def __init__(self, table: DriftTable, stage: Stage) -> None:
@@ -55,7 +55,7 @@ class Heard:
                 operator = node.operator
                 if node.name == REORDER:
                     self._before.append(operator)
-                if isinstance(operator, Clock) and (rounds := operator.hears) is not None:
+                if isinstance(operator, Clock) and (rounds := operator.used_rounds) is not None:
                     self._clocks.append(operator)
                     self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
                     self._prefixes.setdefault(rounds, f"{stream}{SEPARATOR}{node.prefix}{FOLDED}")
@@ -91,8 +91,8 @@ class Heard:
 
         It is at most `until`.
         """
-        heard = [clock.received(source) for clock in self._clocks]
-        return min([until, *(each for each in heard if each is not None)])
+        received = [clock.received(source) for clock in self._clocks]
+        return min([until, *(each for each in received if each is not None)])
 
     # -- State -------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ LAST: Final = 1
 EVERY: Final = 2
 
 
-class Anchors:
+class MatchIds:
     """Makes the ids of a query's matches.
 
     Cost: the length of the id, which is O(components), or O(events) if all events count.

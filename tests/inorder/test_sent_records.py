@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from inorder.failure import JournalError
-from inorder.kept import COMMIT_RECORDS, RECORD_BYTES, Kept, Sent
+from inorder.sent_records import COMMIT_RECORDS, RECORD_BYTES, Sent, SentRecords
 from tests import ROOT
 
 PLENTY = 1 << 20
@@ -24,11 +24,11 @@ def sent(seq: int, epoch: int = 1, payload: bytes | None = b"x") -> Sent:
     return Sent(epoch, seq, 1_000 + seq, "A", "", payload)
 
 
-def kept_in(folder: Path, max_bytes: int = PLENTY, source: str = "s1") -> Kept:
-    return Kept(folder / "kept", source, "default", max_bytes)
+def kept_in(folder: Path, max_bytes: int = PLENTY, source: str = "s1") -> SentRecords:
+    return SentRecords(folder / "kept", source, "default", max_bytes)
 
 
-def numbers(kept: Kept, epoch: int, first: int, last: int) -> list[int]:
+def numbers(kept: SentRecords, epoch: int, first: int, last: int) -> list[int]:
     return [each.seq for each in kept.between(epoch, first, last)]
 
 
@@ -83,8 +83,9 @@ def test_the_oldest_go_at_the_bound(tmp_path: Path) -> None:
 
 def test_what_was_committed_outlives_a_kill(tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys; from pathlib import Path; from inorder.kept import Kept, Sent\n"
-        "kept = Kept(Path(sys.argv[1]), 's1', 'default', 1 << 20)\n"
+        "import os, signal, sys; from pathlib import Path\n"
+        "from inorder.sent_records import Sent, SentRecords\n"
+        "kept = SentRecords(Path(sys.argv[1]), 's1', 'default', 1 << 20)\n"
         "for seq in range(9): kept.add(Sent(1, seq, 0, '', '', b''))\n"
         "kept.commit(); kept.add(Sent(1, 9, 0, '', '', b''))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -115,12 +116,12 @@ def test_what_is_no_such_file_is_refused_with_its_name(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     path.write_bytes(b"not a database, but long enough to be looked at" * 30)
     with pytest.raises(JournalError, match=r"kept: file is not a database; remove the file"):
-        Kept(path, "s1", "default", PLENTY)
+        SentRecords(path, "s1", "default", PLENTY)
     other = tmp_path / "other"
     with closing(sqlite3.connect(other)) as db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(JournalError, match="format 99 is not 1"):
-        Kept(other, "s1", "default", PLENTY)
+        SentRecords(other, "s1", "default", PLENTY)
 
 
 def test_it_belongs_to_one_source_and_one_producer(tmp_path: Path) -> None:

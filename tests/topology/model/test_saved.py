@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.kit.runs import through_changelog
-from topology.model.kept import (
+from topology.model.saved import (
     BIG,
     INT,
     SCALAR,
     SHAPES,
     TEXT,
-    Kept,
     Parts,
+    Saved,
     Shape,
     ShapeRefused,
     ValueKind,
@@ -29,12 +29,12 @@ from topology.model.kept import (
     written_in,
 )
 from topology.model.sources import KnownSource, SourceTable
-from topology.model.tables import KeptState, NumberedTable, Table
+from topology.model.tables import NumberedTable, SavedState, Table
 
 PART = Shape("part", 1, count=INT)
 
 
-class Part(Kept):
+class Part(Saved):
     SHAPE = PART
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ WHOLE = Shape(
 )
 
 
-class Whole(Kept):
+class Whole(Saved):
     SHAPE = WHOLE
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ def test_a_row_of_another_length_is_refused(row: Any) -> None:
 # -- shapes of other versions ----------------------------------------------------------------------
 
 
-class Later(Kept):
+class Later(Saved):
     SHAPE = Shape("part", 1, ("gone",), count=INT, added=TEXT)
 
     def __init__(self) -> None:
@@ -223,7 +223,7 @@ def test_a_nested_shape_is_mapped_as_well() -> None:
     before = Shape("outer", 1, inner=list_of(Shape("part", 1, count=INT)))
     today = Shape("outer", 1, inner=list_of(Later.SHAPE))
 
-    class Outer(Kept):
+    class Outer(Saved):
         SHAPE = today
 
         def __init__(self) -> None:
@@ -279,7 +279,7 @@ class Owner:
         self.sources = Sources()
         self.marks: NumberedTable[int] = NumberedTable("mark/", kind)
         own = shape or Shape("owner", 1, count=INT)
-        self.kept = KeptState("own", own, [self.sources, self.marks])
+        self.kept = SavedState("own", own, [self.sources, self.marks])
 
     def add(self, name: str) -> None:
         self.count += 1
@@ -380,7 +380,7 @@ def test_a_table_asks_for_a_fresh_row_by_its_key() -> None:
 PAIR = Shape("pair", 1, parts=Parts(PART), total=INT)
 
 
-class Pair(Kept):
+class Pair(Saved):
     SHAPE = PAIR
 
     def __init__(self) -> None:

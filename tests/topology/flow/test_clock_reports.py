@@ -177,6 +177,6 @@ streams: {one: {clock: {activation: 1s}}, two: {reorder: {rule: fixed, max_wait:
 
 
 def test_who_has_no_sources_keeps_nothing() -> None:
-    replay = Replay(parse("streams: {default: {}}"), hears=False)
+    replay = Replay(parse("streams: {default: {}}"), reads_reports=False)
     replay.on_inputs(rounds("a", BEGIN, 9, S))
     assert replay.saved() is None

@@ -29,7 +29,7 @@ If `ended` is true, the run emitted all buffered events, and the OPEN keys are a
 - `places` has the partitions of each stream, and `sources` the same by stream and source.
 - `cut` is the time up to which archives were complete (`spark_analytics.backfill.cut`); None if no
   archive was read.
-- `states` has the file name by group, and `tables` is a `resuming.Kept`.
+- `states` has the file name by group, and `tables` is a `resuming.TableForm`.
 """
 
 WHOLE: Final[Mapping[str, type]] = {"run": int, "topology": dict, "tables": list}
@@ -39,7 +39,7 @@ OPEN: Final[Mapping[str, type]] = {"begin": list, "files": dict, "offsets": dict
 COMES: Final[Mapping[str, type]] = {
     "run": int, "files": list, "staged": str, "now": dict, "account": dict,
 }  # fmt: skip
-"""The keys of `coming.json`, which a run writes before it adds its rows, with their types in JSON.
+"""The keys of `pending.json`, which a run writes before it adds its rows, with their types in JSON.
 """
 
 

@@ -1,8 +1,9 @@
 """Store the records that a source has sent for a while, so that it can send them again.
 
-    kept = Kept(Path("/var/lib/press-7.kept"), "press-7", "default", max_bytes=256 << 20)
-    kept.add(Sent(epoch, seq, ts_ns, "stroke", "", b"..."))
-    for sent in kept.between(epoch, 7, 9): ...
+    path = Path("/var/lib/press-7.kept")
+    sent_records = SentRecords(path, "press-7", "default", max_bytes=256 << 20)
+    sent_records.add(Sent(epoch, seq, ts_ns, "stroke", "", b"..."))
+    for sent in sent_records.between(epoch, 7, 9): ...
 
 The file is an SQLite database. It belongs to one source of one stream, and to one producer at a
 time, as a journal does. Its content is limited to `max_bytes`: payloads, types, and `RECORD_BYTES`
@@ -69,7 +70,7 @@ class Sent(NamedTuple):
     payload: bytes | None
 
 
-class Kept:
+class SentRecords:
     """The stored records of one source, which several threads may use.
 
     Args:
