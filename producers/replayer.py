@@ -1,6 +1,6 @@
 """Publishes a recording again: the same events with the same numbers, in file order.
 
-The pace is a rate, a multiple of the recorded arrival times, or full speed (`ReplayPace`). An
+The pace is a rate, a multiple of the recorded speed, or full speed (`ReplayPace`). An
 arrival time below an earlier one counts as the largest so far. A row without an arrival time is
 published at its `ts`. A row without either is published together with the row before it. If the
 pace cannot be kept, no record is dropped; `Published.behind_s` is the delay.

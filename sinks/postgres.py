@@ -103,7 +103,7 @@ create table if not exists {table} (
 """
 _INDEX: Final = "create index if not exists {index} on {table} (query, start_ns)"
 _FIND: Final = "select to_regclass(%s)"
-"""The query for the table; a user who may write to the table may lack the right to create one."""
+"""Finds an existing table: users who may write to it may lack the right to create tables."""
 
 _ONE_AT_A_TIME: Final = "select pg_advisory_xact_lock(hashtext('inorder.sinks'))"
 """The lock by which processes take turns: two concurrent `create … if not exists` may fail."""

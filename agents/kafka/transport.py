@@ -154,7 +154,7 @@ class BatchConsumer(driver.Consumer):
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._owned: Partitions = frozenset()
         self._openings: set[asyncio.Task[None]] = set()
-        # Largest offset at which each partition has begun so far.
+        # The largest offset so far from which reading of each partition began.
         self._began_at: dict[TopicPartition, int] = {}
         self._resets: dict[TopicPartition, int] = {}
         self._resets_to_log: dict[str, set[str]] = {}

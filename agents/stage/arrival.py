@@ -137,10 +137,9 @@ class ArrivalClock:
     def judge(
         self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, stamp_ns: int | None
     ) -> int:
-        """Return the arrival time of the next record, after a check of the broker's clock.
+        """Advance to the next record, check the broker's clock, and return the arrival time.
 
-        `stamp_ns` is the time of sending by the source's own clock; None if the source reported
-        none.
+        `stamp_ns` is the record's time by the source's own clock; None if the source reported none.
         """
         if timestamp_type != LOG_APPEND_TIME or not self.judges:
             return self.arrive(timestamp_ms, timestamp_type, read_at_ns)

@@ -44,9 +44,9 @@ ANY_OFFSET: Final = 1 << 63
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
     """The places of a buffered event (`Event.held_by`), and all facts that its record lacks.
 
-    Times are 0 if they follow from the record. `late` is the reason why the event is late, or "" if
-    it is not late; it overrides what the record says. The fields from `epoch` on are set if it
-    `is_stamped`.
+    `late` is the reason why the event is late, or "" if it is not late; it overrides what the
+    record says. The fields from `epoch` on are written only if it `is_stamped`; otherwise they have
+    their defaults.
     """
 
     offset: int

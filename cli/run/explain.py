@@ -186,7 +186,7 @@ def _reorder(
 
 
 def _clocks(stream: str, clock: dict[str, Any], source: str | None) -> Iterator[str]:
-    """Yield the number of clocks in each state, and name clocks in trouble or the requested one."""
+    """Yield the number of clocks in each state, and the names of clocks in trouble or requested."""
     if not clock["sources"] or (source is None and clock["sources"] == clock[SYNCED]):
         return
     named = [

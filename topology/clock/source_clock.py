@@ -1,8 +1,9 @@
 """Keeps the state of CLOCK for one source, takes its clock reports, and detects jumps of its clock.
 
-The limits that every event is compared with are attributes. They are recomputed when a report is
-taken, a reading moves the edge, or the source's time enters another cell. `topology.clock.operator`
-explains them.
+The limits that every event is compared with are attributes; `topology.clock.operator` explains
+them. They are recomputed when a report is taken, when the clock jumps, or when the source's time
+enters another cell (`topology.clock.cell`). They are also recomputed when a reading, arrival -
+timestamp, moves the edge of the readings (`topology.clock.one_way`).
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ STAMP: Final = Shape(
     straying=FLAG,
     state=TEXT,
 )
-"""The saved form of a source's latest timestamps, which change with every event."""
+"""The saved part of a source that may change with every event."""
 MODEL: Final = Shape(
     "clock.model",
     1,

@@ -125,11 +125,13 @@ class Detector:
     correct: Callable[[Any, Any, list[Emitted]], Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Stopped:
-    """The state of a stopped key: the reason why it was stopped."""
+    """The state of a stopped key, with the reason; no dataclass, as users' values may be."""
 
-    why: str
+    __slots__ = ("why",)
+
+    def __init__(self, why: str) -> None:
+        self.why = why
 
 
 STOPPED: Final = "stopped"

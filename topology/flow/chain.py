@@ -35,7 +35,7 @@ class Chain(Composite):
         self.moved: list[Event] | None = None
         """The events that passed from one operator to the next, or None if they are not recorded.
 
-        A driver sets the list to track which operator holds which event.
+        `Stage` sets the list to track which operator holds which event.
         """
         self._has_readers = any(node.reads_accepted for node in self.nodes)
 

@@ -94,7 +94,7 @@ class Stage(Composite):
         results are.
         """
         self.begins_midstream = 0
-        """How streams without a state begin (`begin_midstream`)."""
+        """How streams without a state begin; set it by `begin_midstream`."""
         self._moved: list[Event] | None = None
         """The events that moved since the last `take_moved`, or None if they are not recorded."""
         self._most_bytes = topology.topics.max_record_bytes
@@ -117,7 +117,10 @@ class Stage(Composite):
             self.begin(self.streams)
 
     def begin(self, streams: Iterable[str]) -> None:
-        """Create the operators of these streams, and of the streams that they are joined with."""
+        """Create the operators of these streams, and of the streams that they are joined with.
+
+        Streams that have begun are skipped.
+        """
         new = {each for s in streams if s not in self.chains for each in self._groups[s]}
         if not new:
             return

@@ -116,7 +116,7 @@ class Queues:
     def take_until(self, limit: Bound, now_ns: int) -> list[Event]:
         """Remove and return all events at or below `limit`, in order.
 
-        Their instant becomes `now_ns`.
+        Their `at_ns` becomes `now_ns`.
         """
         heads = self.heads
         limit_ns, limiting = limit

@@ -38,7 +38,7 @@ class UncertainWatermark(Watermark):
         return min(complete_ns, corrected_ns) if self.is_mixed else corrected_ns
 
     def begin(self, first: Event) -> Event:
-        """Return the watermark to announce before the first event, which is about to be emitted."""
+        """Set the watermark to the first event's time, and return the record that announces it."""
         self.ns = first.ref_time_ns
         self.complete_ns = self._completeness(self.ns)
         return self._announced(first.stream, first.at_ns)

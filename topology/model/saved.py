@@ -511,9 +511,9 @@ class Written:
         """Raise ShapeRefused unless the rows of these tables are of the current kinds."""
         for name, (kind, _) in self._shapes.items():
             if name.endswith("/") and name not in tables:
-                raise ShapeRefused(f"rows {name} no longer exist")
+                raise ShapeRefused(f"it has rows of table {name}, which this version lacks")
             if name in tables and tables[name].name != kind:
-                raise ShapeRefused(f"rows {name} were {kind}, not {tables[name].name}")
+                raise ShapeRefused(f"rows of table {name} were {kind}, not {tables[name].name}")
 
     def layout(self, shape: Shape) -> dict[str, ValueKind | None]:
         """Return the current kind of each field in the state's rows of the shape; None if dropped.

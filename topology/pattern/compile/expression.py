@@ -37,8 +37,8 @@ class Condition:
 
     `vacuous`: the value of the condition while an index in it does not exist yet. It is None for
     UNTIL, so that the group does not end. To test UNTIL, append the candidate to the group and call
-    `holds_newest` with the group's slot. An unknown parameter or function raises ValueError; valid
-    queries have none.
+    `holds_newest` with the group's slot. An unknown parameter or function, or another number of
+    arguments, raises ValueError; valid queries have none.
 
     `needs_whole`: whether it has an aggregate over all of a group, an index other than [1], or
     `[a]`. Such a condition cannot be tested for one element alone.

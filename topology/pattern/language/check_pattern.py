@@ -15,7 +15,7 @@ from topology.pattern.tree.normal_form import (
     MAX_COMPONENTS,
     parts_of,
 )
-from topology.pattern.tree.partial_order import NegatedSpot, Part, size, spread
+from topology.pattern.tree.partial_order import MANY, NegatedSpot, Part, size, spread
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AllOf,
@@ -38,7 +38,8 @@ MAX_TIMES: Final = 1_000_000
 
 
 def check_pattern(query: Query, findings: Findings) -> None:
-    findings.name_once("components", [(_name_of(each), each.span) for each in walk(query.node)])
+    named = [(name, each.span) for each in walk(query.node) if (name := _name_of(each))]
+    findings.name_once("components", named)
     for node in walk(query.node):
         if isinstance(node, EventNode | CountedNode):
             for message, hint in islice(_miscounted(node, query.matches), 1):
@@ -142,8 +143,9 @@ def _is_small(node: Node, findings: Findings) -> bool:
     alternatives, most = size(node)
     if alternatives > MAX_ALTERNATIVES or most > MAX_COMPONENTS:
         message = (
-            f"the pattern has {alternatives} alternatives with up to {most} components; "
-            f"at most {MAX_ALTERNATIVES} alternatives and {MAX_COMPONENTS} components are allowed"
+            f"the pattern has {_counted(alternatives)} alternatives with up to {_counted(most)}"
+            f" components; at most {MAX_ALTERNATIVES} alternatives and {MAX_COMPONENTS} components"
+            " are allowed"
         )
         hint = "split it into several queries"
         if any(isinstance(each, CountedNode) for each in walk(node)):
@@ -152,6 +154,10 @@ def _is_small(node: Node, findings: Findings) -> bool:
         findings.add("E_TOO_LARGE", node.span, message, hint)
         return False
     return True
+
+
+def _counted(number: int) -> str:
+    return f"more than {MANY}" if number > MANY else str(number)
 
 
 def _lasting(part: Part, query: Query, findings: Findings) -> None:

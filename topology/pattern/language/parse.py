@@ -58,7 +58,7 @@ def parse(text: str) -> list[Query]:
         findings.refuse(text)
     read = [_read(text, chunk, findings) for chunk in _chunks(text, findings)]
     queries = [query for query in read if query is not None]
-    findings.name_once("queries", [(query.name, query.span) for query in queries])
+    findings.name_once("queries", [(query.name, query.span) for query in queries if query.name])
     findings.refuse(text)
     return queries
 

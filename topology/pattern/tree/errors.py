@@ -101,12 +101,12 @@ class Findings:
     def name_once(
         self, kind: str, named: Iterable[tuple[str, Span]], hint: str = "rename one of them"
     ) -> None:
-        """Report an error for each name that an earlier one equals; empty names are ignored."""
+        """Report an error for each name that an earlier one equals."""
         seen: set[str] = set()
         for name, span in named:
             if name in seen:
                 self.add("E_ALIAS_TWICE", span, f"two {kind} are called `{cut(name)}`", hint)
-            seen.update({name} - {""})
+            seen.add(name)
 
     @property
     def errors(self) -> list[QueryError]:

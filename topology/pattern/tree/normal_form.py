@@ -31,6 +31,7 @@ from topology.pattern.tree.partial_order import (
     NegatedSpot,
     Part,
     Spot,
+    size,
     spread,
 )
 from topology.pattern.tree.syntax import Column, Edge, EventNode, Expr, Node, Query
@@ -221,7 +222,16 @@ class NormalForm:
 
 
 def normalise(query: Query) -> NormalForm:
-    """Return the normal form of a valid query."""
+    """Return the normal form of a valid query.
+
+    Raises:
+        ValueError: A query that was not checked has too many alternatives or components.
+    """
+    alternatives, components = size(query.node)
+    if alternatives > MAX_ALTERNATIVES or components > MAX_COMPONENTS:
+        raise ValueError(
+            f"{alternatives} alternatives with up to {components} components: split the query"
+        )
     turns = Turns(query.node)
     parts = parts_of(turns.node)
     every = frozenset().union(*map(_aliases_of, parts))

@@ -112,36 +112,40 @@ class Part:
 
 
 def size(node: Node | Negation) -> tuple[int, int]:
-    """Return the number of alternatives, and the number of components in the largest one."""
+    """Return the number of alternatives, and the number of components in the largest one.
+
+    Counts stop at MANY + 1, so that no count of a hostile query grows without bound.
+    """
     match node:
         case EventNode() | Negation():
             return 1, int(isinstance(node, EventNode))
         case AnyOf(nodes=nodes):
             counts, largest = zip(*map(size, nodes), strict=True)
-            return sum(counts), max(largest)
+            return min(sum(counts), MANY + 1), max(largest)
         case CountedNode():
             return _size_of_turns(node)
     alternatives, components = 1, 0
     for part in node.children:
         count, most = size(part)
-        alternatives *= count
-        components += most
+        alternatives = min(alternatives * count, MANY + 1)
+        components = min(components + most, MANY + 1)
     return alternatives, components
 
 
 MANY: Final = 10_000
-"""The number of turns or alternatives at which counting stops."""
+"""The number of turns, alternatives or components up to which `size` counts."""
 
 
 def _size_of_turns(counted: CountedNode) -> tuple[int, int]:
     ways, most = size(counted.node)
     turns = min(max(counted.maximum, 1), MANY)
-    alternatives = 0
-    for turn in range(max(0, counted.minimum), turns + 1):
-        alternatives += min(ways, MANY) ** min(turn, 14)
+    first = max(0, counted.minimum)
+    alternatives = turns - first + 1 if ways == 1 else 0
+    for turn in range(first, turns + 1 if ways > 1 else 0):
+        alternatives += ways ** min(turn, 14)
         if alternatives > MANY:
             break
-    return max(1, alternatives), most * turns
+    return min(max(1, alternatives), MANY + 1), min(most * turns, MANY + 1)
 
 
 def spread(node: Node | Negation) -> list[Part]:
