@@ -223,7 +223,7 @@ def broken_init() -> None:
 @pytest.mark.parametrize(
     ("functions", "aggregates", "said"),
     [
-        ({"near": 5}, None, "'near' cannot be called; give a function"),
+        ({"near": 5}, None, "'near' cannot be called; map the name to a function or a lambda"),
         ({"abs": abs}, None, "'abs' is built in; choose another name"),
         ({"a b": abs}, None, "'a b' is not a name"),
         ([abs], None, "`functions` is not a mapping"),

@@ -59,7 +59,7 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
     for name, function in given["functions"].items():
         yield from name_faults(name, FUNCTIONS)
         if not callable(function):
-            yield f"{name!r} cannot be called", "give a function"
+            yield f"{name!r} cannot be called", "map the name to a function or a lambda"
     for name, detector in given["detectors"].items():
         yield from name_faults(name, ())
         try:
@@ -92,7 +92,7 @@ def _aggregate_faults(name: str, aggregate: Function) -> Iterator[Wrong]:
     parts = aggregate._asdict()
     for word, part in parts.items():
         if not callable(part):
-            yield f"{word} of {name!r} cannot be called", "give a function"
+            yield f"{word} of {name!r} cannot be called", "pass a function or a lambda"
     if callable(aggregate.init):
         try:
             aggregate.init()
