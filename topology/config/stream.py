@@ -59,7 +59,7 @@ class HeaderConfig(Section):
     def faults(self) -> Iterator[Fault]:
         for field, name, taken in clashing(self.names()):
             message = f"the header `{name}` already means {taken}"
-            yield Fault((field,), message, "give it a name of its own")
+            yield Fault((field,), message, "give it another name")
 
 
 class StreamConfig(Section):
