@@ -6,10 +6,11 @@ price, the load of second readings:
 
     price(w) = rate * step * share * (sum of max(0, l - w) over the late events of a span) / span
 
-`rate` is the number of items per second and `step` the cost of one item, both measured. `share` is
-the measured part of these items that is really read again, because of keys, convergence, and
-several late events at once. Only the latest event of an instant counts. So the price of a wait is
-computed before the wait is tried. The shortest wait is chosen whose price is at most
+A span lasts `SPAN_NS`. `rate` is the number of items per second and `step` the cost of one item,
+both measured. `share` is the measured part of these items that is really read again, because of
+keys, convergence, and several late events at once. Only the latest event of an instant counts. So
+the price of a wait is computed before the wait is tried. The shortest wait is chosen whose price is
+at most
 
     min(granted, FULL - first - others)
 

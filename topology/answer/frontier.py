@@ -6,10 +6,9 @@ error of every later event. Every event in order raises W too, so a window does 
 next announcement.
 
 If a query reads accepted events and has a quality target, the target closes its windows, at the
-latest when they are final. W does not, because MERGE has a target of its own and may miss events
-too.
+latest when they are final. W does not, because MERGE has its own target and may miss events too.
 
-`sure_ns`: the largest value of W - E so far. No further event in order is before it.
+`sure_ns`: the largest value that W - E has had. No further event in order is before it.
 
 `final_ns`: results that end at or before it are final. One of two conditions holds: the
 completeness frontier C has passed the end and W is later by `new_source_allowance`, or W is later

@@ -59,8 +59,8 @@ class QualityConfig(Section):
     accuracy_ppm: Annotated[
         int, share(1, MILLION - 1, "write a share below 100%, like 99% or 0.99")
     ] = 990_000
-    """The share of first results that must be right. Lower it if an answer that comes sooner counts
-    for more than one that is never corrected."""
+    """The share of first results that must be right. Lower it if an early answer matters more than
+    one that is never corrected."""
     max_wait_ns: PositiveNs = 2_000_000_000
     """The longest wait for a first result. Raise it if `accuracy` is missed, lower it if an answer
     is of no use later."""
@@ -70,7 +70,7 @@ class QualityConfig(Section):
     It is the longest `merge.idle_after` of the streams that the query reads.
     """
     max_sources: Annotated[Count, Unspelled()] = 10_000
-    """The most sources that are remembered."""
+    """The largest number of sources that are remembered."""
     published: Annotated[Any, Unspelled()] = None
     """A function from these settings and a window length to a strategy of `topology.published`."""
 
@@ -95,8 +95,8 @@ class AnswerSettings(Section):
     stream: StreamName | None = None
     """The stream that the query reads. Name it if there are several."""
     upsert: Flag = False
-    """Writes the results to a topic of their own, `results.` and the query's name. A retracted
-    result is a record without a value there. The compacted topic is the table of current results
+    """Writes the results to their own topic, `results.` and the query's name. A retracted result is
+    a record without a value there. The compacted topic is the table of current results
     (docs/guides/results.md)."""
     answer: Annotated[Answer, one_of(Answer, MOVED_ANSWERS)] = "early"
     """`final` emits final results alone. `early` emits early results and corrects them. `speculate`

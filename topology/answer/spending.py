@@ -9,8 +9,8 @@ each instant, the window of the last `WINDOW_NS` determines how much is left to 
 `busy` is the load of everything else, first readings included. It is the mean load of the window,
 or the load of its last span if that is larger. A burst may use the savings of the window.
 
-An event after W can force a second reading only of events read after W. So detectors read only so
-far after W that the amount left pays for reading that stretch `HEAPS` times:
+An event after W can force a second reading only of events read after W. So detectors read only
+events after W that the amount left pays for `HEAPS` times:
 
     reach = left / (HEAPS * the load of first readings)
 

@@ -11,7 +11,7 @@
     polygon       the set of all lines (offset, rate) that are consistent with the rounds
     marzullo      the intervals, out of several, that agree
     one_way       sources that cannot sync: bounds from the arrivals alone
-    cell          the offset and error of a clock over a short stretch of a source's time
+    cell          the offset and error of a clock over about one second of a source's time
     settings      the section `clock` of a stream
 
 `sample` is in `topology.model`. The reasons are in docs/decisions/0006-clocks.md.

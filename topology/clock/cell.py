@@ -1,4 +1,4 @@
-"""Represents the offset and error of a source's clock over a short stretch of its time.
+"""Represents the offset and error of a source's clock over about one second of its time.
 
 A clock model is a set of possible lines, but each event needs one offset and one error, quickly. So
 time is divided into cells of `CELL_NS`. Within a cell, offset and error are interpolated linearly

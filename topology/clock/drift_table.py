@@ -82,7 +82,7 @@ class DriftTable:
         self._longest_idle = LongestIdle()
         self._sources_known = 0
         self.dropped: list[Sample | Declared] | None = None
-        """The reports dropped so far, or None if they are not recorded.
+        """The reports that have been dropped, or None if they are not recorded.
 
         A driver that stores a copy of the table sets the list, and empties it after each copy.
         """
@@ -100,7 +100,7 @@ class DriftTable:
         return track
 
     def leave(self, source: str) -> None:
-        """Count one operator less for the source. Drop the track if nothing uses or fills it."""
+        """Remove one user from the source's track, and drop the track if it is unused and empty."""
         track = self._tracks[source]
         track.users -= 1
         if not track.users and not track.version:

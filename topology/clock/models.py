@@ -43,10 +43,10 @@ class Measuring(Protocol):
         """Add the next sample, in arrival order."""
 
     def begin_segment(self) -> None:
-        """Drop all rounds so far, because events show that the clock has jumped."""
+        """Drop all earlier rounds, because events show that the clock has jumped."""
 
     def cell(self, ts_ns: int) -> ClockCell:
-        """Return the cell that contains `ts_ns`: offset and error over a stretch of source time."""
+        """Return the cell (`topology.clock.cell`) that contains `ts_ns`: its offset and error."""
 
     def skew_ppb(self) -> int | None:
         """Return the estimated rate of the clock in ppb, for display; None without an estimate."""

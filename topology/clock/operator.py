@@ -13,10 +13,10 @@ The offset is the one that a user declared, or else the one measured by rounds o
 These rules apply in all cases (docs/decisions/0006-clocks.md has the reasons):
 
 * Arrivals decide which samples apply: those that arrived at least `activation` before the source's
-  latest arrival so far. It does not matter when the drift table was filled.
+  latest arrival. It does not matter when the drift table was filled.
 * An event whose corrected timestamp is more than `max_behind` before its arrival is a dead letter,
-  reason `behind`. The default is 292 years, which means never. (A backfill, which is as old as it
-  says, needs `trust`. Arrivals alone cannot distinguish it from a clock that is years behind.)
+  reason `behind`. The default is 292 years, which means never. (A backfill, whose old timestamps
+  are right, needs `trust`. Arrivals alone cannot distinguish it from a clock that is years behind.)
 * The corrected timestamps of a source never decrease. A smaller one is raised to the one before it,
   and its error grows by the difference. A late event keeps its corrected timestamp, and does not
   raise those of later events.
@@ -28,10 +28,10 @@ These rules apply in all cases (docs/decisions/0006-clocks.md has the reasons):
   Then its corrected timestamp is `broker_slack` after its arrival. Its earliest possible time does
   not change.
 * An event contradicts the clock if that error cannot explain it: it would have happened more than
-  `broker_slack` after its arrival. Under `estimate`, it does if its reading is more than `jump_min`
-  below the edge. For a clock that is not considered to be behind, an edge above 0 counts as 0. The
-  corrected timestamp is then computed from the event's own arrival under `estimate`, and is `ts`
-  under `trust`. Under `reject` the event is a dead letter.
+  `broker_slack` after its arrival. Under `estimate`, it does if its reading, arrival - timestamp,
+  is more than `jump_min` below the edge. For a clock that is not considered to be behind, an edge
+  above 0 counts as 0. The corrected timestamp is then computed from the event's own arrival under
+  `estimate`, and is `ts` under `trust`. Under `reject` the event is a dead letter.
 * An event also contradicts the clock if its timestamp has fallen by more than `jump_min` in the
   order of sequence. It is corrected as usual, since the event may only have taken long.
 * `JUMP_VOTES` consecutive events that contradict the clock and agree show that it has jumped. The

@@ -5,7 +5,7 @@ The event before a run has already been corrected. An event belongs to the run i
 * no event of another source comes between;
 * its arrival makes no further report apply;
 * its timestamp is in the same cell, with constant offset and error;
-* its reading neither contradicts the clock nor moves the edge;
+* its reading (arrival - timestamp) neither contradicts the clock nor moves the smallest reading;
 * it is neither a control event nor late, its time does not decrease, and it is not too far behind;
 * there are no votes for a jump of the clock.
 

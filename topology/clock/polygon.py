@@ -42,7 +42,7 @@ MAX_BOUNDS: Final = 32
 Ten initial rounds and four per minute make 30 bounds in five minutes.
 """
 GUESS_STEADINESS: Final = 2
-"""How many times steadier than `wander` allows the guess assumes a clock to be.
+"""The factor by which the guess assumes a clock to be steadier than `wander` allows.
 
 This is near the best factor from 1 to 10, for steady clocks and for those at the limit.
 """

@@ -189,8 +189,7 @@ class Belief(Saved):
         """Return the range of offsets over the cell that starts at `start_ns`."""
         oldest_ns = min(self._uppers.times_ns[0], self._lowers.times_ns[0])
         first_ns = max(oldest_ns, self.received_ns - self._config.sync_window_ns)
-        # Fresh bounds begin and end at edges of cells, so that the bounds are convex within each
-        # cell.
+        # Fresh bounds begin and end where cells do, so that the bounds are convex within each cell.
         fresh_from_ns = cell_start(first_ns - STALE_AFTER_NS)
         fresh_until_ns = cell_start(self.received_ns + STALE_AFTER_NS) + CELL_NS
         end_ns = start_ns + CELL_NS

@@ -30,7 +30,7 @@ MAX_SKEW_PPB: Final = 10_000_000
 
 
 class ClockConfig(Section):
-    """How a source's clock is measured, and how far it is believed."""
+    """The settings for measuring a source's clock, and for how far it is trusted."""
 
     sync: Annotated[Sync, one_of(Sync)] = "udp"
     """Whether time sync counts. Under `none` samples have no effect, and the clock topic is not
@@ -50,7 +50,7 @@ class ClockConfig(Section):
     """A source with a larger time error counts as unsynced. Raise it if the network to the time
     server is slow, lower it if order has to be exact."""
     sync_window_ns: PositiveNs = 300_000_000_000
-    """How long a round of time sync counts. Raise it if sources sync more rarely."""
+    """How long a round of time sync is used. Raise it if sources sync more rarely."""
     max_skew_ppb: RatePpb = 250_000
     """How fast a clock may drift. Raise it if clocks are worse: too small a rate breaks the stated
     time error."""

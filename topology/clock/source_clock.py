@@ -142,7 +142,7 @@ class SourceClock(KnownSource):
         self._ground, self._base_ns, self._base_error_ns = NOTHING, 0, 0
         """The basis of the segment, and the offset and its error when the segment began."""
         self.moved_ns = 0
-        """The largest correction under the policy `estimate` so far."""
+        """The largest correction that the policy `estimate` has made."""
         self.measured: Measuring | None = None
         self._one_way = self._new_one_way() if config.unsynced == "estimate" else None
         self.cell = NO_CELL

@@ -63,7 +63,7 @@ def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
     taken = {stream.input: f"the input of stream `{n}`" for n, stream in topology.streams.items()}
     for key, topic in topology.topics:
         if isinstance(topic, str):
-            yield from _taken(("topics", key), topic, taken, "give it a name of its own")
+            yield from _taken(("topics", key), topic, taken, "give it another name")
             taken.setdefault(topic, f"`topics.{key}` already")
     for name, stream in topology.streams.items():
         path = ("streams", name, "output")

@@ -113,7 +113,7 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
             continue
         if read in topology.streams:
             message = f"`{read}` is a stream and a query"
-            yield Fault(path, message, "give the query a name of its own")
+            yield Fault(path, message, "give the query another name")
         if other.join is not None:
             message = f"`{read}` is a join, whose rows are not events"
             yield Fault(path, message, "read its sides' streams, or a window, pattern or detector")

@@ -48,7 +48,7 @@ class Cut(NamedTuple):
     def with_merge(self, moved: Sequence[str]) -> Cut:
         """Return the cut with the operators `moved` in the stage of MERGE.
 
-        Each of them must be a stage of its own in this cut.
+        Each of them must be a separate stage in this cut.
         """
         stages = [stage for stage in self.stages if not {*stage.operators} & {*moved}]
         at = next(n for n, stage in enumerate(stages) if MERGE in stage.operators)

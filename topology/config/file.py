@@ -63,11 +63,11 @@ class TopicsConfig(Section):
     sequenced: TopicName = "events.sequenced"
     """The topic between reorder and merge."""
     gaps: TopicName = "events.gaps"
-    """The topic of gaps: sequence numbers that did not come in time."""
+    """The topic of gaps: sequence numbers that did not arrive in time."""
     late: TopicName = "events.late"
     """The topic of late events under `late: side`, and of late events that may be duplicates."""
     dead: TopicName = "events.dead"
-    """The topic of dead letters: why a record could not be used, and where it lies."""
+    """The topic of dead letters: why a record could not be used, and where it is."""
     clock: TopicName = "clock.offsets"
     """The topic of time sync samples and declared offsets."""
     windows: TopicName = "results.windows"
@@ -79,7 +79,7 @@ class TopicsConfig(Section):
     resend: TopicName | None = None
     """The topic of requests to send events again (`inorder resend`). By default there is none."""
     max_record_bytes: Annotated[SizeBytes, Unspelled()] = 16 * 2**20
-    """The most bytes of a record: key, value and headers; larger ones are dead letters."""
+    """The largest record in bytes: key, value and headers. Larger ones are dead letters."""
 
 
 def _name(value: Any, _: ValidationInfo) -> str:
@@ -123,9 +123,9 @@ class TopologyFile(Section):
     stages_written: Annotated[tuple[StageConfig, ...], Given(read_stages, _STAGES)] | None = Field(
         default=None, validation_alias="stages"
     )
-    """The stages of the pipeline; each runs in a process of its own. By default every operator is a
-    stage. `reorder+merge` share a stage if each stream lies in one partition of its input
-    (`keyed_by: stream`, or `topics.partitions: 1`)."""
+    """The stages of the pipeline; each runs in its own process. By default every operator is a
+    stage. `reorder+merge` share a stage if each stream is in one partition of its input (`keyed_by:
+    stream`, or `topics.partitions: 1`)."""
     queries: Annotated[
         Mapping[Name, Annotated[QueryConfig, or_nothing(QueryConfig)]],
         Named("queries: {name: {}}", MAX_QUERIES),
@@ -141,7 +141,7 @@ class TopologyFile(Section):
     and repeats some of them after a crash."""
     checkpoint_ns: PositiveNs = 100_000_000
     """How often a stage commits its outputs, state and offsets. Read-committed readers see outputs
-    so often. Raise it if commits cost too much."""
+    at this interval. Raise it if commits cost too much."""
     application: Annotated[
         str,
         text(
@@ -151,7 +151,7 @@ class TopologyFile(Section):
         ),
     ] = "inorder"
     """The name in consumer groups, transactions and changelogs. A new name starts with an empty
-    state, and needs output topics of its own."""
+    state, and needs its own output topics."""
     topics: Annotated[TopicsConfig, or_nothing(TopicsConfig)] = TopicsConfig.by_default()
     """The other topics, and how `inorder topics create` makes all of them."""
     state: Annotated[StateStore, one_of(StateStore)] = "rocksdb"
@@ -165,7 +165,7 @@ class TopologyFile(Section):
     """Whether `events.ordered` contains watermarks. Switch them off if its readers expect events
     alone."""
     tick_lag_ns: DurationNs = 100_000_000
-    """How far the arrival clock stays behind the newest poll while no record comes. Raise it if
+    """How far the arrival clock stays behind the newest poll while no record arrives. Raise it if
     `inorder_tick_late_records_total` counts."""
     spill_after_ns: PositiveNs = 30_000_000_000
     """An event that is buffered longer is written into the state. Lower it if the input keeps

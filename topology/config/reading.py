@@ -169,7 +169,7 @@ _MOVED: Final = {
     "queries.*.speculate.withdrawn": (
         "leave it out; lower `share`, or write answer: early, so that fewer results are retracted"
     ),
-    "max_batch": "leave it out: transactions are as large as the link carries",
+    "max_batch": "leave it out: transactions are as large as the link allows",
     "stuck_after": "leave it out: it is four times transaction_timeout, and at least 1min",
     "topics.max_record": "leave it out: it is 16MiB for all records",
     "streams.*.experimental.estimator_clock": "leave it out: arrivals are measured",

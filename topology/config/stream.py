@@ -59,7 +59,7 @@ class HeaderConfig(Section):
     def faults(self) -> Iterator[Fault]:
         for field, name, taken in clashing(self.names()):
             message = f"the header `{name}` already means {taken}"
-            yield Fault((field,), message, "give it a name of its own")
+            yield Fault((field,), message, "give it another name")
 
 
 class StreamConfig(Section):
@@ -70,12 +70,12 @@ class StreamConfig(Section):
     output: TopicName = "events.ordered"
     """The topic of events in order."""
     keyed_by: Annotated[KeyedBy, one_of(KeyedBy)] = "source"
-    """The key of the input's records. Under `stream` each stream lies in one partition, and reorder
+    """The key of the input's records. Under `stream` each stream is in one partition, and reorder
     and merge are one stage."""
     signed: Flag = False
     """Whether each record must carry a signature of its source (`INORDER_MASTER_KEYS_FILE`). Other
-    records are dead letters, reason `unsigned` or `forged`. A record without a time of its own is
-    one too (`ts_missing`), as no signature covers its timestamp."""
+    records are dead letters, reason `unsigned` or `forged`. A record without its own time is one
+    too (`ts_missing`), because no signature covers its timestamp."""
     headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig.by_default()
     """The names of the record headers, and the unit of `ts`."""
     arrival: Annotated[Arrival, one_of(Arrival)] | None = None

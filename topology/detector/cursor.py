@@ -3,8 +3,8 @@
 The outputs depend only on the items and on four values at the start: the state, `high_ns`, `last`
 and `ticks`. So a rollback restores these four values and reads on from there.
 
-`high_ns` is the latest possible event time of the events read so far. The position of an event that
-may be earlier than that is uncertain, so its results are `unsure`.
+`high_ns` is the latest possible event time of the events that were read. The position of an event
+that may be earlier than that is uncertain, so its results are `unsure`.
 
 A deadline that is earlier than the last item takes effect at that item's instant, after its events.
 If the last item is a timer, the deadline takes effect one nanosecond later.
@@ -87,7 +87,7 @@ class DetectorOutput(NamedTuple):
 
 
 BESIDES: Final = attrgetter("start_ns", "end_ns", "members", "last", "unsure")
-"""Gets the fields of an output that results contain, except the values."""
+"""A function that returns the fields of an output that results contain, except the values."""
 
 
 OUTPUT: Final = record(
@@ -139,7 +139,7 @@ class Counts:
 
     @property
     def again(self) -> int:
-        """The cost of all rollbacks and corrections so far, in steps."""
+        """The cost of all rollbacks and corrections, in steps."""
         return self.replayed + CORRECTION_STEPS * self.corrected
 
     def note(self, what: str, why: str) -> None:

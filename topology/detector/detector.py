@@ -83,7 +83,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A result with a later item than a late event, which `correct` may change or remove.
+    """A result emitted at an item after a late event; `correct` may change or remove it.
 
     `correct` returns the result unchanged, or a copy with other values (`with_values`), or None in
     its place to remove it.
@@ -126,7 +126,7 @@ class Detector:
 
 
 class Stopped:
-    """The state of a stopped key, with the reason; no dataclass, as users' values may be."""
+    """The state of a stopped key, with the reason. No value of a user is of this class."""
 
     __slots__ = ("why",)
 

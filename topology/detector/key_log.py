@@ -67,7 +67,7 @@ CONFLICT: Final = "conflicts"
 MAX_SPACING: Final = 4_096
 
 _BESIDES: Final = attrgetter("type", "error_ns", "unsure")
-"""Gets the fields of an event, besides its key and payload, that all its duplicates share."""
+"""A function that returns an event's fields, besides key and payload, that all duplicates share."""
 
 _SHOWN: Final = tuple_of(TEXT, INT, FLAG, FLAG, optional(KEY))
 _LOG: Final = tuple_of(PLAIN, BIG, KEY, INT, list_of(_SHOWN), list_of(OUTPUT), list_of(INT))

@@ -71,7 +71,7 @@ class DetectorSettings(AnswerSettings):
     """The largest number of keys with a state, of a detector. Raise it if events are left out
     (`refused`)."""
     max_events: Annotated[Count, Unspelled()] = 1_000_000
-    """Events a join or a detector keeps."""
+    """The largest number of events that a join or a detector buffers."""
     clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
     """How the clocks of its stream are trusted."""
 

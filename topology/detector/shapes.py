@@ -40,7 +40,7 @@ class ClassShape:
         self.fields = [each.name for each in fields(kind)] if is_dataclass(kind) else None
 
     def is_named(self, value: Any) -> bool:
-        """Return whether the value is a NamedTuple without attributes of its own."""
+        """Return whether the value is a NamedTuple without further attributes."""
         return self._is_row and not (self._has_dict and vars(value))
 
     def parts(self, value: Any) -> Collection[Any] | None:

@@ -17,8 +17,8 @@ alignment stops waiting for the upstream partition that holds up the others, and
 (`waivers`). Its older records then count as arriving now. It is awaited again once it has caught
 up.
 
-Cost: O(1) per record, O(log partitions) per stretch of one partition, O(partitions) per batch.
-Memory: the buffered records.
+Cost: O(1) per record, O(log partitions) per run of records of one partition, O(partitions) per
+batch. Memory: the buffered records.
 """
 
 from __future__ import annotations
@@ -177,9 +177,9 @@ class Alignment(Operator):
         return min([each for each in newest if self._waits[each[1]]], default=last)
 
     def _release_until(self, frontier: tuple[int, int], released: list[Event]) -> None:
-        """Release the events up to the frontier, in stretches of one partition.
+        """Release the events up to the frontier, in runs of one partition each.
 
-        A stretch ends before the next event of another partition, or at the frontier.
+        A run ends before the next event of another partition, or at the frontier.
         """
         heads = self._heads
         while heads and heads[0] <= frontier:

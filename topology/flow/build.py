@@ -1,8 +1,8 @@
 """Builds the operators of a stage from the topology file, with one function for each kind.
 
-It also computes the digests by which a restored state recognises its query. Operators that many
-topology files do not use are imported where they are built. Importing all of them takes a quarter
-of the start-up time.
+It also computes the digests by which the state of a query is recognised after a restart. Operators
+that many topology files do not use are imported where they are built. Importing all of them takes a
+quarter of the start-up time.
 """
 
 from __future__ import annotations

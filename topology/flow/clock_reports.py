@@ -17,7 +17,7 @@ them would cost each group of streams the work for the sources of all other grou
 bound can folding change an outcome. A new source then gets all folded rounds, and not only the
 `MAX_SAMPLES` newest.
 
-The check runs after `LOOK_EVERY` reports, or after as many as there are sources if that is more.
+The check runs after `LOOK_EVERY` reports, or after one report for each source if that is more.
 
 In the state, folded rounds are stored with the CLOCK of the first stream that has their settings.
 """

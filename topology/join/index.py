@@ -23,7 +23,7 @@ SPARE: Final = 32
 class KeyEntries:
     """The events of one side and one key, from the index `first` on; earlier slots are free.
 
-    `widest_ns` is the largest time error of any event so far.
+    `widest_ns` is the largest time error of all events that were added.
     """
 
     __slots__ = ("entries", "first", "places", "widest_ns")

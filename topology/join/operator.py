@@ -186,7 +186,7 @@ class Join(KeepingQuery):
         self._frontiers.observe(event, frontier, is_taken=bool(entries))
 
     def _join(self, entry: JoinEntry, shown: int) -> int:
-        """Join a new entry, and return how many rows its event has emitted so far.
+        """Join a new entry, and return how many rows its event has emitted on all sides.
 
         `shown` is the number of rows that entries of the same event on other sides have emitted.
         """

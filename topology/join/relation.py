@@ -2,7 +2,7 @@
 
 A *cell* is a range of time in which rows are made. It is a window, identified by its start, or all
 time for a join by interval (NO_CELL). A possible world is one choice of event times within their
-errors. A *bond* says how one event of a cell relates to another, on a scale:
+errors. A *bond* is the relation of one event of a cell to another, on a scale:
 
 * CERTAIN: they belong together in every world.
 * PLAIN: they belong together by corrected timestamps.

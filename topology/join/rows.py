@@ -1,9 +1,9 @@
 """Computes the rows of a join from the events that are kept.
 
-A row has a cell, and one event or null for each side. Rows with a null belong to an *owner*: an
-event of the first side in a cell. In a FULL join an event of another side is an owner too, and its
-only row contains nothing but the event. On each other side, the owner has partners, or null if
-there are none. Its rows are all combinations of these.
+A row has a cell (`relation`), and one event or null for each side. Rows with a null belong to an
+*owner*: an event of the first side in a cell. In a FULL join an event of another side is an owner
+too, and its only row contains nothing but the event. On each other side, the owner has partners, or
+null if there are none. Its rows are all combinations of these.
 
 Rows without a null are found when the last of their events arrives (`joined`). Rows with a null are
 computed on demand (`lacking`), and again after each event that may have changed them.

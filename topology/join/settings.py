@@ -186,9 +186,9 @@ class JoinSettings(AnswerSettings):
     ) = None
     """The names of a row's values, and paths that begin with a side."""
     max_events: Annotated[Count, Unspelled()] = 1_000_000
-    """Events a join or a detector keeps."""
+    """The largest number of events that a join or a detector buffers."""
     max_rows: Annotated[Count, Unspelled()] = 1_000
-    """Rows one event of a join may have."""
+    """The largest number of rows that one event of a join may have."""
     clocks: Annotated[tuple[ClockConfig, ...], Unspelled()] = (ClockConfig.by_default(),)
     """How the clocks of its streams are trusted."""
 

@@ -279,7 +279,7 @@ class SourceBounds(Saved):
             self._lead_no_more(wait_ns)
 
     def _lead_no_more(self, wait_ns: int) -> None:
-        """Lower `led_max_ns` if it was `wait_ns`, with which no source is led any more."""
+        """Lower `led_max_ns` if it is `wait_ns`, because no source is led with that wait."""
         if wait_ns == self.led_max_ns:
             self.led_max_ns = max(self._led, default=-1)
             if self.led_cold and self._cold_wait_ns > self.led_max_ns:
@@ -287,10 +287,10 @@ class SourceBounds(Saved):
             self._has_fallen = True
 
     def _put_right(self, now_ns: int) -> None:
-        """Make sources keyed again after the largest distance has fallen.
+        """Make sources keyed again after the largest D has fallen.
 
-        This changes each source that is led at the new largest distance and has a newest time above
-        the clock minus that distance. Cost: one look at each source led at that distance.
+        This changes each source that is led with the new largest D and has a newest time above the
+        clock minus D. Cost: one look at each source led with that D.
         """
         sources = self._sources
         while self._has_fallen:
@@ -321,9 +321,9 @@ class SourceBounds(Saved):
     def refresh_cold(self, now_ns: int) -> None:
         """Adopt the pool's current wait for the sources that the pool leads.
 
-        They stay led, at the new distance. If it has grown, a source becomes keyed if its newest
-        time is above the clock minus the new distance. Cost: one look at each of them if the wait
-        has grown, else none.
+        They stay led, with the new wait. If it has grown, a source becomes keyed if its newest time
+        is above the clock minus the new wait. Cost: one look at each of them if the wait has grown,
+        else none.
         """
         cold = self.led_cold
         if not cold:
@@ -375,9 +375,9 @@ class SourceBounds(Saved):
                 self._lead(progress, wait_ns)
 
     def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
-        """Return the instant from which the head may be emitted if nothing arrives; NEVER if none.
+        """Return when the first buffered event may be emitted if nothing arrives, or NEVER.
 
-        `limit` is the value that the method `limit` has just returned, and the head is above it.
+        `head_ns` is the event's time. It is above `limit`, the value just returned by `limit`.
         """
         wait_ns = self.led_max_ns
         if limit[1]:

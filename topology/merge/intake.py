@@ -192,7 +192,7 @@ class Intake:
         """Return whether the event just taken may change what is emitted.
 
         It was next in the sequence of its source, which was not blocked. `was_empty` and
-        `led_max_ns` are from before the event. They say whether the source's queue was empty, and
+        `led_max_ns` are from before the event. They are whether the source's queue was empty, and
         the longest wait of the sources whose bound follows the clock (`bounds.led_max_ns`).
         """
         bounds = self._bounds

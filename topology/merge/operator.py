@@ -124,7 +124,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "watermark_ns": Figure("Watermark: later events with a smaller corrected timestamp are late"),
     "watermark_lag_ns": Figure("Distance of the watermark from the newest arrival time"),
     "completeness_frontier_ns": Figure(
-        "Completeness frontier: every source is received up to it without a gap"
+        "Completeness frontier: every source has delivered all events up to it"
     ),
 }
 

@@ -9,9 +9,9 @@ An event whose number was declared missing is also passed if the last emitted ev
 in the total order. The last emitted event may be a later one of the same source.
 
 A passed event is late. So is an event whose time is before that of its source's last event. CLOCK
-prevents that, except past `max_sources`: then it may forget the clock of a source that MERGE still
-knows. `Passage.judge` decides, and names the cause (topology.model.late). Events that full queues
-give up are late by `merge_full` (`Merge._overflow`).
+prevents that, except beyond `max_sources`: then it may forget the clock of a source that MERGE
+still knows. `Passage.judge` decides, and names the cause (topology.model.late). Events that full
+queues give up are late by `merge_full` (`Merge._overflow`).
 
 Late events are emitted when the instant is over, before the events in order. They are sorted in the
 same way. So the result depends neither on their order of arrival nor on the number of upstream

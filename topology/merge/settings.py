@@ -41,7 +41,7 @@ class MergeConfig(Section):
     """
 
     wait: Annotated[MergeWait, one_of(MergeWait, moved=MOVED_WAITS), Unspelled(old=True)] = "delay"
-    """A silent source is waited for as long as its delays call for."""
+    """How long merge waits for a silent source: `delay` is the time that its delays require."""
     miss_target_ppm: ProbabilityPpm = 1_000
     """The share of events that may take longer than merge waits for their source. Lower it for
     fewer late events, raise it for a shorter wait."""
@@ -49,11 +49,11 @@ class MergeConfig(Section):
     """The longest wait for a source. Raise it if events that are late were on the way for
     longer."""
     idle_after_ns: PositiveNs = 2_000_000_000
-    """A source that is silent so long, and longer than usual, is idle: merge does not wait for it.
-    Raise it if sources pause in the midst of their work and come late after it."""
+    """A source that is silent for this long, and longer than usual, is idle: merge does not wait
+    for it. Raise it if sources pause, and their first events afterwards are late."""
     quiet_after_ns: PositiveNs = 30_000_000_000
-    """If all sources are silent so long, the watermark follows the arrival clock. Lower it if the
-    last results before a pause have to come sooner."""
+    """If all sources are silent for this long, the watermark follows the arrival clock. Lower it if
+    the last results before a pause have to come sooner."""
     outage_wait_ns: DurationNs = 30_000_000_000
     """The longest wait for sources after a pause of the whole log. Set it to the time that
     producers need to connect again. `0s` switches the wait off."""

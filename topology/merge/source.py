@@ -179,7 +179,7 @@ class SourceProgress(KnownSource):
         self.blocked = False
         self.in_keyed = False
         self.in_live = False
-        # These three flags say whether the source has an entry in the heap of that name.
+        # Each of these three flags is True if the source has an entry in the heap of that name.
         self.in_silent = False
         self.said_bye = False
         self.woke_ns = NEVER  # Its newest time when it came back after being idle.
@@ -276,7 +276,7 @@ class SourceProgress(KnownSource):
 
     @property
     def expected_until_ns(self) -> int:
-        """The time until which the source is expected to send, judging by its silences so far."""
+        """The time until which the source is expected to send, judging by its earlier silences."""
         return self.last_arrival_ns + SILENCES * self.silence_ns
 
     # -- The sequence ------------------------------------------------------------------------------

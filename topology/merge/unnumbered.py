@@ -4,7 +4,7 @@ The order, the waits and W are those of `topology.merge.operator`. There are thr
 
 * Only `unblocked` shows that REORDER buffers no event of a source any more. Without numbers, it
   nearly always buffers events of a source, and an emitted event says nothing about later ones.
-* A late event gets a number of its own between those in order, and is not a missing number.
+* A late event gets its own number between those in order, and fills no missing number.
 * C is `correct_for` behind W. Without numbers, no instant is known to be received completely. An
   event may be under way even if its source has sent a newer one. So results that depend on C are
   final only when correction ends, and `uncertain` until then.

@@ -73,11 +73,12 @@ class Watermark(Saved):
     def idle_beats(
         self, beats_ns: tuple[int, int, int, int], heads: list[Bound]
     ) -> tuple[int, int]:
-        """Return the first and the last beat that one record can announce.
+        """Return the first and the last heartbeat that one record can announce.
 
-        Nothing must have changed since the last beat. `beats_ns` is the next beat, the interval,
-        and two instants before which the beats must be. The second instant counts only while W
-        moves. If a lost number is written off in between, its beat is announced separately.
+        Nothing must have changed since the last one. `beats_ns` is the next heartbeat, the
+        interval, and two instants before which the heartbeats must be. The second instant counts
+        only while W moves. If a lost number is written off in between, its heartbeat is announced
+        separately.
         """
         next_ns, every_ns, until_ns, wake_ns = beats_ns
         last_ns = max(next_ns, (until_ns - 1) // every_ns * every_ns)
@@ -104,8 +105,8 @@ class Watermark(Saved):
         """Return a control event that announces the changes since the last one, or None.
 
         There is a change if W or C moved, or if C no longer reaches W. One more announcement
-        follows the last change. `beats_ns` is the first beat that this one announces, and the
-        interval.
+        follows the last change. `beats_ns` is the first heartbeat that this record announces, and
+        the interval.
         """
         since_ns, every_ns = beats_ns
         since_complete_ns = self.complete_ns

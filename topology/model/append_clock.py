@@ -7,16 +7,16 @@ If they step back, the clock slows down.
 * A step *ahead* is doubted if the log was busy and the record's own timestamp does not follow the
   step. The step must exceed both `LEAST_NS` and the time that the last one to two `BLOCK`s of
   records took.
-* The lead of a timestamp is its distance ahead of the clock. It follows the step if its lead
-  exceeds the median lead of those records by at least half of the step. It does not if its lead
-  is within half of the step of one of theirs. Such a source has its own clock, which may stand
-  still or be hours ahead.
+* The lead of a timestamp is its distance ahead of the clock. A timestamp follows the step if its
+  lead exceeds the median lead of those records by at least half of the step. It does not if its
+  lead is within half of the step of one of their leads. Its source then has its own clock, which
+  may stand still or be hours ahead.
 * During a doubt, time advances by the differences of the broker's timestamps, for example if the
   broker is an hour ahead for a minute. A silence of an hour causes no doubt, since the timestamp
   that ends it is an hour later. The correction of a broker clock that was behind causes no doubt
   either, since all timestamps were ahead of that clock.
-* A doubt ends when the broker's timestamps step back, or when the step has lasted as long as it is
-  large. It also ends when a timestamp follows the step after all. Then the first records had been
+* A doubt ends when the broker's timestamps step back, or when the step has lasted for its own
+  length. It also ends when a timestamp follows the step after all. Then the first records had been
   buffered, for example during an outage.
 * If the broker's timestamps are *behind* by more than `BACK_NS`, time advances at half their speed
   until they have caught up. A smaller step back ends no doubt, since broker timestamps never rise
@@ -86,7 +86,7 @@ class AppendClock:
         return self.doubted_ns or self.behind_ns
 
     def goes_on(self, appended_ns: Sequence[int]) -> bool:
-        """Return whether the next records rise, in steps of at most `LEAST_NS`.
+        """Return whether the timestamps of the next records rise, by at most `LEAST_NS` each.
 
         If so, each record's arrival time is its broker timestamp, whatever its own timestamp is.
         The first step is from the clock's current time.
@@ -99,7 +99,7 @@ class AppendClock:
     def went_on(self, appended_ns: int, stamped: Iterable[tuple[int, int]], count: int) -> None:
         """Advance the clock to `appended_ns`, the last of the records that `goes_on` has accepted.
 
-        `count` is the number of these records that have a timestamp of their own. `stamped` has the
+        `count` is the number of these records that have their own timestamp. `stamped` has the
         arrival time and own timestamp of the last of them, at most `2 * BLOCK`.
         """
         self._fold()
@@ -110,7 +110,7 @@ class AppendClock:
     def take(self, append_ns: int, stamp_ns: int | None) -> int:
         """Process the next record, and return its arrival time.
 
-        `stamp_ns` is None if the record has no timestamp of its own.
+        `stamp_ns` is the record's own timestamp, or None if it has none.
         """
         if self.now_ns is None:
             self.now_ns = append_ns

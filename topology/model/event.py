@@ -183,5 +183,5 @@ def digits(number: int) -> bytes:
 
 
 at_ns: Final = attrgetter("at_ns")
-"""Returns the instant of an event, report or result; used as a sort key."""
+"""A function that returns the instant of an event, report or result; used as a sort key."""
 offset_of: Final = attrgetter("offset")

@@ -51,7 +51,7 @@ class Cause(NamedTuple):
     """A row of the table: one cause.
 
     Attributes:
-        decided_in: The function that decides, from the project's root. It decides by saved state.
+        decided_in: The dotted name of the function that decides. It decides by saved state.
             REORDER saves the state of a source as the row `line/<source>`, and MERGE as the row
             `feed/<source>`. The state of the whole stream is in MERGE's own row (`Passage`).
         because: The end of the sentence "the event is late because ...".

@@ -13,7 +13,7 @@ to order its sources: the next number, the gaps, the ledger of lost numbers, the
 | `awaited`      | its number is missing here, and later events are buffered until it arrives     |
 | `lost`         | its number has been given up; if the event arrives, it is late                 |
 | `passed`       | it was emitted, or it is late or a dead letter: its number is finished         |
-| `not_come`     | its number is above all numbers seen so far                                    |
+| `not_come`     | its number is above all numbers seen before                                    |
 | `before_start` | its number is below the first number of its source                             |
 | `forgotten`    | its number is older than the ledger, so it may be passed or lost               |
 | `old_epoch`    | a higher epoch of its source has begun, and nothing is known about this one    |

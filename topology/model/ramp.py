@@ -30,7 +30,8 @@ from typing import Final
 from topology.model.event import WATERMARK, Event
 
 IsDue = Callable[[Sequence[Event]], bool]
-"""Returns whether the watermarks of one instant, or any later ones, would decide something."""
+"""A function that returns whether these watermarks, of one instant, or later ones decide anything.
+"""
 DUE: Final = True
 
 

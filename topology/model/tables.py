@@ -27,7 +27,7 @@ V = TypeVar("V")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Table(Generic[K, V]):
-    """Rows of state by key, each saved under its own name, with a record of the changes.
+    """A table of state rows by key, each saved under its own name, with a record of the changes.
 
     Call `note` with the key of each row that is added, changed or removed. Nothing is recorded
     before the first call of `changes`, which returns all rows. So a run that never calls it has no

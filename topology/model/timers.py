@@ -34,7 +34,7 @@ SPARE: Final = 1_000
 
 
 class Timers(Generic[K]):
-    """Keys, each armed for an instant.
+    """A set of keys, each armed for an instant.
 
     No key is due before `next_ns`, which may be too early if the first key was disarmed.
     """

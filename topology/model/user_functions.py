@@ -59,4 +59,4 @@ class BadFunctions(Exception):
 
 
 Bring = Callable[[str], UserFunctions]
-"""A function that loads the functions file with this path in the topology file."""
+"""A function that loads the functions file from the path that the topology file gives."""

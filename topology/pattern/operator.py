@@ -26,8 +26,8 @@ passes that time to the engine. Patterns have no windows that are known beforeha
 target counts pieces of time instead.
 
 Queries count matches that start after the query was added, judged by the newest event that the
-engine has seen. If the operator is restored without a state of its own, it has missed earlier
-events. It then ignores all events until the missed ones are certainly in the past
+engine has seen. If the operator is restored without its own state, it has missed earlier events. It
+then ignores all events until the missed ones are certainly in the past
 (`topology.query.beginning`).
 
 The state contains the emitted results that are not yet final. The events themselves stay in the

@@ -1,10 +1,10 @@
 """AQ-K-Slack: scales K by a feedback loop to keep a given coverage.
 
-Frontier = clock - ceil(alpha K). K is the largest delay so far, as in MP-K-Slack; alpha is in [0,
-1] and starts at 1. The *coverage* of a window of `window_ns` (closed at its right end) is the share
-of its events that were not late. It is measured when the frontier has passed the window's end by L,
-the 0.95-quantile of the last 2,000 latenesses. An earlier measurement would overestimate it. Each
-measured window moves alpha by a PD step towards `coverage`:
+Frontier = clock - ceil(alpha K). K is the largest delay of any event, as in MP-K-Slack; alpha is in
+[0, 1] and starts at 1. The *coverage* of a window of `window_ns` (closed at its right end) is the
+share of its events that were not late. It is measured when the frontier has passed the window's end
+by L, the 0.95-quantile of the last 2,000 latenesses. An earlier measurement would overestimate it.
+Each measured window moves alpha by a PD step towards `coverage`:
 
     err = coverage - measured;   alpha += kp err + kd (err - previous err), clamped to [0, 1]
 
@@ -45,7 +45,7 @@ AQ: Final = MP.with_more(
 
 
 class AQKSlack(MPKSlack):
-    """A strategy that waits for a share of the largest delay so far, to keep a given coverage."""
+    """A strategy that waits for a share of the largest delay, to keep a given coverage."""
 
     SHAPE = AQ
 

@@ -1,4 +1,4 @@
-"""Waits for the mean delay so far: BL-AD of the ProbSlack paper.
+"""Waits for the mean delay of all events: BL-AD of the ProbSlack paper.
 
 The frontier is the arrival clock less the mean delay, rounded up to a whole ns.
 """

@@ -114,7 +114,7 @@ class PacedBounds(SourceBounds):
 
 
 class PacedMerge(Merge):
-    """A MERGE that processes every event by itself, and measures the pace of its sources."""
+    """A MERGE that processes events one by one, and measures the pace of its sources."""
 
     takes_plain: bool = False
     bounds_class = PacedBounds

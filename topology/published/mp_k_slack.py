@@ -1,4 +1,4 @@
-"""MP-K-Slack: waits for the largest delay so far.
+"""MP-K-Slack: waits for the largest delay of any event.
 
 With `measure="next_tick"`, as published, a delay is relative to the next value of the clock, so K
 exceeds the lateness by the clock's next step. With `measure="arrival"` a delay is relative to the
@@ -23,7 +23,7 @@ MP: Final = CLOCKED.with_more("published.mp", 1, k_ns=BIG, _lowest_ns=optional(B
 
 
 class MPKSlack(ClockedSlack):
-    """A strategy that waits for the largest delay so far, at most `max_k_ns`."""
+    """A strategy that waits for the largest delay of any event, at most `max_k_ns`."""
 
     SHAPE = MP
 

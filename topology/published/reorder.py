@@ -86,8 +86,8 @@ class Thesis(Timeout):
 class PacedBuffer(NumberedBuffer):
     """A source whose pace is measured.
 
-    An event that begins a sequence or an epoch also counts as not buffered, if its own arrival
-    emits it.
+    An event that begins a sequence or an epoch also counts as not buffered, if it is emitted when
+    it arrives.
     """
 
     SHAPE = PACED_SOURCE

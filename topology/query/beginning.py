@@ -11,8 +11,8 @@ The instant is after every event that the query has not seen:
   instant sooner, but does not show which events are missing. So a result could be confirmed
   although an event is lost. If no watermarks are announced, the first event in order is used.
 * Before MERGE, events are out of order. The operator that runs the queries stores the latest
-  possible time of its events so far (`topology.query.queries`). If nothing is stored, the instant
-  is `max_ahead` after the first arrival. CLOCK accepts no event further ahead of its arrival.
+  possible time of its events (`topology.query.queries`). If nothing is stored, the instant is
+  `max_ahead` after the first arrival. CLOCK accepts no event further ahead of its arrival.
 """
 
 from __future__ import annotations

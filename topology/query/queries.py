@@ -1,9 +1,9 @@
 """Runs all queries of one kind in a stage as a single operator.
 
 The state of a query is stored under its name and a digest of what it computes. So a changed query
-begins anew, in the middle of the stream (`topology.query.beginning`). The state of a removed query
-is deleted with the next changes to the state. Results of one instant are in the order of the
-queries.
+begins without state, in the middle of the stream (`topology.query.beginning`). The state of a
+removed query is deleted with the next changes to the state. Results of one instant are in the order
+of the queries.
 
 Watermarks of an idle stream arrive as ramps (`topology.model.ramp`). All queries get those
 watermarks at which any query decides something, and no others.
@@ -29,7 +29,7 @@ from topology.query.beginning import ALWAYS, QueryBeginning, begin_midstream
 KNOWN_BY_BYTES: Final = 8
 
 NEWEST: Final = "newest"
-"""The state key of the latest possible time of the events so far, for queries before MERGE.
+"""The state key of the latest possible time of all earlier events, for queries before MERGE.
 
 The keys of queries contain a SEPARATOR, so they cannot equal this key.
 """
@@ -98,7 +98,7 @@ class Queries(Composite, Generic[Q]):
         """The operators that run: each query by itself, unless some depend on others."""
         self._is_ordered = all(query.is_ordered for query in queries)
         self._newest_ns = ALWAYS
-        """The latest possible time of the events so far; used only for queries before MERGE."""
+        """The latest possible time of all earlier events; used only for queries before MERGE."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
@@ -175,7 +175,7 @@ K = TypeVar("K", bound=KeepingQuery)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeepingQueries(Queries[K]):
-    """Queries that keep events after passing them on.
+    """A set of queries that keep events after passing them on.
 
     An event is held while any query keeps it. `position` is their bit in `Event.held_by`.
     """

@@ -10,7 +10,7 @@ A result has an id and is corrected until it is final (`topology.model.result`).
 Revisions count from 0 without gaps; a retraction has a revision too.
 
 A `ResultEmitter` collects and counts the emitted results. WINDOW, JOIN and DETECTOR have subclasses
-that build the values; PATTERN has an emitter of its own (`topology.pattern.run.emit`).
+that build the values; PATTERN has its own emitter (`topology.pattern.run.emit`).
 
 Cost: O(1). Memory: about 64 bytes for each current result, and its content.
 """
@@ -80,8 +80,7 @@ class ResultEmitter:
     """A collector of the `results` of a query.
 
     Each result names the `stream` and the `query`, and its key if the query `is_keyed`. `now_ns` is
-    the instant at which results are emitted. `counts` is the number of results so far, by
-    operation.
+    the instant at which results are emitted. `counts` is the number of added results, by operation.
     """
 
     def __init__(self, stream: str, query: str, *, is_keyed: bool) -> None:

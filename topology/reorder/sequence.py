@@ -34,7 +34,7 @@ UNSTARTED: Final = -1
 UNKNOWN: Final = -1
 NO_STAMP: Final = -(1 << 63)
 SEVERAL: Final = 3
-"""The smallest span of numbers in a start hold at which a smaller number begins a new epoch."""
+"""The smallest span of numbers before the start at which a smaller number begins a new epoch."""
 
 
 @dataclass(slots=True, eq=False)
@@ -265,7 +265,7 @@ class Sequence(Ledger):
             return False
         if number >= self.base:
             return self.waiting_as(number) is not None
-        # In the start hold, any number below all others may be missing, too.
+        # Before the start, any number below all others may be missing, too.
         if self.next == UNSTARTED:
             return self.hi - self.low >= SEVERAL
         return self.find_lost(number) is None

@@ -61,7 +61,7 @@ MOVED_RULES: Final = {
 
 
 class ReorderConfig(Section):
-    """Order within one source, by its sequence numbers, or under `rule: time` by its own time.
+    """The order within one source, by its sequence numbers, or under `rule: time` by its own time.
 
     `start: zero` is kept as 0.
     """
@@ -78,7 +78,7 @@ class ReorderConfig(Section):
     wait."""
     max_wait_ns: DurationNs = 500_000_000
     """The longest wait for a gap, and the longest wait of an event without a sequence number. Raise
-    it if lost numbers come after all, lower it if results have to be quick."""
+    it if missing events arrive later, lower it if results have to be quick."""
     late: Annotated[LatePolicy, one_of(LatePolicy)] = "pass"
     """The policy for late events: emit them with a mark (`pass`), drop them (`drop`), or write them
     to `topics.late` (`side`)."""
@@ -104,13 +104,13 @@ class ReorderConfig(Section):
     """The largest number of sources that are remembered. Beyond it, the source that has been idle
     longest is forgotten. Raise it if there are more."""
     forget_after_ns: PositiveNs = 86_400_000_000_000
-    """A source that is silent so long, and has no buffered events, is forgotten. Lower it if
+    """A source that is silent for this long, and has no buffered events, is forgotten. Lower it if
     sources leave without an end-of-stream marker."""
     gap_ranges: Annotated[Count, Unspelled()] = 10_000
     """The number of lost ranges remembered per source, to tell late events from duplicates."""
     gap_memory_ns: PositiveNs = 3_600_000_000_000
-    """How long numbers that were given up are remembered. Raise it if they come still later, and
-    are late by `beyond_memory`."""
+    """How long numbers that were given up are remembered. Raise it if events are late by
+    `beyond_memory`."""
 
     @property
     def numbered(self) -> bool:

@@ -87,12 +87,12 @@ class FillTimes(Saved):
             self.warm = self._filled >= WARM_FILLED
 
     def wait_ns(self) -> int:
-        """Return the edge of the tail plus a quarter, and more while few gaps have been measured.
+        """Return the histogram's edge plus a quarter, and more while few gaps have been measured.
 
-        After few gaps the edge is the longest fill time so far, and the next may be longer. If the
-        tail falls by the same factor in equal times, its reach grows with the logarithm of the
+        After few gaps the edge is the longest measured fill time, and the next may be longer. If
+        the tail falls by the same factor in equal times, its reach grows with the logarithm of the
         number of gaps. So the wait is multiplied by log(number of gaps required) / log(number of
-        gaps so far).
+        gaps measured).
         """
         histogram, enough = self.histogram, self._enough
         wait_ns = histogram.edge_ns() * 5 // 4

@@ -1,4 +1,4 @@
-"""Limits the risk of closing windows, by the quality target and by the results so far.
+"""Limits the risk of closing windows, by the quality target and by the outcomes of earlier windows.
 
 `AccuracyBudget` keeps the share of windows that missed an event at or below `delta`:
 

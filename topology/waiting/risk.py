@@ -1,7 +1,7 @@
 """RISK: waits until the risk of missing an event fits the target; the default for windows.
 
 The risk of a source is the probability that an event at or below a bound has not arrived yet. It
-depends on the source's events so far and on its silence (`topology.waiting.posterior`). It is
+depends on the source's earlier events and on its silence (`topology.waiting.posterior`). It is
 weighed by the cost of waiting for the next event, unless `weigh=False`. If the source's events are
 not in order, the expected number of stragglers is added. The risks of all sources are added. The
 bound passes once the sum is at most the threshold of the budget (`topology.waiting.budget`). It

@@ -31,7 +31,7 @@ class Counted:
         before_ns: The latest possible time of all events in earlier windows.
         kept: The events that are not folded, in order.
         floor: The sort key of the last folded event; no kept event precedes it.
-        error_ns: The largest time error of any event so far.
+        error_ns: The largest time error of any event that was added.
         emitted: The number of windows, from the first on, that have been emitted.
         current: The results of emitted windows that are not final, by window number.
         anew_from: The number of the first window that must be computed again.

@@ -182,9 +182,9 @@ class WindowSettings(AnswerSettings):
     """The largest number of windows that are open or kept for corrections, over all keys. Raise it
     if there are more keys."""
     max_edge_events: Annotated[Count, Unspelled()] = 1_000
-    """Events at the edges of one window."""
+    """The largest number of events of one window that may or may not belong to it."""
     max_recount: Annotated[Count, Unspelled()] = 10_000
-    """Events per key that a count window keeps for corrections."""
+    """The largest number of events per key that a count window keeps for corrections."""
     clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
     """How the clocks of its stream are trusted."""
 

@@ -81,7 +81,7 @@ class Look:
 
     Attributes:
         values: The raw fields by name. An absent field is None or has no entry.
-        faults: The faults found so far.
+        faults: The faults found.
         given: The fields as written in the record, for the details of faults.
         places: A description of where each field is in the record, by field.
         times: A description of the accepted forms of a time.

@@ -20,11 +20,11 @@ sequence numbers it replaces the number of an event (`topology.wire.checker`).
   (`topology.model.append_clock`).
 * The line of the first event shows whether the lines have arrival times (`bears_arrivals`). If they
   do not, nothing is learned about clocks (`topology.config.Topology.without_arrivals`).
-* Without `arrival`, the arrival time of an event is the largest `ts` of the good lines so far, but
-  not after 2100. A line with an `arrival` after 2100 or below 0 is a dead letter.
+* Without `arrival`, the arrival time of an event is the largest `ts` of the good lines up to it,
+  but not after 2100. A line with an `arrival` after 2100 or below 0 is a dead letter.
 * Without `ts`, the timestamp is the arrival time.
-* A clock line has the arrival time of the line before it. A clock line before all events
-  precedes everything. It may have a later `arrival` of its own, which does not advance the clock.
+* A clock line has the arrival time of the line before it. A clock line before all events precedes
+  everything. It may have its own, later `arrival`, which does not advance the clock.
 * A bad line has the arrival time of the line before it if its own `arrival` is missing or bad.
 
 Integers are integers: `1.0`, `"17"` and `true` are not. Ranges are those of the header contract. A
@@ -105,7 +105,7 @@ class LineReader:
 
     Attributes:
         arrival_ns: The arrival clock, or None before the first line.
-        largest_ts_ns: The largest `ts` of the good lines so far, or None.
+        largest_ts_ns: The largest `ts` of the good lines that were read, or None.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 Each closure is a function of the binding and the *frame*. The frame has a value for each variable
 over a group: an entry for `group.x`, and the number i for `group[i].x`. The most frequent shapes
-have closures of their own, like a field of one event or a comparison with a constant.
+have their own closures, like a field of one event or a comparison with a constant.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Variable:
 class Compiler:
     """A compiler of one expression in a scope.
 
-    `variables`: the variables found so far, by slot and by whether they are indexes. `named`: the
-    slots that the expression names. `needs_whole`: whether it has an aggregate over all of a group,
-    an index other than [1], or `[a]`.
+    `variables`: the variables that were found, by slot and by whether they are indexes. `named`:
+    the slots that the expression names. `needs_whole`: whether it has an aggregate over all of a
+    group, an index other than [1], or `[a]`.
     """
 
     scope: Scope

@@ -119,7 +119,7 @@ def _any_order(node: Node | Negation, findings: Findings) -> None:
     """Report an error for each count of a group inside an AND that prefers fewer turns."""
     for each in walk(node):
         if isinstance(each, CountedNode) and each.reluctant:
-            message = "events of an AND are preferred as they come, so ? after a group's count"
+            message = "an AND prefers events in their order of time, so ? after a group's count"
             hint = "leave the ? out, or write a SEQ for each order"
             findings.add("E_QUANT", each.span, f"{message} has no effect", hint)
 

@@ -108,9 +108,9 @@ class Compiled:
         reads_beyond: Whether its columns read events outside the match.
         shows_apart: Whether its results do not follow from the events of the match alone, or have a
             row for each event (`run.decide`).
-        steps: The steps of its walks; None if walks cannot be followed event by event.
-        grading: Grades matches by their time errors; None if the query ignores errors.
-        possible: Finds the possible matches; None without UNCERTAIN POSSIBLE.
+        steps: The steps that `tactics.followed` takes; None if it cannot follow the query.
+        grading: The grader of matches by their time errors; None if the query ignores errors.
+        possible: The finder of the possible matches; None without UNCERTAIN POSSIBLE.
         settles: Whether a match is final as soon as its evaluation is (`hi_ns`), even before its
             window ends. It is False if an error may still put the match in doubt.
         reach_ns: The time for which an entry is needed, if times are exact.
@@ -118,7 +118,7 @@ class Compiled:
         untils: The filters of the components with UNTIL.
         anchors: The slots that a unit's anchor can fill.
         ends: The slots that the last event of a match can fill.
-        ids: Makes the ids of its matches.
+        ids: The maker of its matches' ids.
     """
 
     def __init__(self, query: Query, environment: Environment = NO_ENVIRONMENT) -> None:

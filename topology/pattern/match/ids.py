@@ -32,7 +32,7 @@ EVERY: Final = 2
 
 
 class MatchIds:
-    """Makes the ids of a query's matches.
+    """A maker of the ids of a query's matches.
 
     Cost: the length of the id, which is O(components), or O(events) if all events count.
     """

@@ -28,7 +28,7 @@ SOONER, END, LATER = range(3)
 
 
 class Preference:
-    """Makes the sort keys of the matches of one alternative; the least match is preferred.
+    """A maker of sort keys for the matches of one alternative; the least match is preferred.
 
     The keys are comparable with those of the other alternatives. `_places` has the position of each
     component in the text. `_regions` has the components of an AND together, and every other

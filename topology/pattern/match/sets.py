@@ -32,7 +32,7 @@ Instants = list[Any]
 
 
 class Sets:
-    """Finds the sets of one query, and counts their matches."""
+    """A finder of the sets of one query, which also counts their matches."""
 
     def __init__(self, layout: Layout) -> None:
         self._parts = RangeParts(layout, range(layout.count))
@@ -72,12 +72,12 @@ class Sets:
 
 
 class Ways:
-    """Counts the ways that lead to each choice, position by position.
+    """A counter of the ways that lead to each choice, position by position.
 
     Attributes:
         sums: The number of ways that lead to the first i choices, for each i.
-        filling: The entries of a group next to a single event, or at the end. Such a group is no
-            choice of its own, so the next choice takes it into account.
+        filling: The entries of a group next to a single event, or at the end. Such a group is not
+            a separate choice, so the next choice takes it into account.
         minimum: The least number of entries that the group must take.
     """
 

@@ -33,7 +33,7 @@ class TwinMatch(Match):
 
 
 class Twins:
-    """Merges the matches of one query that several alternatives find.
+    """A merger of the matches of one query that several alternatives find.
 
     `may_be`: whether two alternatives can find the same match, because their required components
     have the same aliases.

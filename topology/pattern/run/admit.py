@@ -130,7 +130,7 @@ class PartitionIndex:
     """The indexes of one partition, and the runs of the group's queries in it.
 
     Attributes:
-        newest: The largest key of any entry added so far; None if none was added.
+        newest: The largest key of all entries that were added; None if there were none.
         in_order: Whether the entry added last was the newest at that time.
     """
 
@@ -147,7 +147,7 @@ class PartitionIndex:
         ]
 
     def take(self, entry: Entry, filters: Sequence[int]) -> bool:
-        """Add the entry to these filters' indexes; return whether it is the newest so far."""
+        """Add the entry to these filters' indexes; return whether it is the newest."""
         indexes, newest = self.indexes, self.newest
         in_order = self.in_order = newest is None or entry.key > newest
         if in_order:

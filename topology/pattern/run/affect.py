@@ -24,7 +24,7 @@ one event of a clock that is off by a second would make every event grade a seco
 The check is valid because a grade depends on the members and on each other event separately. It is
 not valid for STRICT and UNTIL, because a third event may be between the two. Nor is it for
 POSSIBLE, which finds matches that corrected timestamps do not form. For those, every unit within
-reach of the largest error so far counts as affected.
+reach of the largest error counts as affected.
 
 `SureUnits` stores the units with a certain match by the time range of their members. It has one
 list for each magnitude of a range's length, by powers of two. So one long range does not widen
@@ -52,7 +52,7 @@ ANY_SLOT: Final[Slot] = (-1, -1)
 
 
 class Affected:
-    """Finds the units of a query in one partition that an event can change.
+    """A finder of the units of a query in one partition that an event can change.
 
     Attributes:
         possible_apart: Whether each event rules out possible matches (UNCERTAIN POSSIBLE)

@@ -13,8 +13,8 @@ A timer has only an instant and a unit. When the timer is due, the unit's result
 
 EMIT SLACK: if at least a tenth of a query's events is late, correcting at once would evaluate the
 same unit many times. So late events are gathered, and each unit is evaluated once. The wait is the
-window multiplied by the share of late events, and at most the largest lateness so far. A duration
-after SLACK replaces this wait. Events in order never wait.
+window multiplied by the share of late events, and at most the largest lateness. A duration after
+SLACK replaces this wait. Events in order never wait.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LATENESS: Final = Shape("pattern.lateness", 1, _events=INT, _late=INT, _largest_
 
 
 class Lateness(Saved):
-    """Counts of one query's events and of its late events, with exponential decay."""
+    """The counts of one query's events and of its late events, with exponential decay."""
 
     SHAPE = LATENESS
 

@@ -35,7 +35,7 @@ from topology.pattern.store.entry import Key
 
 
 class Visibility:
-    """Determines which matches of one run are visible, and arms timers for the others.
+    """The rules for which matches of one run are visible, with timers for the others.
 
     Attributes:
         emits_final: Whether an early result is emitted once more when it becomes final.

@@ -8,9 +8,9 @@ in order and out of order. The *frontier* is the instant before which every even
 Results decided before the frontier are final, and an event before it is not accepted (`admit`). An
 event after it that MERGE has marked as late is like any other.
 
-A query goes one of two ways (`evaluate`). On the plain way, an event advances the walks of its
-units, or corrects them if it is out of order, and the changes go to `emit` at once (`Run.follow`).
-On the general way, `Engine.accept` notes the units that the event affects, and `QueryLevel.settle`
+A query is evaluated in one of two ways (`evaluate`). In the plain way, an event advances the walks
+of its units (a late event corrects them), and `emit` gets the changes at once (`Run.follow`). In
+the general way, `Engine.accept` notes the units that the event affects, and `QueryLevel.settle`
 evaluates them and passes their matches through `decide` to `emit`. Both ways end in `emit.changes`,
 the only function that retracts a match.
 
@@ -147,7 +147,7 @@ class Engine:
 
     @property
     def margin_ns(self) -> int:
-        """The time by which the largest error so far delays decisions."""
+        """The time by which the largest error delays decisions."""
         return max(level.doubt.margin_ns for level in self.levels)
 
     @property

@@ -101,7 +101,7 @@ class RunContext:
 
     Attributes:
         known_by: A digest of the match types that the level reads; empty if it reads none.
-        doubt: The largest error so far; NO_DOUBT if no query uses time errors.
+        doubt: The largest error; NO_DOUBT if no query uses time errors.
         is_everywhere: Whether some STRICT step looks at the entries of every partition.
         everything: The index of all entries; empty if no step does so.
         emits_final: The names of the queries that emit a result once more when it becomes final.
@@ -145,7 +145,7 @@ class PartitionQuery:
         indexes: The same indexes by filter.
         units: The units by the key of their anchor, but only those that have emitted something or
             may still do so.
-        doubt: The largest error so far; NO_DOUBT if the query ignores errors.
+        doubt: The largest error; NO_DOUBT if the query ignores errors.
         owner: The run.
     """
 

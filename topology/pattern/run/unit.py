@@ -88,7 +88,7 @@ class FoundMatch:
         match: The match.
         decided_ns: The time after which no event can change it.
         confidence: CONFIRMED or UNCERTAIN.
-        graded_ns: The largest error so far when the match was graded; 0 if it was not graded.
+        graded_ns: The largest known error when the match was graded; 0 if it was not graded.
         values: The values of its columns, if they do not follow from its events (`run.decide`).
         row: The component and the event of this row; None for a whole match.
     """

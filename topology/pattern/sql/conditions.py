@@ -1,7 +1,7 @@
 """Turns DEFINE and MEASURES into conditions and columns of the pattern language.
 
 In DEFINE, a column without a variable belongs to the current row, which is being tested. In
-MEASURES, it belongs to the last row of the match. `A.x` belongs to the last row of A so far. A
+MEASURES, it belongs to the last row of the match. `A.x` belongs to the last row of A up to then. A
 condition on the current row alone becomes a condition on one event, which can use an index. Any
 other condition becomes `Running`, which is evaluated on the match up to the current row.
 
@@ -114,8 +114,8 @@ def column_path(parts: tuple[str, ...]) -> tuple[str, ...]:
 class RowConditions:
     """A translator of the conditions and measures of one clause.
 
-    `copies` maps each variable to the aliases of its components. With `has_lines`, each row has a
-    result of its own, and its measures are evaluated on the match up to that row.
+    `copies` maps each variable to the aliases of its components. With `has_lines`, each row has its
+    own result, and its measures are evaluated on the match up to that row.
     """
 
     def __init__(

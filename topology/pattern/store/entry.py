@@ -86,4 +86,4 @@ class Entry:
 
 
 key_of: Final = attrgetter("key")
-"""Returns an entry's sort key, for use as a `key` function."""
+"""A function that returns an entry's sort key, for use as a `key` function."""

@@ -48,7 +48,7 @@ EDGES: Final[Mapping[str, Edge]] = {
     "next": "next",
     "any": "any",
 }
-"""The contiguity that each strategy gives to steps without a contiguity of their own."""
+"""The contiguity that each strategy gives to steps that have none."""
 
 
 @dataclass(frozen=True, slots=True)

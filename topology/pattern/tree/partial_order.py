@@ -3,8 +3,8 @@
 Each alternative takes one branch of each OR, in the order of the text. SEQ places its parts one
 after the other. AND sets no order.
 
-- An edge before a compound belongs to each of its first components that has no edge of its own. If
-  an optional component is absent, so is the edge before it.
+- A contiguity before a compound belongs to each of its first components that has none. If an
+  optional component is absent, so is the contiguity before it.
 - A negation in an AND begins with the AND, and ends when its FOR is over. A negation in an OR is
   the alternative in which no other branch occurs; it has no event.
 - A negation at a border of a compound has its neighbour outside, in the SEQ around it. Without

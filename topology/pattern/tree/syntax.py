@@ -358,7 +358,7 @@ class EventNode(PatternNode):
     it. `reluctant`: MATCHES BEST prefers fewer events in the group. Otherwise it prefers more.
 
     `label`: the name of the events in a match, if it differs from the alias (SQL may use a variable
-    in several places). `hidden`: the events have no result of their own (see `Query.all_rows`).
+    in several places). `hidden`: the events have no separate result (see `Query.all_rows`).
     """
 
     types: tuple[str, ...]

@@ -1,8 +1,8 @@
 """Writes out counts of a whole SEQ, AND or OR: `SEQ(B b, C c){1,3}` becomes one to three turns.
 
 Each optional turn becomes an OR of the turn and nothing. So MATCHES BEST prefers its choices in the
-same order as a regular expression. Each component of a turn gets an alias of its own (`b@1`), and
-its alias in the text becomes the `label`. Conditions are rewritten to the new aliases:
+same order as a regular expression. Each component of a turn gets its own alias (`b@1`), and its
+alias in the text becomes the `label`. Conditions are rewritten to the new aliases:
 
     b.x            every b, with every other event that is named; a negated b only with the events
                    of its own turn

@@ -2,7 +2,7 @@
 
 To add an aggregate, write its cell and its function (`cell`), and add a row here. The parser of
 topology files, the windows, the SQL views and the property tests all read this table. Some other
-tests have lists of their own (CONTRIBUTING).
+tests have their own lists (CONTRIBUTING).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class First(AggregateCell):
     For `last`, the times in `far` and `edges` are negated.
 
     Attributes:
-        best: The sort key of the first event so far.
+        best: The sort key of the first event.
         found: The value of that event.
         far: The end of that event's interval of possible times.
         edges: The earliest starts of such intervals, for at most two sources.

@@ -1,6 +1,6 @@
 """Accumulates a field of numbers for sum, avg, min, max and stddev.
 
-Sums are exact integers in units of 2^-`shift`, where `shift` grows with the finest value so far. A
+Sums are exact integers in units of 2^-`shift`, where `shift` grows when a finer value is added. A
 float that needs no finer unit costs one multiplication and one addition, without a fraction.
 
 Memory: about 80 bytes and the numbers. Cost: about 0.1 us per value.
@@ -25,7 +25,7 @@ class Tally(AggregateCell):
     Attributes:
         n: The number of values.
         total: Their exact sum, in units of 2^-`shift`.
-        shift: The exponent of the unit, no larger than the finest value so far requires.
+        shift: The exponent of the unit, no larger than the finest value requires.
         least: The smallest value, or None without values. If an integer and a float are equal and
             smallest, it is the integer.
         largest: The largest value, by the same rule.

@@ -101,7 +101,7 @@ ERRORS: list[tuple[str, Found, str]] = [
     (
         "AND(A a, SEQ(B b, C c){1,2}?) WITHIN 1 s MATCHES BEST",
         [("E_QUANT", 1, 18, 19)],
-        "as they come",
+        "in their order of time",
     ),
     ("SEQ(A a, SEQ(B b){2} t) WHERE b[0].x = 1", [("E_INDEX", 1, 39, 6)], "counted from 1"),
     ("SEQ(A a, SEQ(B b){2} t) WHERE t.x = 1", [("E_ALIAS_UNKNOWN", 1, 39, 3)], "count(t)"),

@@ -1,8 +1,8 @@
 """Defines which entries may extend a run of one alternative, and when a run is a match.
 
-A *run* is a partial match: `bound[j]` are the entries taken for component j so far. Runs grow in
-the order of keys. A component is *closed* once a later component has an entry. It is *open* if it
-is not closed, has less than its maximum, and all components before it have their minimum.
+A *run* is a partial match: `bound[j]` are the entries that it has taken for component j. Runs grow
+in the order of keys. A component is *closed* once a later component has an entry. It is *open* if
+it is not closed, has less than its maximum, and all components before it have their minimum.
 
 A predicate is *due* when all components that it names are bound; an absent, closed one counts as
 bound. Groups that it needs as a whole must be closed. Each predicate is tested when it is due, and

@@ -81,7 +81,7 @@ class Cutting:
     the filter leaves. If the last component is a single event, the anchor is bound to it first.
 
     Attributes:
-        bound: The entries chosen so far, by component; all other lists are by position in the line.
+        bound: The chosen entries, by component; all other lists are by position in the line.
         cuts: The bounds of the slice that each group takes, once they are fixed.
     """
 

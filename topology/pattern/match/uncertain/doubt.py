@@ -4,10 +4,10 @@ If no event has an error, this module has no effect. With errors up to E, two ev
 apart in corrected timestamp may be in either order. So an event can change the grade of a match
 that is 2 E (the *margin*) older, and the match becomes final that much later.
 
-E is `max_error_ns` from the first event on. If that is None, E is the largest error so far, at most
-`MAX_ERROR_NS`. It is rounded up to a power of two so that it seldom grows. Decisions made before E
-grew stay, because the events that they depend on were dropped under the smaller error. Nothing is
-missed if `max_error_ns` is set, or while the frontier does not move.
+E is `max_error_ns` from the first event on. If that is None, E is the largest error of all events
+received, at most `MAX_ERROR_NS`. It is rounded up to a power of two so that it seldom grows.
+Decisions made before E grew stay, because the events that they depend on were dropped under the
+smaller error. Nothing is missed if `max_error_ns` is set, or while the frontier does not move.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DOUBT: Final = tuple_of(INT, list_of(tuple_of(INT, INT)))
 
 
 class Doubt:
-    """The largest error so far, and its margin.
+    """The largest error of all events received, and its margin.
 
     `steps` are the earlier margins, each with the frontier at which it was replaced.
     """

@@ -45,7 +45,7 @@ from topology.pattern.tree.normal_form import has_choice
 
 
 class Grading:
-    """Grades the matches of one query."""
+    """A grader of the matches of one query."""
 
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self.layouts = layouts

@@ -6,7 +6,7 @@ any component. Sets of events are built component by component, and abandoned as
 gives NO. A complete set without a NO is possible. Index ranges are wider than the window by twice
 the largest error, on both sides.
 
-- MATCHES ALL and ONE: each possible set is a result of its own. With ONE, a possible walk is no
+- MATCHES ALL and ONE: each possible set is a separate result. With ONE, a possible walk is no
   result if a certain walk of another branch of OR surely ends first.
 - MATCHES MAXIMAL: the possible sets of a unit that no other contains. So the match of a world is
   part of one of them (its *hull*), which has all events that may belong to it. Groups that are free
