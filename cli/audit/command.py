@@ -36,7 +36,7 @@ from inorder.contract import DEFAULT_STREAM
 from recordings.audit.counting import MAX_MACHINES, TooManyMachines
 from recordings.audit.document import document
 from recordings.audit.findings import Asked, Findings, audited, queries_of
-from recordings.audit.numbers import TooManyHoles
+from recordings.audit.numbers import TooManyGaps
 from recordings.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
 from recordings.audit.row import AuditInput, AuditRow
 from recordings.audit.verdicts import shortly
@@ -175,14 +175,14 @@ def _mapping_refused(source: AuditSource) -> Iterator[None]:
     reasons: dict[type[Exception], str] = {
         TooManyMachines: f"--source {texts['source']}: has more than {MAX_MACHINES:,}"
         " different values; name a field that identifies the machines",
-        TooManyHoles: f"--seq {texts.get('seq', 'seq')}: does not rise by one within a source;"
+        TooManyGaps: f"--seq {texts.get('seq', 'seq')}: does not rise by one within a source;"
         " name another field, or leave it out to order each source by time",
         TooManyWindows: f"--window: the times span more than {MAX_WINDOWS:,} windows; write a"
         f" longer one, or another --ts-unit than {source.mapping.fields.ts_unit}",
     }
     try:
         yield
-    except (TooManyMachines, TooManyHoles, TooManyWindows) as error:
+    except (TooManyMachines, TooManyGaps, TooManyWindows) as error:
         raise Refused(reasons[type(error)]) from None
 
 

@@ -72,7 +72,7 @@ class Counting:
         """Count rows, and write them to the spool.
 
         Raises:
-            TooManyHoles: The field read as number is probably another one.
+            TooManyGaps: The field read as number is probably another one.
             TooManyMachines: The field read as source is probably another one.
             TooManyWindows: The field read as time is probably another one.
         """

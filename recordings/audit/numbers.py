@@ -27,7 +27,7 @@ MAX_GAPS: Final = 2_000_000
 RESTART_MARGIN_NS: Final = StreamConfig().reorder.max_wait_ns
 
 
-class TooManyHoles(Exception):
+class TooManyGaps(Exception):
     """The error of a wrong field for numbers, whose values rise by chance."""
 
 
@@ -48,7 +48,7 @@ class GapBudget:
     def take(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise TooManyHoles
+            raise TooManyGaps
 
 
 class SeenNumbers:

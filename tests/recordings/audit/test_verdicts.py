@@ -12,7 +12,7 @@ from recordings.audit import counting, findings, numbers, plain_jobs
 from recordings.audit.counting import TooManyMachines
 from recordings.audit.document import document
 from recordings.audit.findings import Asked, audited
-from recordings.audit.numbers import TooManyHoles
+from recordings.audit.numbers import TooManyGaps
 from recordings.audit.plain_jobs import TooManyWindows
 from recordings.audit.row import ONE_ORDER, AuditRow
 from recordings.audit.verdicts import shortly
@@ -224,7 +224,7 @@ def test_machines_beyond_the_bound_are_one_line(monkeypatch: pytest.MonkeyPatch)
     [
         (counting, "MAX_MACHINES", TooManyMachines),
         (plain_jobs, "MAX_WINDOWS", TooManyWindows),
-        (numbers, "MAX_HOLES", TooManyHoles),
+        (numbers, "MAX_GAPS", TooManyGaps),
     ],
 )
 def test_what_has_no_bound_is_refused(

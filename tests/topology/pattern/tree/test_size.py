@@ -1,4 +1,4 @@
-"""A pattern is refused by its size, however it got there, and before anything is written out."""
+"""Examples: a pattern is refused by its size, however it got there, before it is written out."""
 
 from __future__ import annotations
 
