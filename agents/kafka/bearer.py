@@ -9,7 +9,7 @@
   expires.
 
 A JWT contains its expiry (`exp`), and an expired one is not sent. So the error message names the
-cause, where a broker would only say "refused". Other tokens are sent unchecked. The broker checks
+cause, whereas a broker would only say "refused". Other tokens are sent unchecked. The broker checks
 the signatures.
 
 Both clients use this module: aiokafka awaits `token`, librdkafka calls `refreshed`. Tokens and

@@ -71,7 +71,7 @@ class LogReader:
     group: str
     topics: Mapping[str, int]
     _parts: list[Any] = field(default_factory=list, init=False)
-    """Parts that `start` has opened, in the order in which `stop` closes them."""
+    """Client and fetchers that `start` has opened, in the order in which `stop` closes them."""
 
     @property
     def is_embedded(self) -> bool:
@@ -90,7 +90,7 @@ class LogReader:
         self._parts[:0] = [self._coordinator, self._offsets]
 
     async def stop(self) -> None:
-        """Close whatever `start` has opened, even if it was not called or did not finish."""
+        """Close everything that was opened, even if `start` was not called or failed."""
         for part in self._parts:
             await part.close()
 

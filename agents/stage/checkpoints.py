@@ -1,4 +1,4 @@
-"""Decides when one partition cuts a checkpoint, commits it, and handles its failure.
+"""Decides when a checkpoint of a partition is cut, commits it, and handles its failure.
 
 The calls, in order: `Partition._begin_checkpoint`, then here `begin`, `_cut` and `_commit`, then
 `Delivery.commit` and `CopyWriter.note`.

@@ -1,7 +1,8 @@
-"""Begins a partition with the state in which a backfill ended, instead of empty.
+"""Gives a partition the state in which a backfill ended as its first state.
 
-A backfill leaves the operators' snapshots, their buffered events, and the lines of its last
-instant. For the streams of one partition, these together make a state like the one in a changelog.
+A backfill leaves the operators' snapshots, their buffered events, and the events of its last
+instant, the latest arrival time, which it has not processed. For the streams of one partition,
+these together make a state like the one in a changelog.
 So the partition restores it like any other, and writes it in its first checkpoint. The outputs of
 the last instant, the state and the offset become visible in one transaction, or not at all. A
 worker that is killed before this transaction begins with the history again. One that is killed

@@ -73,8 +73,8 @@ class PartitionState:
             now = self.arrangement.contract(self.source).streams
             was = {name: stream.reading for name, stream in before.streams.items()}
             if was != {name: stream.reading for name, stream in now.items()}:
-                # If no record arrived since an earlier change, the reading from before that change
-                # applies.
+                # If no record arrived since an earlier change, the settings from before that change
+                # apply.
                 progress.readings.setdefault(progress.next_offset, before.streams)
         self.next_offset = progress.next_offset
         self.clock.restore(progress.arrival)

@@ -61,7 +61,7 @@ def open_store(
         return None
     if kind == "rocksdb":
         return RocksdbStore(directory, name)
-    assert redis_url is not None, "the topology file wants one with `state: redis`"
+    assert redis_url is not None, "`state: redis` needs a URL"
     from agents.state.stores.redis import RedisStore, connect
 
     return RedisStore(connect(redis_url), name, redis_url)

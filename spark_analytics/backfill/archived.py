@@ -3,7 +3,7 @@
 From the folder of a whole archive, only the topics that the topology reads are taken. These are the
 input topics, and `clock.offsets` if a stream syncs. The folder of a single topic gives that topic
 alone. Records are in the order of `inorder dump` (`log_order`). Spark sorts them by range, so each
-task reads a stretch of that order. Afterwards an archive is processed like files.
+task reads a range of that order. Afterwards an archive is processed like files.
 
 Missing offsets, within a partition or between two runs, would look like lost events. An error names
 the first missing or repeated offset. In a compacted topic, or with transactions, whose markers take
@@ -388,7 +388,7 @@ _PLAIN: Final = itemgetter("topic", "partition", "offset", "key", "value")
 class DumpedRows:
     """An iterable that converts records to rows.
 
-    `lines` counts the rows so far. `clock_of` returns the arrival clock of a record.
+    `lines` counts the rows yielded. `clock_of` returns the arrival clock of a record.
     """
 
     def __init__(

@@ -4,7 +4,7 @@
     <out>/_state/<run>/…          the state of each group (`state`)
     <out>/_state/coming.json      the rows that a run is adding, and the address of the staged files
 
-A run first writes all its files into a staging folder. Then it creates `pending.json`, which names
+A run first writes all its files into a staging folder. Then it creates `coming.json`, which names
 these files, by a rename. It adds the rows to the tables, moves the states into their folder, and
 replaces `current.json`.
 
@@ -239,8 +239,8 @@ class Resumed:
         if self.known.get(ENDED):
             raise PlaceRefused(
                 f"{self._who}: {self._address} was flushed to its end, and emitted rows cannot be"
-                " changed; run the backfill again into a new folder, and add --no-to-end as long as"
-                " more input may arrive"
+                " changed; run the backfill again into a new folder, and add --no-to-end while more"
+                " input may arrive"
             )
 
     def _read(self, name: str) -> Known | None:

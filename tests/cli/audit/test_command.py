@@ -64,7 +64,7 @@ def test_arrivals_of_another_unit_are_named(tmp_path: Path) -> None:
     rows = [f"a,{1767225600 + n},{1767225600123 + 1000 * n},{n}" for n in range(3)]
     path.write_text("\n".join(["device,time,arrival,n", *rows]))
     answer = inorder("audit", path)
-    assert "arrival looks like an arrival and was not taken: in ms, times in s" in answer.out
+    assert "arrival looks like an arrival time, but is not used: in ms, times in s" in answer.out
 
 
 def test_the_object_is_that_of_the_rows(telemetry: Path) -> None:

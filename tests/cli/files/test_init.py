@@ -134,7 +134,7 @@ def test_a_number_that_a_source_leaves_out_is_told(tmp_path: Path) -> None:
     del rows[40]["seq"]
     answer = init(tmp_path, rows)
     assert "without_seq" not in answer.out
-    assert "dead, as others of their source have a number or none: 1\n" in answer.out
+    assert "dead, as only some records of their source have numbers: 1\n" in answer.out
     assert "came after a later number: 0; never came: 1\n" in answer.out
 
 
@@ -278,7 +278,7 @@ def test_times_as_text_are_no_dead_end(tmp_path: Path) -> None:
     rows = [{"source": "a", "seq": n, "ts": f"2026-09-21 12:00:{n:02}", "v": n} for n in range(60)]
     answer = init(tmp_path, rows)
     assert answer.code == 0, answer.err
-    assert "ts_zone: UTC  (unsure: the times name none)" in answer.err
+    assert "ts_zone: UTC  (unsure: the times name no zone)" in answer.err
     stream = parse(answer.out).streams["default"]
     assert (stream.ts_zone, stream.ts_unit) == ("UTC", None)
 

@@ -45,7 +45,7 @@ def test_stamps_are_taken_as_they_stand(tmp_path: Path) -> None:
     assert all(each["ref_time"] == each["ts"] and each["error"] == 0 for each in events)
     assert "moved" not in answer.summary
     assert answer.summary["arrivals"] is False
-    assert "no line says when it arrived (`arrival`)" in answer.err
+    assert "no line has an arrival time (`arrival`)" in answer.err
     assert "unsynced: trust" in answer.err
 
 
