@@ -20,7 +20,7 @@ distance within which half of the others are from their median, and the usual di
 neighbouring readings.
 
 If rows have no arrivals, readings are compared by lines. Valleys are then not filled, jumps and
-drifts are not looked for, and no clock is corrected.
+drifts are not detected, and no clock is corrected.
 """
 
 from __future__ import annotations
