@@ -167,7 +167,7 @@ class TokenEndpoint(Bearer):
 
     def _renew(self) -> None:
         try:
-            # The caller's thread may have a running loop, so the request gets a thread of its own.
+            # The caller's thread may have a running loop, so the request gets a separate thread.
             with ThreadPoolExecutor(1) as thread:
                 self._token = thread.submit(asyncio.run, self._answered()).result()
         except TokenUnavailable as failed:

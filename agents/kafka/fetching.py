@@ -1,6 +1,6 @@
 """Runs the Kafka client in its own thread, and polls it for records and partition ends.
 
-The thread has its own loop, so heartbeats go on while the main loop computes. It differs from
+The thread has its own loop, so heartbeats continue while the main loop computes. It differs from
 Faust's own thread in three ways:
 
 * Every setting of the client is stated here, because Faust fixes some, such as a fetch that waits

@@ -134,7 +134,7 @@ def records(
         f"{', '.join(paths)}: contains no records of {', '.join(lacking)}, which the topology reads"
     )
     inputs = {stream.input for stream in topology.streams.values()}
-    # A user who names a topic's own folder wants that topic alone.
+    # A user who names a topic's own folder wants only that topic.
     are_whole = found != [path.rstrip("/") for path in paths]
     if are_whole and not holes and inputs & set(lacking):
         raise InputError(

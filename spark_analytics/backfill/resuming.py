@@ -189,8 +189,8 @@ class Resumed:
         if self.kept._replace(schema=None) != kept._replace(schema=None):
             raise PlaceRefused(
                 f"--resume: {self._address} was written with {_spelled(self.kept)}, but this run"
-                f" has {_spelled(kept)}; resume with the former, or run the backfill again into a"
-                " new folder"
+                f" has {_spelled(kept)}; resume with the settings of the folder, or run the"
+                " backfill again into a new folder"
             )
         return found.came if found.again else None
 

@@ -184,7 +184,7 @@ class GroupRun:
         self._came, self._to_end = order.came, order.to_end
         self._topology = topology = topology_of(order.setting)
         groups = Groups(topology)
-        # The group for unknown streams has none of its own, so its replay gets all streams.
+        # The group for unknown streams has no streams itself, so its replay gets all streams.
         self._streams = groups.streams[group] or list(topology.streams)
         self._summary = summary
         self._waiting: list[Content] = []
