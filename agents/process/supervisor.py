@@ -253,8 +253,7 @@ class Supervisor:
         if len(starts) <= MAX_RESTARTS:
             return True
         was_ready_s = child.ready_s - starts[0]
-        failed = "stage %s: %d starts were ready for only %.0f s"
-        log.error(failed, child.stage, len(starts), was_ready_s)
+        log.error("stage %s: ready for %.0f s in %d starts", child.stage, was_ready_s, len(starts))
         return False
 
     def _fail(self, code: Exit) -> None:

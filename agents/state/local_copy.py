@@ -133,7 +133,7 @@ class LocalCopy:
         entries, digest = self._tally.entries, self._tally.digest
         if (position, entries, digest) != (seal.position, seal.entries, seal.digest):
             raise StoreDamaged(
-                f"it holds {entries} entries at position {position}, its seal says"
+                f"it has {entries} entries at position {position}, but its seal has"
                 f" {seal.entries} at {seal.position}"
                 + (", with other content" if entries == seal.entries else "")
             )

@@ -193,8 +193,7 @@ class Watchdog:
         if self._left_ns is not None:
             waiting_ns = self._elapsed_ns - self._left_ns
             longest_ns = max(longest_ns, waiting_ns)
-            lacking = f"no assignment by the consumer group for {_shown(waiting_ns)}"
-            reasons = (lacking, *reasons)
+            reasons = (f"no assignment by the group for {_shown(waiting_ns)}", *reasons)
         return Verdict(reasons, longest_ns >= self._patience.stuck_after_ns)
 
     def _stall(self, watched: _Watched) -> tuple[int, str]:

@@ -101,8 +101,7 @@ def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
             return asyncio.run(plan(brokers, topology)).differences
     except (KafkaError, TimeoutError) as failed:
         rights = "`inorder topics acls` lists the necessary rights"
-        what = "the brokers do not report the running application"
-        raise Refused(f"{what}: {failed!r}; {rights}") from failed
+        raise Refused(f"the running application is unknown: {failed!r}; {rights}") from failed
 
 
 def filled(path: str | None, trust: bool = False) -> str:

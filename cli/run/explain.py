@@ -139,8 +139,7 @@ def _rest(empty: int, whole: int, source: str | None) -> str:
     if not whole:
         return "no partition is assigned to this worker"
     others = "all of" if empty == whole else "the other"
-    said = "nothing is buffered, and all is read"
-    said = said if source is None else f"nothing of {source} waits"
+    said = "nothing waits, and all is read" if source is None else f"nothing of {source} waits"
     return f"in {others} {empty} partitions {said}" if empty > 1 else f"in one partition {said}"
 
 

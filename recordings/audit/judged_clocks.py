@@ -219,7 +219,7 @@ def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
 def _pace(course: list[Stretch]) -> float:
     """Return the usual gain of a clock per unit of time, which a few jumps do not change.
 
-    The gain is measured over several stretches, since noise would hide that between neighbours.
+    It is measured over several stretches, because between neighbours it is hidden by noise.
     """
     apart = max(1, len(course) // LEAST_STRETCHES)
     pairs = zip(course, course[apart:], strict=False)

@@ -1,8 +1,8 @@
 """Read an archive of the job `archive` as the lines that `inorder dump` would print for its topics.
 
 From the folder of a whole archive, only the topics that the topology reads are taken. These are the
-input topics, and `clock.offsets` if a stream syncs. The folder of a single topic gives that topic
-alone. Records are in the order of `inorder dump` (`log_order`). Spark sorts them by range, so each
+input topics, and `clock.offsets` if a stream syncs. The folder of a single topic gives only that
+topic. Records are in the order of `inorder dump` (`log_order`). Spark sorts them by range, so each
 task reads a range of that order. Afterwards an archive is processed like files.
 
 Missing offsets, within a partition or between two runs, would look like lost events. An error names

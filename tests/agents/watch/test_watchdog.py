@@ -281,7 +281,7 @@ def test_without_a_place_in_the_group(after_s: int, state: State) -> None:
         dog.leaving(second * S_NS)  # told again, it counts from the first time
     verdict = dog.verdict(after_s * S_NS)
     assert state_of(verdict) is state
-    assert verdict.reasons == (f"no assignment by the consumer group for {after_s} s",)
+    assert verdict.reasons == (f"no assignment by the group for {after_s} s",)
 
 
 def test_a_place_without_partitions_is_a_place() -> None:

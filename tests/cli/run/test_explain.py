@@ -148,11 +148,11 @@ def test_what_is_empty_is_counted_and_not_listed() -> None:
     alignment = {"waiting_for": [], "waivers": 0}
     idle = MERGE | {"held": 0, "alignment": alignment, "streams": streams}
     behind = idle | {"partition": 4, "next_offset": 2}
-    everything = "in all of 8 partitions nothing is buffered, and all is read"
+    everything = "in all of 8 partitions nothing waits, and all is read"
     assert told([idle] * 8, None) == [everything]
     assert told([idle, behind, idle], None) == [
         "merge events.sequenced/4: 0 buffered, next offset 2, end 5",
-        "in the other 2 partitions nothing is buffered, and all is read",
+        "in the other 2 partitions nothing waits, and all is read",
     ]
     assert told([REORDER, idle], "s1")[-1] == "in one partition nothing of s1 waits"
     assert told([], None) == ["no partition is assigned to this worker"]
@@ -162,7 +162,7 @@ def test_clocks_that_are_all_known_are_not_worth_a_line() -> None:
     counts = {"sources": 2, "synced": 2, "stale": 0, "unsynced": 0, "suspect": 0, "broken": 0}
     known = {"clock": counts | {"clocks": [clock("s1", "synced"), clock("s2", "synced")]}}
     answer = [REORDER | {"held": 0, "next_offset": 60, "streams": {"pitch": known}}]
-    assert told(answer, None) == ["in one partition nothing is buffered, and all is read"]
+    assert told(answer, None) == ["in one partition nothing waits, and all is read"]
     assert told(answer, "s1")[-1].startswith("    s1: synced")
 
 
@@ -300,5 +300,5 @@ def test_what_queries_ask_for_and_no_event_has() -> None:
     parts = [quiet | {"stage": "pattern", "partition": n, "unmet": {"q": [word]}} for n in (0, 1)]
     assert told(parts, None) == [
         f"pattern: query q: {word}",
-        "in all of 2 partitions nothing is buffered, and all is read",
+        "in all of 2 partitions nothing waits, and all is read",
     ]
