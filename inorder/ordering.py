@@ -76,7 +76,7 @@ class Ordering:
     The current time is the largest `arrival_ns` of an event, or `now_ns` of a `tick`, that was
     given. An earlier value counts as the current time. After the first tick, an event without
     `arrival_ns` arrives at the current time. Without ticks it arrives as in a `replay`, at the
-    largest `ts_ns` that was given, so a source whose clock is ahead moves the time ahead. If an
+    largest `ts_ns` that was given. So a source whose clock is ahead moves the time ahead. If an
     outcome is decided by the passing of time, it is returned with the next event or tick.
 
     The topology bounds the events and bytes that are buffered. In addition, the object stores the

@@ -1,8 +1,8 @@
 """Decides how often a worker polls for records: often during traffic, seldom while idle.
 
 A fetch returns at once if records are available, whatever its wait time at the broker. A short wait
-is needed only for ticks: an empty answer gives a partition at its end a tick (a batch without
-records), and an operator may wait for that. So there are two paces.
+is needed only for ticks (batches without records). An empty answer gives a partition at its end a
+tick, and an operator may wait for that. So there are two paces.
 
 * **Brisk**: answers wait at most `FETCH_WAIT_MS` at the broker. They also wait that long under low
   traffic. A thousand events a second, each fetched separately, would cost twenty times as much as

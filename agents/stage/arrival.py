@@ -12,11 +12,11 @@ tick gets the tick's time as its arrival time, and is counted. If the broker's c
 this machine's clock may be nearer to it than to the arrival clock. Then the doubted amount is
 subtracted from the tick.
 
-A topic with `CreateTime` has no append times. The arrival time is then the time of reading, and two
-runs over one log may differ. With `arrival: timestamp` it is the largest of the timestamps of the
-records read, so a replay gives the same result. A timestamp that is ahead of the time of reading by
-more than `max_ahead` does not move the clock. Topics with foreign records must choose one of the
-two (`no_arrival`).
+A topic with `CreateTime` has no append time (LogAppendTime). The arrival time is then the time of
+reading, and two runs over one log may differ. With `arrival: timestamp` it is the largest of the
+timestamps of the records read, so a replay gives the same result. A timestamp that is ahead of the
+time of reading by more than `max_ahead` does not move the clock. Topics with foreign records must
+choose one of the two (`no_arrival`).
 
 The embedded broker sets no arrival times either, but all its producers are on this machine and
 share its clock. There the timestamp that the producer's client set at sending counts as the arrival
@@ -52,7 +52,7 @@ class ArrivalClock:
         arrival: The topology's `arrival` setting for the topic.
         max_ahead_ns: The topology's `max_ahead` setting for the topic.
         log: The clock of the arrival times alone, without ticks.
-        overtaken: Number of records whose arrival time was not after the last tick.
+        `overtaken`: Number of records whose arrival time was not after the last tick.
     """
 
     tick_lag_ns: int

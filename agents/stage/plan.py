@@ -55,8 +55,8 @@ class ChangePlan:
     Attributes:
         differences: The differences, without repetition.
         seen: The contracts that were found, by stage and input partition.
-        lanes: The upstream partitions that the states have numbered.
-        midstream: The inputs whose streams came from another input before, by stage.
+        `lanes`: The upstream partitions that the states have numbered.
+        `midstream`: The inputs whose streams came from another input before, by stage.
     """
 
     differences: list[Difference] = field(default_factory=list)

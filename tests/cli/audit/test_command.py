@@ -272,7 +272,7 @@ def test_a_fleet_of_which_only_some_numbers_wrap_gets_no_width_and_a_word(tmp_pa
     ]
     path.write_text("\n".join(["node,seq,time", *rows]))
     answer = inorder("audit", path, "--out", topology)
-    assert "a: numbers wrap, and those of others do not; give these machines a separate" in " ".join(
+    assert "a: numbers wrap, and those of others do not; give these machines a" in " ".join(
         answer.out.split()
     )
     assert "seq_bits" not in topology.read_text()
