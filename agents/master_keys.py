@@ -1,7 +1,7 @@
 """Reads the keys of signed streams from the environment or from files.
 
 Master keys (`inorder.signature`) are in the file that `INORDER_MASTER_KEYS_FILE` names, or in
-`INORDER_MASTER_KEYS`, separated by white space. A signing key is likewise in
+`INORDER_MASTER_KEYS`, separated by white space. A signing key is in
 `INORDER_SIGNING_KEY_FILE` or `INORDER_SIGNING_KEY`. Neither comes from the command line or the
 topology file. Keys are read once, at the start: a worker needs a restart to learn a new one. A key
 file that everybody on the machine can read causes a warning.

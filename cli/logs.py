@@ -5,7 +5,7 @@ the `fields` of its record. After `set_up`, every message of the command on stan
 line. That includes the reason for exit code 2 (`has_log`), and warnings of Python or a library.
 
 Plain lines escape characters that are not printable (`cli.printable`), so the name of a source
-cannot begin a line of its own. Lines that do not begin with a time, such as those of a stack trace
+cannot begin a new line. Lines that do not begin with a time, such as those of a stack trace
 or a long reason, are indented.
 """
 

@@ -18,7 +18,7 @@ import click
 GROUPS: Final = {
     "Try, on this machine": {
         "demo": ("demo.show", "Watch disordered producers put in order: Kafka, worker and all."),
-        "audit": ("audit.command", "Say how disordered a topic or file is, and what that costs."),
+        "audit": ("audit.command", "Report how disordered a topic or file is, and its cost."),
         "init": ("files.init", "Write a first topology file for recorded events or a topic."),
         "check": ("files.check", "Check a topology file."),
         "replay": ("files.replay", "Run a topology in this process on recorded events."),
@@ -33,15 +33,15 @@ GROUPS: Final = {
         "resend": ("kafka.resend", "Ask sources to send again what is missing."),
     },
     "Run": {
-        "topics": ("kafka.topics", "Make the topics of a topology, or say the rights to them."),
+        "topics": ("kafka.topics", "Create the topics of a topology, or print the rights to them."),
         "worker": ("run.worker", "Run the stages of a topology on Kafka."),
         "stage": ("run.stage", "One stage's process (started by `worker`)."),
         "sync-server": ("run.sync_server", "Measure the clocks of sources over UDP."),
-        "keys": ("kafka.keys", "Make the keys that sources sign with."),
+        "keys": ("kafka.keys", "Print the keys that sources sign with."),
     },
     "Look": {
         "doctor": ("doctor.command", "Check that the brokers' topics are fit for a topology."),
-        "explain": ("run.explain", "Say what a worker holds, since when, and what it waits for."),
+        "explain": ("run.explain", "Print what a worker buffers, since when, and why."),
     },
     "Spark": {
         "spark": ("spark.command", "Analyse topics and archives: run, live, backfill, views."),

@@ -63,7 +63,7 @@ async def asked_by_http(
 
     def reasons() -> tuple[str, ...]:
         silent_s = time.monotonic() - serving.turned_s
-        return () if silent_s <= stuck_s else (f"no turn for {silent_s:.0f} s",)
+        return () if silent_s <= stuck_s else (f"the loop has not turned for {silent_s:.0f} s",)
 
     def health(*more: str | None) -> Health:
         found = (*reasons(), *(each for each in more if each))

@@ -85,13 +85,13 @@ def taken(
         if otherwise is None:
             raise Refused(f"--source is missing, and nothing looks like one{_names(rows)}")
         texts["source"] = f'="{otherwise}"'
-        said["source"] = "unsure: no field tells machines apart, so all is of one"
+        said["source"] = "unsure: no field tells machines apart, so all records are of one"
     if "seq" not in texts:
         said["seq"] = "nothing rises by one within a source, so each is ordered by its time"
     if "ts" not in texts:
         if on_file:
             raise Refused(f"--ts is missing, and nothing looks like a time{_names(rows)}")
-        said["ts"] = "likely: no field looks like a time, so it is the record's own"
+        said["ts"] = "likely: no field looks like a time, so the record's own is used"
     places: dict[str, Any] = {
         name: where_of(name, text, on_file=on_file) for name, text in texts.items()
     }
@@ -104,7 +104,7 @@ def taken(
         texts["arrival"] = options.arrival or str(arrival.path[0])
     zone = options.ts_zone
     if otherwise is not None and proposal.without_zone and not zone:
-        zone, said["ts_zone"] = WITHOUT_ZONE, "unsure: the times name none"
+        zone, said["ts_zone"] = WITHOUT_ZONE, "unsure: the times name no zone"
     fields = Fields(**places, ts_unit=unit or "ns", ts_zone=zone)
     return Taken(fields, arrival, unit, texts, said)
 
@@ -130,14 +130,14 @@ def _arrival(
     if found in (None, unit):
         return where
     said["arrival"] = (
-        f"{column} looks like an arrival and was not taken: in {found}, times in {unit}"
+        f"{column} looks like an arrival time, but is not used: in {found}, times in {unit}"
     )
     return None
 
 
 def _words(guess: Guess, *, on_file: bool) -> str:
     rivals = ", ".join(spelled(path, on_file=on_file) for path in guess.rivals)
-    return f"{guess.sure}: {guess.why}" + (f"; as well: {rivals}" if rivals else "")
+    return f"{guess.sure}: {guess.why}" + (f"; also possible: {rivals}" if rivals else "")
 
 
 def _names(rows: Rows) -> str:

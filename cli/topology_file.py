@@ -98,7 +98,7 @@ topology_option = topology_named(required=True)
 def _outside(_: click.Context, __: click.Parameter, brokers: str | None) -> str | None:
     if brokers == EMBEDDED:
         raise Refused(
-            "--brokers embedded: only `inorder worker` starts a broker of its own; write the"
+            "--brokers embedded: only `inorder worker` starts an embedded broker; write the"
             " HOST:PORT that the worker logs"
         )
     return brokers
@@ -114,7 +114,7 @@ brokers_named = partial(
     click.option, "--brokers", envvar="INORDER_BROKERS", required=True, metavar="HOST:PORT[,…]"
 )
 brokers_outside = partial(brokers_named, callback=_outside, help="Kafka brokers.")
-"""The option of commands that start no broker of their own."""
+"""The option of commands that start no broker."""
 
 brokers_option = brokers_outside()
 topic_named = partial(click.option, "--topic", metavar="NAME", help="The Kafka topic.")

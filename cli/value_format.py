@@ -34,7 +34,7 @@ class ValueFormat:
         "--format",
         type=click.Choice(("json", "avro", "protobuf", "bytes")),
         default="json",
-        help="Format of the values; the name of a file .jsonl, .csv, .parquet or .avro says it.",
+        help="Format of the values; not needed for a file .jsonl, .csv, .parquet or .avro.",
     )
     schema: str | None = option("--schema", metavar="FILE", help="Schema of the values.")
     message: str | None = option("--message", metavar="NAME", help="The Protobuf message.")

@@ -40,7 +40,7 @@ def misfit() -> str:
     except ImportError as absent:
         return f"the compiled codec is not built ({absent}); `make setup` builds it"
     if _digest() not in {"", records.SOURCES}:
-        return "the compiled codec was built from other sources; `make setup` builds it anew"
+        return "the compiled codec was built from other sources; `make setup` rebuilds it"
     try:
         fault = _fault(records, batches)
     except Exception as failed:  # noqa: BLE001 - whatever it is, the plain codec does without

@@ -177,7 +177,7 @@ def _programs() -> Path:
 
 
 def _build(cached: Path) -> None:
-    """Build both programs in a Go module of their own.
+    """Build both programs in a separate Go module.
 
     Kubernetes' own module refers to its parts as folders in the same repository. The proxy has
     these parts as modules, with version v0.X for v1.X of Kubernetes.

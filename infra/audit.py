@@ -1,8 +1,8 @@
 """Prints the known vulnerabilities of pinned packages: `python -m infra.audit PIP-AUDIT LOCK …`.
 
 Each is printed with the versions that fix it, and the exit code is then 1. A package that could not
-be looked up is reported, but does not fail the command: an unreachable database says nothing about
-the package.
+be looked up is reported, but does not fail the command, because an unreachable database says
+nothing about the package.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The laws of the codec over ever new seeds, against a build that stops at the first byte that is
-# read or written out of bounds, and at whatever C leaves undefined.
+# Runs the property tests of the codec with new seeds again and again. The build stops at the first
+# access out of bounds, and at undefined behaviour of C.
 #   usage: infra/codec_fuzz.sh PYTHON [SECONDS [FIRST SEED]]     (default: 600, from 0)
-# The copy (build/codec_fuzz) keeps that build out of the working tree. Every object of Python has
-# its own piece of memory there (PYTHONMALLOC), or the sanitizer would not see where one ends.
+# The build is in a copy (build/codec_fuzz), outside of the working tree. Each object of Python is
+# allocated separately (PYTHONMALLOC), so that the sanitizer knows where it ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath --no-symlinks "$1")
@@ -31,10 +31,10 @@ while ((SECONDS < end)); do
         "$python" -m pytest -q -x -p no:cacheprovider --timeout 600 \
         tests/codec/test_{reading,hostile,events,writing,compression}.py >fuzz.log 2>&1 || {
         tail -n 80 fuzz.log
-        echo "seeds from $first: a codec out of bounds, or two that say different things" >&2
+        echo "seeds from $first: an access out of bounds, or the two codecs differ" >&2
         exit 1
     }
     first=$((first + seeds))
     runs=$((runs + 1))
 done
-echo "codec: $((runs * seeds)) seeds of each law, the next is $first; nothing out of bounds"
+echo "codec: no fault in $((runs * seeds)) seeds of each test; the next seed is $first"

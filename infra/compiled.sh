@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs the tests of the core, and of what of the shell every event passes, on the compiled tree.
+# Runs the tests of the compiled modules on the compiled tree.
 #   usage: infra/compiled.sh PYTHON [pytest arguments]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath --no-symlinks "$1")
 shift
 infra/compiled_tree.sh "$python"
-# The traces lie beside the tree, not beside the copy (benchmarks/traces.py).
+# The traces are next to the working tree, not next to the copy (benchmarks/traces.py).
 [[ ! -d ../shared/data ]] || export INORDER_DATA="${INORDER_DATA:-$(realpath ../shared/data)}"
 cd build/compiled
 chosen=()

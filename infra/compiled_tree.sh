@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Compiles the core, and what of the shell every event passes, with mypyc in a copy of the tree,
-# unless that is there from the same files. The copy (build/compiled) keeps the working tree free of
-# extension modules, which would hide the sources.
+# Compiles the core, and the modules of the shell that process every event, with mypyc in a copy of
+# the tree, unless the copy was made from the same files. The copy (build/compiled) keeps the working
+# tree free of extension modules, which would hide the sources.
 #   usage: infra/compiled_tree.sh PYTHON
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath --no-symlinks "$1")
 copy=build/compiled
 
-# Whole rooms, for tests of the core may use workloads from others; git knows which.
+# Copies all files that git tracks, because tests of the core may use workloads from other packages.
 files() {
     git ls-files -z --cached --others --exclude-standard -- '*.py' '*.pyi' '*.pyx' '*.pxd' '*.lark' pyproject.toml tests docs |
         while IFS= read -r -d '' file; do [[ ! -f $file ]] || printf '%s\0' "$file"; done | sort -zu

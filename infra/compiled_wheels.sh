@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Wheels for every supported CPython that is on this machine, the core compiled in them, into dist/,
-# and a pure one beside them; each is then installed into an empty environment and tried there.
+# Builds wheels with the compiled core into dist/ for every supported CPython on this machine, and a
+# pure wheel. Each is then installed into an empty environment and tested there.
 #   usage: infra/compiled_wheels.sh [PYTHON...]     (default: python3.11 python3.12 python3.13 python3.14)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 built=0
 for python in "$@"; do
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || {
-        echo "$python is not here: no wheel for it" >&2
+        echo "$python was not found: no wheel is built for it" >&2
         continue
     }
     home=build/wheels/$version

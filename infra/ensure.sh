@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Sees to the system packages that the tests on real servers need: Java 17 or newer,
-# Maven, redis-server, PostgreSQL, Prometheus, Chromium, tini. Installs with apt what is missing, where it may.
-# Where it may not, it says so: the tests then skip loudly, and in CI (CI=true)
-# this is a failure.
+# Installs missing system packages that the tests on real servers need: Java 17 or newer, Maven,
+# redis-server, PostgreSQL, Prometheus, Chromium, tini. It uses apt if it has the rights. Otherwise
+# it names the missing packages; the tests then skip with a message, and in CI (CI=true) it fails.
 set -euo pipefail
 
 java_is_new_enough() {
@@ -22,7 +21,7 @@ missing_packages() {
     command -v tini >/dev/null || echo tini
 }
 
-# Debian keeps the server's programs off the path.
+# Debian's package does not put the server's programs on the path.
 has_postgres() {
     command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null
 }
@@ -52,15 +51,15 @@ mapfile -t missing < <(missing_packages)
 
 if may_install; then
     echo "installing ${missing[*]}"
-    # A stale list of packages is tried all the same; the install tells.
-    as_root apt-get update -qq || echo "apt-get update failed; going on with the lists there are"
-    mapfile -t missing < <(missing_packages) # the lists may name another Java now
+    # If the lists are too old, the installation fails and reports it.
+    as_root apt-get update -qq || echo "apt-get update failed; the existing lists are used"
+    mapfile -t missing < <(missing_packages) # The new lists may have another Java.
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
         -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null || true
     mapfile -t missing < <(missing_packages)
     [[ ${#missing[@]} -gt 0 ]] || exit 0
 fi
 
-echo "not there: ${missing[*]}; install these packages (Debian's names) for the tests on a" \
-    "real Kafka broker, on Redis and on PostgreSQL" >&2
+echo "missing: ${missing[*]}; install these packages (Debian's names) for the tests on a" \
+"real Kafka broker, on Redis and on PostgreSQL" >&2
 [[ "${CI:-}" != true ]] || exit 1

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The steps by which the image is made, each also to be run outside of a container.
-#   infra/image.sh dependencies HOME [EXTRAS]  a virtual environment HOME with what infra/locks/run.txt names;
+# The steps that build the image; each can also be run outside of a container.
+#   infra/image.sh dependencies HOME [EXTRAS]  installs infra/locks/run.txt into a virtual environment HOME;
 #                                       pyarrow, 170 MB, only if EXTRAS is `files`
-#   infra/image.sh build PYTHON FOLDER  both wheels into FOLDER; the core compiled if INORDER_COMPILE=1
-#   infra/image.sh install HOME FOLDER  these into HOME, and pip out of it
+#   infra/image.sh build PYTHON FOLDER  builds both wheels into FOLDER; INORDER_COMPILE=1 compiles the core
+#   infra/image.sh install HOME FOLDER  installs these wheels into HOME, and removes pip from it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pip=(-m pip --disable-pip-version-check --quiet)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes infra/locks/ anew from pyproject.toml. A lock has only the packages that those below it lack.
+# Rewrites infra/locks/ from pyproject.toml. A lock leaves out the packages of the locks that it includes.
 #   usage: infra/locks.sh UV [--upgrade | --upgrade-package NAME]
-# Pins stay as they are where pyproject.toml allows.
+# Pins do not change if pyproject.toml still allows them.
 set -euo pipefail
 uv=$(realpath --no-symlinks "$1")
 cd "$(dirname "$0")/locks"
@@ -18,7 +18,7 @@ sed -n 's/^\([a-z0-9].*==.*\) \\$/\1/p' ./*.txt >"$copy/pins"
 { echo '[tool.uv]'; echo 'constraint-dependencies = ['; sed 's/.*/"&",/' "$copy/pins"; echo ']'; } >>"$copy/pyproject.toml"
 "$uv" lock --quiet --project "$copy"
 
-# write NAME "LOCKS below it" OPTIONS
+# write NAME "INCLUDED LOCKS" OPTIONS
 write() {
     {
         echo "# Made by: make lock"

@@ -3,7 +3,7 @@
 Its programs come from Debian's packages (`/usr/lib/postgresql/<version>/bin`), or else from `PATH`.
 The machine's own server is not touched. PostgreSQL refuses to run as root, so for root it runs as
 SERVER_USER. That user cannot read the temporary folders of root's tests. So the cluster has a
-folder of its own, which `stop` removes. The server ends with the process that started it.
+separate folder, which `stop` removes. The server ends with the process that started it.
 
 Committed data survives `kill` and `start`, but not a crash of the machine.
 """

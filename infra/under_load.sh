@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs tests again and again beside two busy loops for each core: what waits for a state holds there.
+# Runs tests repeatedly with two busy loops for each core, to find tests that depend on time.
 #   usage: infra/under_load.sh PYTHON TIMES [pytest arguments]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds wheels from a copy of what git knows, so that nothing of an earlier build gets in:
-# `inorder` and a pure `inorder-engine`, and with COMPILED one for the Python at hand, its core
-# compiled (a C compiler is needed; two minutes on two processors).
+# Builds wheels from a copy of the files that git lists, so that they contain nothing of an earlier
+# build: `inorder` and a pure `inorder-engine`. With COMPILED it also builds one with the compiled
+# core for PYTHON (this needs a C compiler, and two minutes on two processors).
 #   usage: infra/wheels.sh PYTHON [FOLDER] [COMPILED]     (default: dist, no)
-# PYTHON has what infra/locks/build.txt names.
+# PYTHON must have the packages of infra/locks/build.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath --no-symlinks "$1")

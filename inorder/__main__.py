@@ -82,8 +82,8 @@ def packages_fault(site: str) -> str:
         if _is_as_installed(folder, names):
             continue
         return (
-            f"{folder} is not inorder's alone: {_owner(site, room)} has files there, too;"
-            " install inorder-engine anew in an environment of its own (python -m venv)"
+            f"{folder} also has files of {_owner(site, room)}; reinstall inorder-engine in a"
+            " separate environment (python -m venv)"
         )
     return ""
 

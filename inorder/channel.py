@@ -329,8 +329,8 @@ class Channel:
         for name in settings:
             if name in _OURS:
                 raise ValueError(
-                    f"setting {name!r} belongs to the producer's guarantees or has an argument of"
-                    " its own; leave it out"
+                    f"setting {name!r} belongs to the producer's guarantees or has its own"
+                    " argument; leave it out"
                 )
         limits = self._limits
         return {

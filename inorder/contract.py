@@ -35,8 +35,7 @@ HEARTBEAT: Final = "heartbeat"
 """The kind of a control event that says that no older event of its source follows."""
 
 BYE: Final = "bye"
-"""The kind of a control event that says that its source leaves, so that readers do not wait for it.
-"""
+"""The kind of a control event that ends its source, so that readers no longer wait for it."""
 
 PRODUCER_KINDS: Final = frozenset({HEARTBEAT, BYE})
 
@@ -162,7 +161,7 @@ class HeaderContract:
             field, name, taken = clashes[0]
             raise ValueError(
                 f"{field}: the header {name} is already used for {taken};"
-                " give each field a header of its own"
+                " give each field its own header"
             )
 
     def names(self) -> HeaderNames:
@@ -174,7 +173,7 @@ class HeaderContract:
 def clashing(names: HeaderNames) -> list[tuple[str, str, str]]:
     """Return each name that is used twice, as (field, name, earlier use of the name)."""
     found: list[tuple[str, str, str]] = []
-    taken: dict[str, str] = dict.fromkeys(STAMPED_NAMES, "what the stages stamp")
+    taken: dict[str, str] = dict.fromkeys(STAMPED_NAMES, "the output of the stages")
     for field, name in zip(HeaderNames._fields, names, strict=True):
         if name in taken:
             found.append((field, name, taken[name]))

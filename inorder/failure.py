@@ -93,11 +93,11 @@ class DeliveryFailed(ProducerError):
     def _follows(self) -> str:
         if not self.may_stand:
             return (
-                "their numbers stay empty and readers will declare them missing; send the"
-                " payloads again for new numbers"
+                "their numbers stay unused and readers will declare them missing; send the"
+                " payloads again, with new numbers"
             )
         return (
-            f"{self.may_stand} of them may be in the topic all the same, the others' numbers"
-            " stay empty; a payload that is sent again gets a new number and may then be there"
-            " twice, so send again only what may be"
+            f"{self.may_stand} of them may still be in the topic, and the numbers of the others"
+            " stay unused; a payload that is sent again gets a new number and may be in the"
+            " topic twice, so send again only payloads that may be there twice"
         )

@@ -113,7 +113,7 @@ class Journal:
         if not is_ours(self._pid):
             raise ForkedError(
                 f"journal {self._path} belongs to process {self._pid}, which forked this one;"
-                "do not use it here"
+                " do not use it here"
             )
         try:
             self._write(next_seq)
@@ -138,8 +138,8 @@ class Journal:
         if (page.source, page.stream) != (self._source, self._stream):
             raise JournalError(
                 f"journal {self._path} belongs to source {page.source!r} in stream"
-                f" {page.stream!r}, not of {self._source!r} in {self._stream!r}; give each"
-                " source a file of its own"
+                f" {page.stream!r}, not to {self._source!r} in {self._stream!r}; give each"
+                " source its own file"
             )
         if page.next_seq is None:
             if fault := epoch_fault(page.epoch + 1):

@@ -41,7 +41,7 @@ FORM: Final = Form(
 
 
 class Balance(NamedTuple):
-    """The number of inputs with each outcome so far.
+    """The number of inputs with each outcome.
 
     Heartbeats, end-of-stream markers and clock readings do not count.
 
@@ -73,11 +73,11 @@ class Ordering:
     It does no I/O and reads no clock. Each call returns the records that follow from it, in order.
     Only one thread at a time may call its methods.
 
-    Time is the largest `arrival_ns` of an event or `now_ns` of a `tick` so far. An earlier value
-    counts as that time. From the first tick on, an event without `arrival_ns` arrives at that time.
-    Without ticks it arrives as in a `replay`, at the largest `ts_ns` so far, so a source whose
-    clock is ahead moves the time ahead. Outcomes that are decided when a point in time has passed
-    are returned with the next event or tick.
+    The current time is the largest `arrival_ns` of an event, or `now_ns` of a `tick`, that was
+    given. An earlier value counts as the current time. After the first tick, an event without
+    `arrival_ns` arrives at the current time. Without ticks it arrives as in a `replay`, at the
+    largest `ts_ns` that was given. So a source whose clock is ahead moves the time ahead. If an
+    outcome is decided by the passing of time, it is returned with the next event or tick.
 
     The topology bounds the events and bytes that are buffered. In addition, the object stores the
     next offset of each partition (`MAX_PARTITIONS`), and the offset of each buffered event.
@@ -195,7 +195,7 @@ class Ordering:
         feed events from it. If the last `snapshot` is restored, the records then equal those of an
         unbroken run. In that case commit the offset that was safe at the snapshot, not a later one.
         Without a snapshot no event is missing, but some are emitted twice. Windows, patterns and
-        the knowledge about sources begin anew.
+        the state of the sources start empty.
 
         The cost is O(buffered events).
 
@@ -217,7 +217,7 @@ class Ordering:
         return sorted(EventPlace(each.source, max(each.epoch, 0), each.seq) for each in waiting)
 
     def balance(self) -> Balance:
-        """Return the counts of the outcomes of all inputs so far."""
+        """Return the counts of the outcomes of all inputs."""
         counts = self._counts
         kinds = (counts["event"], counts["late"], counts["duplicate"], counts["dead"])
         return Balance(counts["sent"], *kinds, len(self.held()))

@@ -377,7 +377,7 @@ def current(records: Iterable[Record]) -> dict[str, Found]:
     """Return the current results by id: the highest revision of each that is not retracted.
 
     Args:
-        records: The records so far, in any order.
+        records: The records, in any order.
     """
     newest: dict[str, Found | RetractRecord] = {}
     for record in records:

@@ -145,7 +145,7 @@ class SentRecords:
         self._asked("INSERT OR REPLACE INTO place VALUES (?, ?)", (part, next_offset))
 
     def commit(self) -> None:
-        """Write the records added so far to the file."""
+        """Write the added records to the file."""
         with self._guard:
             self._write()
 
@@ -179,7 +179,7 @@ class SentRecords:
         elif owner != (source, stream):
             raise JournalError(
                 f"{self._path} keeps what source {owner[0]!r} sent in stream {owner[1]!r}, not"
-                f" {source!r} in {stream!r}; give each source a file of its own"
+                f" {source!r} in {stream!r}; give each source its own file"
             )
         self._db.execute(f"PRAGMA user_version = {FORMAT}")
         (size,) = self._db.execute(f"SELECT coalesce(sum({_SIZE}), 0) FROM sent").fetchone()

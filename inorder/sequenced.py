@@ -20,7 +20,7 @@ Guarantees:
   new epoch, numbered by the wall clock in seconds unless `first_epoch` sets it. Two starts of a
   source within one second, or a clock that is set back between them, need a journal.
 * Timestamps never go back or jump while the producer lives, whatever the wall clock does
-  (`inorder.anchored_clock`). `ts_ns` sets a timestamp of the sender's own.
+  (`inorder.anchored_clock`). `ts_ns` sets another timestamp.
 * With `signing_key` each record has the signature of its source (`inorder.signature`), which a
   `signed` stream requires. Its retries may leave duplicates, which readers recognize by their
   numbers. The broker cannot detect them safely, because strangers could forge duplicates
@@ -254,7 +254,7 @@ class SequencedProducer:
         return self._publish(None, BYE, ts_ns, "")
 
     def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
-        """Wait until every record sent so far is delivered.
+        """Wait until every record that was sent is delivered.
 
         Args:
             timeout_s: The maximum wait in seconds.
@@ -387,7 +387,7 @@ def _client(
     if not isinstance(sync, SyncClient):
         return None if sync is None else SyncClient(source, sync, clock=clock)
     if sync.source != source:
-        raise ValueError(f"the sync client belongs to source {sync.source}, not of {source}")
+        raise ValueError(f"the sync client belongs to source {sync.source}, not to {source}")
     if clock is not None and clock is not sync.clock:
         raise ValueError(
             "the sync client measures another clock; pass it the same clock, or pass none here"

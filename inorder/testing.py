@@ -234,7 +234,7 @@ class TopologyDriver:
         return [each for each in unread if isinstance(each, kind)]
 
     def current(self, query: str | None = None) -> list[Found]:
-        """Return the current results after all corrections so far, sorted by their beginning.
+        """Return the current results, with all corrections, sorted by their beginning.
 
         Args:
             query: The query of the results. None: all queries.
@@ -248,7 +248,7 @@ class TopologyDriver:
         return self._order.held()
 
     def balance(self) -> Balance:
-        """Return the counts of the outcomes of all inputs so far."""
+        """Return the counts of the outcomes of all inputs."""
         return self._order.balance()
 
     def _arriving(self, each: Any) -> Any:

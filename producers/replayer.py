@@ -1,7 +1,7 @@
 """Publishes a recording again: the same events with the same numbers, in file order.
 
-The pace is a rate, a multiple of the recorded speed, or full speed (`ReplayPace`). An
-arrival time below an earlier one counts as the largest so far. A row without an arrival time is
+The pace is a rate, a multiple of the recorded speed, or full speed (`ReplayPace`). If an arrival
+time is below an earlier one, the largest earlier one is used. A row without an arrival time is
 published at its `ts`. A row without either is published together with the row before it. If the
 pace cannot be kept, no record is dropped; `Published.behind_s` is the delay.
 
@@ -154,7 +154,7 @@ class Replayer:
             self._channel.raise_failures()
         if self._signing_key is not None and not self._signing_key.speaks_for(record.source):
             raise RecordRefused(
-                f"{self._signing_key!r} does not speak for source {record.source!r}; give the key"
+                f"{self._signing_key!r} does not cover source {record.source!r}; give the key"
                 " of a prefix that all sources of the recording have"
             )
         headers = self._writer.write(

@@ -539,7 +539,7 @@ def _ts_and_arrival(
     if of_events[0].without_zone:
         why, sure = "a time without a zone", "likely"
     if rivals:
-        why += ", and the earliest of those that fit alike"
+        why += ", and the earliest of those that fit equally"
     arrival = next((each.field.path for each in arrivals if each.field is not best), None)
     found = Guess(arrival, "likely", "named as an arrival") if arrival else None
     return Guess(best.path, sure, why, rivals), found

@@ -96,12 +96,12 @@ def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str,
     machines = counting.machines.values()
     notes = {
         "": f"events: {counting.rows:,}; sources: {len(machines):,}",
-        "merge.new_source_allowance": "no source sends heartbeats, so results stay open so long",
+        "merge.new_source_allowance": "no source sends heartbeats, so results wait this long",
     }
     if counting.numbered:
         overtaken = sum(machine.out_of_sequence for machine in machines)
         missing = sum(machine.epochs.missing for machine in machines)
-        notes["reorder"] = f"came after a later number: {overtaken:,}; never came: {missing:,}"
+        notes["reorder"] = f"arrived out of order: {overtaken:,}; never arrived: {missing:,}"
     wrong = [machine for machine in machines if (c := clocks.get(machine.name)) and c.is_wrong]
     if counting.arrives and wrong:
         wrong.sort(key=lambda machine: -abs(clocks[machine.name].offset_ns))

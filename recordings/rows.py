@@ -147,7 +147,7 @@ class _Lines:
     continue with the next line.
 
     Attributes:
-        read: The number of lines so far.
+        read: The number of lines that have been read.
     """
 
     def __init__(self, text: io.TextIOWrapper) -> None:
@@ -180,7 +180,7 @@ def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Wire
         first = next(lines, "")
     except csv.Error as wrong:
         raise InputError(f"{path}: not CSV: the first line is {wrong}; name its columns") from None
-    # A CSV reader has no limit of its own, so the limit of the process is set.
+    # A CSV reader cannot be given a limit, so the limit of the process is set.
     csv.field_size_limit(MAX_CELL_CHARS)
     delimiter = next((each for each in DELIMITERS if each in first), ",")
     reader = csv.reader(chain([first] if first else [], lines), strict=True, delimiter=delimiter)

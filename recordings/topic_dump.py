@@ -146,7 +146,7 @@ async def records_until(reader: AIOKafkaConsumer, source: TopicPartition, end: i
     while (position := await reader.position(source)) < end:
         if time.monotonic() > deadline_s:
             raise DumpStalled(
-                f"{source.topic}/{source.partition} gave no record after offset"
+                f"{source.topic}/{source.partition} returned no record after offset"
                 f" {position} of {end} for {STALLED_TIMEOUT_S:.0f} s; check for an open"
                 " transaction, or a broker that does not answer"
             )

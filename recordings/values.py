@@ -301,7 +301,7 @@ class Arrivals:
         """Return the arrival of a row, or None if it has none.
 
         Raises:
-            ValueFault: The value is no time.
+            ValueFault: The value is not a time.
         """
         if self._pick is None:
             return None

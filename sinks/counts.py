@@ -1,7 +1,7 @@
 """Counts the work of a sink's process, and exposes it to Prometheus (`inorder_sink_*`).
 
     records_total            records read from the topic
-    written_total{op}        results that the sink accepted, also duplicates and outdated ones
+    written_total{op}        results that the sink accepted, including duplicates and outdated ones
     dead_total{reason}       records that are not results, and those the store can never accept
     control_total            control records, which are skipped
     expired_total            records that the topic deleted before they were read
@@ -45,11 +45,11 @@ class SinkCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         counts = self._counts
         yield _counter("records", "Records read", counts.records)
-        yield _labelled("written", "Results taken by the sink", "op", counts.written)
-        yield _labelled("dead", "Records that did not become rows", "reason", counts.dead)
-        yield _counter("control", "Control records passed over", counts.control)
+        yield _labelled("written", "Results that the sink accepted", "op", counts.written)
+        yield _labelled("dead", "Records reported as dead letters", "reason", counts.dead)
+        yield _counter("control", "Control records skipped", counts.control)
         yield _counter("expired", "Records deleted before they were read", counts.expired)
-        yield _counter("waits", "Times the sink waited for the store", counts.waits)
+        yield _counter("waits", "Waits for the store", counts.waits)
         yield _counter("commit_failures", "Offsets not committed", counts.commit_failures)
         waiting = float(bool(counts.trouble))
         yield GaugeMetricFamily(

@@ -1,4 +1,4 @@
-"""Appends results to a file so that each append is durable and no line is ever torn.
+"""Appends results to a file so that each append is durable and every line is complete.
 
 The file is `_open-<name>.jsonl` in a folder, with a result's JSON in each line. The kernel releases
 its exclusive lock when the process dies. So the lock distinguishes another process's open journal

@@ -11,7 +11,7 @@ deleted once the topic can no longer deliver older revisions of them.
 One statement writes up to `ROWS_PER_STATEMENT` results, and up to `BYTES_PER_STATEMENT` unless a
 single result has more. It inserts a row, or updates it if the new revision is higher. Rows are
 locked in the order of their ids, so several sinks on one table do not deadlock. A `write` is one
-transaction, as durable as the server's `synchronous_commit` sets.
+transaction; the server's `synchronous_commit` decides how durable it is.
 
 Errors of the server are distinguished by SQLSTATE:
 

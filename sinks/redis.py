@@ -9,7 +9,7 @@ All keys begin with `inorder:{NAME}:`, whose braces keep them in one slot of a c
 
 One Lua script per call compares revisions and writes the newer results. So no reader sees a change
 in `latest` without that in `feed` and `revisions`. The feed has each change once, with ascending
-revisions of an id. A duplicate, and a change that is older than the stored one, leave no trace.
+revisions of an id. A duplicate, and a change that is older than the stored one, change nothing.
 
 Bounds: `max_results` ids are stored, including retracted ones. Beyond that, the ids whose last
 change is oldest are forgotten, with their revision. (So a result older than `max_results` changes
@@ -18,13 +18,13 @@ feed is trimmed to about `max_feed` entries, never to fewer. One call has at mos
 results and `BYTES_PER_CALL` bytes. A larger result is refused, so that `max_results` and `max_feed`
 also bound the bytes.
 
-A server at `maxmemory` refuses commands that need memory, so the script never reaches its own
-trimming. Then the excess over the bounds is trimmed by at most `MAX_TRIMS` calls that only free
-memory, and the results are written again. So lowering the bounds is a remedy.
+A server at `maxmemory` refuses commands that need memory, so the script fails before it trims. Then
+at most `MAX_TRIMS` calls, which only free memory, remove the entries above the bounds, and the
+results are written again. So lower bounds help.
 
-Results are as durable as the server: with `appendfsync always` they survive its crash. With weaker
-settings the server can lose confirmed results. It must not evict (`noeviction`), because a removed
-revision would admit an older one.
+The server's settings decide how durable results are: with `appendfsync always` they survive its
+crash. With weaker settings the server can lose confirmed results. It must not evict (`noeviction`),
+because after the removal of a revision an older one would be accepted.
 
 A command that fails with a temporary error (PASSING) is tried `ATTEMPTS` times, with a pause of
 `BACKOFF_S` and then twice that. Each attempt resolves the address again and opens a new connection.
@@ -127,7 +127,7 @@ class RedisBounds:
 
     def __post_init__(self) -> None:
         if self.max_results < 1 or self.max_feed < 1:
-            raise ValueError(f"{self!r}: a bound below 1 keeps nothing; write 1 or more")
+            raise ValueError(f"{self!r}: both bounds must be 1 or more")
 
 
 class RedisKeys(NamedTuple):
@@ -253,7 +253,7 @@ def _message(error: redis.RedisError) -> str:
     match error:
         case redis.OutOfMemoryError():
             return (
-                "is full (maxmemory), and nothing is above the bounds; give it more memory, or"
+                "is full (maxmemory), and nothing exceeds the bounds; give it more memory, or"
                 " lower --max-results or --max-feed"
             )
         case redis.ReadOnlyError():
@@ -263,7 +263,7 @@ def _message(error: redis.RedisError) -> str:
             )
         case AskError() | ClusterError() | TryAgainError():
             return (
-                f"is a cluster that does not serve our slot {tries}: {error}; check that all"
+                f"is a cluster that does not serve the keys' slot {tries}: {error}; check that all"
                 " its slots are served, and that each node can be reached at the name it announces"
             )
         case redis.ConnectionError() | redis.TimeoutError():
@@ -275,7 +275,7 @@ def _message(error: redis.RedisError) -> str:
 
 
 def connect(url: str) -> redis.Redis:
-    """Return a client with timeouts and without retries of its own; nothing is sent yet.
+    """Return a client with timeouts and without retries; nothing is sent yet.
 
     Raises ValueError for an invalid URL.
     """

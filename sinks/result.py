@@ -1,4 +1,4 @@
-"""Parses the record of one result of a window, a pattern or a join, or states why it cannot.
+"""Parses the record of one result of a window, a pattern or a join.
 
 A result is a JSON object; its record's key is its id:
 
@@ -117,7 +117,7 @@ def parse(
     if value is None:
         retraction = retraction_line(key, headers)
         if retraction is None:
-            detail = "no value, and no header `op` says retract; a result is a JSON object"
+            detail = "no value, and no header `op` of retract; a result is a JSON object"
             return Control() if key == b"" else Malformed(VALUE_MISSING, detail)
         value = orjson.dumps(retraction)
     try:
@@ -133,7 +133,7 @@ def parse(
         wire = msgspec.convert(fields, _Wire)
     except msgspec.ValidationError as wrong:
         missing = "missing required field" in str(wrong)
-        detail = _GIVEN.sub("none of the known words", str(wrong))
+        detail = _GIVEN.sub("an unknown word", str(wrong))
         return Malformed(FIELD_MISSING if missing else FIELD_WRONG, detail, id_)
     if wire.start is not None and wire.end is not None and wire.start > wire.end:
         return Malformed(INTERVAL_BACKWARDS, "start is after end", id_)

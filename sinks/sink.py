@@ -1,7 +1,8 @@
 """Defines the guarantees of every kind of sink.
 
-* `write` takes results in any order, with duplicates, in batches of any size. It returns when they
-  are as durable as the store is configured to be; the caller may then forget them.
+* `write` takes results in any order, with duplicates, in batches of any size. It returns when the
+  store has accepted them with the durability for which it is configured; the caller may then forget
+  them.
 * Readers of the store find the highest revision of each id (`sinks.result`), in whatever order the
   results were written. The revision of a retract is stored, so that a late older update cannot
   restore the result.

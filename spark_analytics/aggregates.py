@@ -5,16 +5,16 @@ The input is the ordered events of `decode`. The output has one row per window a
 columns.
 
 **Watermark.** `events.ordered` has each stream in one partition, in order of the corrected
-timestamp, so Spark need not wait: the delay is 0 s. A window closes one batch after an event, or a
-`watermark` control record, at or beyond its end was read. No row is lost: Spark's watermark is the
-newest time of a *finished* batch, rounded down to a millisecond. Spark drops a row only if its
+timestamp, so Spark need not wait: the delay is 0 s. A window closes one batch after an event or a
+`watermark` control record at or beyond its end has been read. No row is lost: Spark's watermark is
+the newest time of a *finished* batch, rounded down to a millisecond. Spark drops a row only if its
 window ends at or before the watermark. Later unmarked events in the partition have no smaller time.
 There are two conditions:
 
 * One stream per query. A Spark query has one watermark, the newest time in any partition, so a
   stream that lags would lose rows. `of_stream` selects one, and `jobs` starts a query for each.
 * Events marked late are out of order. `unmarked` leaves them out of the windows, and `late` selects
-  them for a table of their own. Batch and streaming queries do the same, so their results agree,
+  them for a separate table. Batch and streaming queries do the same, so their results agree,
   and no event is dropped silently.
 
 Control records carry the watermark of an idle stream and are not events. They pass through the

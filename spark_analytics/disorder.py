@@ -13,8 +13,8 @@ These columns mark raw events, judged by earlier offsets of the same partition, 
 events of a source:
 
 * `copy`: its source has sent its number before in the same epoch.
-* `overtaken`: no copy, and its number is below the largest so far of its source and epoch.
-* `descent`: its time is below the largest so far in its stream.
+* `overtaken`: not a copy, and its source has sent a larger number before in the same epoch.
+* `descent`: an earlier event of its stream has a later time.
 
 `accuracy` is the share of events that were emitted in order. The delay is the arrival time minus
 the corrected timestamp, so it includes the clock's error.

@@ -45,7 +45,7 @@ def schema_of(text: str) -> StructType:
     twice = _doubled(found)
     if twice is not None:
         raise SchemaRefused(
-            f"{text!r}: names {twice} twice, as capitals make no difference; name each field once"
+            f"{text!r}: names {twice} twice (case is ignored); name each field once"
         )
     return found
 

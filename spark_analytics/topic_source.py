@@ -105,8 +105,8 @@ class _OrderedTopic:
             first = (await reader.beginning_offsets([place]))[place]
             if first > stretch.begin:
                 raise TopicLost(
-                    f"{self._topic}/{stretch.partition} begins at offset {first} now, but"
-                    f" {stretch.begin} to {first - 1} were not read: retention has removed them;"
+                    f"{self._topic}/{stretch.partition}: retention has removed the offsets"
+                    f" {stretch.begin} to {first - 1}, which were not read yet;"
                     " start with a new checkpoint"
                 )
             reader.seek(place, stretch.begin)

@@ -151,12 +151,12 @@ def _faults() -> list[Column]:
         _fault(
             "out_of_sequence",
             F.col("_number") < F.col("_later"),
-            F.concat(F.lit("behind "), F.to_json("_later")),
+            F.concat(F.lit("after "), F.to_json("_later")),
         ),
         _fault(
             "strayed",
             F.col("partition") != F.col("_home"),
-            F.concat(F.lit("its stream lies in "), F.col("_home")),
+            F.concat(F.lit("its stream is in "), F.col("_home")),
         ),
     ]
 

@@ -226,5 +226,5 @@ async def _finish(app: Application) -> None:
         fault = f"Faust did not stop within {STOP_TIMEOUT_S:.0f} s"
         if app.batches.open_partitions:
             app.failure.set(TimeoutError(fault))
-        else:  # This happens if the stop comes during the start; all finished work is committed.
+        else:  # The application was stopped during its start; all finished work is committed.
             log.warning("%s; it is abandoned", fault)

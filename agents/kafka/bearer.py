@@ -9,7 +9,7 @@
   expires.
 
 A JWT contains its expiry (`exp`), and an expired one is not sent. So the error message names the
-cause, where a broker would only say "refused". Other tokens are sent unchecked. The broker checks
+cause, whereas a broker would only say "refused". Other tokens are sent unchecked. The broker checks
 the signatures.
 
 Both clients use this module: aiokafka awaits `token`, librdkafka calls `refreshed`. Tokens and
@@ -167,7 +167,7 @@ class TokenEndpoint(Bearer):
 
     def _renew(self) -> None:
         try:
-            # The caller's thread may have a running loop, so the request gets a thread of its own.
+            # The caller's thread may have a running loop, so the request gets a separate thread.
             with ThreadPoolExecutor(1) as thread:
                 self._token = thread.submit(asyncio.run, self._answered()).result()
         except TokenUnavailable as failed:

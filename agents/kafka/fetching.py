@@ -1,11 +1,11 @@
-"""Runs the Kafka client in a thread of its own, and polls it for records and partition ends.
+"""Runs the Kafka client in its own thread, and polls it for records and partition ends.
 
-The thread has its own loop, so heartbeats go on while the main loop computes. It differs from
+The thread has its own loop, so heartbeats continue while the main loop computes. It differs from
 Faust's own thread in three ways:
 
 * Every setting of the client is stated here, because Faust fixes some, such as a fetch that waits
   1.5 s.
-* A poll returns the records and, from the same instant, the end of each partition.
+* A poll returns the records and the end of each partition at the same moment.
 * Calls from the main loop wake the thread's loop by themselves. So Faust's two timers that wake the
   loops every second are left out.
 
@@ -167,7 +167,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         for node_id, wait_ms in self._times.waits_ms.items():
             connection = connections.get((node_id, ConnectionGroup.DEFAULT))
             if wait_ms > BRISK.fetch_wait_ms and connection is not None:
-                connection.close(exc=Meant("partitions are about to come and go"))
+                connection.close(exc=Meant("a rebalance begins"))
 
     async def _keepalive2(self) -> None:
         """Do nothing, because calls wake the loop by themselves."""

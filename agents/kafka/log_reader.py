@@ -71,7 +71,7 @@ class LogReader:
     group: str
     topics: Mapping[str, int]
     _parts: list[Any] = field(default_factory=list, init=False)
-    """Parts that `start` has opened, in the order in which `stop` closes them."""
+    """Client and fetchers that `start` has opened, in the order in which `stop` closes them."""
 
     @property
     def is_embedded(self) -> bool:
@@ -90,7 +90,7 @@ class LogReader:
         self._parts[:0] = [self._coordinator, self._offsets]
 
     async def stop(self) -> None:
-        """Close whatever `start` has opened, even if it was not called or did not finish."""
+        """Close everything that was opened, even if `start` was not called or failed."""
         for part in self._parts:
             await part.close()
 
@@ -104,17 +104,14 @@ class LogReader:
                 found = await self._coordinator.fetch_committed_offsets([partition])
         except TimeoutError:
             raise TimeoutError(
-                f"the brokers did not return within {ANSWER_S:.0f} s the offset that the group"
-                f" {self.group} has committed for {_named(partition)}: its coordinator is"
-                f" unavailable;"
+                f"the brokers did not return the committed offset of the group {self.group} for"
+                f" {_named(partition)} within {ANSWER_S:.0f} s: its coordinator is unavailable;"
                 " check that each partition of __consumer_offsets has a leader"
             ) from None
         except KafkaError as refused:
             raise KafkaError(
-                f"the brokers refuse to return the offset that the group {self.group} has"
-                f" committed for"
-                f" {_named(partition)}: {refused!r}; `inorder doctor` names the rights that are"
-                " missing"
+                f"the brokers refuse to return the committed offset of the group {self.group} for"
+                f" {_named(partition)}: {refused!r}; `inorder doctor` names the missing rights"
             ) from refused
         return int(found[partition].offset) if partition in found else None
 

@@ -93,7 +93,7 @@ class Membership:
         """Prevent further joins, so that the following stop makes a worker without a name leave.
 
         During a rebalance the worker leaves at once, unless this is its first join. A first join is
-        completed, because the worker is no member before it, and the group would wait for a
+        completed, because the worker is not a member before it, and the group would wait for a
         half-joined one.
         """
         coordinator = self._coordinator
@@ -149,12 +149,12 @@ class Membership:
         elif code == FENCED_INSTANCE_ID or (code == UNKNOWN_MEMBER_ID and self._was_known(sent)):
             self.fenced(
                 InstanceFenced(
-                    f"another process has taken the place of {self._name} in the consumer group"
-                    f" {self._coordinator.group_id}: two workers have the same name; give each"
-                    " an --instance of its own, or none"
+                    f"another process has joined the consumer group {self._coordinator.group_id}"
+                    f" as {self._name}: two workers have the same name; give each its own"
+                    " --instance, or none"
                 )
             )
-            raise Meant(f"another process has the place of {self._name}")
+            raise Meant(f"another process has joined the group as {self._name}")
         return response
 
     def _was_known(self, now: tuple[float, float]) -> bool:

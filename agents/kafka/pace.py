@@ -1,8 +1,8 @@
-"""Decides how often a worker looks for records: briskly during traffic, seldom while idle.
+"""Decides how often a worker polls for records: often during traffic, seldom while idle.
 
-A fetch returns at once if records are available, however long it may wait at the broker. Short
-fetches are needed only for the passage of time. A partition at its end ticks as often as empty
-answers come, and an operator may wait for a tick. So there are two paces.
+A fetch returns at once if records are available, whatever its wait time at the broker. A short wait
+is needed only for ticks (batches without records). An empty answer gives a partition at its end a
+tick, and an operator may wait for that. So there are two paces.
 
 * **Brisk**: answers wait at most `FETCH_WAIT_MS` at the broker. They also wait that long under low
   traffic. A thousand events a second, each fetched separately, would cost twenty times as much as
@@ -10,9 +10,9 @@ answers come, and an operator may wait for a tick. So there are two paces.
   waits.
 * **Quiet**: the handler is idle. No event has come for a while, and no buffered event needs a tick.
   An answer then comes after `QUIET_WAIT_MS`, or with the first record, and there is one tick in
-  `QUIET_TICK_NS`. After an answer with records the next poll is brisk. If time comes with the
-  records, nothing waits for a tick, and an answer may wait at the broker for `SILENT_WAIT_MS`. It
-  is then only a sign of life, which has to come sooner than the watchdog expects.
+  `QUIET_TICK_NS`. After an answer with records the next poll is brisk. If the handler takes the
+  time from records alone, it needs no ticks, and an answer may wait at the broker for
+  `SILENT_WAIT_MS`. It is then only a sign of life, and comes before the watchdog's limit.
 
 So a stream that resumes has no extra delay. While no events arrive, the effects of time alone are
 delayed by at most `QUIET_TICK_NS`: watermarks, and the windows that they close.

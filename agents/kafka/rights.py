@@ -1,7 +1,7 @@
 """Lists the minimal rights of each stage for brokers that allow nothing by default.
 
 A stage reads its input and, to correct timestamps, the clock feed. It writes its outputs and
-reports, and has a changelog, a group and transactional ids of its own. At its start it reads its
+reports, and has its own changelog, group and transactional ids. At its start it reads its
 outputs and the application's changelogs. So it sees which application wrote their records, and how
 a changed topology file affects them (agents.stage.plan). It needs Describe for a topic whose
 partitions it only counts. The stage with MERGE may delete records of `events.sequenced` that no

@@ -51,7 +51,7 @@ def events_of(topology: Topology, stage: StageConfig) -> dict[str, str]:
 
 
 def results_of(topology: Topology, stage: StageConfig) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the stage's result topics by operator, and by query with a topic of its own."""
+    """Return the stage's result topics by operator, and by query with its own topic."""
     operators, queries = stage.operators, topology.queries
     targets = {kind: at for kind, at in topology.result_topics.items() if kind in operators}
     tables = {q: at for q, at in topology.result_tables.items() if queries[q].kind in operators}

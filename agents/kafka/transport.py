@@ -7,7 +7,7 @@ transport is a subclass of Faust's aiokafka driver. It provides:
   `PolledBatch`.
 * **Ticks.** A partition at its end gives a `PolledBatch` without records, so that time advances
   without records. It gives at most one in the `tick_ns` of the pace (agents.kafka.pace), and only
-  while its queue is idle. A handler whose time comes with the records (not `wants_ticks`) gets
+  while its queue is idle. A handler that takes the time from records (not `wants_ticks`) gets
   none. If no batch comes for `LIFE_INTERVAL_NS`, an empty one is a sign of life. That happens
   without ticks, and during an open transaction, when the broker's answers have no records.
 * **Ownership.** `on_assigned` is awaited before any record of a partition is delivered, and returns
@@ -28,16 +28,16 @@ Guarantees for a `Handler`
    partitions.
 4. If `on_batch` raises `PartitionReset`, its partition is revoked, assigned again and read from
    the offset that `on_assigned` returns. This happens up to `MAX_RESETS` times in a row, unless
-   that offset advances. Work that was not committed is no progress.
+   that offset advances. Uncommitted work does not count as progress.
 5. Partitions that were added since the start are not opened, because the changelog has no partition
    for their state yet (`known` has the earlier number). An error is logged.
 6. Only committed records are read. `PolledBatch.skipped` counts the offsets that retention deleted
    before they were read. `InputLost` is raised for a deleted topic. It is also raised for a topic
    whose log ends before the position, because that topic was created again.
 
-Any other exception, also of a hook, ends the application. Faust restarts agents that fail, and
-aiokafka swallows exceptions of its listeners. So all of this code runs under a `Failure`, which
-`agents.kafka.application.run` watches.
+Any other exception, including one from a hook, ends the application. Faust restarts agents that
+fail, and aiokafka swallows exceptions of its listeners. So all of this code runs under a `Failure`,
+which `agents.kafka.application.run` watches.
 
 Cost per batch: one switch to the consumer's thread and back, and one pass through Faust.
 """
@@ -102,7 +102,7 @@ class Handler(Protocol):
         """Whether no buffered event waits for time to pass."""
 
     async def on_assigned(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
-        """Fence the old owner, restore, and return the offset to begin at for each partition.
+        """Fence the old owner, restore, and return the offset of the first read for each partition.
 
         A partition without an offset begins with the first record that exists. The transport also
         calls this method with an empty set.
@@ -154,7 +154,7 @@ class BatchConsumer(driver.Consumer):
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._owned: Partitions = frozenset()
         self._openings: set[asyncio.Task[None]] = set()
-        # The largest offset so far from which reading of each partition began.
+        # The largest offset from which each partition has been read again or for the first time.
         self._began_at: dict[TopicPartition, int] = {}
         self._resets: dict[TopicPartition, int] = {}
         self._resets_to_log: dict[str, set[str]] = {}

@@ -96,7 +96,7 @@ class WholeBatches:
 class Fetched:
     """A replacement for a fetch's `PartitionRecords`.
 
-    `next_fetch_offset` is the position after the records taken so far, and `is_over` says that
+    `next_fetch_offset` is the position after the records already taken, and `is_over` says that
     there are no more. All fetches of a fetcher share one `turn`.
     """
 

@@ -1,6 +1,6 @@
 """Starts the stages' processes from the worker.
 
-Also has the functions with which a stage announces its address and ends with its worker.
+It also has the functions with which a stage announces its address and ends with its worker.
 
 A process is started in one of two ways, and behaves the same from then on:
 
@@ -68,7 +68,7 @@ REMEDIES: Final = {
     errno.EMFILE: NO_FILE,
     errno.ENFILE: NO_FILE,
 }
-REINSTALLED: Final = "was the installation moved or removed? install it anew, restart the worker"
+REINSTALLED: Final = "was the installation moved or removed? install it again, restart the worker"
 """The remedy for any other error, because the interpreter existed when the worker began."""
 
 Body = Callable[[Sequence[str]], None]

@@ -39,8 +39,8 @@ SUPERVISOR: Final = "supervisor"
 COMPILED: Final = "compiled"
 CORE: Final = "in Python" if event.__file__.endswith(".py") else COMPILED
 IN_PYTHON: Final = (
-    "core: in Python; compiled it takes half of the CPU for an event: pip install ./inorder"
-    " '.[kafka]' where a C compiler is, or the image (docs/operate/size.md)"
+    "core: in Python; a compiled core needs half of the CPU for an event: pip install ./inorder"
+    " '.[kafka]' on a machine with a C compiler, or use the image (docs/operate/size.md)"
 )
 """The log line at the start of a worker whose core is not compiled."""
 
@@ -105,13 +105,13 @@ class Scrapes:
         now_s = time.monotonic()
         answered = (child for child in self.children if child.metrics is not None)
         ages = {child.stage: now_s - child.metrics_s for child in answered}
-        yield _by_stage(AGE, "Age of the values of a stage, which did not answer since", ages)
+        yield _by_stage(AGE, "Seconds since a stage last answered with its metrics", ages)
         are_ready = {child.stage: not child.reasons("ready") for child in self.children}
         yield _by_stage(READY, "Whether the stage is ready", are_ready)
         stages = dict.fromkeys(self.topology_stages, 1)
         yield _by_stage(STAGES, "1 for each stage of the worker's topology file", stages)
         built = build()
-        info = GaugeMetricFamily(BUILD, "1; the labels name what runs", labels=list(built))
+        info = GaugeMetricFamily(BUILD, "1; the labels are the versions", labels=list(built))
         info.add_metric(list(built.values()), 1)
         yield info
         text = "Memory that the container or the machine has, in bytes"

@@ -67,7 +67,7 @@ from topology.flow.unmet import KINDS, unmet_by
 log = logging.getLogger(__name__)
 
 FIELDS_SOUGHT: Final = 50
-"""Maximum number of events in a batch that are searched for query fields not found so far."""
+"""Maximum number of events in a batch that are searched for query fields not found before."""
 
 OBSERVE_S: Final = 1.0
 """Minimum time between two updates of the gauges, which follow a pulse."""

@@ -1,12 +1,12 @@
 """Runs `inorder worker`: one process per stage, restarted if necessary, behind one port.
 
-A rebalance or a crash of one stage does not stop the others, and each can use a CPU core of its
-own. The supervisor restarts a stage process that ends unexpectedly, because a new start is the best
+A rebalance or a crash of one stage does not stop the others, and each can use its own CPU core.
+The supervisor restarts a stage process that ends unexpectedly, because a new start is the best
 answer to failed retries. At most `MAX_RESTARTS` restarts are allowed within `RESTART_WINDOW_S`.
 Only time in which the stage was ready counts, so the supervisor also gives up on a process that
-hangs at each start. A process that refuses its settings (exit 2) ends the worker. A start for which
-the system gives no process counts as failed. If the supervisor is killed, its children get a
-signal; if it fails, it ends them.
+hangs at each start. A process that refuses its settings (exit 2) ends the worker. If the system
+cannot start a process, that counts as a failed start. If the supervisor is killed, its children
+get a signal; if it fails, it ends them.
 
 A stage process that hangs cannot end itself, so the supervisor kills it by its id and starts a new
 one. It does so when the process has not answered on its port for `stuck_after_ns`. It also does so
@@ -166,7 +166,7 @@ class Supervisor:
         try:
             await work
         except Exception:
-            log.exception("a task of the supervisor failed; it stops its stages and ends")
+            log.exception("a task of the supervisor failed; the stages and the worker stop")
             self._fail(Exit.FAILED)
 
     async def _ended(self, keepers: Iterable[asyncio.Task[None]]) -> None:
@@ -253,7 +253,7 @@ class Supervisor:
         if len(starts) <= MAX_RESTARTS:
             return True
         was_ready_s = child.ready_s - starts[0]
-        log.error("stage %s: %d starts, ready for %.0f s", child.stage, len(starts), was_ready_s)
+        log.error("stage %s: ready for %.0f s in %d starts", child.stage, was_ready_s, len(starts))
         return False
 
     def _fail(self, code: Exit) -> None:

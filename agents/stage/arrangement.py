@@ -318,8 +318,8 @@ def input_reader(
 
 
 NO_MASTERS: Final = (
-    "name the file of the master keys in INORDER_MASTER_KEYS_FILE (a line of hex each, `openssl"
-    " rand -hex 32`), or write `signed: false`"
+    "name the file of the master keys in INORDER_MASTER_KEYS_FILE (one key in hex per line, from"
+    " `openssl rand -hex 32`), or write `signed: false`"
 )
 
 

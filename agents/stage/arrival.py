@@ -12,11 +12,11 @@ tick gets the tick's time as its arrival time, and is counted. If the broker's c
 this machine's clock may be nearer to it than to the arrival clock. Then the doubted amount is
 subtracted from the tick.
 
-A topic with `CreateTime` has no such clock. The arrival time is then the time of reading, and two
-runs over one log may differ. With `arrival: timestamp` it is the largest of the records' own
-timestamps so far, so a replay gives the same result. A timestamp that is ahead of the reading by
-more than `max_ahead` does not move the clock. Topics with foreign records must choose one of the
-two (`no_arrival`).
+A topic with `CreateTime` has no append time (LogAppendTime). The arrival time is then the time of
+reading, and two runs over one log may differ. With `arrival: timestamp` it is the largest of the
+timestamps of the records read, so a replay gives the same result. A timestamp that is ahead of the
+time of reading by more than `max_ahead` does not move the clock. Topics with foreign records must
+choose one of the two (`no_arrival`).
 
 The embedded broker sets no arrival times either, but all its producers are on this machine and
 share its clock. There the timestamp that the producer's client set at sending counts as the arrival
@@ -166,15 +166,15 @@ class ArrivalClock:
         log = self.log
         if log.doubted_ns:
             return (
-                f"append times have stepped ahead by {log.doubted_ns / 1e9:.0f} s, and no record's"
-                " own time has: a broker's clock is wrong, or what comes was kept for as long; time"
-                " goes on without that step (docs/operate/outages.md, A broker's clock is wrong)"
+                f"append times have stepped ahead by {log.doubted_ns / 1e9:.0f} s, but the records'"
+                " own timestamps have not: a broker's clock is wrong, or records were sent late;"
+                " that step is ignored (docs/operate/outages.md, A broker's clock is wrong)"
             )
         if log.behind_ns:
             return (
-                f"append times have stepped back, by {log.behind_ns / 1e9:.0f} s still: a broker's"
-                " clock is or was wrong; until they have caught up time goes on at half speed (see"
-                " docs/operate/outages.md, A broker's clock is wrong)"
+                f"append times have stepped back, and are still {log.behind_ns / 1e9:.0f} s behind:"
+                " a broker's clock is or was wrong; until they have caught up, time advances at"
+                " half speed (docs/operate/outages.md, A broker's clock is wrong)"
             )
         return ""
 
@@ -222,10 +222,10 @@ def no_arrival(topology: Topology, topic: str) -> str | None:
     if not names:
         return None
     return (
-        f"{topic} has no append time (message.timestamp.type=LogAppendTime), so nothing says when"
-        f" its records arrived; write streams: {{{names[0]}: {{arrival: timestamp}}}} for the"
-        " largest of their own timestamps so far, by which a replay gives the same answer, or"
-        " arrival: read for the time of reading"
+        f"{topic} has no append time (message.timestamp.type=LogAppendTime), so the arrival of its"
+        f" records is unknown; write streams: {{{names[0]}: {{arrival: timestamp}}}} to use the"
+        " largest timestamp of the records read, which a replay repeats, or arrival: read to use"
+        " the time of reading"
     )
 
 

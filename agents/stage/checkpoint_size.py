@@ -9,11 +9,11 @@ and the brokers abort the transaction.
 So both are timed. The limit is `CUT_S` for a cut. For a commit it is a quarter of
 `transaction_timeout`, or of `COMMIT_TIMEOUT_S` if that is shorter. After one that took longer, the
 next checkpoint takes only as much work as fits into the limit. After a quick one that used at least
-half of the bound, the bound doubles, up to `MAX_BATCH` and `MOST_BYTES`. A partition begins with a
-small bound, because the speed of its commits is not known yet. The time of the quickest commit so
-far counts as the fixed cost of every commit, up to the same quarter. Only the time beyond it counts
-against the limit. A failed commit halves the bounds. The results are the same for every size of
-checkpoint.
+half of the bound, the bound doubles, up to `MAX_BATCH` and `MOST_BYTES`. The first bound of a
+partition is small, because the speed of its commits is not known yet. The time of the quickest
+commit counts as the fixed cost of every commit, up to the same quarter. Only the time beyond it
+counts against the limit. A failed commit halves the bounds. The results are the same for every size
+of checkpoint.
 
 The garbage collector is off during a cut. A cut makes hundreds of thousands of lists, encodes them
 and drops them, and none of them is in a cycle. A collector that traverses them repeatedly takes a
@@ -51,7 +51,7 @@ FEWEST: Final = 1_000
 
 FEWEST_SENT: Final = 100
 LEAST_BYTES: Final = 1 << 16
-"""Lower bound of the limit on payload bytes after slow commits, as `FEWEST_SENT` for records."""
+"""Lower bound of the limit on payload bytes after slow commits; `FEWEST_SENT` is for records."""
 
 FIRST_BYTES: Final = 1 << 20
 MOST_BYTES: Final = 64 << 20
@@ -105,7 +105,7 @@ class CheckpointSize:
         """Yield the records in pieces that fit the bounds.
 
         A piece has at most `PIECE` records, and no more records or payload than may wait for a
-        checkpoint. A record that is larger than that is a piece of its own.
+        checkpoint. A larger record is in a separate piece.
         """
         sizes = list(accumulate([len(record.value or b"") for record in records], initial=0))
         first = 0

@@ -1,11 +1,11 @@
-"""Decides when one partition cuts a checkpoint, commits it, and handles its failure.
+"""Decides when a checkpoint of a partition is cut, commits it, and handles its failure.
 
 The calls, in order: `Partition._begin_checkpoint`, then here `begin`, `_cut` and `_commit`, then
 `Delivery.commit` and `CopyWriter.note`.
 
 * A checkpoint is due `checkpoint` after the last cut, when the waiting work is at its limit
-  (`agents.stage.checkpoint_size`), and within a long batch. It is cut between two pieces of a
-  batch, without an await. So the encoded outputs, the changes of state
+  (`agents.stage.checkpoint_size`), and within a long batch. It is cut (its content is collected)
+  between two pieces of a batch, without an await. So the encoded outputs, the changes of state
   (`agents.stage.partition_state`) and the next offset belong together.
 * The next batches are processed during the commit. Only one checkpoint is in flight at a time.
 * It reaches Kafka in one transaction (`agents.stage.delivery`); with `at_least_once` the outputs

@@ -90,8 +90,8 @@ class Share:
 
     Attributes:
         ended_at_ns: Wall-clock time at which the partition last had no more records.
-        position: The largest reading position so far, to which the copy is moved. It never goes
-          back, although the reading may.
+        position: The largest reading position that was reached, to which the copy is moved. It
+          never goes back, although reading may.
         copied_to: The position of the copy after the changes handed to it.
         changes: The changes that wait to be written to the copy.
     """

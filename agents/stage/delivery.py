@@ -5,7 +5,7 @@ application, stage, topic and partition, so a new owner fences the old one merel
 transaction contains the outputs, the state changes and the input offset.
 
 At least once: the outputs are sent first, without a transaction, so they are visible at once. When
-they are acknowledged, the state changes and the input offset follow in a transaction of their own.
+they are acknowledged, the state changes and the input offset follow in a separate transaction.
 A crash in between sends some outputs again, and the next stage drops those that it has seen. The
 transaction is needed for fencing. Without it, the changes of a former owner that wakes from a pause
 would mix with the new owner's, and both would lose buffered events.

@@ -1,11 +1,12 @@
-"""Begins a partition with the state in which a backfill ended, instead of empty.
+"""Gives a partition the state in which a backfill ended as its first state.
 
-A backfill leaves the operators' snapshots, their buffered events, and the lines of its last
-instant. For the streams of one partition, these together make a state like the one in a changelog.
-So the partition restores it like any other, and writes it in its first checkpoint. The outputs of
-the last instant, the state and the offset become visible in one transaction, or not at all. A
-worker that is killed before this transaction begins with the history again. One that is killed
-after it finds a state that names its history.
+A backfill leaves the operators' snapshots, their buffered events, and the events of its last
+instant (the latest arrival time), which it has not processed. For the streams of one partition,
+these together make a state like the one in a changelog. So the partition restores it like any
+other, and writes it in its first checkpoint. The outputs of the events of the last instant, the
+state and the offset become visible in one transaction, or not at all. A worker that is killed
+before this transaction begins with the history again. One that is killed later finds a state that
+names its history.
 
 If the chain is divided into stages, the partitions of every stage begin in this way. Each has its
 share of the backfill operators' state (`topology.flow.share`). The last instant belongs to the

@@ -3,7 +3,7 @@
 Two lower bounds on the arrival of that record are known, and the later one is used:
 
 * the arrival time of the last record read, because a log is in the order of arrival;
-* the request time of the last broker's answer in which the log ended at or before that record.
+* the request time of the broker's last answer in which the log ended at or before that record.
 
 So the true lag is at most the reported one. The difference is at most the interval between two
 records or answers. The second bound also works for topics without arrival times. A backlog from

@@ -119,7 +119,7 @@ class Partition:
         begins = self.state.next_offset
         where = "the first record" if begins is None else f"offset {begins}"
         held = len(self.state.held)
-        log.info("%s/%d: begins at %s with %d buffered events", *self.source, where, held)
+        log.info("%s/%d: reads from %s, with %d buffered events", *self.source, where, held)
         return begins
 
     async def take(self, batch: PolledBatch) -> None:

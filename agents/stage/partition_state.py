@@ -29,7 +29,7 @@ class PartitionState:
     """The operators of a partition, its arrival clock, its buffered events, and the input offset.
 
     Attributes:
-        restored: Number of finished steps of a restore, and number of all steps known so far.
+        restored: Number of finished steps of a restore, and number of all known steps.
         next_offset: Offset at which reading continues; None before the first record.
         progress: Progress of the state at the last checkpoint.
         tally: Number and digest of the changelog's entries after the last checkpoint.
@@ -55,7 +55,7 @@ class PartitionState:
         self._tried_at = 0
 
     def note_restored(self, done: int, known: int) -> None:
-        """Record the number of finished steps of a restore, and of all steps known so far."""
+        """Record the number of finished steps of a restore, and of all known steps."""
         self.restored = done, known
 
     def resume(self, progress: Progress, before: Contract | None) -> None:
@@ -73,8 +73,8 @@ class PartitionState:
             now = self.arrangement.contract(self.source).streams
             was = {name: stream.reading for name, stream in before.streams.items()}
             if was != {name: stream.reading for name, stream in now.items()}:
-                # If no record arrived since an earlier change, the reading from before that change
-                # applies.
+                # If no record arrived since an earlier change, the settings from before that change
+                # apply.
                 progress.readings.setdefault(progress.next_offset, before.streams)
         self.next_offset = progress.next_offset
         self.clock.restore(progress.arrival)

@@ -239,9 +239,9 @@ class _Looking:
         return parts, {note.offset for note in parts.notes.values() if note.held_by & where}
 
     async def _is_unread(self, new: Contract, made: ChangePlan) -> bool:
-        """Return whether a topic between stages has unread records that need the old reading.
+        """Return whether a topic between stages has unread records that need the old settings.
 
-        If the first stage already uses the new reading, the stages after it had read everything
+        If the first stage already uses the new settings, the stages after it had read everything
         before it changed.
         """
         topology = self._topology

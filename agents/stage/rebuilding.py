@@ -157,7 +157,7 @@ class Rebuilding:
     async def _make(
         self, records: Sequence[Any], parts: StateParts, found: dict[int, Event]
     ) -> None:
-        """Read the records that have notes into events, as the topology file said at their time."""
+        """Read the records that have notes into events, by the topology file of their time."""
         notes = parts.notes
         recorded = [record for record in records if record.offset in notes]
         for until, group in groupby(recorded, lambda record: self.into.read_until(record.offset)):

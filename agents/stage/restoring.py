@@ -6,8 +6,8 @@ written whole. If the result is incomplete, the whole changelog is read. A state
 it is used:
 
 * It must be complete: its progress has the number of entries and their digest
-  (`agents.state.changelog`). This shows any loss of a part of a changelog. A changelog that is
-  restored from a backup, or copied to another cluster, is as good as the original.
+  (`agents.state.changelog`). This shows any loss of a part of a changelog. A changelog that was
+  restored from a backup, or copied to another cluster, is accepted.
 * No later state may be known. The group's offset was committed in the transaction of the changes,
   and the local copy was written after it. So a changelog that is less advanced than either was
   lost, was recreated or has lost its end. Starting without a state would write all outputs a second
@@ -19,7 +19,7 @@ it is used:
   work continues from there.
 * Its format and input must be today's, and a change from its contract to today's must be allowed
   (`topology.config.change`). A contract that did not exist when this process started is from a
-  worker with another topology file. The worker with the old file gives way.
+  worker with another topology file. The worker with the old file stops.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Restoring:
         state, tally = await asyncio.to_thread(_joined, copied.state, read.changes)
         is_part = position is not None and not _is_whole(state, tally)
         if unfit is None and is_part and copied.position is not None:
-            unfit = "and the changelog behind it make no whole state"
+            unfit = "and the changelog after it do not form a complete state"
         if unfit is not None or is_part:
             read = await changelog.read_changelog(self.logs, self._where, None, on_progress)
             state, tally = await asyncio.to_thread(_joined, {}, read.changes)

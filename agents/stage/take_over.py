@@ -1,11 +1,11 @@
-"""Begins an application in topics that another application has written, from a given instant on.
+"""Starts an application on topics that another application has written, from a given time on.
 
-Each partition of each stage gets a first state that says where it begins. Input topics begin with
-the first record that arrived at the instant or later, and topics between stages after their last
-record. The state also says that it begins inside a stream, so no window, join or pattern emits
-results that began before. From then on the workers find a state and continue with it. The states of
-a stage are written in one transaction, before the stage runs. An application that has a state keeps
-it.
+Each partition of each stage gets a first state with the offset at which reading begins. In an input
+topic that is the first record that arrived at the given time or later. In a topic between stages it
+is the end of the log. The state also says that it begins inside a stream, so no window, join or
+pattern emits results that began before. From then on the workers find a state and continue with it.
+The states of a stage are written in one transaction, before the stage runs. An existing state of
+the application is kept.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None:
     """Write the first states of each stage that has none.
 
-    `since_ms` is the instant, in milliseconds since the epoch. Raises KafkaError if another process
-    takes over at the same time.
+    `since_ms` is the given time, in milliseconds since the epoch. Raises KafkaError if another
+    process takes over at the same time.
     """
     known = brokers.topics()
     for stage in working(topology):
@@ -57,7 +57,7 @@ async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None
         for source, begin in begins.items():
             place = f"{source.topic}/{source.partition}"
             log.info(
-                "takes over: %s begins at offset %d of %s", stage.name, begin.next_offset, place
+                "takes over: %s reads from offset %d of %s", stage.name, begin.next_offset, place
             )
 
 

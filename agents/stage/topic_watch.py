@@ -11,7 +11,7 @@ most `TURN` checks and confirmed in the next, within a quarter of a minute. With
 each is described every 30 s. An input and its changelog cost the client 4 MB a day, and ten of each
 cost 21 MB.
 
-The findings differ in weight:
+The findings differ in severity:
 
 * **deleted, or a partition without a leader**: no checkpoint can be committed, so the worker is not
   ready;
@@ -177,8 +177,8 @@ class TopicWatch:
         if seen.partitions > known and topic in self._read:
             return (
                 f"{topic} has {seen.partitions} partitions, {known} when this stage started, and"
-                " nobody reads the new ones; run `inorder topics create --grow`, then restart all"
-                " workers"
+                " no worker reads the new ones; run `inorder topics create --grow`, then restart"
+                " all workers"
             )
         return ""
 
@@ -223,7 +223,7 @@ def _next(topics: deque[str], most: int) -> list[str]:
 
 
 def looking_at(brokers: Brokers) -> Look:
-    """Return a `Look` that asks these brokers with a client of its own."""
+    """Return a `Look` that asks these brokers with a separate client."""
     admin = admin_client(brokers.servers, brokers.security)
 
     def look(topics: Collection[str]) -> Mapping[str, TopicState]:

@@ -1,9 +1,9 @@
 """Reads and encodes the changelog, a partition's authoritative state in a compacted Kafka topic.
 
-Each stage has one changelog topic per input topic, with as many partitions as the input. Its
-records are written in the transaction of a checkpoint, together with the outputs and the input
-offset. So all three become visible together or not at all. Keys are text, and values are msgpack. A
-removed key has a tombstone:
+Each stage has one changelog topic per input topic, with the same number of partitions. Its records
+are written in the transaction of a checkpoint, together with the outputs and the input offset. So
+all three become visible together or not at all. Keys are text, and values are msgpack. A removed
+key has a tombstone:
 
     progress               position of the state in the input (`Progress`)
     state/<operator key>   entry of an operator (topology.model.operator)
@@ -109,7 +109,7 @@ class Progress(Claim):
 
     Attributes:
         history: Name of the history with which it began (`agents.stage.history`); "" if none.
-        `midstream`: Parts that begin inside their stream, for streams without a state
+        midstream: Parts that begin inside their stream, for streams without a state
           (`topology.flow.stage`).
         readings: The settings for reading records from before changes of the topology file. Each
           applies to the buffered records below its key, an offset.

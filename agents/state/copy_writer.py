@@ -1,4 +1,4 @@
-"""Writes a local copy in a thread of its own, without delaying other work.
+"""Writes a local copy in its own thread, without delaying other work.
 
 `note` takes committed changes and returns at once. The thread writes the collected changes every
 `WRITE_EVERY_S`, or earlier if there are many. A value that changed ten times meanwhile is written

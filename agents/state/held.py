@@ -137,7 +137,7 @@ class HeldPages:
     def let_go(
         self, events: Sequence[Event], reports: Sequence[Report] = (), *, before: int = ANY_OFFSET
     ) -> None:
-        """Mark the pages of events that left their place or were reported as changed.
+        """Mark as changed the pages of events that left their place or were reported.
 
         `before` is the first offset of the current batch, whose events `took` records.
         """

@@ -61,7 +61,7 @@ def open_store(
         return None
     if kind == "rocksdb":
         return RocksdbStore(directory, name)
-    assert redis_url is not None, "the topology file wants one with `state: redis`"
+    assert redis_url is not None, "`state: redis` needs a URL"
     from agents.state.stores.redis import RedisStore, connect
 
     return RedisStore(connect(redis_url), name, redis_url)
@@ -133,7 +133,7 @@ class LocalCopy:
         entries, digest = self._tally.entries, self._tally.digest
         if (position, entries, digest) != (seal.position, seal.entries, seal.digest):
             raise StoreDamaged(
-                f"it holds {entries} entries at position {position}, its seal says"
+                f"it has {entries} entries at position {position}, but its seal has"
                 f" {seal.entries} at {seal.position}"
                 + (", with other content" if entries == seal.entries else "")
             )

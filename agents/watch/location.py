@@ -50,13 +50,13 @@ If several partitions know a source, the answer that comes first here is used.
 """
 
 WHY_GIVEN_UP: Final[Mapping[str, str]] = {
-    outcome.TIMEOUT: "it did not come in time",
-    outcome.OVERFLOW: "more waited behind it than may be held",
-    outcome.JUMP: "its source's numbers jumped over it",
+    outcome.TIMEOUT: "it did not arrive in time",
+    outcome.OVERFLOW: "more events waited behind it than may be buffered",
+    outcome.JUMP: "the numbers of its source jumped over it",
     outcome.END: "the input ended",
 }
-TOPICS: Final = "look into events.late, events.gaps and the stream's output"
-LEDGERS: Final = "older notes are in the topics of late events, gaps and dead letters alone"
+TOPICS: Final = "look for it in events.late, events.gaps and the stream's output"
+LEDGERS: Final = "older notes are only in the topics of late events, gaps and dead letters"
 
 
 def knows(fact: Fact) -> bool:
@@ -73,10 +73,10 @@ def verdict(asked: Question, facts: Iterable[Fact], silent: Sequence[str] = ()) 
     facts = sorted(facts, key=_rank)
     streams = sorted({stream for fact in facts for stream in _streams_of(fact)})
     answers = [_of_stream(asked, stream, facts) for stream in streams]
-    missing = [f"{who}: what it knows is missing here" for who in silent]
+    missing = [f"{who}: its facts are missing here" for who in silent]
     if not answers:
-        nobody = f"nobody who was asked has met source {asked.source}"
-        hint = "look whether its name and stream are right, and whether its partition is owned here"
+        nobody = f"no partition that answered has seen source {asked.source}"
+        hint = "check its name and stream, and whether this worker owns its partition"
         return {"where": "unknown", "said": [f"{nobody}: {hint}", *missing], "found": facts}
     surest = min(answers, key=lambda answer: WORDS.index(answer[0]))
     said = [line for _, lines in answers for line in lines]
@@ -172,8 +172,9 @@ def _outcome(seen: _Seen) -> tuple[str, list[str]]:
 
 
 def _held_by_merge(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
-    waits = f"held by merge {_at(fact)} for {_since(fact, answer['since'])}"
-    lines = [f"{waits}: its reference time is {answer['ref_time']}, ± {duration(answer['error'])}"]
+    waits = f"buffered by merge {_at(fact)} for {_since(fact, answer['since'])}"
+    error = duration(answer["error"])
+    lines = [f"{waits}: its corrected timestamp is {answer['ref_time']}, ± {error}"]
     feeds = answer["waits_for"]
     lines += [
         f"waits for {feed['source']}: {sentences.why_awaited(feed)}" for feed in feeds[:NAMED]
@@ -181,24 +182,21 @@ def _held_by_merge(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
     if len(feeds) > NAMED:
         lines.append(f"and for {len(feeds) - NAMED} other sources")
     if not feeds:
-        lines.append("waits for the end of its instant, or for its time to come")
+        lines.append("waits for other events of its arrival time, or for its timestamp to pass")
     return lines
 
 
 def _held_for_partitions(fact: Fact, aligned: Mapping[str, Any]) -> list[str]:
     partitions = ", ".join(aligned["waiting_for"])
-    waits = f"held before merge {_at(fact)} for {_since(fact, aligned['since'])}"
+    waits = f"buffered before merge {_at(fact)} for {_since(fact, aligned['since'])}"
     return [
-        f"{waits}: waits for progress of {partitions} through the stage before",
-        (
-            "a partition sends no progress where its worker lags or has ended; see whether all are"
-            " owned"
-        ),
+        f"{waits}: waits for progress of {partitions} in the previous stage",
+        "a partition makes no progress if its worker lags or has ended; check that all are owned",
     ]
 
 
 def _held_by_reorder(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
-    waits = f"held by reorder {_at(fact)} for {_since(fact, answer['since'])}"
+    waits = f"buffered by reorder {_at(fact)} for {_since(fact, answer['since'])}"
     until = answer["until"]
     left = "" if until is None else f", {duration(until - fact['now'])} more at most"
     since = answer.get("missing_since")
@@ -222,16 +220,16 @@ def _decided(seen: _Seen) -> tuple[str, list[str]] | None:
         merges = MERGE in fact["operators"]
         if note["what"] == SENT_ON and not merges and seen.where(MERGE) != location.NOT_COME:
             if seen.where(MERGE) == location.PASSED:
-                return "emitted", [f"left in its place: {why}, yet its place in merge was open"]
-            return "late", [f"let go by reorder {_at(fact)}, marked late: {why}", *helps]
+                return "emitted", [f"emitted in order: {why}, but merge was not beyond it"]
+            return "late", [f"emitted by reorder {_at(fact)}, marked late: {why}", *helps]
         by = f", by {duration(note['by_ns'])}" if note["by_ns"] else ""
-        went = "sent on marked late" if note["what"] == SENT_ON else "kept out, see events.late"
+        went = "emitted, marked late" if note["what"] == SENT_ON else "not emitted, see events.late"
         ago = _since(fact, note["at_ns"])
         return "late", [f"late {_at(fact)}, {ago} ago: {why}{by}; {went}", *helps]
     dead = seen.last(DEAD)
     if dead is not None:
         fact, note = dead
-        where = f"its record is at offset {note['offset']}, the reason in full in events.dead"
+        where = f"its record is at offset {note['offset']}, and events.dead has the full reason"
         return "dead", [f"a dead letter {_at(fact)}, reason {note['reason']}: {where}"]
     return None
 
@@ -241,8 +239,8 @@ def _emitted(seen: _Seen) -> list[str]:
     mark = answer["watermark"]
     reached = "" if mark is None else f"; the watermark is {_since(fact, mark)} behind the clock"
     return [
-        f"let go by merge {_at(fact)}, in its place as far as is known{reached}",
-        f"what it waited for is not kept: its record bears the instant, `at`; {LEDGERS}",
+        f"emitted by merge {_at(fact)}; no stored note says that it was late{reached}",
+        f"the cause of its wait is not stored, only its end, in the header `at`; {LEDGERS}",
     ]
 
 
@@ -256,60 +254,58 @@ def _not_here(seen: _Seen) -> tuple[str, list[str]]:
         case "awaited":
             left = f"{duration(answer['until'] - fact['now'])} more at most"
             since = _since(fact, answer["missing_since"])
-            return "awaited", [f"has not come; awaited {_at(fact)} for {since}, {left}"]
+            return "awaited", [f"has not arrived; awaited {_at(fact)} for {since}, {left}"]
         case "lost":
             ago = _since(fact, answer["given_up"])
             given_up = seen.last(GIVEN_UP)
-            why = "" if given_up is None else f", as {WHY_GIVEN_UP[given_up[1]['reason']]}"
+            why = "" if given_up is None else f": {WHY_GIVEN_UP[given_up[1]['reason']]}"
             lost = numbers(answer["missing"])
-            return "lost", [f"has not come; given up {_at(fact)} {ago} ago with {lost}{why}"]
+            return "lost", [f"has not arrived; given up {_at(fact)} {ago} ago with {lost}{why}"]
         case "not_come":
             highest = f"the highest of its source {_at(fact)} is {answer.get('highest', '-')}"
             if "waiting" in answer:
-                highest = f"{answer['waiting']} of its source wait {_at(fact)}, without numbers yet"
+                highest = f"{answer['waiting']} events of its source wait {_at(fact)} unnumbered"
             lag = f"; {fact['lag']} records are not yet read" if fact["lag"] else ""
-            return "not_come", [f"has not come: {highest}{lag}"]
+            return "not_come", [f"has not arrived: {highest}{lag}"]
         case "passed":
             return _emitted_by_reorder(seen, fact)
         case "before_start":
-            start = f"its source was taken to start at {answer['start']}"
-            return "not_known", [f"below the start: {start}; if it came, it is in events.late"]
+            start = f"its source was assumed to start at {answer['start']}"
+            return "not_known", [f"below the start: {start}; if it arrived, it is in events.late"]
         case "forgotten":
-            below = (
-                f"below number {answer['floor']} nobody knows any more what left and what was lost"
-            )
+            below = f"below number {answer['floor']}, emitted and lost are no longer distinguished"
             return "not_known", [f"{below}; {TOPICS}"]
     return "not_known", [
-        f"its epoch is over, it is {answer['epoch_in_force']} now: nothing is kept of it; {TOPICS}"
+        f"its epoch is over ({answer['epoch_in_force']} is current), with no facts stored; {TOPICS}"
     ]
 
 
 def _emitted_by_reorder(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
     merge = seen.answers.get(MERGE)
     if merge is None:
-        return "let_go", [f"let go by reorder {_at(fact)}; this worker does not merge its stream"]
+        return "let_go", [f"emitted by reorder {_at(fact)}; this worker does not merge its stream"]
     if merge[0] is not fact and merge[1].get("where") == location.NOT_COME:
         lag = f"{merge[0]['lag']} records are not yet read there"
         if not merge[0]["lag"]:
-            lag = "it comes with the checkpoint of reorder that is on its way"
-        return "between", [f"let go by reorder, not yet come to merge {_at(merge[0])}: {lag}"]
+            lag = "reorder has not committed its checkpoint yet"
+        return "between", [f"emitted by reorder, not read by merge {_at(merge[0])} yet: {lag}"]
     return "not_known", [
-        f"its number is done with, and merge has not seen it: it was late or dead; {LEDGERS}"
+        f"reorder has passed it, but merge has not seen it: it was late or a dead letter; {LEDGERS}"
     ]
 
 
 def _by_merge_alone(seen: _Seen) -> tuple[str, list[str]]:
     found = seen.answers.get(MERGE)
     if found is None:
-        return "not_known", ["its source is known, and of the event nothing is kept"]
+        return "not_known", ["its source is known, but no facts about the event are stored"]
     fact, answer = found
     if answer["where"] == location.LOST:
         lost = numbers(answer["missing"])
-        return "lost", [f"{lost} of its source never came to merge {_at(fact)}"]
+        return "lost", [f"{lost} of its source never arrived at merge {_at(fact)}"]
     if answer["where"] == location.NOT_COME:
-        newest = f"the newest of its source {_at(fact)} is {answer['newest']}"
-        return "not_come", [f"has not come to merge: {newest}; nobody asked knows of reorder"]
-    return "not_known", [f"of an epoch that is over nothing is kept {_at(fact)}"]
+        newest = f"the newest number of its source {_at(fact)} is {answer['newest']}"
+        return "not_come", [f"has not arrived at merge: {newest}; no stage with reorder answered"]
+    return "not_known", [f"its epoch is over, and no facts about it are stored {_at(fact)}"]
 
 
 def _copies(seen: _Seen) -> list[str]:
@@ -318,9 +314,9 @@ def _copies(seen: _Seen) -> list[str]:
         return []
     fact, note = copies[-1]
     differs = ", and differs from the first" if note["what"] == DIFFERS else ""
-    times = "once more" if len(copies) == 1 else f"{len(copies)} times more"
+    times = "once more" if len(copies) == 1 else f"{len(copies)} more times"
     last = f"last {_since(fact, note['at_ns'])} ago at offset {note['offset']}"
-    return [f"came {times}, {last}{differs}: a duplicate"]
+    return [f"arrived {times}, {last}{differs}: a duplicate"]
 
 
 def _clock(seen: _Seen) -> list[str]:

@@ -134,7 +134,7 @@ def waits_for(located: Mapping[str, Any], source: str, upstream: Sequence[str]) 
             return f"sources {_some([feed['source'] for feed in merge['waits_for']])}"
         if reorder.get("where") == HELD:
             return f"source {source}, {why_held(reorder)}"
-    return "its time to come"
+    return "its timestamp to pass"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -69,7 +69,7 @@ def scattered(stream: str, sources: Sequence[str]) -> list[str]:
     named = ", ".join(sources[:NAMED]) + (", and others" if len(sources) > NAMED else "")
     found = "a source" if len(sources) == 1 else f"{len(sources):,} sources"
     remedy = "key its records by source"
-    return [f"{stream}: {found} came by several partitions of the input ({named}); {remedy}"]
+    return [f"{stream}: {found} arrived in several partitions of the input ({named}); {remedy}"]
 
 
 def open_ends(topology: TopologyFile) -> dict[str, str]:
@@ -78,9 +78,9 @@ def open_ends(topology: TopologyFile) -> dict[str, str]:
     Queries have such a line if they emit results early but not again when they are final.
     """
     return {
-        name: f"results of query {name} were emitted before they were final, and no record says"
-        " when they are: write `finals: true` in a query, and each comes once more when it is, at"
-        f" the latest `correct_for` ({duration(query.changes_for_ns)}) after its end"
+        name: f"results of query {name} were emitted before they were final, and no record shows"
+        " when they become final: write `finals: true` in the query to emit each again then, at"
+        f" most `correct_for` ({duration(query.changes_for_ns)}) after its end"
         for name, query in topology.queries.items()
         if not query.finals and query.answer != FINAL
     }

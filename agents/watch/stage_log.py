@@ -109,7 +109,7 @@ class StageLog:
         deaths = Deaths()
         for each in self._metrics.deaths.values():
             deaths.join(each)
-        # The worker now has other partitions, whose counts begin anew.
+        # The worker now has other partitions, whose counts start again from 0.
         if deaths.read < before.read:
             before = self._deaths_seen = Deaths()
         read, dead = deaths.read - before.read, deaths.dead - before.dead

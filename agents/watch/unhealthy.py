@@ -1,13 +1,13 @@
 """Finds a partition's unhealthy sources: late ones, lossy ones, and names with two producers.
 
 There is one table for each partition, from the time it was opened here. Up to `COUNTED` late
-sources, and as many with lost numbers, are counted exactly. If there are more, a source is
+sources, and up to `COUNTED` with lost numbers, are counted exactly. If there are more, a source is
 certainly counted if it has more than one in `COUNTED` of all late events or lost numbers there. The
 error bounds how much greater the true count may be (`agents.watch.frequent`). There are three uses:
 
 * `/explain`, and so the page, lists the sources with the most late events and those with the most
-  lost numbers. All partitions of a stage together list `EXPLAINED` of each. One partition lists at
-  least as many as the page names in all, so the page misses none. The sources that wait the
+  lost numbers. All partitions of a stage together list `EXPLAINED` of each. One partition lists no
+  fewer than the page names in all, so the page misses none. The sources that wait the
   longest, and the clocks of both, are listed too (`explained`).
 
   | key          | meaning                                                          |
@@ -147,7 +147,7 @@ class UnhealthySources:
             read = self.read(*source)
             if read:
                 named = self.late.of(source)
-                # A smaller number than the mark means that the events are counted anew.
+                # A smaller number than the mark means that the count has restarted from 0.
                 if read < named.mark:
                     named.mark = 0
                 found.append((late, source, read - named.mark))
@@ -186,7 +186,7 @@ def explained(stage: Stage, sources: UnhealthySources, most: int) -> dict[str, A
 
     The unhealthy sources are the `most` worst, and the `MAX_ASKED` of each stream that wait the
     longest. CLOCK lists only the sources with the largest time error. So this function adds the
-    clocks of the waiting sources, and of as many sources that are late most often.
+    clocks of the waiting sources, and of the `MAX_ASKED` sources that are late most often.
     """
     found = stage.explain()
     waiting = {
@@ -216,7 +216,7 @@ def explained(stage: Stage, sources: UnhealthySources, most: int) -> dict[str, A
 def late_families(stage: str, tables: Iterable[UnhealthySources]) -> Iterable[CounterMetricFamily]:
     """Yield the metric families of the stage's sources that are late most often."""
     late = CounterMetricFamily("inorder_source_late", "Late events of a source", labels=LABELS)
-    read = CounterMetricFamily("inorder_source_read", "Events of it in all", labels=LABELS)
+    read = CounterMetricFamily("inorder_source_read", "All events of that source", labels=LABELS)
     found = [each for table in tables for each in table.worst_late()]
     counts: dict[tuple[str, str, str], tuple[int, int]] = {}
     for late_count, (stream, source), read_count in nlargest(LABELLED, found):

@@ -3,9 +3,9 @@
 Only *committed* work counts. While processed records of a partition wait for a checkpoint, its
 reported position is that of the last checkpoint. So a partition that has read everything and
 commits nothing makes no progress. A partition *makes progress* while its position rises above its
-highest so far. It also does while there is nothing to read (the position is at the end) and nothing
-to commit. So a loop of aborts that seeks back again and again is no progress. When neither is the
-case, time counts against the partition:
+highest value. It also does while there is nothing to read (the position is at the end) and nothing
+to commit. So a loop of aborts that seeks back again and again makes no progress. When neither is
+the case, time counts against the partition:
 
 * After `unready_after_ns` the worker is not ready, and names the stalled partition.
 * After `stuck_after_ns` it should stop: a new owner takes over, or the fault becomes visible.
@@ -13,7 +13,7 @@ case, time counts against the partition:
 Two faults are reported sooner, after `silent_after_ns`, because no healthy worker shows them:
 
 * There is something to commit and no checkpoint is committed, because checkpoints hang or fail.
-* No report of a partition comes, although its broker answers many times a second. Then nothing
+* A partition is not reported, although its broker answers many times a second. Then nothing
   works on the partition.
 
 A restoring partition is not ready from the start. Its position is then that in the changelog, whose
@@ -193,7 +193,7 @@ class Watchdog:
         if self._left_ns is not None:
             waiting_ns = self._elapsed_ns - self._left_ns
             longest_ns = max(longest_ns, waiting_ns)
-            reasons = (f"no place in the consumer group for {_shown(waiting_ns)}", *reasons)
+            reasons = (f"no assignment by the group for {_shown(waiting_ns)}", *reasons)
         return Verdict(reasons, longest_ns >= self._patience.stuck_after_ns)
 
     def _stall(self, watched: _Watched) -> tuple[int, str]:
@@ -203,14 +203,14 @@ class Watchdog:
         stalled_ns = self._elapsed_ns - watched.moved_ns if watched.lag() else silent_ns
         if owing_ns >= self._patience.silent_after_ns:
             at = f"the last one at offset {watched.position}"
-            fault = f"no checkpoint has come through for {_shown(owing_ns)} ({at})"
+            fault = f"no checkpoint has been committed for {_shown(owing_ns)} ({at})"
             return max(silent_ns, stalled_ns, owing_ns), fault
         if silent_ns >= self._patience.silent_after_ns:
-            return max(silent_ns, stalled_ns), f"no report of it for {_shown(silent_ns)}"
+            return max(silent_ns, stalled_ns), f"no sign of life for {_shown(silent_ns)}"
         if stalled_ns >= self._patience.unready_after_ns:
             work = "restore" if watched.restoring else "progress"
             lag = f"lag {watched.lag()}, position {watched.position}"
-            return stalled_ns, f"no {work} while there is lag for {_shown(stalled_ns)} ({lag})"
+            return stalled_ns, f"no {work} for {_shown(stalled_ns)} although there is lag ({lag})"
         if watched.waits:
             return stalled_ns, watched.waits
         if watched.restoring:

@@ -21,14 +21,14 @@ def remarks(findings: Findings) -> Iterator[str]:
     several = [machine.name for machine in findings.machines if machine.several_partitions]
     if several:
         yield (
-            f"{_named(several)}: in several partitions, where no order within a machine is kept;"
-            " write one partition, or a keyed copy by `inorder produce`"
+            f"{_named(several)}: in several partitions, so the order within a machine is lost; use"
+            " one partition, or a copy with the machine as key, by `inorder produce`"
         )
     wraps = findings.asked.wraps
     if wraps is not None and wraps.bits is None and wraps.by_source:
         yield (
             f"{_named([*wraps.by_source])}: numbers wrap, and those of others do not; give"
-            " these machines a stream of their own, with `seq_bits`"
+            " these machines a separate stream, with `seq_bits`"
         )
     arrived_ns = findings.counting.last_ns - (findings.counting.first_ns or 0)
     middle = middle_windows(findings)

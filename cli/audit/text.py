@@ -22,10 +22,10 @@ BAR: Final = 24
 NAME_CHARS: Final = 24
 
 DEFINITIONS: Final = (
-    "The plain job: its watermark is the largest time so far less the lateness, moved at each"
-    " record; a row is dropped if the end of its window is at or below the watermark before it;"
-    " every other row counts, copies too. Truth: each number once, in the window of its own stamp"
-    " (of copies the first one's). Wrong: its count differs from the truth."
+    "The plain job: its watermark is the largest timestamp read, less the lateness, updated at each"
+    " record. It drops a row if the row's window ends at or below the watermark before the row. It"
+    " counts all other rows, including copies. Truth: each number once, in the window of its"
+    " timestamp (the first copy's). A window is wrong if its count differs from the truth."
 )
 
 
@@ -146,7 +146,7 @@ def windows_part(findings: Findings) -> RenderableType:
     rising = ranked(engine.waits_ns)
     mean_ns = sum(rising) / len(rising) if rising else 0.0
     words = Text(
-        f"inorder waits {shortly(mean_ns)} in the mean, {shortly(nearest_rank(rising, 990))} (p99);"
+        f"inorder waits {shortly(mean_ns)} on average, {shortly(nearest_rank(rising, 990))} (p99);"
         f" its truth: {truth_of(findings)}"
     )
     return Group(table, words, Text(by_clocks(findings)), Text(DEFINITIONS, style="dim"))
@@ -168,23 +168,23 @@ def _bar(wrong: int, of: int) -> Text:
 
 def truth_of(findings: Findings) -> str:
     if findings.advice.wrong_clocks:
-        return "each number once, in the window of its time as it mended the clock"
+        return "each number once, in the window of its corrected timestamp"
     if not findings.counting.numbered:
-        return "each record once, in the window of its own stamp"
-    return "each number once, in the window of its own stamp"
+        return "each record once, in the window of its reported timestamp"
+    return "each number once, in the window of its reported timestamp"
 
 
 def by_clocks(findings: Findings) -> str:
     if not findings.asked.arrives:
         return (
-            "Wrong by a clock: not known, as nothing says when records arrived; clocks are judged"
-            " by the order of lines, against the middle of the others, and none is mended"
+            "Wrong by a clock: unknown without arrival times; clocks are judged by the order of"
+            " lines, against the median of the others, and none is corrected"
         )
     if not findings.wrong_by_clock:
         return "Wrong by a clock: none"
     words = (
-        f"Wrong by a clock: {len(findings.wrong_by_clock):,} windows would hold others if wrong"
-        " clocks showed what the others show"
+        f"Wrong by a clock: {len(findings.wrong_by_clock):,} windows would have other records if"
+        " the wrong clocks agreed with the others"
     )
     fast = any(clock.is_wrong and clock.offset_ns > 0 for clock in findings.clocks.values())
-    return words + "; a fast one moves a plain job's watermark ahead of all others" * fast
+    return words + "; a fast clock moves a plain job's watermark too far ahead" * fast

@@ -3,7 +3,8 @@
 The audit assigns partitions, joins no group, and commits and writes nothing. It fixes the end of
 each partition at the start. Records of several partitions are in the order of arrival time, then
 partition, then offset. If the topic does not use LogAppendTime, arrival times are unknown. The
-partitions are then merged by the largest timestamp so far of each, and each is judged separately.
+partitions are then merged by the largest timestamp that was read from each, and each is judged
+separately.
 
 Memory: one fetch of each partition.
 """
@@ -70,7 +71,7 @@ class AuditedTopic:
         return OrderRule(used, apart=not self.appends and len(used) > 1)
 
     def records(self) -> Iterator[tuple[int, Any]]:
-        """Return pairs of the partition's largest timestamp so far, in ns, and the record."""
+        """Return pairs of the largest timestamp read from the partition, in ns, and the record."""
         return chain(self._first, self._rest)
 
     def first(self, count: int) -> list[Any]:

@@ -60,7 +60,7 @@ def command(speed: float, seed: int, stay: bool, as_json: bool) -> None:
         EmbeddedBroker() as broker,
         worker_on(broker.bootstrap, TOPOLOGY, Path(folder), PLACES, console.print) as here,
     ):
-        console.print(f"its page, while it lasts: http://{here.worker}/")
+        console.print(f"its page, until the demo ends: http://{here.worker}/")
         verdict = run(here, console, speed, seed)
         if stay:
             _stay(here, console)
@@ -92,7 +92,7 @@ def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:
 
 def _stay(here: Ground, console: Console) -> None:
     console.print(
-        f"the worker stays: http://{here.worker}/ shows it, Kafka is {here.brokers}. Ctrl-C ends"
+        f"the worker runs on: http://{here.worker}/ shows it, Kafka is {here.brokers}. Ctrl-C ends"
     )
     with suppress(KeyboardInterrupt):
         while here.process.is_alive():
@@ -162,7 +162,7 @@ def _watch(
         patience = patience or Patience(say)
         outcome, wanted = watcher.outcome, injected.sent - injected.lost
         progress = (outcome.raw, outcome.out, outcome.gaps, outcome.dead)
-        waited_for = f"{wanted - outcome.out:,} of {wanted:,} events to come out"
+        waited_for = f"{wanted - outcome.out:,} of {wanted:,} events to be emitted"
         if not patience.lasts(progress, waited_for):
             break
     while watcher.look(1.0):
@@ -219,7 +219,7 @@ def _page(outcome: Outcome, injected: Injected, held: Counter[str]) -> Group:
     )
     panels = [
         Panel(_events(outcome.arrivals), title="as they arrive"),
-        Panel(_events(outcome.departures), title="as they leave"),
+        Panel(_events(outcome.departures), title="as they are emitted"),
     ]
     return Group(bar, counts, Columns(panels))
 
@@ -247,7 +247,7 @@ def _result(injected: Injected, outcome: Outcome, verdict: Verdict, wrong: str) 
     duplicates = outcome.raw - outcome.out - outcome.dead
     disorder = (
         f"disorder: {injected.overtaken:,} events were overtaken in their own source,"
-        f" {outcome.raw_descents:,} arrived after a younger one of any source"
+        f" {outcome.raw_descents:,} arrived after a later one of any source"
     )
     order = (
         f"order: {outcome.violations} violations in {outcome.ordered:,} events of events.ordered;"

@@ -20,8 +20,8 @@ from cli.program import PROGRAM
 
 TOPOLOGY: Final = """\
 # Three brokers of a recorded cluster are the sources of one stream; two clocks are wrong.
-# Every event is to be seen in its place, so it would rather wait than mark one late: the longest
-# delay is 0.4 s, the longest silence of one source 11 s.
+# Every event should be emitted in order, so the stages wait instead of marking one late. The
+# longest delay is 0.4 s, and the longest silence of a source is 11 s.
 streams:
   default:
     reorder: {rule: fixed, max_wait: 1s}

@@ -36,7 +36,7 @@ class DisplayLine:
 
 @dataclass
 class Outcome:
-    """Counts of the records read so far."""
+    """Counts of the records that have been read."""
 
     raw: int = 0
     raw_descents: int = 0
@@ -45,8 +45,7 @@ class Outcome:
     dead: int = 0
     missing: int = 0
     filled: int = 0
-    """The number of events that were reported missing and emitted all the same, in order or late.
-    """
+    """The number of events that were reported missing but emitted later, in order or late."""
     gaps: int = 0
     violations: int = 0
     outside: int = 0
@@ -200,7 +199,7 @@ def judged(injected: Injected, outcome: Outcome, duplicates: int, held: int) -> 
     if outcome.violations:
         notes.append(f"{outcome.violations} events out of order without a mark")
     if outcome.twice:
-        notes.append(f"{outcome.twice} events came out twice")
+        notes.append(f"{outcome.twice} events were emitted twice")
     if outcome.outside:
         notes.append(f"the true time of {outcome.outside} events was outside the stated error")
     unequal = [f"{what}: {found}, not {wanted}" for what, wanted, found in rows if wanted != found]

@@ -77,7 +77,7 @@ def command(
             for each in differences:
                 click.echo(str(each))
             if not differences:
-                click.echo(f"{path}: changes nothing of what runs")
+                click.echo(f"{path}: changes nothing in the running application")
         if refusals(differences):
             raise SystemExit(Exit.REFUSED)
     elif as_json:
@@ -101,7 +101,7 @@ def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
             return asyncio.run(plan(brokers, topology)).differences
     except (KafkaError, TimeoutError) as failed:
         rights = "`inorder topics acls` lists the necessary rights"
-        raise Refused(f"the brokers do not report what runs: {failed!r}; {rights}") from failed
+        raise Refused(f"the running application is unknown: {failed!r}; {rights}") from failed
 
 
 def filled(path: str | None, trust: bool = False) -> str:

@@ -186,7 +186,7 @@ def _head(survey: Survey, name: str) -> Iterator[str]:
     if dead:
         yield f"# Dead lines: {dead:,}{_dead(survey)}"
     if survey.clock_lines:
-        yield f"# {survey.clock_lines:,} lines are words about clocks."
+        yield f"# {survey.clock_lines:,} lines are about clocks."
 
 
 def _proposed(
@@ -200,14 +200,14 @@ def _proposed(
             clocks = judged([*counting.machines.values()], by_lines=not arrives)
     except TooManyMachines:
         raise Refused(
-            "--source: nearly every record has a value of its own; name another field"
+            "--source: nearly every record has a different value; name another field"
         ) from None
     advice, notes = advised(counting, clocks), notes_of(counting, clocks)
     if survey.clock_lines:
         advice = replace(advice, wrong_clocks=1)
         notes["clock.unsynced"] = "until a source has synced"
     if unread.count:
-        notes[""] += f"; dead, as others of their source have a number or none: {unread.count:,}"
+        notes[""] += f"; dead, as only some records of their source have numbers: {unread.count:,}"
     return StreamProposal(
         *(advice, {**section, **how.section}, how.said, notes), has_heartbeats=not how.section
     )

@@ -65,7 +65,7 @@ DEAD: Final = {
     ),
     admit.REFUSED: (
         "retention_full",
-        "as many events are kept as --max-retained allows; raise it, or shorten WITHIN",
+        "the number of events kept is at --max-retained; raise it, or shorten WITHIN",
     ),
     admit.FAR: (
         "time_huge",

@@ -103,7 +103,7 @@ def command(
                 write(step, kinds, sys.stdout.buffer)
                 if not warned and summary.lines >= SAMPLE:
                     warned = True
-                    warn_of(summary, "so far ")
+                    warn_of(summary, "at this point ")
         sys.stdout.buffer.flush()
     summary.took(time.perf_counter() - started_s, time.process_time() - cpu_s)
     print_summary(summary, as_json=as_json)

@@ -53,18 +53,18 @@ def clocks_moved(summary: Summary) -> str | None:
     """
     if summary.takes_stamps:
         return (
-            "clock: no line says when it arrived (`arrival`), so nothing shows whether clocks"
-            " are right: stamps are taken as they stand (as by unsynced: trust); where one is"
-            " known to be off, declare it by a line like"
+            "clock: no line has an arrival time (`arrival`), so clocks cannot be checked:"
+            " timestamps are used unchanged (as with unsynced: trust); if a clock is known to"
+            " be wrong, declare its offset by a line like"
             ' {"clock": "SOURCE", "at": 0, "offset": NS, "error": NS}'
         ) + _late_by_stamps(summary)
     if not summary.was_moved:
         return None
     moved = summary.moved
     return (
-        f"clock: {moved['sources']:,} of {moved['known']:,} sources were moved, by at most"
-        f" {moved['by_ns'] / NS_PER_S:.3f} s, and {moved['events']:,} events by themselves, as"
-        " arrivals showed wrong clocks (unsynced: estimate); where stamps are right, as in old"
+        f"clock: {moved['sources']:,} of {moved['known']:,} sources were corrected, by at most"
+        f" {moved['by_ns'] / NS_PER_S:.3f} s, and {moved['events']:,} single events, because"
+        " arrivals showed wrong clocks (unsynced: estimate); if timestamps are right, as in old"
         " data, write clock: {unsynced: trust}"
     )
 
@@ -74,9 +74,9 @@ def _late_by_stamps(summary: Summary) -> str:
     if not late:
         return ""
     return (
-        f"; {late:,} events are late, as their stamps are behind those of lines before them:"
-        " merge: {max_wait: DURATION, idle_after: DURATION}, both longer than these are apart,"
-        " puts them in order"
+        f"; {late:,} events are late, because lines before them have later timestamps: to put"
+        " them in order, write merge: {max_wait: DURATION, idle_after: DURATION}, both longer"
+        " than the difference"
     )
 
 

@@ -58,7 +58,7 @@ def command(
     as_json: bool,
     events: str,
 ) -> None:
-    """Publish recorded EVENTS, by default as fast as possible.
+    """Publish recorded EVENTS, by default at full speed.
 
     With --source or --values the rows of any file are published as they are, without headers.
     The topology file gives the names of headers, the key, and the sources without numbers.

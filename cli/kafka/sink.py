@@ -169,7 +169,7 @@ def into_postgres(source: Source, postgres: str, table: str) -> None:
 def into_files(
     source: Source,
     folder: Path,
-    format: str,  # noqa: A002 - the option is called so
+    format: str,  # noqa: A002 - the option has this name
     roll_mib: int,
     roll_seconds: float,
 ) -> None:

@@ -33,7 +33,7 @@ def command() -> None:
 @click.option(
     "--grow",
     is_flag=True,
-    help="Also give changelogs as many partitions as their inputs have now. "
+    help="Also grow changelogs to the numbers of partitions of their inputs. "
     "Restart all workers afterwards.",
 )
 @brokers_wait_named(envvar="INORDER_TOPICS_CREATE_BROKERS_WAIT", default="0s")

@@ -37,7 +37,7 @@ from cli.topology_file import EMBEDDED, Refused, failing, load, topology_named
 from topology.config import Topology
 
 TOPOLOGY: Final = """\
-# One stream, out of events.raw, in order on events.ordered.
+# One stream, from events.raw, in order in events.ordered.
 streams: {default: {}}
 topics: {partitions: 4}
 """

@@ -103,8 +103,8 @@ def explained(partitions: list[dict[str, Any]], source: str | None) -> Iterator[
             continue
         lag_ns = part.get("lag_ns")
         yield (
-            f"{part['stage']} {part['topic']}/{part['partition']}: {part['held']} held, next offset"
-            f" {part['next_offset']}, end {part['high_watermark']}"
+            f"{part['stage']} {part['topic']}/{part['partition']}: {part['held']} buffered, next"
+            f" offset {part['next_offset']}, end {part['high_watermark']}"
             + (f", {lag_ns / 1e9:.1f} s behind" if lag_ns else "")
         )
         yield from about
@@ -139,7 +139,7 @@ def _rest(empty: int, whole: int, source: str | None) -> str:
     if not whole:
         return "no partition is assigned to this worker"
     others = "all of" if empty == whole else "the other"
-    said = "nothing is held, and all is read" if source is None else f"nothing of {source} waits"
+    said = "nothing waits, and all is read" if source is None else f"nothing of {source} waits"
     return f"in {others} {empty} partitions {said}" if empty > 1 else f"in one partition {said}"
 
 
@@ -179,7 +179,7 @@ def _reorder(
     for entry in reorder["waiting"]:
         if source in (None, entry["source"]):
             yield (
-                f"  {stream}/{entry['source']} epoch {entry['epoch']}: {entry['held']} held"
+                f"  {stream}/{entry['source']} epoch {entry['epoch']}: {entry['held']} buffered"
                 f" {sentences.why_held(entry)}, for {sentences.duration(now_ns - entry['since'])},"
                 f" at most {sentences.duration(entry['deadline'] - now_ns)} more"
             )

@@ -68,9 +68,9 @@ WHO = re.compile(r"//[^/@\s]*@")
 @http_option
 @click.option(
     "--take-over",
-    metavar="INSTANT",
+    metavar="TIME",
     help="Write to outputs that hold records of another application. Read the "
-    "inputs from now on (`now`), or from an instant such as "
+    "inputs from now on (`now`), or from a time such as "
     "2026-11-24T08:00:00Z.",
 )
 @stage_options
@@ -126,8 +126,8 @@ def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
 
     since_ns = time.time_ns() if instant == "now" else rfc3339.parse_ns(instant.encode())
     if since_ns is None:
-        remedy = "write now, or an instant like 2026-11-24T08:00:00Z"
-        raise Refused(f"--take-over {instant}: is not an instant; {remedy}")
+        remedy = "write now, or a time like 2026-11-24T08:00:00Z"
+        raise Refused(f"--take-over {instant}: is not a time; {remedy}")
     brokers = reached(options.brokers, security(options.kafka_path), options.brokers_wait_s)
     try:
         with refusing(*EXPECTED_FAILURES):

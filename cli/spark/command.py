@@ -39,7 +39,7 @@ HOLES: Final = ("refuse", "pass")
 BAR: Final = "spark.ui.showConsoleProgress"
 BROUGHT: Final = (
     "the last run was killed while its rows were being written, and is now complete; it had flushed"
-    " everything, so nothing more was read. Its account is _backfill.json"
+    " everything, so nothing more was read. Its summary is _backfill.json"
 )
 
 
@@ -51,7 +51,7 @@ def command() -> None:
 @command.command("run")
 @click.argument("job", type=click.Choice(JOBS))
 @stream_options("RUN", every="10s", max_per_batch=500_000)
-@click.option("--batch", is_flag=True, help="Read what there is, once, and end.")
+@click.option("--batch", is_flag=True, help="Read the existing records once, and end.")
 @click.option(
     "--archive", metavar="DIR", help="With --batch: read the folder that the job archive wrote."
 )

@@ -97,7 +97,7 @@ class Asked:
     def name(self) -> str:
         """The name of the job's folder, which differs for a bounded run and a stream.
 
-        Each has tables of its own, so neither replaces the other's.
+        Each has separate tables, so neither replaces the other's.
         """
         return f"{self.job}-batch" if self.batch else self.job
 

@@ -148,7 +148,7 @@ cdef class RecordBatchWriter:
         return self._count
 
     def size(self):
-        """Return the size so far in bytes."""
+        """Return the current size in bytes."""
         return self._used if self._built is None else len(self._built)
 
     def _set_producer_state(self, producer_id, producer_epoch, base_sequence):

@@ -82,7 +82,7 @@ def contract_number(names):
     return contracts.setdefault(names, len(contracts))
 
 
-# The position of each field's value, its size (-1 for null), and the fields seen so far.
+# The position of each field's value, its size (-1 for null), and the fields already seen.
 cdef struct Look:
     cursor at[MAX_FIELDS]
     int64_t size[MAX_FIELDS]

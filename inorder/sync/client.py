@@ -12,7 +12,7 @@ stages correct timestamps. The source itself needs no result, and `status` is fo
 
 Each server has a daemon thread, which no fault ends, and no fault reaches the publisher. An absent
 server, a name that cannot be resolved and a network that is down are counted. The thread tries
-again later, and resolves the name anew. If a name has several addresses (for example IPv6 and
+again later, and resolves the name again. If a name has several addresses (for example IPv6 and
 IPv4), the next one is tried after one that is unreachable or silent. `close` waits for the threads
 at most `timeout_s`.
 
@@ -79,7 +79,7 @@ class SyncStatus:
             servers' time. None: it is unknown (yet, or since a jump), or the servers disagree.
         error_ns: The maximum error of the offset in both directions, or None.
         disagree: Whether the intersection of the servers' intervals is empty.
-        segment: The number of jumps of the source's clock so far.
+        segment: The number of jumps of the source's clock since the start.
         rounds: The number of rounds that servers have accepted.
         failures: The number of failures by reason (`inorder.sync.reason`).
         servers: The measurement with each server.

@@ -1,6 +1,6 @@
 """Run the source's side of the protocol with one server.
 
-It has no socket, thread or clock of its own. The caller calls `on_time` when it is due, passes in
+It has no socket, thread or clock. The caller calls `on_time` when it is due, passes in
 each packet that arrives, and sends the packets that are returned.
 
 A *round* is REQ, RSP, REPORT, ACK. A *burst* is some rounds in a row.
@@ -15,7 +15,7 @@ A *round* is REQ, RSP, REPORT, ACK. A *burst* is some rounds in a row.
 | a burst is complete                          | a wait of 5, 10, 20 ... `resync_s` seconds    |
 | the source's clock jumped                    | earlier rounds are dropped; a first burst, now|
 | the source's clock cannot be used            | counted; the next burst, after the usual wait |
-| the rounds contradict the earlier ones       | the waits begin anew                          |
+| the rounds contradict the earlier ones       | the waits start again at the shortest         |
 | an unexpected or invalid answer              | counted and dropped                           |
 
 The waits double for a reason. Two bursts that are `span` apart bound the rate of the clock to about

@@ -45,7 +45,7 @@ class JumpWatch:
         running: A clock in ns that never steps.
 
     Attributes:
-        segment: The number of jumps so far.
+        segment: The number of jumps since the start.
         mono_ns: The difference of the clocks at the beginning of the segment.
     """
 

@@ -194,7 +194,7 @@ class KeyRing:
         of_source: dict[str, tuple[int, ...]] = {}
         for key_id, secret, sources in given:
             if key_id in keys:
-                raise BadKeys(f"key {key_id} occurs twice; give each key an id of its own")
+                raise BadKeys(f"key {key_id} occurs twice; give each key its own id")
             keys[key_id] = Key(key_id, secret)
             for source in dict.fromkeys(sources):
                 if fault := source_fault(source):

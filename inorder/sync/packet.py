@@ -9,7 +9,7 @@
     8    4      key id      0: no key
     12   4      round       the source's count of rounds, for people
     16   8      epoch       the source's epoch
-    24   4      segment     jumps of the source's clock so far
+    24   4      segment     jumps of the source's clock since its start
     28   4      reserved    0
     32   8      nonce       random, new for each REQ
     40   8      t1          REQ sent, source's clock, ns since 1970

@@ -59,8 +59,8 @@ class Reason(StrEnum):
     SOURCE_CLOCK = "source_clock"
     """The source's own clock cannot be used.
 
-    Its time may be so far from 1970 that readers may reject the round. Or its difference from the
-    clock that never steps is too large for the packet.
+    Its time may be too far from 1970, so that readers could reject the round. Or its difference
+    from the clock that never steps is too large for the packet.
     """
     UNREACHABLE = "unreachable"
     """The name does not exist, or the network or the host reports that the server is unreachable.

@@ -3,8 +3,8 @@
     REQ     -> RSP with t2, t3 and a cookie: the server's own seal on source, epoch,
                segment, round, nonce, t1, t2, t3 and mono. The server stores nothing.
     REPORT  -> ACK, and the round as a sample. The cookie proves that this server gave
-               t2 and t3 for this very round, so a source can lie about its own clock
-               only. A report is accepted once, if the answer is at most `MAX_AGE_S` old.
+               t2 and t3 for exactly this round, so a source can lie only about its own
+               clock. A report is accepted once, if the answer is at most `MAX_AGE_S` old.
 
 A report that was accepted before is acknowledged as such, and is not sampled again. So a source
 whose ACK was lost may ask again. A report without space for its sample is answered with the status
@@ -99,7 +99,7 @@ class Answerer:
         self.renew()
 
     def renew(self, secret: bytes | None = None) -> None:
-        """Renew the secret, so that reports of rounds answered so far are refused."""
+        """Renew the secret, so that reports of rounds that were answered before are refused."""
         self._own = Key(0, secret or secrets.token_bytes(32))
 
     def answer(self, raw: bytes, received_ns: int) -> Answer:

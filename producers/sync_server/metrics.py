@@ -63,7 +63,7 @@ class ServerCollector(Collector):
             ("inorder_sync_addresses", "Addresses that the limiter knows", server.addresses),
             (
                 "inorder_sync_kernel_stamps",
-                "Whether receive stamps are the kernel's",
+                "Whether receive timestamps are the kernel's",
                 server.kernel_stamps,
             ),
         ):

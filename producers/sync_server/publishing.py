@@ -132,7 +132,7 @@ class TopicPublishing(Publishing):
         now_s = time.monotonic()
         if now_s - self._logged_s >= LOG_EVERY_S:
             self._logged_s = now_s
-            log.warning("%s (%d samples lost so far)", what, self.lost + self.refused)
+            log.warning("%s (%d samples lost in total)", what, self.lost + self.refused)
 
 
 class LinePublishing(Publishing):

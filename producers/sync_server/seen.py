@@ -1,4 +1,4 @@
-"""Remembers accepted reports for as long as a duplicate could still be accepted.
+"""Remembers accepted reports while a duplicate could still be accepted.
 
 Entries are stored in two generations. Each is at least `keep_s` long, so an entry is stored for at
 least `keep_s`, and for about twice that at most while packets arrive. Bound: `max_entries` a

@@ -86,8 +86,8 @@ class Advice:
             yield "reorder.rule", "time", ""
         elif self.unnumbered:
             yield "reorder.without_seq", "by_time", f"machines without numbers: {self.unnumbered:,}"
-        waited = ["a missing number came"] * self.numbered
-        waited += ["a late record came"] * bool(self.unnumbered)
+        waited = ["a missing number arrived"] * self.numbered
+        waited += ["a late record arrived"] * bool(self.unnumbered)
         yield (
             "reorder.max_wait",
             spelled_duration(self.max_wait_ns),

@@ -26,7 +26,7 @@ from recordings.audit.spool import Spool
 from recordings.audit.wraps import Wraps
 
 MAX_MACHINES: Final = 100_000
-"""The maximum number of sources; an audit with more has read another field as the source."""
+"""The maximum number of sources; if there are more, the field read as the source is wrong."""
 
 
 class TooManyMachines(Exception):

@@ -90,7 +90,7 @@ def _other(found: Mapping[int, int], truth: Mapping[int, int]) -> set[int]:
 
 
 class _Run:
-    """The output of a run so far.
+    """The output of a run.
 
     Attributes:
         first: The count in the first result of each window.

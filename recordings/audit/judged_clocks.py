@@ -20,7 +20,7 @@ distance within which half of the others are from their median, and the usual di
 neighbouring readings.
 
 If rows have no arrivals, readings are compared by lines. Valleys are then not filled, jumps and
-drifts are not looked for, and no clock is corrected.
+drifts are not detected, and no clock is corrected.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
 def _pace(course: list[Stretch]) -> float:
     """Return the usual gain of a clock per unit of time, which a few jumps do not change.
 
-    The gain is measured over several stretches, since noise would hide that between neighbours.
+    It is measured over several stretches, because between neighbours it is hidden by noise.
     """
     apart = max(1, len(course) // LEAST_STRETCHES)
     pairs = zip(course, course[apart:], strict=False)

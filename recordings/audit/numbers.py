@@ -22,7 +22,7 @@ from topology.reorder.sequence import NO_STAMP
 from topology.reorder.shared import extended
 
 MAX_GAPS: Final = 2_000_000
-"""The maximum number of gaps; an audit with more has read random values as sequence numbers."""
+"""The maximum number of gaps; if there are more, the field read as the number is wrong."""
 
 RESTART_MARGIN_NS: Final = StreamConfig().reorder.max_wait_ns
 

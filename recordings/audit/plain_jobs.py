@@ -1,8 +1,8 @@
 """Count rows as plain jobs do: per tumbling window under a watermark, for several bounds.
 
-The watermark of a job is the largest time so far minus its bound, and moves at each record. A row
-is dropped if the end of its window is at or below the watermark before the row. Every other row
-counts, even a duplicate. The truth counts each number once, in the window of its own timestamp;
+The watermark of a job is the largest timestamp read minus its bound, and moves at each record. A
+row is dropped if the end of its window is at or below the watermark before the row. Every other
+row counts, even a duplicate. The truth counts each number once, in the window of its own timestamp;
 among duplicates the first one counts. A window is wrong if its count differs from the truth: if its
 number of duplicates differs from its number of dropped rows.
 

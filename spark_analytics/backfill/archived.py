@@ -1,9 +1,9 @@
 """Read an archive of the job `archive` as the lines that `inorder dump` would print for its topics.
 
 From the folder of a whole archive, only the topics that the topology reads are taken. These are the
-input topics, and `clock.offsets` if a stream syncs. The folder of a single topic gives that topic
-alone. Records are in the order of `inorder dump` (`log_order`). Spark sorts them by range, so each
-task reads a stretch of that order. Afterwards an archive is processed like files.
+input topics, and `clock.offsets` if a stream syncs. The folder of a single topic gives only that
+topic. Records are in the order of `inorder dump` (`log_order`). Spark sorts them by range, so each
+task reads a range of that order. Afterwards an archive is processed like files.
 
 Missing offsets, within a partition or between two runs, would look like lost events. An error names
 the first missing or repeated offset. In a compacted topic, or with transactions, whose markers take
@@ -134,7 +134,7 @@ def records(
         f"{', '.join(paths)}: contains no records of {', '.join(lacking)}, which the topology reads"
     )
     inputs = {stream.input for stream in topology.streams.values()}
-    # A user who names a topic's own folder wants that topic alone.
+    # A user who names a topic's own folder wants only that topic.
     are_whole = found != [path.rstrip("/") for path in paths]
     if are_whole and not holes and inputs & set(lacking):
         raise InputError(
@@ -388,7 +388,7 @@ _PLAIN: Final = itemgetter("topic", "partition", "offset", "key", "value")
 class DumpedRows:
     """An iterable that converts records to rows.
 
-    `lines` counts the rows so far. `clock_of` returns the arrival clock of a record.
+    `lines` counts the rows yielded. `clock_of` returns the arrival clock of a record.
     """
 
     def __init__(

@@ -25,11 +25,11 @@ LOG: Final = ("topic", "partition")
 
 
 class Parted(NamedTuple):
-    """A split of lines at an instant.
+    """A split of lines at a time.
 
     Attributes:
-        left: The first line of each log that is due at the instant or later.
-        taken: The number of lines that are due before the instant.
+        left: The first line of each log that is due at that time or later.
+        taken: The number of lines that are due before that time.
     """
 
     left: Mapping[str, Left]

@@ -104,7 +104,7 @@ class Packer:
             yield Parcel(group, self._piece, 0, content)
 
     def left(self) -> Iterator[Parcel]:
-        """Yield the lines packed so far that are not in a parcel yet."""
+        """Yield parcels of the packed lines that are not in one yet."""
         for group, left in enumerate(self._lines):
             if left:
                 yield self._parcel(group)

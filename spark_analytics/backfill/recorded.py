@@ -39,7 +39,7 @@ OPEN: Final[Mapping[str, type]] = {"begin": list, "files": dict, "offsets": dict
 COMES: Final[Mapping[str, type]] = {
     "run": int, "files": list, "staged": str, "now": dict, "account": dict,
 }  # fmt: skip
-"""The keys of `pending.json`, which a run writes before it adds its rows, with their types in JSON.
+"""The keys of `coming.json`, which a run writes before it adds its rows, with their types in JSON.
 """
 
 

@@ -4,7 +4,7 @@
     <out>/_state/<run>/…          the state of each group (`state`)
     <out>/_state/coming.json      the rows that a run is adding, and the address of the staged files
 
-A run first writes all its files into a staging folder. Then it creates `pending.json`, which names
+A run first writes all its files into a staging folder. Then it creates `coming.json`, which names
 these files, by a rename. It adds the rows to the tables, moves the states into their folder, and
 replaces `current.json`.
 
@@ -189,8 +189,8 @@ class Resumed:
         if self.kept._replace(schema=None) != kept._replace(schema=None):
             raise PlaceRefused(
                 f"--resume: {self._address} was written with {_spelled(self.kept)}, but this run"
-                f" has {_spelled(kept)}; resume with the former, or run the backfill again into a"
-                " new folder"
+                f" has {_spelled(kept)}; resume with the settings of the folder, or run the"
+                " backfill again into a new folder"
             )
         return found.came if found.again else None
 
@@ -239,8 +239,8 @@ class Resumed:
         if self.known.get(ENDED):
             raise PlaceRefused(
                 f"{self._who}: {self._address} was flushed to its end, and emitted rows cannot be"
-                " changed; run the backfill again into a new folder, and add --no-to-end as long as"
-                " more input may arrive"
+                " changed; run the backfill again into a new folder, and add --no-to-end while more"
+                " input may arrive"
             )
 
     def _read(self, name: str) -> Known | None:

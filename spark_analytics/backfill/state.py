@@ -1,9 +1,9 @@
 """Pack the state of a group after its last line as bytes, for the run that continues from there.
 
-The state has the value of `Replay.saved`, the lines of the last instant, and the next position of
-each stream and table. The lines of the last instant are not processed yet, because the next run may
-read more lines with the same arrival. The first line of the bytes names their format and the Python
-version (`topology.wire.marked`).
+The state has the value of `Replay.saved`, the lines with the latest arrival (the last instant), and
+the next position of each stream and table. The lines of the last instant are not processed yet,
+because the next run may read more lines with the same arrival. The first line of the bytes names
+their format and the Python version (`topology.wire.marked`).
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Beginning(NamedTuple):
     Attributes:
         lines: The number of earlier lines.
         arrival_ns: The time of the arrival clock; None if no line has moved it.
-        largest_ts_ns: The largest `ts` so far; None if no line has one.
+        largest_ts_ns: The largest `ts` of the earlier lines; None if none has one.
         bears_arrivals: Whether the first good line of all has an arrival; None if there is none.
     """
 

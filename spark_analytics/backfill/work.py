@@ -184,7 +184,7 @@ class GroupRun:
         self._came, self._to_end = order.came, order.to_end
         self._topology = topology = topology_of(order.setting)
         groups = Groups(topology)
-        # The group for unknown streams has none of its own, so its replay gets all streams.
+        # The group for unknown streams has no streams itself, so its replay gets all streams.
         self._streams = groups.streams[group] or list(topology.streams)
         self._summary = summary
         self._waiting: list[Content] = []
@@ -269,9 +269,9 @@ class GroupRun:
         left(replay, [self._topology.streams[stream] for stream in self._streams], summary)
 
     def _without_last(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Content]:
-        """Yield the contents before the last instant, and leave the others to the next run.
+        """Yield the contents that arrived before `last_ns`, and leave the others to the next run.
 
-        More lines may arrive at the last instant.
+        The next run may read more lines that arrived at `last_ns`.
         """
         for content in contents:
             is_last = isinstance(content, Event | Malformed) and content.at_ns == last_ns

@@ -8,7 +8,7 @@
 |            | `compared`                                                           |        |
 | `clocks`   | `rounds`, `declared`, `bad`, `stamps-<stream>`; in batch `offsets`   | both   |
 | `truth`    | `differences`, `balance`, `bad`                                      | batch  |
-| `archive`  | a folder of its own for each topic; in a lake one table, `records`   | both   |
+| `archive`  | a separate folder for each topic; in a lake one table, `records`     | both   |
 
 Every record of the topics is in a table. Events that a window does not count are in `late` of
 `rates`, and records that a job cannot read are in its `bad`. Spark drops rows that a watermark has

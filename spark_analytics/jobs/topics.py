@@ -20,7 +20,7 @@ from spark_analytics import archive, folders
 
 
 class Topics(Protocol):
-    """A source of the records of topics, by name; `asked` has the names requested so far."""
+    """A source of the records of topics, by name; `asked` has the names that were requested."""
 
     @property
     def streaming(self) -> bool: ...

@@ -5,7 +5,7 @@ Spark calls the listener once for each batch of a query and once when the query 
 `Figures` for each query by its name. It sets `changed` whenever a query has ended or dropped a row,
 so waiting code need not look at anything else.
 
-Java calls the listener from a thread of its own. Each call replaces one value, so other threads
+Java calls the listener from a separate thread. Each call replaces one value, so other threads
 need no lock. Spark reports a batch some time after its end, so the last batches of an ended query
 are requested once more (`settle`).
 """

@@ -179,7 +179,7 @@ def headers_of(topology: Topology, names: Sequence[str]) -> HeaderConfig:
     contracts = {topology.streams[name].headers.contract() for name in names}
     if len(contracts) > 1:
         raise JobRefused(
-            f"streams {', '.join(names)} share a topic and have different headers; give them"
-            " topics of their own"
+            f"streams {', '.join(names)} share a topic and have different headers; give each"
+            " its own topic"
         )
     return topology.streams[names[0]].headers

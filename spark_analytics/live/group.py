@@ -84,7 +84,7 @@ class LiveGroup:
         self._max_waiting = max_waiting
         streams = topology.streams.values()
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
-        # The group for unknown streams has none of its own, so its replay gets all streams.
+        # The group for unknown streams has no streams itself, so its replay gets all streams.
         streams_here = groups.streams[group] or list(topology.streams)
         self._reads_reports = group != groups.strange
         self._replay = Replay(topology, streams_here, reads_reports=self._reads_reports)
@@ -202,7 +202,7 @@ class LiveGroup:
         return (
             f"{waits} had no record in the last {batches} batches, in which some partition had"
             f" only transaction markers; after {MOST_HIDDEN} such batches the lines are released:"
-            f" raise --max-waiting to {MOST_HIDDEN} times --max-per-batch, or lower the latter"
+            f" raise --max-waiting to {MOST_HIDDEN} times --max-per-batch, or lower --max-per-batch"
         )
 
 

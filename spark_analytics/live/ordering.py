@@ -16,7 +16,7 @@ the query ends with "invalid pickle opcode: 0". The head is small enough to arri
 
 A timer is due one tick lag after the deadline of an operator or the arrival of a waiting line. It
 emits only output that the next record would cause, too. Spark runs due timers after the rows of a
-batch. If a group had rows, its timer was set anew, and the old timer emits nothing. A batch may
+batch. If a group had rows, its timer was set again, and the old timer emits nothing. A batch may
 read only a part of the log, so a partition without rows may still have unread ones.
 """
 

@@ -212,7 +212,7 @@ class Partitions:
         self._read.add(stretch.name)
 
     def hide(self) -> None:
-        """Record that the batch had a share without lines, from an unknown partition."""
+        """Record that a task of the batch read no lines, from an unknown partition."""
         self._hides = True
 
     def time_ns(self, quiet_ns: int) -> int:

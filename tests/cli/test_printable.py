@@ -94,8 +94,8 @@ def test_explain_says_a_hostile_name_in_one_line(monkeypatch: pytest.MonkeyPatch
     }
     monkeypatch.setattr(explain, "asked", lambda *_: [part])
     head, line = inorder("explain", "127.0.0.1:1").out.split("\n")[:2]
-    assert head.startswith("reorder raw/0: 1 held")
-    assert line.startswith(f"  default/{ESCAPED} epoch 0: 1 held")
+    assert head.startswith("reorder raw/0: 1 buffered")
+    assert line.startswith(f"  default/{ESCAPED} epoch 0: 1 buffered")
 
 
 def test_resend_and_the_table_of_a_replay_do_too(tmp_path: Path) -> None:

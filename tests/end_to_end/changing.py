@@ -189,7 +189,7 @@ class App:
     def changes_nothing(self) -> None:
         """Assert that the file is what runs."""
         done = self.check()
-        assert (done.code, "changes nothing of what runs" in done.out) == (0, True), done.out
+        assert (done.code, "changes nothing in the running" in done.out) == (0, True), done.out
 
     # -- the worker --------------------------------------------------------------------------------
 

@@ -130,7 +130,7 @@ def no_seam(
         wait_until(lambda: len(found()) >= len(results) - len(before), TIMEOUT_S, "results")
         worker.wait_ready()  # the killed one may have emitted all
         assert worker.stop() == 0
-    assert f"{setting.raw}/0: begins at offset" in worker.process.log.read_text()
+    assert f"{setting.raw}/0: reads from offset" in worker.process.log.read_text()
     assert differences([*events, *said(ordered.records)], wanted) == []
     live = found()
     assert results_of([*before, *live], wanted.end_ns) == results

@@ -27,7 +27,7 @@ SESSION_S = 30
 
 
 def opened(worker: Worker) -> int:
-    return worker.log.count(": begins at ")
+    return worker.log.count(": reads from ")
 
 
 @pytest.mark.parametrize(("name", "opened_again"), [("", PARTITIONS // 2), ("kept", 0)])

@@ -130,7 +130,7 @@ def test_what_is_published_by_the_command_is_signed(
     (tmp_path / "oven").write_text('{"source": "oven-1", "seq": 0}\n')
     done = inorder("produce", *there, tmp_path / "oven", env=env)
     assert done.code == 1
-    assert "SigningKey(prefix 'press-') does not speak for source 'oven-1'" in done.err
+    assert "SigningKey(prefix 'press-') does not cover source 'oven-1'" in done.err
     dumped = dump_lines(setting)
     assert [(line["source"], line["seq"]) for line in dumped] == [
         (line["source"], line["seq"]) for line in lines

@@ -43,7 +43,7 @@ REFUSED = 2
 SMALL = 150
 """Bytes: room for the mark of a transaction, and not for an event with its headers."""
 
-STANDS = "no checkpoint has come through for"
+STANDS = "no checkpoint has been committed for"
 
 
 class Sending:

@@ -63,7 +63,7 @@ def test_no_broker(tmp_path: Path) -> None:
     assert f"no broker answers at {nobody}" in said
     assert "Connection refused" in said
     assert "waited for 2 s" in said
-    assert said.count("compiled it takes half of the CPU") == 1, (
+    assert said.count("a compiled core needs half of the CPU") == 1, (
         "of a checkout, once for all stages"
     )
 

@@ -146,14 +146,14 @@ def test_a_topology_that_leaves_the_stages_open_may_have_any_of_the_chain(tmp_pa
     found = containers(manifests(PLAIN, *open_ones, f"workers.all.stages={stages}"))
     args = [word for one in found if one["name"] == "worker" for word in one["args"]]
     assert f"--stage={operators[-1]}" in args
-    with pytest.raises(HelmFailed, match=f"nosuch is no stage.*{', '.join(operators)}"):
+    with pytest.raises(HelmFailed, match=f"nosuch is not a stage.*{', '.join(operators)}"):
         manifests(PLAIN, *open_ones, 'workers.all.stages=["nosuch"]')
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--set", "brokers="], "brokers: say where Kafka answers"),
+        (["--set", "brokers="], "brokers: give the addresses of Kafka"),
         (["--set", "topology="], "topology: give the topology file"),
         (["--set", "brokers=kafka"], "brokers"),
         (["--set", "workers.all.replica=3"], "replica"),
@@ -186,7 +186,7 @@ def test_a_topology_that_leaves_the_stages_open_may_have_any_of_the_chain(tmp_pa
                 "--set",
                 "workers.all.stages={reorder}",
             ],
-            "nobody runs stage merge of the topology",
+            "no set runs stage merge of the topology",
         ),
         (
             [
@@ -195,7 +195,7 @@ def test_a_topology_that_leaves_the_stages_open_may_have_any_of_the_chain(tmp_pa
                 "--set",
                 "workers.all.stages={merge}",
             ],
-            "the topology leaves them open; write `stages:`",
+            "but the topology does not; write `stages:`",
         ),
         (["--set", "workers.all.autoscaling.cpu.min=1"], "max"),
         (["--set", "monitoring.podMonitor=true,monitoring.serviceMonitor=true"], "not both"),
@@ -205,11 +205,11 @@ def test_a_topology_that_leaves_the_stages_open_may_have_any_of_the_chain(tmp_pa
         ),
         (
             ["--set-json", f"kafka.secretEnv.INORDER_HTTP_TOKEN_FILE={json.dumps(TOKEN_FROM)}"],
-            "TOKEN_FILE: Prometheus has to show the token too; give its secret as INORDER",
+            "TOKEN_FILE: Prometheus has to send the token too; give its secret as INORDER",
         ),
         (
             ["--set", "workerDefaults.env.INORDER_HTTP_TOKEN_FILE=x"],
-            "INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too",
+            "INORDER_HTTP_TOKEN_FILE: Prometheus has to send the token too",
         ),
         (
             [
@@ -232,14 +232,14 @@ def test_a_topology_that_leaves_the_stages_open_may_have_any_of_the_chain(tmp_pa
         (["--set", "workers.all.stages={reorder}"], "has no stage reorder, but reorder.merge"),
         ([*by_lag(stage="merge")], "lag.stage: the topology has no stage merge"),
         ([*by_lag(group="inorder-reorder")], "'group' not allowed"),
-        (["--set", "topology=a: [", *by_lag()], "topology: it is no YAML"),
+        (["--set", "topology=a: [", *by_lag()], "topology: it is not YAML"),
         (
             [
                 *by_lag(),
                 "--set",
                 r"kafka.settings.security\.protocol=SSL,kafka.settings.ssl\.ca\.location=/etc/inorder-tls/a/ca.crt",
             ],
-            "lag.authenticationRef: the brokers speak SSL",
+            "lag.authenticationRef: the brokers use SSL",
         ),
         (
             [*by_lag(), "--set", r"kafka.settings.security\.protocol=SASL_PLAINTEXT"],
@@ -267,7 +267,7 @@ def test_values_that_cannot_be_are_refused_in_a_sentence(options: list[str], say
             {"authenticationRef": REFERENCE},
             "all.autoscaling.lag.stage: the pods run several stages",
         ),
-        ({"stage": "merge"}, "lag.authenticationRef: the brokers speak SASL_SSL"),
+        ({"stage": "merge"}, "lag.authenticationRef: the brokers use SASL_SSL"),
     ],
 )
 def test_a_lag_that_nobody_could_ask_for_is_refused(more: dict[str, object], says: str) -> None:

@@ -30,7 +30,7 @@ def test_code_and_file_say_the_same(preset: str) -> None:
         ("preset", "odd", "preset 'odd' is not known"),
         ("ts_unit", "h", "ts_unit 'h' is not known"),
         ("seq", "sourceId", "already used for `source`"),
-        ("ts", "refTs", "already used for what the stages stamp"),
+        ("ts", "refTs", "already used for the output of the stages"),
         ("source", "søurce", "is not a header name"),
     ],
 )

@@ -80,8 +80,8 @@ def test_another_distribution_in_one_of_its_packages_is_named(
     done = started(site)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"Error: {site}/agents is not inorder's alone: somebody_elses has files there, too;"
-        " install inorder-engine anew in an environment of its own (python -m venv)\n"
+        f"Error: {site}/agents also has files of somebody_elses; reinstall inorder-engine in a"
+        " separate environment (python -m venv)\n"
     )
 
 
@@ -89,7 +89,7 @@ def test_what_another_distribution_took_along_is_told(site: Path) -> None:
     (site / "agents" / "__init__.py").unlink()
     done = started(site)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"Error: {site}/agents is not inorder's alone: another package has files" in done.stderr
+    assert f"Error: {site}/agents also has files of another package;" in done.stderr
 
 
 def test_without_the_engine_it_is_named(site: Path) -> None:

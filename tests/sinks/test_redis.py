@@ -249,7 +249,7 @@ def test_in_a_cluster_the_node_of_the_slot_is_found(tmp_path: Path, name: str) -
     with nodes[0], nodes[1], ExitStack() as stack:
         clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in nodes]
         sink = RedisSink(connect(nodes[0].url), name)
-        with pytest.raises(SinkUnavailable, match="cluster that does not serve our slot"):
+        with pytest.raises(SinkUnavailable, match="cluster that does not serve the keys' slot"):
             sink.write([result("a", 0)])
         slot = clients[0].cluster("keyslot", keys_of(name).latest)
         others = [each for each in range(16_384) if each != slot]

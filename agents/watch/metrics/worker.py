@@ -238,7 +238,7 @@ class Metrics(Collector):
                     self.open_ends = {}
 
     def without_results(self) -> dict[str, list[str]]:
-        """Return the queries without results so far, with the types and fields that no event had.
+        """Return the queries that have no results yet, with the types and fields that no event had.
 
         Windows and joins are also listed after their first result, if a field is missing.
         """

@@ -94,7 +94,7 @@ class Connections:
         if now_s - self._logged_s >= LOG_S:
             self._logged_s = now_s
             logger.warning(
-                "closed connections that were too many (%d at a time) or that sent no request in"
-                " time: %d until now",
+                "closed connections above the limit (%d at a time) or without a request in time:"
+                " %d in total",
                 *(MOST, self._closed),
             )

@@ -2,8 +2,8 @@
 
 The token is sent as `Authorization: Bearer TOKEN`. A browser opens `/?token=TOKEN` once and keeps a
 cookie. Browsers show the cookies of a host to all its ports, so the cookie is not the token. It is
-derived from the token and this port, opens this port alone, and has a name of its own. `/live` and
-`/ready` stay open for orchestrators; their answers name topics and stages, but no source.
+derived from the token and this port, opens this port alone, and has the port in its name. `/live`
+and `/ready` stay open for orchestrators; their answers name topics and stages, but no source.
 
 Without a token, a port on loopback answers requests to an address or to `localhost`. A foreign web
 page may make its host name resolve to 127.0.0.1 after it is loaded (DNS rebinding). The browser
@@ -76,8 +76,8 @@ async def called_by_own_name(request: web.Request, handler: Handler) -> web.Stre
         return await handler(request)
     return web.Response(
         status=403,
-        text="this port is called by an address or as localhost; set INORDER_HTTP_TOKEN to"
-        " call it by another name\n",
+        text="this port must be requested by an IP address or as localhost; set"
+        " INORDER_HTTP_TOKEN to use another name\n",
     )
 
 

@@ -244,7 +244,7 @@ async def test_another_refusal_is_an_error_with_its_place(
 ) -> None:
     async with reader(kafka, place.topic) as logs:
         Sent(logs, 30, refusals=1)
-        told = rf"{place.topic} has committed for {place.topic}/0: GroupAuthorizationFailed"
+        told = rf"{place.topic} for {place.topic}/0: GroupAuthorizationFailed"
         with pytest.raises(KafkaError, match=told):
             await logs.committed(place)
 

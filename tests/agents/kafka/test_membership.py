@@ -102,7 +102,7 @@ def test_one_that_is_forgotten_within_its_session_has_been_replaced(group: Group
     assert not group.says(UNKNOWN_MEMBER_ID)
     (fenced,) = group.fenced
     assert "two workers have the same name" in str(fenced)
-    assert "one-merge in the consumer group group" in str(fenced)
+    assert "joined the consumer group group as one-merge" in str(fenced)
 
 
 def test_one_that_was_silent_for_a_session_is_forgotten(group: Group) -> None:

@@ -196,7 +196,7 @@ def refused(command: Sequence[str]) -> str:
 
 def test_no_such_interpreter() -> None:
     held = len(list(Path("/dev/fd").iterdir()))
-    assert "install it anew, restart the worker" in refused(["/there/is/no/such/python"])
+    assert "install it again, restart the worker" in refused(["/there/is/no/such/python"])
     assert len(list(Path("/dev/fd").iterdir())) == held, "the pipe is closed again"
 
 

@@ -350,7 +350,7 @@ async def test_a_child_that_hangs_each_time_is_given_up(
     commands = {"reorder": [sys.executable, CHILD, "--hangs"]}
     async with asyncio.timeout(PATIENCE_S):
         assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
-    assert "stage reorder: 2 starts, ready for 0 s" in caplog.text
+    assert "stage reorder: ready for 0 s in 2 starts" in caplog.text
 
 
 async def test_a_child_that_cannot_be_started_is_tried_so_often_and_no_more(
@@ -363,7 +363,7 @@ async def test_a_child_that_cannot_be_started_is_tried_so_often_and_no_more(
     async with asyncio.timeout(PATIENCE_S):
         assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
     assert caplog.text.count("stage reorder cannot be started: ") == 3
-    assert "stage reorder: 3 starts, ready for 0 s" in caplog.text
+    assert "stage reorder: ready for 0 s in 3 starts" in caplog.text
 
 
 @pytest.mark.parametrize("part", ["_run_once", "_ask_one"])

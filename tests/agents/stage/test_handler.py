@@ -181,7 +181,7 @@ def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
     assert reported() == ("", 0)
     second.state.clock.judge(16_000, LOG_APPEND_TIME, 0, 21 * S_NS)
     told, off_s = reported()
-    assert told.startswith("events.raw/1: append times have stepped back, by 5 s still")
+    assert told.startswith("events.raw/1: append times have stepped back, and are still 5 s")
     assert off_s == 5
 
 

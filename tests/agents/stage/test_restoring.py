@@ -213,7 +213,7 @@ def test_a_copy_that_does_not_fit_is_made_anew(
     copy.move({b"state/gone": b"7", changelog.PROGRESS: progress(30)}, 4)
     assert found(Log(50), 50, store) == 50
     assert store.position() is None
-    assert "make no whole state" in caplog.text
+    assert "do not form a complete state" in caplog.text
 
 
 def test_a_copy_of_another_input_knows_nothing_of_this_one(

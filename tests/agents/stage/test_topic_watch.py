@@ -79,7 +79,7 @@ def after(looks: int, *answers: Mapping[str, TopicState] | NoAnswer) -> tuple[st
         ),
         pytest.param(
             {"raw": TopicState(4)},
-            "raw has 4 partitions, 2 when this stage started, and nobody reads the new ones; run"
+            "raw has 4 partitions, 2 when this stage started, and no worker reads the new ones; run"
             " `inorder topics create --grow`, then restart all workers",
             id="grown",
         ),

@@ -86,7 +86,7 @@ CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
             )
         ],
         "held",
-        "progress of b/1, b/2 through",
+        "progress of b/1, b/2 in the",
     ),
     (
         "in merge",
@@ -110,13 +110,13 @@ CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
         "late and passed on",
         [fact("both", reorder=at("passed"), merge=MERGED, decided=[note("late", "merge_idle")])],
         "late",
-        "end-of-stream marker (merge_idle); sent on marked late",
+        "end-of-stream marker (merge_idle); emitted, marked late",
     ),
     (
         "late and kept out",
         [fact("reorder", decided=[note("late_apart", "old_epoch", by_ns=3 * MS)])],
         "late",
-        "by 3 ms; kept out, see events.late",
+        "by 3 ms; not emitted, see events.late",
     ),
     (
         "late for reorder, in time for merge",
@@ -125,7 +125,7 @@ CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
             fact("merge", merge=MERGED),
         ],
         "emitted",
-        "yet its place in merge was open",
+        "but merge was not beyond it",
     ),
     (
         "late at merge, seen by a window",
@@ -142,7 +142,7 @@ CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
         "given up",
         [fact("reorder", reorder=GIVEN_UP, decided=[note("gap", "timeout")])],
         "lost",
-        "8 ms ago with numbers 15 to 17, as it did not come in time",
+        "8 ms ago with numbers 15 to 17: it did not arrive in time",
     ),
     ("ahead", [fact("reorder", reorder=at("not_come", highest=9))], "not_come", "source in to.reo"),
     ("no merge", [fact("reorder", reorder=at("passed"))], "let_go", "this worker does not merge"),
@@ -150,12 +150,12 @@ CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
         "done with, long ago",
         [fact("both", reorder=at("passed"), merge=at("not_come", newest=3))],
         "not_known",
-        "it was late or dead",
+        "it was late or a dead letter",
     ),
     ("below", [fact("reorder", reorder=at("before_start", start=20))], "not_known", "start at 20"),
     ("old", [fact("reorder", reorder=at("forgotten", floor=99))], "not_known", "below number 99"),
     ("an old epoch", [fact("reorder", reorder=at("old_epoch"))], "not_known", "its epoch is over"),
-    ("nobody", [], "unknown", "nobody who was asked has met source s"),
+    ("nobody", [], "unknown", "no partition that answered has seen source s"),
 ]
 
 
@@ -174,8 +174,8 @@ def test_copies_and_the_clock_stand_beside_it() -> None:
     told = fact("reorder", reorder=HELD, clock=clock, decided=[note("conflict"), note("duplicate")])
     found = verdict(ASKED, [told])
     assert found["where"] == "held"
-    assert found["said"][0].startswith("pitch: s/0/17: held by reorder in to.reorder/3 for 20 ms")
-    assert "  came 2 times more, last 5 ms ago at offset 88: a duplicate" in found["said"]
+    assert found["said"][0].startswith("pitch: s/0/17: buffered by reorder in to.reorder/3 for 20")
+    assert "  arrived 2 more times, last 5 ms ago at offset 88: a duplicate" in found["said"]
     assert any(
         "synced now: ref_time = ts -2.000 ms, give or take 1.000" in s for s in found["said"]
     )
@@ -183,7 +183,7 @@ def test_copies_and_the_clock_stand_beside_it() -> None:
 
 def test_who_does_not_answer_is_named() -> None:
     found = verdict(ASKED, [fact("reorder", reorder=at("passed"))], ["stage merge does not answer"])
-    assert found["said"][-1] == "stage merge does not answer: what it knows is missing here"
+    assert found["said"][-1] == "stage merge does not answer: its facts are missing here"
     assert (
         "stage merge does not answer"
         in verdict(ASKED, [], ["stage merge does not answer"])["said"][-1]

@@ -168,7 +168,7 @@ MANY = [{"source": f"s{number}"} for number in range(7)]
             {"reorder": {"where": "passed"}, "merge": {"where": "held", "waits_for": MANY}},
             "sources s0, s1, s2, s3, s4 and 2 more",
         ),
-        (None, {"merge": {"where": "held", "waits_for": []}}, "its time to come"),
+        (None, {"merge": {"where": "held", "waits_for": []}}, "its timestamp to pass"),
     ],
 )
 def test_what_is_waited_for_is_named(aligned: Any, answers: Any, wanted: str) -> None:

@@ -37,7 +37,7 @@ def at(position: int) -> Callable[[int], int]:
             every_second(15, at(7)),
             15,
             State.NOT_READY,
-            "raw/0: no progress while there is lag for 15 s (lag 93, position 7)",
+            "raw/0: no progress for 15 s although there is lag (lag 93, position 7)",
             id="stands",
         ),
         pytest.param(every_second(59, at(7)), 59, State.NOT_READY, "for 59 s", id="still"),
@@ -104,7 +104,7 @@ def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
     verdict = asked_until(told_once, 0, silent_s)
     assert state_of(verdict) is state
     if verdict.reasons:
-        assert verdict.reasons == (f"raw/0: no report of it for {silent_s} s",)
+        assert verdict.reasons == (f"raw/0: no sign of life for {silent_s} s",)
 
 
 def test_a_worker_that_slept_is_not_condemned_on_waking() -> None:
@@ -143,7 +143,7 @@ def test_a_restore_that_stands_is_stuck() -> None:
         dog.reported(second * S_NS, A, 7, 1000, restoring=True)
     verdict = dog.verdict(60 * S_NS)
     assert state_of(verdict) is State.STOP
-    assert "no restore while there is lag for 60 s" in verdict.reasons[0]
+    assert "no restore for 60 s although there is lag" in verdict.reasons[0]
 
 
 def test_restoring_again_and_again_is_no_progress() -> None:
@@ -178,7 +178,7 @@ def test_what_it_owed_before_it_waited_is_not_forgotten() -> None:
     dog.reported(9 * S_NS, A, 7, 100, owes=True)
     assert state_of(dog.verdict(10 * S_NS)) is State.READY
     dog.reported(11 * S_NS, A, 7, 100, owes=True)
-    assert "no checkpoint has come through for 6 s" in dog.verdict(11 * S_NS).reasons[0]
+    assert "no checkpoint has been committed for 6 s" in dog.verdict(11 * S_NS).reasons[0]
 
 
 def test_the_worst_partition_decides_and_stands_first() -> None:
@@ -221,14 +221,14 @@ Owing = tuple[int, int, bool, int]
             lambda _: (7, 100, True, 3),
             6,
             State.NOT_READY,
-            "raw/0: no checkpoint has come through for 6 s (the last one at offset 7)",
+            "raw/0: no checkpoint has been committed for 6 s (the last one at offset 7)",
             id="none comes through",
         ),
         pytest.param(
             lambda _: (7, 7, True, 3),
             6,
             State.NOT_READY,
-            "no checkpoint has come through for 6 s",
+            "no checkpoint has been committed for 6 s",
             id="nor of what ticks say",
         ),
         pytest.param(lambda _: (7, 100, True, 3), 60, State.STOP, "for 60 s", id="stuck"),
@@ -281,7 +281,7 @@ def test_without_a_place_in_the_group(after_s: int, state: State) -> None:
         dog.leaving(second * S_NS)  # told again, it counts from the first time
     verdict = dog.verdict(after_s * S_NS)
     assert state_of(verdict) is state
-    assert verdict.reasons == (f"no place in the consumer group for {after_s} s",)
+    assert verdict.reasons == (f"no assignment by the group for {after_s} s",)
 
 
 def test_a_place_without_partitions_is_a_place() -> None:

@@ -73,7 +73,7 @@ def test_disorder_sets_the_wait(tmp_path: Path) -> None:
     rows.sort(key=lambda row: row["arrival"])
     stream = proposed(tmp_path, rows)
     assert stream.reorder.max_wait_ns == stream.merge.max_wait_ns == 1 * S
-    assert "came after a later number: 1; never came: 0" in (tmp_path / "t.yaml").read_text()
+    assert "arrived out of order: 1; never arrived: 0" in (tmp_path / "t.yaml").read_text()
 
 
 def test_a_silence_sets_when_a_source_is_idle(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_sources_with_numbers_and_without_are_taken_each_by_its_rule(tmp_path: P
     assert proposed(tmp_path, rows).reorder.is_mixed
     answer = init(tmp_path, rows)
     assert "without_seq: by_time  # machines without numbers: 1\n" in answer.out
-    assert "never came: 0\n" in answer.out
+    assert "never arrived: 0\n" in answer.out
     table = "".join(
         f"m{at % 2},{'' if at % 2 else at // 2},{BEGIN + at * MS}\n" for at in range(60)
     )
@@ -134,8 +134,8 @@ def test_a_number_that_a_source_leaves_out_is_told(tmp_path: Path) -> None:
     del rows[40]["seq"]
     answer = init(tmp_path, rows)
     assert "without_seq" not in answer.out
-    assert "dead, as others of their source have a number or none: 1\n" in answer.out
-    assert "came after a later number: 0; never came: 1\n" in answer.out
+    assert "dead, as only some records of their source have numbers: 1\n" in answer.out
+    assert "arrived out of order: 0; never arrived: 1\n" in answer.out
 
 
 def test_streams_and_names_that_need_quotes(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_times_as_text_are_no_dead_end(tmp_path: Path) -> None:
     rows = [{"source": "a", "seq": n, "ts": f"2026-09-21 12:00:{n:02}", "v": n} for n in range(60)]
     answer = init(tmp_path, rows)
     assert answer.code == 0, answer.err
-    assert "ts_zone: UTC  (unsure: the times name none)" in answer.err
+    assert "ts_zone: UTC  (unsure: the times name no zone)" in answer.err
     stream = parse(answer.out).streams["default"]
     assert (stream.ts_zone, stream.ts_unit) == ("UTC", None)
 

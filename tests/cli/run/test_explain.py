@@ -96,18 +96,18 @@ MERGE: dict[str, Any] = {
     },
 }
 WORDS = [
-    "reorder raw/2: 5 held, next offset 50, end 60, 168.0 s behind",
-    "  pitch/s1 epoch 0: 3 held after a gap at numbers 7 to 9, for 20 ms, at most 30 ms more",
-    "  pitch/s2 epoch 4: 1 held after a gap at number 7, for 20 ms, at most 30 ms more",
+    "reorder raw/2: 5 buffered, next offset 50, end 60, 168.0 s behind",
+    "  pitch/s1 epoch 0: 3 buffered after a gap at numbers 7 to 9, for 20 ms, at most 30 ms more",
+    "  pitch/s2 epoch 4: 1 buffered after a gap at number 7, for 20 ms, at most 30 ms more",
     (
-        "  pitch/s3 epoch 0: 3 held until the first number of its source is known, for 20 ms,"
+        "  pitch/s3 epoch 0: 3 buffered until the first number of its source is known, for 20 ms,"
         " at most 30 ms more"
     ),
     (
-        "  pitch/s4 epoch 0: 3 held because its number jumped and no other event has confirmed it,"
-        " for 20 ms, at most 0 ms more"
+        "  pitch/s4 epoch 0: 3 buffered because its number jumped and no other event has confirmed"
+        " it, for 20 ms, at most 0 ms more"
     ),
-    "merge events.sequenced/0: 2 held, next offset 5, end 5",
+    "merge events.sequenced/0: 2 buffered, next offset 5, end 5",
     "  waits for progress of b/1, b/3",
     "  pitch: 2 wait for the merge, the first from s1 (ref_time 77)",
     "    held back by s2: its events are buffered after a gap",
@@ -148,11 +148,11 @@ def test_what_is_empty_is_counted_and_not_listed() -> None:
     alignment = {"waiting_for": [], "waivers": 0}
     idle = MERGE | {"held": 0, "alignment": alignment, "streams": streams}
     behind = idle | {"partition": 4, "next_offset": 2}
-    everything = "in all of 8 partitions nothing is held, and all is read"
+    everything = "in all of 8 partitions nothing waits, and all is read"
     assert told([idle] * 8, None) == [everything]
     assert told([idle, behind, idle], None) == [
-        "merge events.sequenced/4: 0 held, next offset 2, end 5",
-        "in the other 2 partitions nothing is held, and all is read",
+        "merge events.sequenced/4: 0 buffered, next offset 2, end 5",
+        "in the other 2 partitions nothing waits, and all is read",
     ]
     assert told([REORDER, idle], "s1")[-1] == "in one partition nothing of s1 waits"
     assert told([], None) == ["no partition is assigned to this worker"]
@@ -162,7 +162,7 @@ def test_clocks_that_are_all_known_are_not_worth_a_line() -> None:
     counts = {"sources": 2, "synced": 2, "stale": 0, "unsynced": 0, "suspect": 0, "broken": 0}
     known = {"clock": counts | {"clocks": [clock("s1", "synced"), clock("s2", "synced")]}}
     answer = [REORDER | {"held": 0, "next_offset": 60, "streams": {"pitch": known}}]
-    assert told(answer, None) == ["in one partition nothing is held, and all is read"]
+    assert told(answer, None) == ["in one partition nothing waits, and all is read"]
     assert told(answer, "s1")[-1].startswith("    s1: synced")
 
 
@@ -300,5 +300,5 @@ def test_what_queries_ask_for_and_no_event_has() -> None:
     parts = [quiet | {"stage": "pattern", "partition": n, "unmet": {"q": [word]}} for n in (0, 1)]
     assert told(parts, None) == [
         f"pattern: query q: {word}",
-        "in all of 2 partitions nothing is held, and all is read",
+        "in all of 2 partitions nothing waits, and all is read",
     ]

@@ -86,7 +86,7 @@ def test_no_trouble_of_the_sync_reaches_who_sends(
 
 def test_what_does_not_fit_is_refused_at_once() -> None:
     client = SyncClient("s1", NOWHERE)
-    with pytest.raises(ValueError, match="belongs to source s1, not of s2"):
+    with pytest.raises(ValueError, match="belongs to source s1, not to s2"):
         SequencedProducer("127.0.0.1:1", "raw", "s2", sync=client)
     with pytest.raises(ValueError, match="measures another clock"):
         SequencedProducer("127.0.0.1:1", "raw", "s1", sync=client, clock=lambda: 0)

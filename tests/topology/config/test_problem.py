@@ -131,7 +131,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (f"{MINIMAL}redis: localhost", "redis", "write it like redis://127.0.0.1:6379/0"),
     ("streams: {a: {headers: {sig: ''}}}", "streams.a.headers.sig", "printable ASCII characters"),
     ("streams: {a: {headers: {sig: ts}}}", "streams.a.headers.sig", "already means `ts`"),
-    ("streams: {a: {headers: {sig: refTs}}}", "streams.a.headers.sig", "what the stages stamp"),
+    ("streams: {a: {headers: {sig: refTs}}}", "streams.a.headers.sig", "the output of the stages"),
     (
         "streams: {a: {merge: {expected_sources: [a, 3, a, '']}}}",
         "streams.a.merge.expected_sources[1]",

@@ -24,18 +24,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- else }}{{ .Values.serviceAccount.name | default "default" }}{{ end -}}
 {{- end }}
 
-{{/* Refuses what no worker could run with, in a sentence. */}}
+{{/* Refuses values with which no worker could run. */}}
 {{- define "inorder.check" -}}
-{{- if not .Values.brokers }}{{ fail "brokers: say where Kafka answers, HOST:PORT[,…]" }}{{ end }}
+{{- if not .Values.brokers }}{{ fail "brokers: give the addresses of Kafka, HOST:PORT[,…]" }}{{ end }}
 {{- if not .Values.topology }}{{ fail "topology: give the topology file, as with --set-file topology=t.yaml" }}{{ end }}
-{{- if and (eq (toString .Values.monitoring.podMonitor) "true") .Values.monitoring.serviceMonitor }}{{ fail "monitoring: podMonitor or serviceMonitor, not both, or each pod is scraped twice" }}{{ end }}
+{{- if and (eq (toString .Values.monitoring.podMonitor) "true") .Values.monitoring.serviceMonitor }}{{ fail "monitoring: set podMonitor or serviceMonitor, not both; otherwise each pod is scraped twice" }}{{ end }}
 {{- include "inorder.checkToken" . }}
 {{- include "inorder.checkSecrets" . }}
 {{- range $name, $said := .Values.workers }}
 {{- $worker := mergeOverwrite (deepCopy $.Values.workerDefaults) $said }}
 {{- $scaling := $worker.autoscaling }}
-{{- if eq $name "metrics" }}{{ fail "workers.metrics: the name is that of a service of all pods; take another" }}{{ end }}
-{{- if and $scaling.cpu $scaling.lag }}{{ fail (printf "workers.%s.autoscaling: by cpu or by lag, not by both" $name) }}{{ end }}
+{{- if eq $name "metrics" }}{{ fail "workers.metrics: the name is that of a service of all pods; choose another" }}{{ end }}
+{{- if and $scaling.cpu $scaling.lag }}{{ fail (printf "workers.%s.autoscaling: scale by cpu or by lag, not by both" $name) }}{{ end }}
 {{- range $by, $bounds := dict "cpu" $scaling.cpu "lag" $scaling.lag }}
 {{- if gt (int $bounds.min) (int $bounds.max) }}{{ fail (printf "workers.%s.autoscaling.%s: min is %v and max %v; let min be at most max" $name $by $bounds.min $bounds.max) }}{{ end }}
 {{- end }}
@@ -45,12 +45,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- include "inorder.checkWhole" . }}
 {{- end }}
 
-{{/* Whether a kind of the Prometheus operator is to be made: `said`, and where that is auto, if the cluster knows it. */}}
+{{/* Whether to create a kind of the Prometheus operator: `said`; for auto, whether the cluster has the kind. */}}
 {{- define "inorder.isOn" -}}
 {{- if or (eq (toString .said) "true") (and (eq (toString .said) "auto") (.root.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .kind))) }}yes{{ end }}
 {{- end }}
 
-{{/* What Prometheus goes by: "service" or "pod" (monitors), "annotations", or "" for nothing. */}}
+{{/* How Prometheus finds the pods: "service" or "pod" (monitors), "annotations", or "" for not at all. */}}
 {{- define "inorder.scraped" -}}
 {{- if .Values.monitoring.serviceMonitor }}service
 {{- else if include "inorder.isOn" (dict "root" . "said" .Values.monitoring.podMonitor "kind" "PodMonitor") }}pod
@@ -58,14 +58,14 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end }}
 
-{{/* Where the token of the HTTP port is, as JSON; nothing where it asks for none. */}}
+{{/* The secret with the token of the HTTP port, as JSON; empty if the port needs no token. */}}
 {{- define "inorder.token" -}}
 {{- with get .Values.kafka.secretEnv "INORDER_HTTP_TOKEN" }}{{ toJson . }}
 {{- else }}{{ if .Values.token }}{{ dict "name" (printf "%s-http" (include "inorder.name" .)) "key" "token" | toJson }}{{ end }}
 {{- end }}
 {{- end }}
 
-{{/* What a monitor shows at a port that wants a token: /metrics wants it like all else. */}}
+{{/* The authorization that a monitor sends to a port that requires a token, for /metrics too. */}}
 {{- define "inorder.authorization" -}}
 {{- with include "inorder.token" . -}}
 authorization:
@@ -74,37 +74,37 @@ authorization:
 {{- end }}
 {{- end }}
 
-{{/* Refuses a token of the port that Prometheus could not show. */}}
+{{/* Refuses a token of the port that Prometheus could not send. */}}
 {{- define "inorder.checkToken" -}}
-{{- if and (eq (include "inorder.scraped" .) "annotations") (include "inorder.token" .) }}{{ fail "monitoring: /metrics wants a token, and annotations cannot carry it; set serviceMonitor or podMonitor, which do, or token: false" }}{{ end }}
+{{- if and (eq (include "inorder.scraped" .) "annotations") (include "inorder.token" .) }}{{ fail "monitoring: /metrics requires a token, and annotations cannot carry it; set serviceMonitor or podMonitor, which can, or token: false" }}{{ end }}
 {{- $found := keys .Values.kafka.secretEnv .Values.workerDefaults.env }}
 {{- range .Values.extraEnv }}{{ $found = append $found .name }}{{ end }}
 {{- range $said := .Values.workers }}{{ $found = concat $found (keys (($said | default dict).env | default dict)) }}{{ end }}
-{{- if has "INORDER_HTTP_TOKEN_FILE" $found }}{{ fail "INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too; give its secret as INORDER_HTTP_TOKEN in kafka.secretEnv" }}{{ end }}
+{{- if has "INORDER_HTTP_TOKEN_FILE" $found }}{{ fail "INORDER_HTTP_TOKEN_FILE: Prometheus has to send the token too; give its secret as INORDER_HTTP_TOKEN in kafka.secretEnv" }}{{ end }}
 {{- end }}
 
 {{/* The topology as values. */}}
 {{- define "inorder.parsed" -}}
 {{- $parsed := fromYaml .Values.topology }}
-{{- with $parsed.Error }}{{ fail (printf "topology: it is no YAML: %s" .) }}{{ end }}
+{{- with $parsed.Error }}{{ fail (printf "topology: it is not YAML: %s" .) }}{{ end }}
 {{- toJson $parsed }}
 {{- end }}
 
-{{/* A stage's name as the topology has it: no blanks around the plus. */}}
+{{/* A stage's name in one form: no blanks around the plus. */}}
 {{- define "inorder.stage" -}}
 {{- regexReplaceAll "\\s*\\+\\s*" (trim .) "+" }}
 {{- end }}
 
-{{/* The stages that the topology names, one to a line; none where the worker chooses them. */}}
+{{/* The stages that the topology names, one in each line; empty if the worker chooses them. */}}
 {{- define "inorder.stages" -}}
 {{- range (fromJson (include "inorder.parsed" .)).stages }}{{ include "inorder.stage" (toString .) }}{{ "\n" }}{{ end }}
 {{- end }}
 
-{{/* Refuses a secret that a ConfigMap or a pod would show to all who may read those. */}}
+{{/* Refuses a secret that would be in a ConfigMap or in a pod's definition. */}}
 {{- define "inorder.checkSecrets" -}}
-{{- if regexMatch "://[^\\s/@\"']*:[^\\s/@\"']+@" .Values.topology }}{{ fail "topology: a URL holds a password, and the file lies in a ConfigMap; leave it out, and give it by kafka.secretEnv, as INORDER_REDIS_PASSWORD: {name: SECRET, key: KEY}" }}{{ end }}
+{{- if regexMatch "://[^\\s/@\"']*:[^\\s/@\"']+@" .Values.topology }}{{ fail "topology: a URL has a password, and the file is in a ConfigMap; leave it out, and give it in kafka.secretEnv, for example INORDER_REDIS_PASSWORD: {name: SECRET, key: KEY}" }}{{ end }}
 {{- range $name, $value := .Values.kafka.settings }}
-{{- if regexMatch "(password|secret|token)$" $name }}{{ fail (printf "kafka.settings.%s: it lies in a ConfigMap; write kafka.secretEnv: {INORDER_%s: {name: SECRET, key: KEY}}" $name (replace "." "_" $name | upper)) }}{{ end }}
+{{- if regexMatch "(password|secret|token)$" $name }}{{ fail (printf "kafka.settings.%s: the settings are in a ConfigMap; write kafka.secretEnv: {INORDER_%s: {name: SECRET, key: KEY}}" $name (replace "." "_" $name | upper)) }}{{ end }}
 {{- end }}
 {{- $extra := dict }}
 {{- range .Values.extraEnv }}{{ $_ := set $extra .name (.value | default "" | toString) }}{{ if .valueFrom }}{{ $_ := unset $extra .name }}{{ end }}{{ end }}
@@ -121,7 +121,7 @@ authorization:
 {{- end }}
 {{- end }}
 
-{{/* Refuses sets of pods that leave out a stage which has work: its output would never come. */}}
+{{/* Refuses sets of pods that leave out a stage with work, because its output would never arrive. */}}
 {{- define "inorder.checkWhole" -}}
 {{- $named := list }}
 {{- $all := false }}
@@ -133,7 +133,7 @@ authorization:
 {{- if not $all }}
 {{- $topology := fromJson (include "inorder.parsed" .) }}
 {{- $written := splitList "\n" (trim (include "inorder.stages" .)) | compact }}
-{{- if not $written }}{{ fail "workers: each set names its stages, and the topology leaves them open; write `stages:` into the topology, or let one set run all" }}{{ end }}
+{{- if not $written }}{{ fail "workers: each set names its stages, but the topology does not; write `stages:` into the topology, or let one set run all" }}{{ end }}
 {{- $asked := list }}
 {{- range $query := $topology.queries }}{{ $asked = concat $asked (keys $query) }}{{ end }}
 {{- range $stage := $written }}
@@ -141,12 +141,12 @@ authorization:
 {{- range splitList "+" $stage }}
 {{- if or (not (has . (list "window" "pattern" "join" "detector"))) (has . $asked) }}{{ $works = true }}{{ end }}
 {{- end }}
-{{- if and $works (not (has $stage $named)) }}{{ fail (printf "workers: nobody runs stage %s of the topology; name it in the stages of a set, or let one set run all" $stage) }}{{ end }}
+{{- if and $works (not (has $stage $named)) }}{{ fail (printf "workers: no set runs stage %s of the topology; name it in the stages of a set, or let one set run all" $stage) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Refuses the name of a stage that the topology has not. */}}
+{{/* Refuses the name of a stage that is not in the topology. */}}
 {{- define "inorder.checkStage" -}}
 {{- $stage := include "inorder.stage" .said }}
 {{- $written := splitList "\n" (trim (include "inorder.stages" .root)) | compact }}
@@ -155,7 +155,7 @@ authorization:
 {{- else }}
 {{- $operators := list "reorder" "merge" "window" "pattern" "join" "detector" }}
 {{- range splitList "+" $stage }}
-{{- if not (has . $operators) }}{{ fail (printf "%s: %s is no stage; its operators are of %s, joined by +" $.where $.said (join ", " $operators)) }}{{ end }}
+{{- if not (has . $operators) }}{{ fail (printf "%s: %s is not a stage; write operators of %s, joined by +" $.where $.said (join ", " $operators)) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -173,7 +173,7 @@ authorization:
 {{- (fromJson (include "inorder.parsed" .root)).application | default "inorder" }}.{{ include "inorder.lagStage" . }}
 {{- end }}
 
-{{/* How KEDA reaches brokers that do not let everybody in: as the pods do. */}}
+{{/* The security protocol with which KEDA connects to the brokers: that of the pods. */}}
 {{- define "inorder.protocol" -}}
 {{- $settings := .root.Values.kafka.settings }}
 {{- get (.worker.env | default dict) "INORDER_SECURITY_PROTOCOL" | default (index $settings "security.protocol") | default "PLAINTEXT" | upper }}
@@ -185,7 +185,7 @@ authorization:
 {{- get (dict "PLAIN" "plaintext" "SCRAM-SHA-256" "scram_sha256" "SCRAM-SHA-512" "scram_sha512" "OAUTHBEARER" "oauthbearer") $said }}
 {{- end }}
 
-{{/* Which series are of this release. */}}
+{{/* The labels of this release's series. */}}
 {{- define "inorder.series" -}}
 namespace="{{ .Release.Namespace }}"
 {{- $scraped := include "inorder.scraped" . }}
@@ -202,16 +202,16 @@ namespace="{{ .Release.Namespace }}"
 {{- range .worker.stages }}{{ $run = append $run (include "inorder.stage" .) }}{{ end }}
 {{- if and $run (not (has $stage $run)) }}{{ fail (printf "%s.stage: these pods do not run %s, but %s" $where $stage (join ", " $run)) }}{{ end }}
 {{- range list "INORDER_SECURITY_PROTOCOL" "INORDER_SASL_MECHANISM" }}
-{{- if hasKey $.root.Values.kafka.secretEnv . }}{{ fail (printf "%s: KEDA has to know it too; write %s into kafka.settings, it is no secret" $where .) }}{{ end }}
+{{- if hasKey $.root.Values.kafka.secretEnv . }}{{ fail (printf "%s: KEDA needs it too; write %s into kafka.settings, because it is not a secret" $where .) }}{{ end }}
 {{- end }}
 {{- $protocol := include "inorder.protocol" . }}
 {{- if and (hasPrefix "SASL" $protocol) (not (include "inorder.mechanism" .)) }}{{ fail (printf "kafka.settings: %s needs sasl.mechanism, one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER" $protocol) }}{{ end }}
 {{- $settings := .root.Values.kafka.settings }}
 {{- $asked := or (hasPrefix "SASL" $protocol) (hasKey $settings "ssl.ca.location") (hasKey $settings "ssl.certificate.location") }}
-{{- if and $asked (not .worker.autoscaling.lag.authenticationRef) }}{{ fail (printf "%s.authenticationRef: the brokers speak %s, and KEDA asks them for itself; name a TriggerAuthentication (docs/operate/kubernetes.md, Scale by lag)" $where $protocol) }}{{ end }}
+{{- if and $asked (not .worker.autoscaling.lag.authenticationRef) }}{{ fail (printf "%s.authenticationRef: the brokers use %s, and KEDA connects to them itself; name a TriggerAuthentication (docs/operate/kubernetes.md, Scale by lag)" $where $protocol) }}{{ end }}
 {{- end }}
 
-{{/* No pod may write but to its volumes, nor gain rights. */}}
+{{/* Pods may write only to their volumes, and cannot gain rights. */}}
 {{- define "inorder.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
@@ -227,7 +227,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* What each container is told of Kafka. */}}
+{{/* The environment variables of each container. */}}
 {{- define "inorder.env" -}}
 - {name: INORDER_LOG, value: json}
 {{- if .Values.kafka.settings }}
@@ -242,7 +242,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
-{{/* The token that the port wants, for who serves one and for who asks one; beside inorder.env. */}}
+{{/* The token of the port, for its server and its clients, in addition to inorder.env. */}}
 {{- define "inorder.tokenEnv" -}}
 {{- if not (hasKey .Values.kafka.secretEnv "INORDER_HTTP_TOKEN") }}
 {{- with include "inorder.token" . }}
@@ -251,7 +251,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
-{{/* Files beside the program: the topology, functions, settings of Kafka without their secrets. */}}
+{{/* Files for the program: the topology, functions, and settings of Kafka without secrets. */}}
 {{- define "inorder.files" -}}
 topology.yaml: |
   {{- .Values.topology | nindent 2 }}
@@ -267,7 +267,7 @@ kafka.properties: |
 {{- end }}
 {{- end }}
 
-{{/* Other files have another name: pods of before keep theirs, and others start anew. */}}
+{{/* The name changes with the files, so that old pods keep their files and an upgrade restarts the pods. */}}
 {{- define "inorder.settings" -}}
 {{ include "inorder.name" . }}-settings-{{ include "inorder.files" . | sha256sum | trunc 10 }}
 {{- end }}
@@ -310,7 +310,7 @@ kafka.properties: |
 {{- end }}
 {{- end }}
 
-{{/* What the pods of all kinds share, but who they run as. */}}
+{{/* Settings of all kinds of pods, except the account. */}}
 {{- define "inorder.pod" -}}
 automountServiceAccountToken: false
 securityContext: {{- include "inorder.podSecurity" . | nindent 2 }}
@@ -322,7 +322,7 @@ priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
 
-{{/* Of a container that runs a command, once. */}}
+{{/* Settings of a container that runs one command. */}}
 {{- define "inorder.once" -}}
 image: {{ include "inorder.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -331,7 +331,7 @@ resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {memory: 512Mi}}
 volumeMounts: {{- include "inorder.mounts" . | nindent 2 }}
 {{- end }}
 
-{{/* Pods of one component over nodes, as far as they go. */}}
+{{/* Spreads the pods of one component over the nodes, if there are several. */}}
 {{- define "inorder.spread" -}}
 topologySpreadConstraints:
   - maxSkew: 1
@@ -343,7 +343,7 @@ topologySpreadConstraints:
         app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{/* What Prometheus finds pods by where no monitor does, and what the user adds. */}}
+{{/* The annotations by which Prometheus finds pods without a monitor, and those of the user. */}}
 {{- define "inorder.annotations" -}}
 {{- $found := deepCopy .Values.podAnnotations }}
 {{- if eq (include "inorder.scraped" .) "annotations" }}

@@ -213,7 +213,7 @@ def test_results_that_stay_open_are_told_once(
     found("w", final=False)
     found("w", final=False)
     (said,) = caplog.messages
-    assert "write `finals: true` in a query" in said
+    assert "write `finals: true` in the query" in said
     assert "`correct_for` (60 s)" in said
 
 

@@ -210,7 +210,7 @@ def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
         form.find_element(By.TAG_NAME, "button").click()
         wait_until(lambda: text("#event-answer ul") != "", DRAWN_TIMEOUT_S, "the answer")
         assert text("#event-answer p") == "not come"
-        assert "press-9999/0/17: has not come: the highest" in text("#event-answer li")
+        assert "press-9999/0/17: has not arrived: the highest" in text("#event-answer li")
         logged = driver.get_log("browser")  # type: ignore[no-untyped-call]
         assert [entry for entry in logged if entry["level"] == "SEVERE"] == []
 

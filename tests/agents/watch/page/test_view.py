@@ -103,6 +103,6 @@ def test_sources_of_several_partitions_are_named_with_the_remedy() -> None:
     parts[1]["streams"]["default"]["merge"] = {**MERGE, "wandering": ["a", "b"]}
     (alarm,) = view(healthy(), parts, [])["alarms"]
     assert alarm == (
-        "default: 2 sources came by several partitions of the input (a, b); key its records by"
+        "default: 2 sources arrived in several partitions of the input (a, b); key its records by"
         " source"
     )
