@@ -1,8 +1,8 @@
 """Finds the fields of events in foreign records: options state where they are, or they are guessed.
 
 `inorder init` and `inorder audit` guess by the same evidence (`recordings.guess`) and say how
-certain each guess is. If two fields fit equally, the more likely one is chosen and the other is
-named.
+certain each guess is. If several fields fit about equally well, the best one is chosen and the
+others are named.
 """
 
 from __future__ import annotations

@@ -322,8 +322,10 @@ def record_of(line: Any) -> Record:
         raise ValueError(f"not a record of inorder: its `kind` is not one of {', '.join(_READ)}")
     try:
         return read(values)
-    except (KeyError, TypeError) as wrong:
+    except KeyError as wrong:
         raise ValueError(f"a line of kind {values['kind']} lacks {wrong}") from None
+    except TypeError as wrong:
+        raise ValueError(f"a line of kind {values['kind']} has a wrong value: {wrong}") from None
 
 
 def ordered_event(

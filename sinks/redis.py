@@ -145,7 +145,9 @@ def keys_of(name: str) -> RedisKeys:
     Braces in the name could put the keys into different slots of a cluster.
     """
     if not name or "{" in name or "}" in name:
-        raise ValueError(f"{name!r} is not a name for results; write a name without braces")
+        raise ValueError(
+            f"{name!r} is not a name for results; write a name that is not empty and has no braces"
+        )
     prefix = f"inorder:{{{name}}}:"
     return RedisKeys(*(prefix + each for each in RedisKeys._fields))
 

@@ -21,8 +21,8 @@ duplicate changes nothing. `newest` applies the rule to a batch.
 In the topic of a query with `upsert` a retract has no value. Its key is the id, and its headers
 have all fields above except `events` and `values`. Its `record` is a JSON object of these.
 
-A `Control` record is deliberately not a result. It has neither key nor value, or its `kind` says
-that it is the `overflow` of a query.
+A `Control` record is deliberately not a result. It has an empty key and no value, or its
+`kind` says that it is the `overflow` of a query.
 
 An unreadable record is a `Malformed` with one of a few reasons, for counting, and a detail that
 states the fault without the content. Cost: O(bytes), parsed once.

@@ -80,7 +80,7 @@ class Conversation:
 
     Attributes:
         due_s: The time at which to call `on_time`.
-        silences: The number of times in a row that all tries remained without an answer.
+        silences: How often in a row it gave up: no try was answered, or the network failed.
         rounds: The number of rounds that the server has accepted.
         failures: The number of failures by reason.
     """

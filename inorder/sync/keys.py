@@ -94,7 +94,7 @@ def _tables(content: str) -> list[dict[str, Any]]:
     """Return the checked tables of the file.
 
     Raises:
-        BadKeys: The file has content other than keys.
+        BadKeys: The file has other content, or a key lacks a field or has an invalid one.
         TOMLDecodeError: The file is not TOML.
     """
     document = tomllib.loads(content)

@@ -20,7 +20,7 @@ class Reason(StrEnum):
     FIELDS = "fields"
     """A field that must be zero in a packet of this kind is not zero."""
     STAMPS = "stamps"
-    """t1 or t4 is 2^62 ns or more from 1970: readers may reject such a round."""
+    """t1 or t4 is 2^62 ns or more from 1970, so the packet is rejected."""
     SOURCE = "source"
     """The name is empty, too long or not UTF-8, or bytes follow it."""
 

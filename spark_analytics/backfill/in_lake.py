@@ -68,7 +68,7 @@ OVERFLOWS: Final = ("matches", "joins")
 
 
 Read = Callable[[str], DataFrame]
-"""A function that reads the rows of a kind, with the columns of `kinds.TABLES`."""
+"""A function that reads the staged rows of a table, with its columns in `kinds.TABLES`."""
 
 
 class LakeTable(NamedTuple):

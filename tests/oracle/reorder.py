@@ -34,13 +34,14 @@ place. Readings taken where the spec leaves room:
 5. An old epoch that is still in its start hold keeps it.
 6. Without a header an event belongs to the newest epoch of its source, 0 at first;
    stamps up to a boundary to the one before an inferred restart.
-7. Restart inferred: the number is no higher than the highest of the newest epoch, neither
-   missing nor lost, and its ts is newer than all of that epoch; the boundary is the newest of
-   them. Or it is below next and ts > ts of the highest number that has left + max_wait; the
-   boundary is that sum, or the newest held stamp below the event's own if later. For max_wait
-   what is older than the event that told it, and above the highest of both, is of the old one;
-   not so the number that continues the new one. In the start hold a number below all tells only
-   where those above are SEVERAL apart.
+7. Restart inferred: the number is no higher than the highest of the newest epoch,
+   neither missing nor lost, and its ts is newer than all of that epoch that came in
+   time (what came after it was lost may be of the new one); the boundary is the newest
+   of them. Or it is below next and ts > ts of the highest number that has left +
+   max_wait; the boundary is that sum, or the newest held stamp below the event's own if
+   later. For max_wait what is older than the event that told it, and above the highest
+   of both, is of the old one; not so the number that continues the new one. In the
+   start hold a number below all tells only where those above are SEVERAL apart.
 8. Duplicate.conflict: only while the first copy is still held.
 9. The end: deadlines < the end fire as timeouts; all other holes, also one that was
    due but waited for its turn behind such a hole, have reason `end`.
@@ -268,7 +269,9 @@ class _Source:
         missing = arrival.seq in newest.deadline and arrival.seq not in newest.first
         # Below a start that is given is below that of a new run, too.
         is_above = arrival.seq >= max(self.start, 0)
-        all_ns = [self.arrivals[i].ts_ns for i in newest.first.values()]
+        lost = self.walk_all((arrival.at_ns, index - 1))[-1] if newest.deadline else None
+        in_time = [i for seq, i in newest.first.items() if lost is None or seq not in lost.lost]
+        all_ns = [self.arrivals[i].ts_ns for i in in_time]
         if newest.low is not None and self.moment(index) <= self.opening(newest)[0]:
             # In the start hold a number below all may be missing, too.
             is_above &= arrival.seq >= newest.low or newest.high - newest.low >= SEVERAL

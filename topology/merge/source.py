@@ -171,7 +171,8 @@ class SourceProgress(KnownSource):
         self.state = OUT
         self.newest_ns = NO_REF
         self.error_ns = 0
-        self.recorded_error_ns = 0  # An upper bound of its error in topology.merge.errors.
+        # The error of its newest entry in `topology.merge.errors`; at least `error_ns`.
+        self.recorded_error_ns = 0
         self.queue = NOTHING_QUEUED
         self.delays = Histogram(miss_ppm)
         self.warm = False

@@ -79,7 +79,7 @@ class Sequence(Ledger):
     Attributes:
         active: Whether all epochs before this one are finished.
         last_ts_ns: The timestamp of the last event emitted in order, or NO_STAMP if there is none.
-        newest_ts_ns: The newest timestamp of all emitted and buffered events.
+        newest_ts_ns: The newest timestamp of all buffered events and those emitted in order.
     """
 
     SHAPE = SEQUENCE

@@ -105,7 +105,7 @@ class Spans(WindowKind):
         self._touched = self._changed.rows
         self.tables = [self._panes, self._shown, self._changed]
         self._closed_ns = NOT_YET
-        self._emitted_ns = NOT_YET  # The latest end of an emitted window.
+        self._emitted_ns = NOT_YET  # The latest end of a window that was due.
         self._timers = SliceTimers(self._slices)
 
     # -- Input -------------------------------------------------------------------------------------

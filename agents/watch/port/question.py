@@ -50,7 +50,7 @@ def question(query: Mapping[str, str]) -> Question:
 def _number(query: Mapping[str, str], field: str) -> int:
     text = query.get(field, "").strip()
     if not (text.isascii() and text.isdigit() and len(text) < len(str(LARGEST)) + 1):
-        raise NoQuestion(f"{field}: {text!r} is not a number; write it in digits, such as seq=17")
+        raise NoQuestion(f"{field}: {text!r} is not a number of at most 19 digits, such as 17")
     number = int(text)
     if number > LARGEST:
         raise NoQuestion(f"{field}: {number} is above {LARGEST}, the maximum")

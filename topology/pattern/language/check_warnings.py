@@ -66,10 +66,10 @@ def _costs(form: NormalForm, clause: Span, spans: Mapping[str, Span], findings: 
 
 
 def _choosing(form: NormalForm, *, is_all: bool) -> Iterator[Component]:
-    """Yield the groups of which every subset of the events may be a match.
+    """Yield the groups for which any subset of the fitting events may form a match.
 
-    With `is_all` these are all groups whose steps skip till any. Otherwise free groups are not
-    among them.
+    If `is_all`, these are all groups with skip-till-any between their events; otherwise free groups
+    are excluded.
     """
     for alternative in form.alternatives:
         for component in alternative.components:

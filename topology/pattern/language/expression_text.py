@@ -1,7 +1,8 @@
 """Writes an expression as text; parsing the text returns an equal expression.
 
-Names that need quotes are written in back-ticks. Expressions over the rows of SQL are the
-exception: they are written for messages only (`row_text`).
+The exception is row expressions of MATCH_RECOGNIZE, such as `LAST(a.x)`: the pattern language has
+no syntax for them, so they are written for messages only (`row_text`). Names that need quotes are
+written in back-ticks.
 """
 
 from __future__ import annotations

@@ -264,10 +264,7 @@ def _later(since: Since, by_ns: int) -> Since:
 
 
 def _placed(since: Since, begin: Since) -> Since:
-    """Return an instant of a part, relative to events before the part.
-
-    `begin` is the instant at which the part begins.
-    """
+    """Return the instant `since` of a part, with the part's beginning replaced by `begin`."""
     found: dict[Aliases, int] = {}
     for at, ns in since:
         for own, own_ns in ((at, ns),) if at else _later(begin, ns):

@@ -147,7 +147,7 @@ def test_nothing_can_be_written() -> None:
         (
             "?source=s",
             400,
-            {"error": "seq: '' is not a number; write it in digits, such as seq=17"},
+            {"error": "seq: '' is not a number of at most 19 digits, such as 17"},
         ),
     ],
 )
