@@ -61,7 +61,7 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
 
 
 def ask_once() -> None:
-    """Make all producers of the process send the end of a transaction only once.
+    """Make all producers of the process send the end of a transaction once if no answer comes.
 
     Raises RuntimeError if the installed client ends transactions in another way.
     """

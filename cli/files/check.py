@@ -89,7 +89,11 @@ def command(
 
 
 def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
-    """Return the differences between the file and the running application of its name."""
+    """Return the differences between the topology and the running application with its name.
+
+    Raises:
+        Refused: The differences cannot be determined.
+    """
     from aiokafka.errors import KafkaError
 
     from agents.stage.plan import plan

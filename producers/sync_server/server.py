@@ -4,14 +4,15 @@ A turn waits for packets and takes up to `BATCH` of them, each with the kernel's
 if there is one. The limiter checks a packet's address first. Then the protocol (`answering`)
 processes the packet. Every packet without effect is counted by its reason.
 
-A step of the server's wall clock is noticed at the next turn. A step of more than `STEP_NS` against
-the monotonic clock renews the server's secret, so no round that spans the step is accepted.
+A step of the server's wall clock by more than `STEP_NS` against the monotonic clock is noticed at
+the next turn that can compare the two. It renews the server's secret, so no round that spans the
+step is accepted.
 
-Replies have the address that the socket is bound to. On a machine with several addresses, bind to
-the one that the sources use.
+Replies come from the address that the socket is bound to. If that is a wildcard, the kernel chooses
+the address; so on a machine with several addresses, bind to the one that the sources use.
 
-Memory: the socket's buffer, the limiter's table, the stored reports; each has a bound in
-`ServerLimits`. Packets that find the socket's buffer full are dropped by the kernel, and only the
+Memory: the socket's buffer, the limiter's table, the tokens of accepted reports; each has a bound
+in `ServerLimits`. Packets that find the socket's buffer full are dropped by the kernel, and only the
 kernel counts them.
 """
 

@@ -22,7 +22,7 @@ WIDEST_NS: Final = (1 << 63) - 1
 """The largest possible error of a cell, which must fit the header `err`."""
 
 UNSYNCED: Final = "unsynced"
-"""The clock is unknown: there are too few rounds, or the error exceeds `max_error`."""
+"""There are too few rounds or servers with an answer, or the error exceeds `max_error`."""
 SYNCED: Final = "synced"
 STALE: Final = "stale"
 """There has been no good round for `STALE_AFTER_NS`, so the error grows at the maximum drift."""

@@ -116,7 +116,7 @@ class ClockReports:
         }
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        """Restore the folded rounds; call it after all reports were added and before the stage."""
+        """Restore the folded rounds: after all reports were added, before the stage is restored."""
         for rounds, prefix in self._prefixes.items():
             for key, value in state.items():
                 if key.startswith(prefix):

@@ -85,7 +85,7 @@ class Rows:
         ]
 
     def touched(self, entry: JoinEntry, bonded: Iterable[Owner]) -> Iterator[Owner]:
-        """Yield the owners among `bonded`, whose rows the entry may change."""
+        """Yield the owners among `bonded` with rows that the entry may change."""
         if entry.side or self._is_full:
             for cell, other in bonded:
                 if cell in self._relation.cells(other, self._least):

@@ -392,7 +392,7 @@ class SourceBounds(Saved):
     def waits_for(self, head_ns: int) -> list[dict[str, Any]]:
         """Return the sources that MERGE waits for before it may emit an event with this time.
 
-        The list is for display. Cost: O(sources).
+        The list is for display. Cost: O(n log n) for n sources.
         """
         return [
             {

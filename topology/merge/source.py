@@ -183,7 +183,8 @@ class SourceProgress(KnownSource):
         # Each of these three flags is True if the source has an entry in the heap of that name.
         self.in_silent = False
         self.said_bye = False
-        self.woke_ns = NEVER  # Its newest time when it came back after being idle.
+        # Its newest time when a heartbeat, or a report of REORDER, last ended its being idle.
+        self.woke_ns = NEVER
         self.silence_ns = 0  # Its usual silence, or 0 if it was never silent for `idle_after`.
         self.input_partition = -1  # The upstream partition of its last event.
         self.released = 0

@@ -313,7 +313,7 @@ def record(make: Callable[..., Any], **fields: ValueKind) -> ValueKind:
 
 
 def row_of(plain: Plain, kind: ValueKind, length: int = -1) -> Any:
-    """Return the row; raise ShapeRefused if it is not a list, or not of this length (-1: any)."""
+    """Return a row of this length (-1: any); raise the ShapeRefused of `kind` for anything else."""
     if not isinstance(plain, _ROW) or 0 <= length != len(plain):
         raise kind.refusal(plain)
     return plain

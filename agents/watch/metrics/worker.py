@@ -142,7 +142,7 @@ class Metrics(Collector):
             "query_overflows", "Events with more matches than the limit", ("stage", "query")
         )
 
-        # Counts of records and checkpoints, per stage and input partition.
+        # Metrics of a stage's input, checkpoints and assignment; most are per input partition.
         self.overtaken = counter(
             "tick_late_records",
             "Records that arrived before a tick that the stage had already processed",

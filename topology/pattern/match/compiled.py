@@ -191,8 +191,9 @@ class Compiled:
     def decided_ns(self, match: Match) -> int:
         """Return the time after which no event can change the match, if times are exact.
 
-        With SKIP it is `span_ns` after the start of the match. By then all matches that start
-        earlier are final, so it is also final whether SKIP drops this one.
+        With SKIP, or if a match may change until its window ends, it is `span_ns` after the start
+        of the match. By then all matches that start earlier are final, and so is the decision of
+        SKIP.
         """
         if self.shape.open_tail or self.shape.skips:
             return match.first.time_ns + self.span_ns

@@ -120,7 +120,7 @@ class AggregateFunction:
         raise NotImplementedError
 
     def sizes(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
-        """Return the amount that each possible cell would add, in the unit of `low` in `within`."""
+        """Return the amounts that the possible cells would add, in the unit that `within` takes."""
         raise NotImplementedError
 
     def within(self, cell: Any, possibles: Sequence[Any], low: int, high: int) -> Bounds:
