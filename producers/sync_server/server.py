@@ -8,12 +8,12 @@ A step of the server's wall clock by more than `STEP_NS` against the monotonic c
 the next turn that can compare the two. It renews the server's secret, so no round that spans the
 step is accepted.
 
-Replies come from the address that the socket is bound to. If that is a wildcard, the kernel chooses
-the address; so on a machine with several addresses, bind to the one that the sources use.
+Replies come from the address that the socket is bound to. For a wildcard, the kernel chooses the
+address; so on a machine with several addresses, bind to the one that the sources use.
 
 Memory: the socket's buffer, the limiter's table, the tokens of accepted reports; each has a bound
-in `ServerLimits`. Packets that find the socket's buffer full are dropped by the kernel, and only the
-kernel counts them.
+in `ServerLimits`. The kernel drops packets that find the socket's buffer full, and only the kernel
+counts them.
 """
 
 from __future__ import annotations
