@@ -4,8 +4,8 @@ A turn waits for packets and takes up to `BATCH` of them, each with the kernel's
 if there is one. The limiter checks a packet's address first. Then the protocol (`answering`)
 processes the packet. Every packet without effect is counted by its reason.
 
-A step of the server's wall clock by more than `STEP_NS` against the monotonic clock is noticed at
-the next turn that can compare the two. It renews the server's secret, so no round that spans the
+Each turn that can compare the server's wall clock with the monotonic clock does so. A step of more
+than `STEP_NS` renews the server's secret, so no round that spans the
 step is accepted.
 
 Replies come from the address that the socket is bound to. For a wildcard, the kernel chooses the

@@ -91,8 +91,8 @@ def only_looks(operator: str) -> bool:
 def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
     """Return one stage for each operator that runs by default.
 
-    These are the needed ones and those of queries; a rare one only if it is in `rare`, the rare
-    operators for which there is a query.
+    These are the needed ones and those of queries. `rare` names the rare operators that run too,
+    because there is a query for them.
     """
     usual = {link.name for link in CHAIN if link.is_needed or (link.is_asked and not link.is_rare)}
     return tuple(StageConfig((name,)) for name in operators() if name in usual.union(rare))

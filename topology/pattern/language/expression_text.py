@@ -1,6 +1,6 @@
 """Writes an expression as text; parsing the text returns an equal expression.
 
-The exception is row expressions of MATCH_RECOGNIZE, such as `LAST(a.x)`: the pattern language has
+The exception is row expressions of MATCH_RECOGNIZE, such as `LAST(a.x)`. The pattern language has
 no syntax for them, so they are written for messages only (`row_text`). Names that need quotes are
 written in back-ticks.
 """
