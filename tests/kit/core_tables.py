@@ -1,0 +1,39 @@
+"""Examples as text tables: a row is what is given, then after an arrow what is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+Table = list[tuple[Any, ...]]
+"""Rows: the instant and what is given then (None: only the time), and the list of what is said."""
+
+Scenarios = dict[str, tuple[dict[str, Any], Table]]
+
+
+def table(text: str) -> Table:
+    """The rows of a text; what follows a # is a comment."""
+    return [_row(line) for line in text.splitlines() if line.partition("#")[0].strip()]
+
+
+def scenarios(text: str) -> Scenarios:
+    """By title, the settings and the table of each scenario of a text. A title stands at the
+    margin, with settings in braces where there are any, and its rows are indented below it."""
+    found: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    rows: list[str] = []
+    for line in text.strip().splitlines():
+        if line.startswith((" ", "#")):
+            rows.append(line)
+        else:
+            title, _, settings = line.partition(" {")
+            rows = []
+            assert title not in found, title
+            found[title] = yaml.safe_load(f"{{{settings or '}'}"), rows
+    return {title: (settings, table("\n".join(rows))) for title, (settings, rows) in found.items()}
+
+
+def _row(line: str) -> tuple[Any, ...]:
+    told, _, said = line.partition("#")[0].partition("->")
+    at, *given = (int(word) if word.lstrip("-").isdigit() else word for word in told.split())
+    return (at, *(given or [None]), [each.strip() for each in said.split(",") if each.strip()])
