@@ -100,12 +100,3 @@ def test_older_formats_are_aiokafkas(make: Any) -> None:
     assert [(each.offset, each.value) for each in found] == [(0, b"old"), (1, b"a")]
     assert fault is None
     assert [len(each) for each in make(log).next_batch().stretches()] == [1]
-
-
-def test_a_position_within_a_batch_leaves_out_what_lies_before() -> None:
-    found, _, _ = read(records.memory_records, batch([A, B]), since=1)
-    assert [each.offset for each in found] == [1]
-
-
-def test_a_record_that_nobody_read_has_no_headers() -> None:
-    assert records.Record().headers == []
