@@ -15,16 +15,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from codec import plain
 from codec.face import Unreadable
-from tests.codec.logs import (
-    NOW_MS,
-    TRANSACTIONAL,
-    batch,
-    control,
-    read,
-    record,
-    seeded_log,
-    told,
-)
+from tests.codec.logs import NOW_MS, TRANSACTIONAL, batch, control, read, record, seeded_log, told
 from tests.codec.seeds import FIRST, SEEDS
 
 records = pytest.importorskip("codec.native.records", reason="the compiled codec is not built")

@@ -103,10 +103,7 @@ def test_every_key_has_its_meaning() -> None:
     assert stream.experimental == StreamMethods(clock="thesis", merge="thesis")
     assert (stream.clock.max_ahead_ns, stream.clock.max_error_ns) == (300 * 10**9, 50_000)
     assert stream.headers.names() == PRESETS["cloudevents"]._replace(sig="seal")
-    assert topology.stages == (
-        StageConfig(("reorder", "merge")),
-        StageConfig(("window",)),
-    )
+    assert topology.stages == (StageConfig(("reorder", "merge")), StageConfig(("window",)))
     assert topology.fused
     assert topology.topics.partitions == 1
     assert (topology.watermark, topology.stuck_after_ns) == (False, 80 * 10**9)

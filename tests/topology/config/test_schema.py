@@ -45,10 +45,7 @@ def test_what_is_taken(lines: tuple[str, ...]) -> None:
             "write either registry: URL or file: PATH",
         ),
         (("format: protobuf", "schema: {file: a.desc}"), "write the message, like plant.Telemetry"),
-        (
-            ("format: avro", "schema: {file: a.avsc, message: A}"),
-            "is for Protobuf only; leave it out",
-        ),
+        (("format: avro", "schema: {file: a.avsc, message: A}"), "for Protobuf only; leave it out"),
         (("schema: {file: a.avsc}",), "has no effect on JSON"),
         (
             ("format: avro", "key_format: avro", "schema: {file: a.avsc}"),
@@ -59,10 +56,7 @@ def test_what_is_taken(lines: tuple[str, ...]) -> None:
             ("format: avro", "schema: {registry: 'http://me:secret@r'}"),
             "set INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD",
         ),
-        (
-            ("format: avro", f"schema: {{{REGISTRY}, subjects: t}}"),
-            "write their names in the registry",
-        ),
+        (("format: avro", f"schema: {{{REGISTRY}, subjects: t}}"), "their names in the registry"),
         (("format: bytes", f"schema: {{{REGISTRY}}}"), "has no effect on bytes"),
     ],
 )

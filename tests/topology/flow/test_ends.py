@@ -205,7 +205,4 @@ def test_a_history_that_goes_on_invents_no_silence() -> None:
     whole = [record for step in found if step is not None for record in records_of(step)]
     for query in ("silent", "told"):
         assert said(whole, MatchRecord, query) == said(replay(topology, sent), MatchRecord, query)
-        assert said(whole, MatchRecord, query) == [
-            (8, True, "confirmed"),
-            (39, False, "uncertain"),
-        ]
+        assert said(whole, MatchRecord, query) == [(8, True, "confirmed"), (39, False, "uncertain")]

@@ -53,10 +53,7 @@ FIELDS = "fields seen: machine, open, pos, v"
                 f"no event of type Reading has the field `machin`; {FIELDS}",
             ],
         ),
-        (
-            '{pattern: "PATTERN SEQ(A|Door d, !No, Reading r) WHERE r.pos.x > 0 WITHIN 5 s"}',
-            [],
-        ),
+        ('{pattern: "PATTERN SEQ(A|Door d, !No, Reading r) WHERE r.pos.x > 0 WITHIN 5 s"}', []),
         ('{pattern: "PATTERN SEQ(_ d, Reading? r) WITHIN 5 s"}', []),
         (
             "{window: tumbling 10s, key: payload.machine, aggregate: {m: avg(payload.vv)}}",

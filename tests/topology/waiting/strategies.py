@@ -79,9 +79,7 @@ STRATEGIES: Final = [
     Strategy("mp, next tick", always(MPKSlack), certain=True),
     Strategy("mp, arrival", always(MPKSlack, measure="arrival"), certain=True),
     Strategy(
-        "mp, bounded",
-        lambda s: MPKSlack(max_k_ns=9 * MS * s, idle_ns=50 * MS * s),
-        certain=True,
+        "mp, bounded", lambda s: MPKSlack(max_k_ns=9 * MS * s, idle_ns=50 * MS * s), certain=True
     ),
     Strategy("aq", lambda s: AQKSlack(50 * MS * s, 0.95), certain=True, inexact=True),
     Strategy("ldop", lambda s: LDOP(500 * MS * s, 1_500_000), certain=True, inexact=True),

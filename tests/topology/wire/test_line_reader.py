@@ -129,15 +129,6 @@ def test_clock_lines_arrive_with_the_line_before() -> None:
     assert third == Sample("s", 1, 2, 3, 4, 9, offset=4)
 
 
-def test_a_clock_line_may_name_server_segment_and_mono_and_take_an_offset_back() -> None:
-    sample = '{"clock": "s", "t1": 1, "t2": 2, "t3": 3, "t4": 4, "server": "b", "segment": 2, '
-    full, withdrawn = from_text(
-        f'{sample}"mono": -7}}\n{{"clock": "s", "at": 5, "offset": null}}\n'
-    )
-    assert full == Sample("s", 1, 2, 3, 4, BEFORE_EVERYTHING_NS, 1, "b", 2, -7)
-    assert withdrawn == Declared("s", 5, None, 0, BEFORE_EVERYTHING_NS, 2)
-
-
 def line(**changes: Any) -> str:
     return json.dumps({"source": "s", "seq": 1} | changes)
 
