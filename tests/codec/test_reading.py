@@ -15,7 +15,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from codec import plain
 from codec.face import Unreadable
-from tests.codec.logs import NOW_MS, TRANSACTIONAL, batch, control, read, record, seeded_log, told
+from tests.codec.logs import NOW_MS, batch, read, record, seeded_log, told
 from tests.codec.seeds import FIRST, SEEDS
 
 records = pytest.importorskip("codec.native.records", reason="the compiled codec is not built")
@@ -49,24 +49,6 @@ def test_law_both_codecs_read_a_log_alike_and_a_sound_one_as_aiokafka_does(seed:
             assert (told(mine), position, fault) == (told(theirs), their_position, None), log
             sound += 1
     assert sound
-
-
-def test_records_of_several_batches_with_what_stands_between() -> None:
-    log = b"".join([
-        batch([A, B]),
-        batch([A], base_offset=2, attributes=TRANSACTIONAL, producer=(7, 0, 0)),
-        control(0, base_offset=3, producer_id=7),
-        batch([A], base_offset=4, first_ms=NOW_MS + 5, attributes=0),
-        batch([A], base_offset=9)[:-1],
-    ])  # fmt: skip
-    found, fault, position = read(records.memory_records, log, aborted=[(7, 2)])
-    assert [each.offset for each in found] == [0, 1, 4]
-    assert [each.timestamp - NOW_MS for each in found] == [0, 0, 5]
-    assert [each.timestamp_type for each in found] == [1, 1, 0]
-    assert found[0].headers == [("x", b"1"), ("y", None)]
-    assert (found[1].key, found[1].value, found[1].headers) == (None, None, [])
-    assert fault is None
-    assert position == 5
 
 
 @pytest.mark.parametrize("length", [-(1 << 31), -1, 0, 13, 14, 48])

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.kit.core_tables import Table, scenarios, table
-from tests.kit.events import copies
 from tests.seeds import seeds_of_today
 from tests.topology.merge.against_oracle import MS, Settings, by_operator, by_oracle, items
 from topology.config import MergeConfig, ReorderConfig
@@ -298,20 +297,6 @@ def test_a_bye_does_not_make_up_for_a_lost_number() -> None:
     assert merge.figures()["completeness_frontier_ns"] > 1 * MS
 
 
-def test_what_a_late_event_makes_complete_is_told_at_the_next_beat_however_it_is_cut() -> None:
-    events = [
-        event(1, "a", 0, 1),
-        event(2, "a", 2, 3),
-        event(40, "b", 0, 4),
-        event(51, "a", 1, 2, late=GAP),
-        event(400, "a", 3, 395),
-    ]
-    one, other = operator(heartbeat=10), operator(heartbeat=10)
-    whole = rendered(one.on_batch(copies(events), 400 * MS))
-    cut = [word for each in copies(events) for word in rendered(other.on_batch([each], each.at_ns))]
-    assert whole == cut
-
-
 def feeds(merge: Merge) -> list[str]:
     return sorted(key for key in merge.snapshot() if key.startswith("feed/"))
 
@@ -397,10 +382,3 @@ def test_a_source_that_comes_by_several_partitions_is_counted_until_it_is_forgot
     for seq, source in enumerate(("b", "c", "d"), start=9):
         merge.on_batch([event(2_000 + seq, source, seq, 2_000 + seq)], (2_000 + seq) * MS)
     assert merge.figures()["in_several_partitions"] == 0
-
-
-def test_time_does_not_go_back_to_the_instant_of_an_event() -> None:
-    merge = operator()
-    play(merge, [(10, "s", 0, 10, []), (100, None, ["s0 at 10"])])
-    merge.on_batch([event(50, "s", 1, 20)], 100 * MS)
-    play(merge, [(101, None, ["s1 at 100"])])

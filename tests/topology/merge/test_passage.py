@@ -62,15 +62,6 @@ def test_one_that_nobody_missed_is_late() -> None:
     assert rendered(merge.on_batch([filled(1, "a", 3, 0)], 2 * MS)) == ["a3 at 1 (late gap)"]
 
 
-def test_what_found_its_place_is_still_there_after_a_restart() -> None:
-    before, after = operator(max_wait="1s"), operator(max_wait="1s")
-    play(before, [(5, "b", 0, 5, []), (10, "a", 0, 6, ["b0 at 5"]), (11, "a", 2, 9, [])])
-    before.on_batch([filled(12, "a", 1, 8)], 12 * MS)
-    after.restore(before.snapshot(), list(before.held()))
-    assert rendered(after.on_batch([event(13, "b", 1, 13)], 13 * MS)) == []
-    assert rendered(after.on_time(13 * MS)) == ["a0 at 13", "a1 at 13", "a2 at 13"]
-
-
 # -- causes ----------------------------------------------------------------------------------------
 
 

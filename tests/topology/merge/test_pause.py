@@ -140,23 +140,6 @@ def test_at_the_bound_the_waiting_ends() -> None:
     assert operator_.figures()["overflows"] == 0
 
 
-@pytest.mark.parametrize("at", range(3, 9))
-def test_a_restart_in_between_changes_nothing(at: int) -> None:
-    table: Table = [
-        *PAUSED,
-        (3_050, "a", 2, 30, []),
-        (4_000, "b", 1, 15, []),
-        (4_001, "b", 2, 40, ["b1 at 4000"]),
-        (4_002, "b", 3, 4_001, ["a1 at 4001", "a2 at 4001"]),
-        (4_003, "a", 3, 4_002, []),
-        (4_003, None, ["b2 at 4003", "b3 at 4003"]),
-    ]
-    before, after = merge(), merge()
-    play(before, table[:at])
-    after.restore(before.snapshot(), before.held())
-    play(after, table[at:])
-
-
 def test_explain_names_who_is_awaited_and_until_when() -> None:
     operator_ = merge()
     play(operator_, PAUSED)

@@ -16,7 +16,6 @@ from tests.kit.core_tables import table
 from tests.kit.topologies import in_code
 from tests.topology.merge.test_operator import event, operator, play, rendered
 from topology.flow.stage import Stage
-from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, Event
 from topology.model.late import MERGE_FULL
 from topology.model.outcome import Late
@@ -107,19 +106,6 @@ def test_by_payload_who_holds_most_of_it_gives_way() -> None:
     assert [(e.source, e.late) for e in step.released if e.kind == DATA and e.late] == [
         ("a", MERGE_FULL)
     ]
-
-
-def test_a_full_queue_is_no_worse_after_a_restart() -> None:
-    def half(merge: Merge, numbers: range) -> list[str]:
-        events = [event(n, s, n, n + AHEAD * (s == "z")) for n in numbers for s in ("a", "z")]
-        return rendered(merge.on_batch(events, numbers[-1] * MS))
-
-    plain, before, after = (operator(max_queued=20) for _ in range(3))
-    expected = half(plain, range(60)) + half(plain, range(60, 120))
-    got = half(before, range(60))
-    after.restore(before.snapshot(), before.held())
-    assert got + half(after, range(60, 120)) == expected
-    assert sum("merge_full" in word for word in expected) > 50
 
 
 # -- the whole stage -------------------------------------------------------------------------------

@@ -106,6 +106,8 @@ An event between two epochs is of an epoch never heard of
     2 0 2 5
     3 0 3 4 -> late 0 old_epoch
     4 1 1 1 -> 1, 2, blocked, 0
+A number beyond its bits is dead {seq_bits: 8}
+    20 256 -> dead 256 seq_range
 No restart is inferred where it may not be {infer_restart: false}
     0 0 -> 0
     1 1 -> 1
@@ -267,17 +269,6 @@ def test_a_clock_that_is_ahead_when_a_run_begins_makes_none_of_it_late() -> None
 # -- numbers ---------------------------------------------------------------------------------------
 
 
-def test_a_small_counter_wraps() -> None:
-    reorder = operator(seq_bits=8, start=250)
-    seen = [250, 251, 253, 252, 254, 255, 1, 0, 2]
-    released = []
-    for at, seq in enumerate(seen):
-        step = reorder.on_batch([event(at, seq)], at * MS)
-        released += [e.seq for e in step.released if not e.kind]
-    assert released == list(range(250, 259))
-    assert rendered(reorder.on_batch([event(20, 256)], 20 * MS)) == ["dead 256 seq_range"]
-
-
 @pytest.mark.parametrize(
     ("start", "rows"),
     [
@@ -383,14 +374,6 @@ def test_all_that_were_silent_too_long_are_forgotten_at_once() -> None:
         reorder.on_batch([event(at, 0, source=source)], at * MS)
     assert reorder.figures()["forgotten"] == 2
     assert reorder.figures()["sources"] == 2
-
-
-def test_a_restart_keeps_a_dead_letters_place() -> None:
-    reorder = operator()
-    reorder.on_batch([event(0, 0), event(1, 2, kind=DEAD), event(2, 3)], 2 * MS)
-    again = operator()
-    again.restore(reorder.snapshot(), [event(1, 2, kind=DEAD), event(2, 3)])
-    assert rendered(again.on_batch([event(3, 1)], 3 * MS)) == ["1", "2 (dead)", "3"]
 
 
 def test_dead_reports_say_what_to_do() -> None:
