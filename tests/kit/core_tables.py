@@ -35,5 +35,6 @@ def scenarios(text: str) -> Scenarios:
 
 def _row(line: str) -> tuple[Any, ...]:
     told, _, said = line.partition("#")[0].partition("->")
-    at, *given = (int(word) if word.lstrip("-").isdigit() else word for word in told.split())
-    return (at, *(given or [None]), [each.strip() for each in said.split(",") if each.strip()])
+    words: list[Any] = [int(each) if each.lstrip("-").isdigit() else each for each in told.split()]
+    given = words[1:] or [None]
+    return (words[0], *given, [each.strip() for each in said.split(",") if each.strip()])

@@ -140,23 +140,6 @@ def test_a_mistake_in_code_is_a_validation_error(mistake: dict[str, int]) -> Non
         ReorderConfig.model_validate(mistake)
 
 
-CUTS = [
-    ("[reorder, merge]", [("reorder",), ("merge",)], False),
-    ("[reorder+merge]", [("reorder", "merge")], True),
-    ("[reorder, merge+window+pattern]", [("reorder",), ("merge", "window", "pattern")], False),
-    ("[reorder+merge+window+pattern]", [("reorder", "merge", "window", "pattern")], True),
-    ("[reorder+merge, pattern]", [("reorder", "merge"), ("pattern",)], True),
-]
-
-
-@pytest.mark.parametrize(("stages", "operators", "fused"), CUTS)
-def test_cuts(stages: str, operators: list[tuple[str, ...]], fused: bool) -> None:
-    topology = parse(f"{MINIMAL}stages: {stages}")
-    assert [stage.operators for stage in topology.stages] == operators
-    assert [stage.name for stage in topology.stages] == ["+".join(each) for each in operators]
-    assert topology.fused is fused
-
-
 WINDOWS = [
     ("tumbling 10s", Window("tumbling", 10 * 10**9)),
     ("sliding 10s every 2s", Window("sliding", 10 * 10**9, 2 * 10**9)),

@@ -83,29 +83,12 @@ A late event is put aside {late: side}
     1 2 -> blocked
     51 -> 2, gap 1-1 timeout
     60 1 1 -> late 1 gap
-A higher epoch waits for the holes of the one before
-    0 0 0 1 -> 0
-    10 2 10 1 -> blocked
-    20 0 20 2
-    21 3 21 1 -> late 3 old_epoch  # above the old highest: too late
-    60 -> 2, blocked, 0, gap 1-1 timeout
-    61 1 9 1 -> 1 (late gap)
-    62 2 10 1 -> duplicate 2
-    63 9 10 1 -> late 9 old_epoch
-    64 0 0 0 -> late 0 old_epoch  # never heard of
-    65 1 65 2 -> 1
 Only the last epoch that is over is remembered
     1 0 1 1 -> 0
     2 0 2 2 -> blocked, 0
     3 0 3 3 -> blocked, 0
     4 0 2 2 -> duplicate 0
     5 0 1 1 -> late 0 old_epoch
-An event between two epochs is of an epoch never heard of
-    0 0 0 1 -> 0
-    1 2 1 1 -> blocked
-    2 0 2 5
-    3 0 3 4 -> late 0 old_epoch
-    4 1 1 1 -> 1, 2, blocked, 0
 A number beyond its bits is dead {seq_bits: 8}
     20 256 -> dead 256 seq_range
 No restart is inferred where it may not be {infer_restart: false}
