@@ -30,7 +30,12 @@ BOUNDS = ("late", "max_sources", "forget_after_ns", "max_held_bytes")
 def operator(heartbeat: int = 0, made: type[Merge] = Merge, **settings: Any) -> Merge:
     reorder = ReorderConfig(**{key: settings.pop(key) for key in BOUNDS if key in settings})
     waits = {"max_wait": "50ms", "idle_after": "200ms", "quiet_after": "200ms"}
-    spelled = {"reorder": reorder, "correct_for_ns": 1_000 * MS, **waits, **settings}
+    spelled: dict[str, Any] = {
+        "reorder": reorder,
+        "correct_for_ns": 1_000 * MS,
+        **waits,
+        **settings,
+    }
     return made("default", MergeConfig(heartbeat_ns=heartbeat * MS, **spelled))
 
 
