@@ -140,41 +140,28 @@ def test_a_mistake_in_code_is_a_validation_error(mistake: dict[str, int]) -> Non
         ReorderConfig.model_validate(mistake)
 
 
-WINDOWS = [
-    ("tumbling 10s", Window("tumbling", 10 * 10**9)),
-    ("sliding 10s every 2s", Window("sliding", 10 * 10**9, 2 * 10**9)),
-    ("session 1.5ms", Window("session", 1_500_000)),
-    ("count 100", Window("count", events=100)),
+V = ("payload",)
+SPELLED = [
+    ("window", "tumbling 10s", Window("tumbling", 10 * 10**9)),
+    ("window", "sliding 10s every 2s", Window("sliding", 10 * 10**9, 2 * 10**9)),
+    ("window", "session 1.5ms", Window("session", 1_500_000)),
+    ("window", "count 100", Window("count", events=100)),
+    ("aggregate", {"v": "count()"}, {"v": Aggregate("count")}),
+    ("aggregate", {"v": "avg( payload.a.b )"}, {"v": Aggregate("avg", ("payload", "a", "b"))}),
+    ("aggregate", {"v": "quantile(payload, .5)"}, {"v": Aggregate("quantile", V, 500_000)}),
 ]
 
 
-@pytest.mark.parametrize(("spelling", "window"), WINDOWS)
-def test_windows_are_read(spelling: str, window: Window) -> None:
-    query = QueryConfig.model_validate({"window": spelling, "aggregate": {"n": "count()"}})
-    assert query.window == window
-
-
-AGGREGATES = [
-    ("count()", Aggregate("count")),
-    ("avg( payload.v )", Aggregate("avg", ("payload", "v"))),
-    ("quantile(payload.a.b, 0.99)", Aggregate("quantile", ("payload", "a", "b"), 990_000)),
-    ("quantile(payload, .5)", Aggregate("quantile", ("payload",), 500_000)),
-]
-
-
-@pytest.mark.parametrize(("spelling", "aggregate"), AGGREGATES)
-def test_aggregates_are_read(spelling: str, aggregate: Aggregate) -> None:
-    query = QueryConfig.model_validate({"window": "count 1", "aggregate": {"v": spelling}})
-    assert query.aggregate == {"v": aggregate}
+@pytest.mark.parametrize(("key", "spelling", "value"), SPELLED)
+def test_windows_and_aggregates_are_read(key: str, spelling: object, value: object) -> None:
+    given = {"window": "count 1", "aggregate": {"n": "count()"}, key: spelling}
+    assert getattr(QueryConfig.model_validate(given), key) == value
 
 
 def test_quality_is_read() -> None:
+    quality = {"accuracy": "99%", "max_wait": "2s"}
     query = QueryConfig.model_validate(
-        {
-            "window": "count 1",
-            "aggregate": {"n": "count()"},
-            "quality": {"accuracy": "99%", "max_wait": "2s"},
-        }
+        {"window": "count 1", "aggregate": {"n": "count()"}, "quality": quality}
     )
     assert query.quality is not None
     assert (query.quality.accuracy_ppm, query.quality.max_wait_ns) == (990_000, 2 * 10**9)

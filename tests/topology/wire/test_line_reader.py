@@ -70,45 +70,42 @@ def test_what_is_absent_or_null_has_its_default(line: str) -> None:
     assert shape(one(line)) == shape(Event("default", "s1", NO_EPOCH, 1, 0, 0))
 
 
-TIMES: list[tuple[str, list[dict[str, int]], list[tuple[int, int]]]] = [
-    ("given", [{"ts": 5, "arrival": 9}, {"ts": 6, "arrival": 9}], [(5, 9), (6, 9)]),
-    ("arrival never goes back", [{"ts": 5, "arrival": 9}, {"ts": 6, "arrival": 7}],
-     [(5, 9), (6, 9)]),
-    ("arrival is the largest ts", [{"ts": 5}, {"ts": 3}, {"ts": 8}], [(5, 5), (3, 5), (8, 8)]),
-    ("ts is the arrival", [{"arrival": 9}, {"arrival": 7}], [(9, 9), (9, 9)]),
-    ("neither", [{"ts": 5}, {}, {"ts": 4}], [(5, 5), (5, 5), (4, 5)]),
-    ("neither, at the start", [{}, {"ts": 4}], [(0, 0), (4, 4)]),
-    ("mixed", [{"ts": 9, "arrival": 5}, {"ts": 3}, {"ts": 2, "arrival": 6}],
-     [(9, 5), (3, 9), (2, 9)]),
-    ("before 1970", [{"ts": -5}, {"ts": -7}, {}], [(-5, -5), (-7, -5), (-5, -5)]),
-    ("at the edges", [{"ts": -LAST_NS, "arrival": MAX_ARRIVAL_NS}], [(-LAST_NS, MAX_ARRIVAL_NS)]),
-]  # fmt: skip
+Time = tuple[int | str, int]
+"""Stamp and arrival of an event; of a dead line the reason and its instant."""
+
+TIMES: dict[str, tuple[list[dict[str, int] | str], list[Time]]] = {
+    "given": ([{"ts": 5, "arrival": 9}, {"ts": 6, "arrival": 9}], [(5, 9), (6, 9)]),
+    "never goes back": ([{"ts": 5, "arrival": 9}, {"ts": 6, "arrival": 7}], [(5, 9), (6, 9)]),
+    "arrival is the largest ts": ([{"ts": 5}, {"ts": 3}, {"ts": 8}], [(5, 5), (3, 5), (8, 8)]),
+    "ts is the arrival": ([{"arrival": 9}, {"arrival": 7}], [(9, 9), (9, 9)]),
+    "neither": ([{"ts": 5}, {}, {"ts": 4}], [(5, 5), (5, 5), (4, 5)]),
+    "neither, at the start": ([{}, {"ts": 4}], [(0, 0), (4, 4)]),
+    "mixed": (
+        [{"ts": 9, "arrival": 5}, {"ts": 3}, {"ts": 2, "arrival": 6}],
+        [(9, 5), (3, 9), (2, 9)],
+    ),
+    "before 1970": ([{"ts": -5}, {"ts": -7}, {}], [(-5, -5), (-7, -5), (-5, -5)]),
+    "edges": ([{"ts": -LAST_NS, "arrival": MAX_ARRIVAL_NS}], [(-LAST_NS, MAX_ARRIVAL_NS)]),
+    "operators begin at 0": ([{"arrival": -1}, {"ts": -7}], [("arrival_negative", 0), (-7, 0)]),
+    "a bad line before everything": (["nonsense", {"ts": -7}], [("line_not_json", 0), (-7, 0)]),
+    "bad lines move the arrival by what can be read of it": (
+        [{"seq": -1, "arrival": 5, "ts": 99}, "nonsense", {"ts": 3}],
+        [("seq_negative", 5), ("line_not_json", 5), (3, 5)],
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("lines", "times"), [case[1:] for case in TIMES], ids=[case[0] for case in TIMES]
-)
-def test_times(lines: list[dict[str, int]], times: list[tuple[int, int]]) -> None:
-    text = "\n".join(json.dumps({"source": "s", "seq": n} | line) for n, line in enumerate(lines))
-    assert [(event.ts_ns, event.arrival_ns) for event in from_text(text)] == times
-
-
-def test_an_arrival_below_0_is_dead_as_operators_begin_there() -> None:
-    bad, good = from_text(
-        '{"source": "s", "seq": 0, "arrival": -1}\n{"source": "s", "seq": 1, "ts": -7}'
+@pytest.mark.parametrize(("lines", "times"), TIMES.values(), ids=TIMES)
+def test_times(lines: list[dict[str, int] | str], times: list[Time]) -> None:
+    text = "\n".join(
+        json.dumps({"source": "s", "seq": n} | line) if isinstance(line, dict) else line
+        for n, line in enumerate(lines)
     )
-    assert (bad.reason, bad.at_ns, good.ts_ns) == ("arrival_negative", 0, -7)
-
-
-def test_bad_lines_move_the_arrival_by_what_can_be_read_of_it() -> None:
-    text = '{"seq": -1, "arrival": 5, "ts": 99}\nnonsense\n{"source": "s", "seq": 1, "ts": 3}\n'
-    bad, worse, good = from_text(text)
-    assert (bad.at_ns, worse.at_ns, good.arrival_ns) == (5, 5, 5)
-
-
-def test_a_bad_line_before_everything_stands_at_zero() -> None:
-    bad, good = from_text("nonsense\n" + '{"source": "s", "seq": 1, "ts": -7}')
-    assert (bad.at_ns, good.ts_ns, good.arrival_ns) == (0, -7, 0)
+    found = [
+        (item.ts_ns, item.arrival_ns) if isinstance(item, Event) else (item.reason, item.at_ns)
+        for item in from_text(text)
+    ]
+    assert found == times
 
 
 def test_control_lines() -> None:
