@@ -103,7 +103,7 @@ def test_law_records_of_others_become_the_same_events(seed: int) -> None:
 def plainly_read(
     monkeypatch: pytest.MonkeyPatch, given: bytes, name: str = "default", **settings: Any
 ) -> Any:
-    """The event of a record, which may not go to the general path."""
+    """Read a record that may not go to the general path, and return its event."""
     stream = StreamConfig.model_validate({"input": "t", **settings})
     inlet = input_reader(Topology(streams={name: stream}), "t")
     monkeypatch.setattr(

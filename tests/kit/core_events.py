@@ -11,7 +11,7 @@ FIELDS: Final = tuple(name for name in dir(Event) if name[0] != "_")
 
 
 def fields(event: Any, *but: str) -> dict[str, Any]:
-    """All fields of an event but those named."""
+    """Return all fields of an event but those named."""
     assert isinstance(event, Event), event
     return {name: getattr(event, name) for name in FIELDS if name not in but}
 
@@ -21,6 +21,6 @@ def place_of(dead: Malformed) -> tuple[Any, ...]:
 
 
 def place(source: str, seq: int, lost: str = "") -> tuple[Any, ...]:
-    """Stream, source, epoch and seq of a dead letter; of what is named as lost nothing is known."""
+    """Return stream, source, epoch and seq of a dead letter, with None for what is lost."""
     known = {"stream": "default", "source": source, "epoch": NO_EPOCH, "seq": seq}
     return tuple(None if name in lost.split() else value for name, value in known.items())

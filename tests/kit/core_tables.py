@@ -13,13 +13,16 @@ Scenarios = dict[str, tuple[dict[str, Any], Table]]
 
 
 def table(text: str) -> Table:
-    """The rows of a text; what follows a # is a comment."""
+    """Return the rows of a text; what follows a # is a comment."""
     return [_row(line) for line in text.splitlines() if line.partition("#")[0].strip()]
 
 
 def scenarios(text: str) -> Scenarios:
-    """By title, the settings and the table of each scenario of a text. A title stands at the
-    margin, with settings in braces where there are any, and its rows are indented below it."""
+    """Return by title the settings and the table of each scenario of a text.
+
+    A title stands at the margin, with settings in braces where there are any. Its rows are
+    indented below it.
+    """
     found: dict[str, tuple[dict[str, Any], list[str]]] = {}
     rows: list[str] = []
     for line in text.strip().splitlines():

@@ -68,7 +68,7 @@ def interval(clock: MeasuredClock, ts_ns: int) -> tuple[int, int]:
 
 
 def holds(clock: MeasuredClock, ts_ns: int, truth_ns: int) -> bool:
-    """Whether the true offset lies inside of what is known then."""
+    """Return whether the true offset lies inside of what is known then."""
     low_ns, high_ns = interval(clock, ts_ns)
     return low_ns <= truth_ns <= high_ns
 

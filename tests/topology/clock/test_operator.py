@@ -117,14 +117,6 @@ def test_what_reorder_says_of_a_source_passes() -> None:
     assert [e.kind for e in step.released] == ["", BLOCKED]
 
 
-def test_the_longest_quiet_source_is_forgotten() -> None:
-    operator = clock(max_sources=2)
-    for arrival, source in ((50, "a"), (51, "b"), (52, "a"), (53, "c")):
-        operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
-    assert {*operator._clocks.rows} == {"a", "c"}
-    assert operator.figures()["forgotten"] == 1
-
-
 # -- reject ----------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from benchmarks.baselines.ignore import Ignore
 from tests.kit.k_slack import KSlack, time_buffer
 from tests.topology.waiting.strategies import STRATEGIES, Unguarded
 from topology.model.event import Event
-from topology.model.outcome import Duplicate, Late, Malformed
+from topology.model.outcome import Late
 from topology.model.saved import ShapeRefused
 from topology.published.aq_k_slack import AQKSlack
 from topology.published.event_driven import EventDriven
@@ -293,15 +293,6 @@ def test_an_idle_source_is_no_longer_waited_for() -> None:
     driver.on_batch([at(15, 40, "a"), at(35, 45, "a")], 45 * MS)
     said = driver.on_time(60 * MS)
     assert [(one.at_ns // MS, one.by) for one in said] == [(57, "idle")]  # type: ignore[union-attr]
-
-
-def test_a_reorder_by_time_tells_copies_late_and_impossible_ones() -> None:
-    operator = time_buffer(EventDriven(), late="side", ahead=100 * MS)
-    operator.on_batch([at(10, 20, seq=1), at(12, 20, seq=2)], 20 * MS)
-    assert [one.seq for one in operator.on_time(20 * MS).released] == [1]
-    step = operator.on_batch([at(12, 21, seq=2), at(9, 21, seq=0), at(500, 21, seq=9)], 21 * MS)
-    assert [type(one) for one in step.reports] == [Duplicate, Late, Malformed]
-    assert operator.figures()["held"] == 1
 
 
 def test_the_bound_pushes_the_smallest_out() -> None:

@@ -303,7 +303,7 @@ NO_LANE = [stamp for stamp in STAMPS if stamp[0] not in ("arrival", "lane")]
 
 
 def reason_of(written: Headers) -> str:
-    """Why a record of the sequenced topic is dead."""
+    """Return why a record of the sequenced topic is dead."""
     dead = HeaderReader(PLAIN).read_sequenced(written, 0, 4, None, None)
     assert isinstance(dead, Malformed)
     return dead.reason
