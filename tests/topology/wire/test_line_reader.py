@@ -46,7 +46,7 @@ def one(line: str | bytes) -> Any:
 
 
 def shape(event: Any) -> dict[str, Any]:
-    return fields(event, "offset", "record")
+    return fields(event, "offset", "record", "is_stamped")
 
 
 TS_NS, ARRIVAL_NS = 1_700_000_000_123_456_789, 1_700_000_000_130_000_000
