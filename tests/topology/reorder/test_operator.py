@@ -115,7 +115,11 @@ A missing number may have a newer stamp when it is late, too
     1 2 100 -> blocked
     51 -> 2, gap 1-1 timeout
     60 1 101 -> 1 (late gap)
-    61 1 151 -> blocked  # beyond max_wait: a restart
+A missing number with a stamp beyond the wait is a restart
+    0 0 90 -> 0
+    1 2 100 -> blocked
+    51 -> 2, gap 1-1 timeout
+    60 1 151 -> blocked
 Stragglers of before a restart are known by their numbers
     0 0 0 -> 0
     1 1 10 -> 1
