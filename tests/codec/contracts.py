@@ -8,15 +8,7 @@ from typing import Final
 
 from codec.face import ORDERED, RAW, SEQUENCED
 from inorder.contract import HeaderContract
-from tests.codec.logs import (
-    APPEND_TIME,
-    NAMES,
-    NOW_MS,
-    VALUES,
-    batch,
-    record,
-    seeded_headers,
-)
+from tests.codec.logs import APPEND_TIME, NAMES, NOW_MS, VALUES, batch, record, seeded_headers
 from tests.codec.ways import Setting
 
 STREAMS: Final = (None, b"default", b"s", b"\xce\xbc", b"timed")

@@ -27,10 +27,7 @@ def said(wanted: str, program: str = SAY) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("wanted", "at_work"),
-    [
-        ("native", "native|codec.native.events"),
-        ("plain", "plain: INORDER_CODEC=plain|codec.plain"),
-    ],
+    [("native", "native|codec.native.events"), ("plain", "plain: INORDER_CODEC=plain|codec.plain")],
 )
 def test_the_compiled_one_is_at_work_unless_the_plain_one_is_forced(
     wanted: str, at_work: str

@@ -240,8 +240,5 @@ def test_a_dead_letter_names_the_offsets_and_no_content() -> None:
     whole = Unreadable(5, 9, NOW_MS, 1, face.COUNT).dead(7)
     assert (whole.offset, whole.at_ns, whole.reason) == (5, 7, "record_unreadable")
     assert whole.detail.startswith("offsets 5 to 9 cannot be read: the batch's number of records")
-    assert (
-        Unreadable(5, 5, NOW_MS, 1, face.NAME)
-        .dead(7)
-        .detail.startswith("offset 5 cannot be read: the name")
-    )
+    single = Unreadable(5, 5, NOW_MS, 1, face.NAME).dead(7)
+    assert single.detail.startswith("offset 5 cannot be read: the name")

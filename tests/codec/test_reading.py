@@ -15,16 +15,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from codec import plain
 from codec.face import Unreadable
-from tests.codec.logs import (
-    NOW_MS,
-    TRANSACTIONAL,
-    batch,
-    control,
-    read,
-    record,
-    seeded_log,
-    told,
-)
+from tests.codec.logs import NOW_MS, batch, read, record, seeded_log, told
 from tests.codec.seeds import FIRST, SEEDS
 
 records = pytest.importorskip("codec.native.records", reason="the compiled codec is not built")
@@ -60,24 +51,6 @@ def test_law_both_codecs_read_a_log_alike_and_a_sound_one_as_aiokafka_does(seed:
     assert sound
 
 
-def test_records_of_several_batches_with_what_stands_between() -> None:
-    log = b"".join([
-        batch([A, B]),
-        batch([A], base_offset=2, attributes=TRANSACTIONAL, producer=(7, 0, 0)),
-        control(0, base_offset=3, producer_id=7),
-        batch([A], base_offset=4, first_ms=NOW_MS + 5, attributes=0),
-        batch([A], base_offset=9)[:-1],
-    ])  # fmt: skip
-    found, fault, position = read(records.memory_records, log, aborted=[(7, 2)])
-    assert [each.offset for each in found] == [0, 1, 4]
-    assert [each.timestamp - NOW_MS for each in found] == [0, 0, 5]
-    assert [each.timestamp_type for each in found] == [1, 1, 0]
-    assert found[0].headers == [("x", b"1"), ("y", None)]
-    assert (found[1].key, found[1].value, found[1].headers) == (None, None, [])
-    assert fault is None
-    assert position == 5
-
-
 @pytest.mark.parametrize("length", [-(1 << 31), -1, 0, 13, 14, 48])
 def test_a_batch_shorter_than_its_header_is_corrupt(length: int) -> None:
     log = b"\x00" * 8 + length.to_bytes(4, "big", signed=True) + b"\x00" * 4 + b"\x02" + bytes(80)
@@ -100,12 +73,3 @@ def test_older_formats_are_aiokafkas(make: Any) -> None:
     assert [(each.offset, each.value) for each in found] == [(0, b"old"), (1, b"a")]
     assert fault is None
     assert [len(each) for each in make(log).next_batch().stretches()] == [1]
-
-
-def test_a_position_within_a_batch_leaves_out_what_lies_before() -> None:
-    found, _, _ = read(records.memory_records, batch([A, B]), since=1)
-    assert [each.offset for each in found] == [1]
-
-
-def test_a_record_that_nobody_read_has_no_headers() -> None:
-    assert records.Record().headers == []

@@ -100,46 +100,40 @@ def test_law_records_of_others_become_the_same_events(seed: int) -> None:
         assert native == general, (topology.streams, log)
 
 
-def test_a_source_may_be_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    fields = {"source": "key", "seq": "payload.n", "ts": "timestamp"}
-    stream = StreamConfig.model_validate({"input": "t", "fields": fields})
-    inlet = input_reader(Topology(streams={"default": stream}), "t")
-    log = batch([record(b"s1", b'{"n":7}', [])], attributes=APPEND_TIME)
+def plainly_read(
+    monkeypatch: pytest.MonkeyPatch, given: bytes, name: str = "default", **settings: Any
+) -> Any:
+    """Read a record that may not go to the general path, and return its event."""
+    stream = StreamConfig.model_validate({"input": "t", **settings})
+    inlet = input_reader(Topology(streams={name: stream}), "t")
     monkeypatch.setattr(
         "topology.wire.field_reader.FieldReader.read", lambda *_: pytest.fail("it went there")
     )
+    log = batch([given], attributes=APPEND_TIME)
     found = list(records.memory_records(log).next_batch() or ())
     (event,) = inlet.read(found, ArrivalClock(0)).events
+    return event
+
+
+def test_a_source_may_be_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {"source": "key", "seq": "payload.n", "ts": "timestamp"}
+    event = plainly_read(monkeypatch, record(b"s1", b'{"n":7}', []), fields=fields)
     assert (event.source, event.seq) == ("s1", 7)
 
 
 def test_a_place_below_another_name_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     fields = {"source": "payload.in.id", "seq": "payload.in.n", "type": "payload.kind"}
-    stream = StreamConfig.model_validate({"input": "t", "fields": fields})
-    inlet = input_reader(Topology(streams={"default": stream}), "t")
-    log = batch([record(None, b'{"kind":"A","in":{"n":7,"id":"s1"}}', [])], attributes=APPEND_TIME)
-    monkeypatch.setattr(
-        "topology.wire.field_reader.FieldReader.read", lambda *_: pytest.fail("it went there")
-    )
-    found = list(records.memory_records(log).next_batch() or ())
-    (event,) = inlet.read(found, ArrivalClock(0)).events
+    given = record(None, b'{"kind":"A","in":{"n":7,"id":"s1"}}', [])
+    event = plainly_read(monkeypatch, given, fields=fields)
     assert (event.source, event.seq, event.type) == ("s1", 7, "A")
 
 
 def test_what_is_plain_does_not_go_to_the_general_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the law would compare the general path with itself."""
     fields = {name: f"payload.{name}" for name in ("source", "seq", "ts", "type", "epoch")}
-    stream = StreamConfig.model_validate({"input": "t", "fields": fields, "ts_unit": "ms"})
-    inlet = input_reader(Topology(streams={"presses": stream}), "t")
-    assert isinstance(inlet, MappedInlet)
     value = b'{"source":"s1","seq":7,"ts":5,"type":"A","epoch":2,"more":[1]}'
-    log = batch([record(b"k", value, [(b"trace", b"x")])], attributes=APPEND_TIME)
-    monkeypatch.setattr(
-        "topology.wire.field_reader.FieldReader.read", lambda *_: pytest.fail("it went there")
-    )
-    (event,) = inlet.read(
-        list(records.memory_records(log).next_batch() or ()), ArrivalClock(0)
-    ).events
+    given = record(b"k", value, [(b"trace", b"x")])
+    event = plainly_read(monkeypatch, given, "presses", fields=fields, ts_unit="ms")
     assert (event.stream, event.source, event.seq, event.epoch) == ("presses", "s1", 7, 2)
     assert (event.ts_ns, event.type) == (5_000_000, "A")
     assert event.record.headers == [

@@ -20,6 +20,7 @@ from codec.native import records as native_records
 from inorder.contract import HeaderContract, HeaderNames
 from tests.codec.logs import read as read_log
 from tests.codec.logs import told
+from tests.kit.core_events import fields as event_fields
 from topology.model.event import Event
 from topology.wire.checker import Reading
 from topology.wire.header_reader import HeaderReader
@@ -32,8 +33,6 @@ TARGETS: Final = {
 }  # fmt: skip
 LIMIT: Final = 3_000
 READ_AT_NS: Final = 1_800_000_000_000_000_000
-
-EVENT_FIELDS: Final = tuple(n for n in dir(Event) if n[0] != "_" and n != "record")
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class Way:
 
 
 def event_told(event: Event) -> list[object]:
-    found: list[object] = [getattr(event, field) for field in EVENT_FIELDS]
+    found: list[object] = list(event_fields(event, "record").values())
     return [*found, None if event.record is None else told([event.record])]
 
 

@@ -33,17 +33,8 @@ def round_at(
     """Begun at true time tau by a source that is behind by `offset_ns`."""
     heard_ns = tau_ns + there_ns
     end_ns = heard_ns + back_ns
-    return Sample(
-        "s",
-        tau_ns - offset_ns,
-        heard_ns,
-        heard_ns,
-        end_ns - offset_ns,
-        end_ns,
-        server=server,
-        segment=segment,
-        mono_ns=mono_ns,
-    )
+    times = tau_ns - offset_ns, heard_ns, heard_ns, end_ns - offset_ns, end_ns
+    return Sample("s", *times, server=server, segment=segment, mono_ns=mono_ns)
 
 
 def burst(
@@ -76,15 +67,15 @@ def interval(clock: MeasuredClock, ts_ns: int) -> tuple[int, int]:
     return offset_ns - error_ns, offset_ns + error_ns
 
 
+def holds(clock: MeasuredClock, ts_ns: int, truth_ns: int) -> bool:
+    """Return whether the true offset lies inside of what is known then."""
+    low_ns, high_ns = interval(clock, ts_ns)
+    return low_ns <= truth_ns <= high_ns
+
+
 def numbers(cell: ClockCell) -> tuple[object, ...]:
-    return (
-        cell.start_ns,
-        cell.state,
-        cell.offset_ns,
-        cell.error_ns,
-        cell.offset_step_ns,
-        cell.error_step_ns,
-    )
+    steps = cell.offset_step_ns, cell.error_step_ns
+    return cell.start_ns, cell.state, cell.offset_ns, cell.error_ns, *steps
 
 
 def answers(clock: MeasuredClock, around_ns: int = AT) -> list[tuple[object, ...]]:

@@ -41,17 +41,10 @@ def declared(offset_ns: int | None, error_ns: int = 0, at: int = 0, place: int =
 
 def steady(count: int, source: str = "s", since: int = NOW) -> list[Event]:
     """Right clocks, five ms on the way, ten events a second."""
+    stamps_ns = [(since + 100 * seq) * MS for seq in range(count)]
     return [
-        Event(
-            "default",
-            source,
-            0,
-            seq,
-            (since + 100 * seq) * MS,
-            (since + 100 * seq + 5) * MS,
-            offset=seq,
-        )
-        for seq in range(count)
+        Event("default", source, 0, seq, ts_ns, ts_ns + 5 * MS, offset=seq)
+        for seq, ts_ns in enumerate(stamps_ns)
     ]
 
 

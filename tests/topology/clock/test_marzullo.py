@@ -37,21 +37,6 @@ def test_majority(n: int, least: int) -> None:
     assert majority(n) == least
 
 
-@pytest.mark.parametrize(
-    ("given_intervals", "quorum", "expected"),
-    [
-        ([(0, 5), (3, 8), (20, 30)], 2, [0, 1]),
-        ([(0, 5), (3, 8), (7, 30)], 2, [0, 1, 2]),
-        ([(0, 5), (10, 15)], 2, []),
-        ([(0, 5), (10, 15)], 1, [0, 1]),
-    ],
-)
-def test_who_has_a_majority(
-    given_intervals: list[Interval], quorum: int, expected: list[int]
-) -> None:
-    assert true_ones(given_intervals, quorum) == expected
-
-
 @given(intervals)
 def test_no_point_is_covered_more(given_intervals: list[Interval]) -> None:
     best, point = most_covered(given_intervals)

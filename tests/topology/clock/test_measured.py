@@ -13,6 +13,7 @@ from tests.topology.clock.rounds import (
     burst,
     fed,
     golden,
+    holds,
     interval,
     model,
     round_at,
@@ -41,13 +42,6 @@ def test_the_thesis_golden_round() -> None:
     low_ns, high_ns = interval(clock, 10_000 * MS)
     assert low_ns <= -1_000 * MS <= high_ns
     assert high_ns - low_ns == pytest.approx(12 * MS, abs=2 * UNKNOWN_RATE_NS)
-
-
-def test_the_best_way_there_and_the_best_way_back_meet() -> None:
-    """Spec 2.2: they need not be of one round."""
-    ways = ((1, 9), (9, 1), (5, 5))
-    clock = fed(round_at(AT, 0, there * MS, back * MS) for there, back in ways)
-    assert interval(clock, AT) == pytest.approx((-MS, MS), abs=UNKNOWN_RATE_NS)
 
 
 def test_three_different_rounds_are_an_answer() -> None:
@@ -109,15 +103,8 @@ def test_when_most_servers_fall_silent_what_they_said_holds_over() -> None:
 
 def test_states_as_the_rounds_grow_old() -> None:
     clock = fed(burst(AT, n=10) + burst(AT + 60 * S) + burst(AT + 120 * S))
-    last_ns = AT + 120 * S
-    assert [clock.cell(last_ns + s * S).state for s in (0, 179, 183, 600)] == [
-        SYNCED,
-        SYNCED,
-        STALE,
-        UNSYNCED,
-    ]
-    assert clock.cell(AT - 179 * S).state == SYNCED
-    assert clock.cell(AT - 183 * S).state == STALE
+    states = [clock.cell(AT + (120 + s) * S).state for s in (-303, -299, 0, 179, 183, 600)]
+    assert states == [STALE, SYNCED, SYNCED, SYNCED, STALE, UNSYNCED]
 
 
 def test_stale_error_grows_with_max_skew_and_the_rate() -> None:
@@ -202,8 +189,7 @@ def test_a_false_first_round_is_outnumbered() -> None:
     """No jump: what it said was no answer yet."""
     clock = fed([round_at(AT, S), *burst(AT + 20 * MS, 0, n=3)])
     assert (clock.falsetickers, clock.jumps, clock.segment) == (1, 0, 0)
-    low_ns, high_ns = interval(clock, AT)
-    assert low_ns <= 0 <= high_ns
+    assert holds(clock, AT, 0)
 
 
 def test_a_majority_of_the_doubted_is_enough() -> None:
@@ -327,8 +313,7 @@ def test_a_lying_server_of_three_moves_nothing_and_is_counted(lie_ns: int) -> No
 def test_a_lie_that_overlaps_the_truth_does_not_cut_it_off() -> None:
     for lie_us in range(-600, 601, 25):
         clock = fed(three(AT, lie_us * US))
-        low_ns, high_ns = interval(clock, AT)
-        assert low_ns <= 0 <= high_ns
+        assert holds(clock, AT, 0)
 
 
 def test_two_servers_that_disagree_are_suspect() -> None:
@@ -346,16 +331,14 @@ def test_a_jump_that_all_servers_see_is_one() -> None:
     for server in ("a", "b"):
         fed(burst(AT + 70 * S, HOUR, seed=4, server=server), clock)
     assert (clock.segment, clock.jumps) == (1, 1)
-    low_ns, high_ns = interval(clock, AT + 70 * S - HOUR)
-    assert low_ns <= HOUR <= high_ns
+    assert holds(clock, AT + 70 * S - HOUR, HOUR)
 
 
 def test_a_server_that_jumps_alone_ends_no_segment() -> None:
     clock = fed(three(AT, 0))
     fed(burst(AT + 60 * S, HOUR, server="liar"), clock)
     assert clock.segment == 0
-    low_ns, high_ns = interval(clock, AT + 60 * S)
-    assert low_ns <= 0 <= high_ns
+    assert holds(clock, AT + 60 * S, 0)
 
 
 # -- bounds ----------------------------------------------------------------------------------------

@@ -50,15 +50,6 @@ def test_what_is_said_not_to_matter_does_not() -> None:
     assert one_way.dump() == before
 
 
-def test_a_restored_one_answers_alike() -> None:
-    one_way = noted((0, 50), (1, 60), (2, 55), (11_000, 70))
-    again = OneWay(100_000, MEND_ABOVE)
-    again.load(one_way.dump())
-    assert again.dump() == one_way.dump()
-    assert again.edge(12_000 * MS) == one_way.edge(12_000 * MS)
-    assert (again.notable_ns, again.bin_end_ns) == (one_way.notable_ns, one_way.bin_end_ns)
-
-
 OFFSETS = st.integers(-(10**12), 10**12)
 
 

@@ -46,6 +46,19 @@ def stamps(events: list[Event]) -> list[tuple[int, int]]:
     return [(event.ref_time_ns // MS, event.error_ns // MS) for event in events]
 
 
+def steady(count: int, behind: int = 0) -> list[Event]:
+    """Ten events a second, 5 ms on the way, by a clock that is so far behind."""
+    return [event(seq, 100 * seq, 100 * seq + 5 + behind) for seq in range(count)]
+
+
+def jumped(by: int, count: int = 20) -> list[Event]:
+    """The same by a clock that was right until its tenth event, and is ahead by so much since."""
+    events = steady(count)
+    for each in events[10:]:
+        each.ts_ns += by * MS
+    return events
+
+
 def stamped(operator: Clock, *events: Event) -> list[Event]:
     released: list[Event] = []
     for each in events:
@@ -104,22 +117,6 @@ def test_what_reorder_says_of_a_source_passes() -> None:
     assert [e.kind for e in step.released] == ["", BLOCKED]
 
 
-def test_the_longest_quiet_source_is_forgotten() -> None:
-    operator = clock(max_sources=2)
-    for arrival, source in ((50, "a"), (51, "b"), (52, "a"), (53, "c")):
-        operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
-    assert {*operator._clocks.rows} == {"a", "c"}
-    assert operator.figures()["forgotten"] == 1
-
-
-def test_a_source_silent_too_long_is_forgotten_when_a_new_one_comes() -> None:
-    operator = Clock(ClockConfig(max_sources=10, forget_after_ns=5 * MS))
-    for arrival, source in ((50, "a"), (54, "b"), (56, "b"), (57, "c")):
-        operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
-    assert {*operator._clocks.rows} == {"b", "c"}
-    assert operator.figures()["forgotten"] == 1
-
-
 # -- reject ----------------------------------------------------------------------------------------
 
 
@@ -144,13 +141,11 @@ def test_under_reject_a_synced_source_passes() -> None:
 
 
 def test_a_clock_that_may_be_right_is_left_alone_and_the_error_is_honest() -> None:
-    events = [event(seq, 100 * seq, 100 * seq + 5) for seq in range(5)]
-    assert stamps(stamped(clock("estimate"), *events)) == [(100 * seq, 35) for seq in range(5)]
+    assert stamps(stamped(clock("estimate"), *steady(5))) == [(100 * seq, 35) for seq in range(5)]
 
 
 def test_a_clock_an_hour_behind_is_mended_as_soon_as_its_arrivals_agree() -> None:
-    events = [event(seq, 100 * seq, HOUR + 100 * seq + 5) for seq in range(40)]
-    out = stamps(stamped(clock("estimate"), *events))
+    out = stamps(stamped(clock("estimate"), *steady(40, HOUR)))
     for seq, (ref_time, error) in enumerate(out):
         if seq < 20:  # two seconds: until then it may be a backlog of a clock that is right
             assert (ref_time, error) == (100 * seq, 500)
@@ -160,15 +155,14 @@ def test_a_clock_an_hour_behind_is_mended_as_soon_as_its_arrivals_agree() -> Non
 
 
 def test_a_clock_an_hour_ahead_is_mended_at_once_and_its_error_shrinks_as_they_agree() -> None:
-    events = [event(seq, 100 * seq, 100 * seq + 5 - HOUR) for seq in range(40)]
-    out = stamps(stamped(clock("estimate"), *events))
+    out = stamps(stamped(clock("estimate"), *steady(40, -HOUR)))
     for seq, (ref_time, error) in enumerate(out):
         assert ref_time == 100 * seq + 5 - HOUR - 20
         assert 0 <= error - (480 + 10 * S if seq < 20 else 480) <= 1
 
 
 def test_one_wild_stamp_hurts_only_itself() -> None:
-    events = [event(seq, 100 * seq, 100 * seq + 5) for seq in range(20)]
+    events = steady(20)
     events[10].ts_ns += 100 * HOUR * MS
     out = stamped(clock("estimate"), *events)
     assert stamps(out[10:11]) == [(1005 - 20, 480)]  # by its own arrival
@@ -178,10 +172,7 @@ def test_one_wild_stamp_hurts_only_itself() -> None:
 
 def test_three_that_agree_are_a_jump_of_the_clock() -> None:
     operator = clock("estimate")
-    events = [event(seq, 100 * seq, 100 * seq + 5) for seq in range(20)]
-    for late in events[10:]:
-        late.ts_ns += 2 * HOUR * MS
-    out = stamped(operator, *events)
+    out = stamped(operator, *jumped(2 * HOUR))
     assert operator.jumps == 1
     for seq, (ref_time, _) in enumerate(stamps(out)):
         assert abs(ref_time - 100 * seq) <= 20
@@ -190,10 +181,7 @@ def test_three_that_agree_are_a_jump_of_the_clock() -> None:
 
 def test_a_clock_set_back_jumps_too_and_the_order_stands() -> None:
     operator = clock("estimate")
-    events = [event(seq, 100 * seq, 100 * seq + 5) for seq in range(20)]
-    for late in events[10:]:
-        late.ts_ns -= HOUR * MS
-    out = stamped(operator, *events)
+    out = stamped(operator, *jumped(-HOUR))
     assert operator.jumps == 1
     refs = [ref_time for ref_time, _ in stamps(out)]
     assert refs == sorted(refs)
@@ -205,7 +193,7 @@ def test_a_clock_set_back_jumps_too_and_the_order_stands() -> None:
 
 def test_one_event_that_took_long_is_no_jump() -> None:
     operator = clock("estimate")
-    events = [event(seq, 100 * seq, 100 * seq + 5) for seq in range(20)]
+    events = steady(20)
     events[10].ts_ns -= 5 * S * MS  # measured long ago, sent in sequence
     out = stamped(operator, *events)
     assert operator.jumps == 0
@@ -246,13 +234,11 @@ def test_when_the_table_was_filled_does_not_matter() -> None:
     assert first.snapshot() == second.snapshot()
 
 
-def test_too_few_rounds_leave_a_source_unsynced() -> None:
-    (out,) = stamped(clock(table=synced(50, rounds=2)), event(0, NOW, NOW + 5 * S))
-    assert stamps([out]) == [(NOW, 0)]
-
-
-def test_without_sync_samples_are_without_effect() -> None:
-    operator = clock("trust", table=synced(50), sync="none")
+@pytest.mark.parametrize(("rounds", "settings"), [(2, {}), (10, {"sync": "none"})])
+def test_too_few_rounds_or_no_sync_leave_a_source_unsynced(
+    rounds: int, settings: dict[str, Any]
+) -> None:
+    operator = clock(table=synced(50, rounds=rounds), **settings)
     (out,) = stamped(operator, event(0, NOW, NOW + 5 * S))
     assert stamps([out]) == [(NOW, 0)]
 
@@ -434,10 +420,8 @@ def test_a_silent_source_goes_with_all_others_that_are_silent_when_a_new_one_com
     assert operator.changes().keys() == {"#shape", "clock", *_rows("c"), *_rows("d")}
     operator.on_batch([event(70, 70, 70, "e")], 70 * MS)
     changes = operator.changes()
-    assert [name for name in changes if changes[name] is None] == [
-        *("stamp/c", "stamp/d"),
-        *("model/c", "model/d"),
-    ]
+    gone = [name for name in changes if changes[name] is None]
+    assert gone == ["stamp/c", "stamp/d", "model/c", "model/d"]
 
 
 def _rows(source: str) -> tuple[str, str]:

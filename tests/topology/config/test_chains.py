@@ -24,10 +24,7 @@ WINDOW = "w: {window: tumbling 1s, key: payload.k, aggregate: {n: count()}}"
 
 CASES = [
     (A_READS_B, "there is no query `b`, and it is not the stream"),
-    (
-        "a: {detector: d, reads: hits}\nhit: {detector: d}",
-        "did you mean `hit`?",
-    ),
+    ("a: {detector: d, reads: hits}\nhit: {detector: d}", "did you mean `hit`?"),
     ("a: {detector: d, reads: []}", "is not a list of queries"),
     ("a: {detector: d, reads: [b, b]}\nb: {detector: d}", "`b` appears here twice; name it once"),
     ("a: {detector: d, reads: [a]}", "reads itself: `a` reads `a`"),
@@ -43,14 +40,8 @@ CASES = [
         "a: {detector: d, reads: [r]}\nr: {join: interval 1s, sides: {x: {type: X}, y: {type: Y}}}",
         "is a join, whose rows are not events",
     ),
-    (
-        f"a: {{detector: d, reads: [w], answer: speculate}}\n{WINDOW}",
-        "waits for the merge, but detectors do not",
-    ),
-    (
-        "a: {detector: d, reads: [default]}\ndefault: {detector: d}",
-        "`default` is a stream and a query",
-    ),
+    (f"a: {{detector: d, reads: [w], answer: speculate}}\n{WINDOW}", "waits for the merge, but"),
+    ("a: {detector: d, reads: [default]}\ndefault: {detector: d}", "is a stream and a query"),
 ]
 
 

@@ -25,11 +25,7 @@ JOIN = "queries:\n  q: {join: interval 40ms, sides: {x: {stream: a}, y: {stream:
             ["reorder", "merge"],
             "names the stages",
         ),
-        (
-            "streams: {default: {}}\nstages: [reorder+merge]",
-            ["reorder+merge"],
-            "names the stages",
-        ),
+        ("streams: {default: {}}\nstages: [reorder+merge]", ["reorder+merge"], "names the stages"),
         (f"streams: {{a: {{}}, b: {{}}}}\ntopics: {{partitions: 1}}\n{JOIN}", ONE, "is 1"),
         (
             f"streams: {{a: {{}}, b: {{input: other}}}}\ntopics: {{partitions: 1}}\n{JOIN}",

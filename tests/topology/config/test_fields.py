@@ -76,23 +76,11 @@ def test_all_of_it_filled_in_is_the_same() -> None:
         ("fields: {source: key, seq: payload.n, arrival: key}", "`key` is not part of the value"),
         ("fields: {source: key, seq: payload.n, arrival: timestamp}", "is not part of the value"),
         ("fields: {source: key, seq: payload.n}; headers: {ts_unit: ms}", "leave `headers` out"),
-        (
-            "fields: {source: key, seq: payload.n}; signed: true",
-            "a.fields.source (line 3): `key` i",
-        ),
-        (
-            "fields: {source: payload.d, seq: payload.n}; signed: true",
-            "write header.NAME, or signed",
-        ),
+        ("fields: {source: key, seq: payload.n}; signed: true", "fields.source (line 3): `key` i"),
+        ("fields: {source: payload.d, seq: payload.n}; signed: true", "header.NAME, or signed"),
         ("fields: {source: header.d, seq: partition}; signed: true", "`partition` is not signed"),
-        (
-            "fields: {source: header.sig, seq: header.n}; signed: true",
-            "`sig` already means `source`",
-        ),
-        (
-            "fields: {source: header.seqNum, seq: payload.n}; signed: true",
-            "a.fields.source (line 3)",
-        ),
+        ("fields: {source: header.sig, seq: header.n}; signed: true", "already means `source`"),
+        ("fields: {source: header.seqNum, seq: payload.n}; signed: true", "fields.source (line 3)"),
         ("fields: {source: header.d, seq: header.d}; signed: true", "`d` already means `source`"),
         ("fields: {source: header.d, seq: header.n}; signed: true", UNSIGNED_TIME),
         ("fields: {source: header.d, seq: header.n, ts: timestamp}; signed: true", UNSIGNED_TIME),

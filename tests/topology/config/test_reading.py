@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from inorder.contract import PRESETS
 from topology.config import (
     Aggregate,
-    HeaderConfig,
     MergeConfig,
     QueryConfig,
     ReorderConfig,
@@ -23,7 +22,6 @@ from topology.config import (
 )
 
 MINIMAL = "streams: {default: {}}\n"
-DEFAULT = ("reorder", "merge", "window", "pattern", "join")
 
 
 @pytest.mark.parametrize(
@@ -40,93 +38,6 @@ DEFAULT = ("reorder", "merge", "window", "pattern", "join")
 )
 def test_a_stream_named_default_is_enough(source: Any) -> None:
     assert parse(source) == Topology(streams={"default": StreamConfig()})
-
-
-def test_defaults() -> None:
-    topology = parse(MINIMAL)
-    stream = topology.streams["default"]
-    assert (stream.input, stream.output) == ("events.raw", "events.ordered")
-    assert stream.reorder.model_dump() == {
-        "rule": "miss",
-        "without_seq": "dead",
-        "miss_target_ppm": 1_000,
-        "max_wait_ns": 500_000_000,
-        "late": "pass",
-        "start": "auto",
-        "infer_restart": "auto",
-        "seq_bits": 63,
-        "max_jump": 1_000_000,
-        "max_held": 100_000,
-        "max_held_total": 1_000_000,
-        "max_held_bytes": 268_435_456,
-        "max_sources": 200_000,
-        "forget_after_ns": 86_400 * 10**9,
-        "gap_ranges": 10_000,
-        "gap_memory_ns": 3_600 * 10**9,
-    }
-    assert stream.clock.model_dump() == {
-        "sync": "udp",
-        "unsynced": "estimate",
-        "max_ahead_ns": 3_600 * 10**9,
-        "max_behind_ns": 2**63 - 1,
-        "max_error_ns": 20_000_000,
-        "sync_window_ns": 300 * 10**9,
-        "max_skew_ppb": 250_000,
-        "wander_ppb_per_min": 100,
-        "granularity_ns": None,
-        "activation_ns": 10**9,
-        "broker_slack_ns": 10**9,
-        "servers": 1,
-        "mend_above_ns": 500 * 10**6,
-        "jump_min_ns": 10**9,
-        "max_sources": 200_000,
-        "forget_after_ns": 86_400 * 10**9,
-    }
-    assert stream.merge.model_dump() == {
-        "wait": "delay",
-        "miss_target_ppm": 1_000,
-        "max_wait_ns": 500_000_000,
-        "idle_after_ns": 2 * 10**9,
-        "quiet_after_ns": 30 * 10**9,
-        "outage_wait_ns": 30 * 10**9,
-        "max_queued": 1_000_000,
-        "reorder": stream.reorder.model_dump(),
-        "heartbeat_ns": 200_000_000,
-        "correct_for_ns": 600 * 10**9,
-        "expected_sources": (),
-        "new_source_allowance_ns": None,
-    }
-    assert topology.stages == tuple(StageConfig((name,)) for name in DEFAULT)
-    assert topology.model_dump(exclude={"streams"}) == {
-        "stages_written": None,
-        "queries": {},
-        "functions": "",
-        "delivery": "exactly_once",
-        "checkpoint_ns": 100_000_000,
-        "application": "inorder",
-        "topics": {
-            "partitions": 8,
-            "replication": None,
-            "sequenced": "events.sequenced",
-            "gaps": "events.gaps",
-            "late": "events.late",
-            "dead": "events.dead",
-            "clock": "clock.offsets",
-            "windows": "results.windows",
-            "matches": "results.matches",
-            "joins": "results.joins",
-            "resend": None,
-            "max_record_bytes": 16_777_216,
-        },
-        "state": "rocksdb",
-        "redis": "redis://127.0.0.1:6379/0",
-        "heartbeat_ns": 200_000_000,
-        "watermark": True,
-        "tick_lag_ns": 100_000_000,
-        "spill_after_ns": 30 * 10**9,
-        "correct_for_ns": 600 * 10**9,
-        "transaction_timeout_ns": 10 * 10**9,
-    }
 
 
 EVERY_KEY = """
@@ -192,10 +103,7 @@ def test_every_key_has_its_meaning() -> None:
     assert stream.experimental == StreamMethods(clock="thesis", merge="thesis")
     assert (stream.clock.max_ahead_ns, stream.clock.max_error_ns) == (300 * 10**9, 50_000)
     assert stream.headers.names() == PRESETS["cloudevents"]._replace(sig="seal")
-    assert topology.stages == (
-        StageConfig(("reorder", "merge")),
-        StageConfig(("window",)),
-    )
+    assert topology.stages == (StageConfig(("reorder", "merge")), StageConfig(("window",)))
     assert topology.fused
     assert topology.topics.partitions == 1
     assert (topology.watermark, topology.stuck_after_ns) == (False, 80 * 10**9)
@@ -224,17 +132,6 @@ def test_the_merge_has_the_bound_of_reorder_in_bytes() -> None:
     assert stream.reorder.max_held_bytes == 2**20
 
 
-def test_presets() -> None:
-    names = HeaderConfig(preset="cloudevents").names()
-    assert names[:4] == ("ce_source", "ce_sequence", "ce_time", "ce_type")
-    assert HeaderConfig().names().seq == "seqNum"
-
-
-def test_in_code_the_file_spelling_works_too() -> None:
-    assert ReorderConfig.model_validate({"max_wait": "500ms"}).max_wait_ns == 500_000_000
-    assert ReorderConfig(max_wait_ns=7).max_wait_ns == 7
-
-
 @pytest.mark.parametrize(
     "mistake", [{"max_wait_ns": -1}, {"start": -1}, {"nonsense": 1}, {"max_held": 0}]
 )
@@ -243,63 +140,28 @@ def test_a_mistake_in_code_is_a_validation_error(mistake: dict[str, int]) -> Non
         ReorderConfig.model_validate(mistake)
 
 
-def test_frozen() -> None:
-    with pytest.raises(ValidationError):
-        parse(MINIMAL).delivery = "at_least_once"
-
-
-CUTS = [
-    ("[reorder, merge]", [("reorder",), ("merge",)], False),
-    ("[reorder+merge]", [("reorder", "merge")], True),
-    ("[reorder, merge+window+pattern]", [("reorder",), ("merge", "window", "pattern")], False),
-    ("[reorder+merge+window+pattern]", [("reorder", "merge", "window", "pattern")], True),
-    ("[reorder+merge, pattern]", [("reorder", "merge"), ("pattern",)], True),
+V = ("payload",)
+SPELLED = [
+    ("window", "tumbling 10s", Window("tumbling", 10 * 10**9)),
+    ("window", "sliding 10s every 2s", Window("sliding", 10 * 10**9, 2 * 10**9)),
+    ("window", "session 1.5ms", Window("session", 1_500_000)),
+    ("window", "count 100", Window("count", events=100)),
+    ("aggregate", {"v": "count()"}, {"v": Aggregate("count")}),
+    ("aggregate", {"v": "avg( payload.a.b )"}, {"v": Aggregate("avg", ("payload", "a", "b"))}),
+    ("aggregate", {"v": "quantile(payload, .5)"}, {"v": Aggregate("quantile", V, 500_000)}),
 ]
 
 
-@pytest.mark.parametrize(("stages", "operators", "fused"), CUTS)
-def test_cuts(stages: str, operators: list[tuple[str, ...]], fused: bool) -> None:
-    topology = parse(f"{MINIMAL}stages: {stages}")
-    assert [stage.operators for stage in topology.stages] == operators
-    assert [stage.name for stage in topology.stages] == ["+".join(each) for each in operators]
-    assert topology.fused is fused
-
-
-WINDOWS = [
-    ("tumbling 10s", Window("tumbling", 10 * 10**9)),
-    ("sliding 10s every 2s", Window("sliding", 10 * 10**9, 2 * 10**9)),
-    ("session 1.5ms", Window("session", 1_500_000)),
-    ("count 100", Window("count", events=100)),
-]
-
-
-@pytest.mark.parametrize(("spelling", "window"), WINDOWS)
-def test_windows_are_read(spelling: str, window: Window) -> None:
-    query = QueryConfig.model_validate({"window": spelling, "aggregate": {"n": "count()"}})
-    assert query.window == window
-
-
-AGGREGATES = [
-    ("count()", Aggregate("count")),
-    ("avg( payload.v )", Aggregate("avg", ("payload", "v"))),
-    ("quantile(payload.a.b, 0.99)", Aggregate("quantile", ("payload", "a", "b"), 990_000)),
-    ("quantile(payload, .5)", Aggregate("quantile", ("payload",), 500_000)),
-]
-
-
-@pytest.mark.parametrize(("spelling", "aggregate"), AGGREGATES)
-def test_aggregates_are_read(spelling: str, aggregate: Aggregate) -> None:
-    query = QueryConfig.model_validate({"window": "count 1", "aggregate": {"v": spelling}})
-    assert query.aggregate == {"v": aggregate}
+@pytest.mark.parametrize(("key", "spelling", "value"), SPELLED)
+def test_windows_and_aggregates_are_read(key: str, spelling: object, value: object) -> None:
+    given = {"window": "count 1", "aggregate": {"n": "count()"}, key: spelling}
+    assert getattr(QueryConfig.model_validate(given), key) == value
 
 
 def test_quality_is_read() -> None:
+    quality = {"accuracy": "99%", "max_wait": "2s"}
     query = QueryConfig.model_validate(
-        {
-            "window": "count 1",
-            "aggregate": {"n": "count()"},
-            "quality": {"accuracy": "99%", "max_wait": "2s"},
-        }
+        {"window": "count 1", "aggregate": {"n": "count()"}, "quality": quality}
     )
     assert query.quality is not None
     assert (query.quality.accuracy_ppm, query.quality.max_wait_ns) == (990_000, 2 * 10**9)

@@ -76,10 +76,7 @@ def build(site: Site) -> Operator:
 def with_area() -> tuple[tuple[Link, ...], tuple[OperatorRow, ...]]:
     """Return the chain with the operator after MERGE, and the rows with its row."""
     behind = [link.name for link in CHAIN].index(MERGE) + 1
-    return (*CHAIN[:behind], Link(AREA), *CHAIN[behind:]), (
-        *ROWS,
-        OperatorRow(AREA, build),
-    )
+    return (*CHAIN[:behind], Link(AREA), *CHAIN[behind:]), (*ROWS, OperatorRow(AREA, build))
 
 
 def payload(x: float) -> bytes:

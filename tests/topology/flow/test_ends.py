@@ -39,19 +39,16 @@ Said = tuple[int, bool, str]
 """Where it begins, whether it is final, and how sure it is."""
 
 
+def event(at: int, type_: str = "H", machine: str = "m") -> RawEvent:
+    payload = {"machine": machine}
+    return RawEvent(
+        source=machine, seq=at, ts_ns=at * S, arrival_ns=at * S + 1, type=type_, payload=payload
+    )
+
+
 def lives(machine: str, until: int) -> list[RawEvent]:
     """A heartbeat each second."""
-    return [
-        RawEvent(
-            source=machine,
-            seq=seq,
-            ts_ns=seq * S,
-            arrival_ns=seq * S + 1,
-            type="H",
-            payload={"machine": machine},
-        )
-        for seq in range(until)
-    ]
+    return [event(at, machine=machine) for at in range(until)]
 
 
 def inputs() -> list[RawEvent]:
@@ -153,13 +150,6 @@ def test_nothing_is_final_before_what_it_reads_is(until: int) -> None:
         assert [each[1:] for each in said(found, MatchRecord, query)] == [(is_final, sure)], query
 
 
-def event(at: int, type_: str) -> RawEvent:
-    payload = {"machine": "m"}
-    return RawEvent(
-        source="s", seq=at, ts_ns=at * S, arrival_ns=at * S + 1, type=type_, payload=payload
-    )
-
-
 class Silence:
     """Says so when nothing came for five seconds, and once more at the end."""
 
@@ -205,7 +195,4 @@ def test_a_history_that_goes_on_invents_no_silence() -> None:
     whole = [record for step in found if step is not None for record in records_of(step)]
     for query in ("silent", "told"):
         assert said(whole, MatchRecord, query) == said(replay(topology, sent), MatchRecord, query)
-        assert said(whole, MatchRecord, query) == [
-            (8, True, "confirmed"),
-            (39, False, "uncertain"),
-        ]
+        assert said(whole, MatchRecord, query) == [(8, True, "confirmed"), (39, False, "uncertain")]

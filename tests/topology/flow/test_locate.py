@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,10 @@ def said(stage: Stage, source: str, epoch: int, seq: int) -> dict[str, str]:
     return {name: answer["where"] for name, answer in found.items() if "where" in answer}
 
 
+def answer_of(stage: Stage, source: str, epoch: int, seq: int, operator: str = "reorder") -> Any:
+    return stage.locate_in(None, source, epoch, seq)["streams"]["default"][operator]
+
+
 def put(stage: Stage, events: Iterable[Event]) -> Step:
     events = sorted(events, key=lambda each: each.arrival_ns)
     return stage.on_batch(events, events[-1].arrival_ns)
@@ -90,7 +95,7 @@ def test_what_is_said_is_what_became_of_each(seed: int) -> None:
 def test_behind_a_hole() -> None:
     stage = stage_of()
     put(stage, [event(0, 1_000), event(3, 1_003), event(4, 1_004)])
-    answer = stage.locate_in(None, "s", -1, 4)["streams"]["default"]["reorder"]
+    answer = answer_of(stage, "s", -1, 4)
     assert (answer["where"], answer["reason"], answer["missing"]) == (HELD, "hole", [1, 2])
     assert answer["until"] == (1_003 + 50) * MS
     assert said(stage, "s", 0, 2)["reorder"] == AWAITED
@@ -98,19 +103,19 @@ def test_behind_a_hole() -> None:
     assert said(stage, "s", 1, 0)["reorder"] == NOT_COME
     assert said(stage, "nobody", 0, 0) == {}
     stage.on_time((1_003 + 51) * MS)
-    answer = stage.locate_in(None, "s", 0, 2)["streams"]["default"]["reorder"]
+    answer = answer_of(stage, "s", 0, 2)
     assert (answer["where"], answer["missing"]) == (LOST, [1, 2])
 
 
 def test_before_a_start_and_in_another_epoch() -> None:
     stage = stage_of()
     put(stage, [event(7, 1_000)])
-    answer = stage.locate_in(None, "s", 0, 7)["streams"]["default"]["reorder"]
+    answer = answer_of(stage, "s", 0, 7)
     assert (answer["where"], answer["reason"]) == (HELD, "start")
     stage.on_time(1_100 * MS)
     assert said(stage, "s", 0, 6)["reorder"] == BEFORE_START
     put(stage, [event(9, 1_200), event(0, 1_201, epoch=2)])
-    answer = stage.locate_in(None, "s", 2, 0)["streams"]["default"]["reorder"]
+    answer = answer_of(stage, "s", 2, 0)
     assert (answer["where"], answer["reason"], answer["epoch_in_force"]) == (HELD, "epoch", 0)
     stage.on_time(1_400 * MS)
     assert said(stage, "s", 1, 0)["reorder"] == OLD_EPOCH
@@ -123,18 +128,16 @@ def test_a_number_that_jumped_waits_to_be_confirmed() -> None:
         TOPOLOGY.replace("max_wait: 50ms}\n    clock", "max_wait: 50ms, max_jump: 9}\n    clock")
     )
     put(stage, [event(0, 1_000), event(500, 1_001)])
-    answer = stage.locate_in(None, "s", 0, 500)["streams"]["default"]["reorder"]
+    answer = answer_of(stage, "s", 0, 500)
     assert (answer["where"], answer["reason"]) == (HELD, "jump")
 
 
 def test_whom_merge_waits_for() -> None:
     stage = stage_of()
-    put(
-        stage,
-        [event(0, 1_000, source="a"), event(0, 1_000, source="b"), event(1, 1_001, source="a")],
-    )
+    sent = ((0, 1_000, "a"), (0, 1_000, "b"), (1, 1_001, "a"))
+    put(stage, [event(seq, ts, source=source) for seq, ts, source in sent])
     put(stage, [event(2, 1_010, source="a")])
-    answer = stage.locate_in(None, "a", 0, 2)["streams"]["default"]["merge"]
+    answer = answer_of(stage, "a", 0, 2, "merge")
     assert answer["where"] == HELD
     assert [feed["source"] for feed in answer["waits_for"]] == ["b"]
 

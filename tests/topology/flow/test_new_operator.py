@@ -92,10 +92,8 @@ def test_a_replay_counts_only_what_is_inside(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     said = [(line["kind"], line.get("seq"), line.get("reason")) for line in done.lines]
     assert [seq for kind, seq, _ in said if kind == "event"] == [0, 2, 3]
-    assert [(seq, reason) for kind, seq, reason in said if kind == "dead"] == [
-        (1, OUTSIDE),
-        (4, OUTSIDE),
-    ]
+    dead = [(seq, reason) for kind, seq, reason in said if kind == "dead"]
+    assert dead == [(1, OUTSIDE), (4, OUTSIDE)]
     (window,) = [line for line in done.lines if line["kind"] == "window"]
     assert window["values"] == {"n": 3}
     assert (done.summary["event"], done.summary["dead"]) == (3, 2)

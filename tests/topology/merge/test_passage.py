@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from tests.kit.chains import chained
+from tests.kit.core_tables import Table, scenarios, table
 from tests.topology.merge.against_oracle import MS
-from tests.topology.merge.test_operator import Table, event, operator, play, rendered
+from tests.topology.merge.test_operator import event, operator, play, rendered
 from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig
 from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT
+from topology.model.event import DATA
 from topology.model.late import GAP
 
 
@@ -26,15 +27,13 @@ def filled(at: int, source: str, seq: int, ref: int) -> Any:
 def test_what_was_declared_missing_leaves_in_its_place_while_that_is_open() -> None:
     """b holds everything up beyond 5, so a1 is in time for the stream."""
     merge = operator(max_wait="1s", idle_after="2s")
-    play(
-        merge,
-        [
-            (5, "b", 0, 5, []),
-            (10, "a", 0, 6, ["b0 at 5"]),
-            (11, "a", 2, 9, []),
-            (12, "a", 4, 11, []),
-        ],
-    )
+    rows = table("""
+        5 b 0 5
+        10 a 0 6 -> b0 at 5
+        11 a 2 9
+        12 a 4 11
+    """)
+    play(merge, rows)
     step = merge.on_batch([filled(20, "a", 3, 10), filled(21, "a", 1, 8)], 22 * MS)
     assert rendered(step) == []
     assert merge.figures()["queued"] == 5
@@ -43,32 +42,11 @@ def test_what_was_declared_missing_leaves_in_its_place_while_that_is_open() -> N
     assert rendered(merge.on_time(31 * MS)) == ["a4 at 31"]
 
 
-def test_the_same_time_as_the_last_one_is_not_late_whatever_the_name() -> None:
-    """Coarse stamps: b left at 10, and waited for a in vain; then a comes with 10, too."""
-    merge = operator()
-    play(
-        merge,
-        [
-            (10, "a", 0, 0, []),
-            (11, "b", 0, 10, ["a0 at 10"]),
-            (70, None, ["b0 at 60"]),
-            (71, "a", 1, 10, []),
-            (72, "c", 0, 9, ["a1 at 71"]),
-            (73, None, ["c0 at 72 (late merge_new)"]),
-        ],
-    )
-
-
-def test_a_lost_number_of_the_same_time_is_late_where_its_source_may_be_beyond_it() -> None:
+@pytest.mark.parametrize("ref", [1, 2])
+def test_what_was_missing_is_late_once_its_place_is_passed_or_may_be(ref: int) -> None:
     merge = operator()
     play(merge, [(1, "a", 0, 1, []), (2, "a", 2, 2, ["a0 at 1"]), (3, None, ["a2 at 2"])])
-    assert rendered(merge.on_batch([filled(4, "a", 1, 2)], 5 * MS)) == ["a1 at 4 (late gap)"]
-
-
-def test_it_is_late_once_its_place_is_passed() -> None:
-    merge = operator()
-    play(merge, [(1, "a", 0, 1, []), (2, "a", 2, 2, ["a0 at 1"]), (3, None, ["a2 at 2"])])
-    assert rendered(merge.on_batch([filled(4, "a", 1, 1)], 5 * MS)) == ["a1 at 4 (late gap)"]
+    assert rendered(merge.on_batch([filled(4, "a", 1, ref)], 5 * MS)) == ["a1 at 4 (late gap)"]
 
 
 def test_it_is_late_where_its_time_would_put_it_out_of_the_order_of_its_source() -> None:
@@ -84,108 +62,90 @@ def test_one_that_nobody_missed_is_late() -> None:
     assert rendered(merge.on_batch([filled(1, "a", 3, 0)], 2 * MS)) == ["a3 at 1 (late gap)"]
 
 
-def test_what_found_its_place_is_still_there_after_a_restart() -> None:
-    before, after = operator(max_wait="1s"), operator(max_wait="1s")
-    play(before, [(5, "b", 0, 5, []), (10, "a", 0, 6, ["b0 at 5"]), (11, "a", 2, 9, [])])
-    before.on_batch([filled(12, "a", 1, 8)], 12 * MS)
-    after.restore(before.snapshot(), list(before.held()))
-    assert rendered(after.on_batch([event(13, "b", 1, 13)], 13 * MS)) == []
-    assert rendered(after.on_time(13 * MS)) == ["a0 at 13", "a1 at 13", "a2 at 13"]
-
-
 # -- causes ----------------------------------------------------------------------------------------
 
 
-def test_a_source_that_was_idle() -> None:
-    begin = [(0, "b", 0, 0, []), (1, "a", 0, 1, ["b0 at 0"])]
-    idle = [(300, None, ["a0 at 51"]), (301, "a", 1, 300, [])]
-    for woken in (
-        [
-            (302, "b", 1, 240, ["a1 at 301"]),
-            (302, None, ["b1 at 302 (late merge_idle)"]),
-        ],
-        [
-            (302, "b", 1, 240, HEARTBEAT, ["a1 at 301"]),
-            (303, "b", 2, 241, []),
-            (303, None, ["b2 at 303 (late merge_idle)"]),
-        ],
-        [
-            (302, "b", 2, 0, BLOCKED, ["a1 at 301"]),
-            (303, "b", 2, 241, []),
-            (303, None, ["b2 at 303 (late merge_idle)"]),
-        ],
-    ):
-        then = [(304, "b", 9, 242, []), (304, None, ["b9 at 304 (late merge_behind)"])]
-        play(operator(), [*begin, *idle, *woken, *then])
+IDLE = table("""
+    0 b 0 0
+    1 a 0 1 -> b0 at 0
+    300 -> a0 at 51
+    301 a 1 300
+""")
+SECOND = table("""
+    303 b 2 241
+    303 -> b2 at 303 (late merge_idle)
+""")
 
 
-def test_a_source_that_had_said_bye() -> None:
-    merge = operator()
-    play(merge, [(0, "b", 0, 0, []), (1, "b", 1, 1, BYE, ["b0 at 0"]), (3, "a", 0, 3, [])])
-    assert rendered(merge.on_batch([event(4, "b", 2, 2)], 5 * MS)) == [
-        "a0 at 3",
-        "b2 at 4 (late merge_idle)",
-    ]
+@pytest.mark.parametrize(
+    "woken",
+    [
+        table("302 b 1 240 -> a1 at 301\n302 -> b1 at 302 (late merge_idle)"),
+        table("302 b 1 240 heartbeat -> a1 at 301") + SECOND,
+        table("302 b 2 0 blocked -> a1 at 301") + SECOND,
+    ],
+)
+def test_a_source_that_was_idle(woken: Table) -> None:
+    then = table("304 b 9 242\n304 -> b9 at 304 (late merge_behind)")
+    play(operator(), [*IDLE, *woken, *then])
 
 
-def test_a_source_that_was_waited_for_too_short() -> None:
-    play(
-        operator(),
-        [
-            (0, "b", 0, 0, []),
-            (1, "a", 0, 1, ["b0 at 0"]),
-            (51, None, ["a0 at 51"]),
-            (52, "b", 1, 0, []),
-            (53, "b", 2, 0, ["b1 at 52 (late merge_wait)"]),
-            (54, "b", 3, 53, ["b2 at 53 (late merge_behind)"]),
-        ],
-    )
+SCENARIOS = scenarios("""
+The same time as the last one is not late whatever the name
+# Coarse stamps: b left at 10, and waited for a in vain; then a comes with 10, too.
+    10 a 0 0
+    11 b 0 10 -> a0 at 10
+    70 -> b0 at 60
+    71 a 1 10
+    72 c 0 9 -> a1 at 71
+    73 -> c0 at 72 (late merge_new)
+A source that had said bye
+    0 b 0 0
+    1 b 1 1 bye -> b0 at 0
+    3 a 0 3
+    4 b 2 2 -> a0 at 3
+    5 -> b2 at 4 (late merge_idle)
+A source that was waited for too short
+    0 b 0 0
+    1 a 0 1 -> b0 at 0
+    51 -> a0 at 51
+    52 b 1 0
+    53 b 2 0 -> b1 at 52 (late merge_wait)
+    54 b 3 53 -> b2 at 53 (late merge_behind)
+A source that was idle and came back in time is no excuse later
+    0 b 0 0
+    1 a 0 1 -> b0 at 0
+    300 -> a0 at 51
+    301 b 1 301
+    301 -> b1 at 301
+    310 a 1 310
+    360 -> a1 at 360
+    361 b 2 302
+    361 -> b2 at 361 (late merge_wait)
+""")
 
 
-def test_a_source_that_was_idle_and_came_back_in_time_is_no_excuse_later() -> None:
-    play(
-        operator(),
-        [
-            (0, "b", 0, 0, []),
-            (1, "a", 0, 1, ["b0 at 0"]),
-            (300, None, ["a0 at 51"]),
-            (301, "b", 1, 301, []),
-            (301, None, ["b1 at 301"]),
-            (310, "a", 1, 310, []),
-            (360, None, ["a1 at 360"]),
-            (361, "b", 2, 302, []),
-            (361, None, ["b2 at 361 (late merge_wait)"]),
-        ],
-    )
-
-
-def test_a_source_never_heard() -> None:
-    play(
-        operator(),
-        [
-            (1, "a", 0, 1, []),
-            (2, "b", 0, 0, ["a0 at 1"]),
-            (2, None, ["b0 at 2 (late merge_new)"]),
-        ],
-    )
+@pytest.mark.parametrize(("settings", "rows"), SCENARIOS.values(), ids=SCENARIOS)
+def test_scenario(settings: dict[str, Any], rows: Table) -> None:
+    play(operator(**settings), rows)
 
 
 def test_one_whose_time_falls_within_its_source() -> None:
     """CLOCK forgot its clock, as there were too many sources; MERGE holds an event of it yet."""
-    table: Table = [
-        (5, "b", 0, 5, []),
-        (10, "a", 0, 10, ["b0 at 5"]),
-        (11, "a", 1, 8, []),
-        (12, "a", 2, 9, ["a1 at 11 (late merge_clock)"]),
-        (13, "a", 3, 12, ["a2 at 12 (late merge_clock)"]),
-        (60, None, ["a0 at 60"]),
-        (62, None, ["a3 at 62"]),
-    ]
-    play(operator(), table)
+    rows = table("""
+        5 b 0 5
+        10 a 0 10 -> b0 at 5
+        11 a 1 8
+        12 a 2 9 -> a1 at 11 (late merge_clock)
+        13 a 3 12 -> a2 at 12 (late merge_clock)
+        60 -> a0 at 60
+        62 -> a3 at 62
+    """)
+    play(operator(), rows)
     before, after = operator(), operator()
-    play(before, table[:4])
+    play(before, rows[:4])
     after.restore(before.snapshot(), before.held())
-    play(after, table[4:])
+    play(after, rows[4:])
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 
+from tests.kit.core_tables import Table, scenarios, table
 from tests.seeds import seeds_of_today
 from tests.topology.merge.against_oracle import MS
-from tests.topology.merge.test_operator import Table, event, operator, play, rendered
+from tests.topology.merge.test_operator import event, operator, play, rendered
 from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, BYE, HEARTBEAT, Event, twin
+from topology.model.event import Event, twin
 
-BEFORE: Table = [(10, "a", 0, 9, []), (11, "b", 0, 10, ["a0 at 10"]), (61, None, ["b0 at 60"])]
-PAUSED: Table = [*BEFORE, (3_000, "a", 1, 20, [])]
+BEFORE = table("""
+    10 a 0 9
+    11 b 0 10 -> a0 at 10
+    61 -> b0 at 60
+""")
+PAUSED = BEFORE + table("3000 a 1 20")
 """Nobody was heard from 11 to 3000, and what a brings then has waited for 2980."""
 
 SEEDS = seeds_of_today(20)
@@ -24,77 +29,81 @@ def merge(**settings: Any) -> Merge:
     return operator(**{"max_queued": 100, **settings})
 
 
+AFTER_A_PAUSE = scenarios("""
+A source is awaited for twice the pause
+# 2989 long, so until 8978.
+    8977
+    8978 -> a1 at 8978
+It is awaited no longer than outage wait {outage_wait: 500ms}
+    3499
+    3500 -> a1 at 3500
+Without outage wait nobody is awaited {outage_wait: 0s}
+    3000 -> a1 at 3000
+Who does not come back is late as ever
+    8978 -> a1 at 8978
+    8979 b 1 12
+    8979 -> b1 at 8979 (late merge_idle)
+What left before makes the first ones late and its source is awaited on
+    3001 b 1 9
+    3500 -> b1 at 3001 (late merge_pause)
+    3501 b 2 3500
+    3502 a 2 3501 -> a1 at 3501
+A heartbeat says that a source is back
+    3100 b 1 3099 heartbeat
+    3100 -> a1 at 3100
+A source that says bye is awaited no more
+    3100 b 1 15 bye
+    3100 -> a1 at 3100
+""")
+WITHOUT = scenarios("""
+A stream that had nothing to say waits for nobody
+# What comes after the gap is new: nobody was cut off.
+    10 a 0 9
+    11 b 0 10 -> a0 at 10
+    61 -> b0 at 60
+    3000 a 1 2990
+    3000 -> a1 at 3000
+A pause shows though a hole is told first
+    10 a 0 9
+    11 b 0 10 -> a0 at 10
+    61 -> b0 at 60
+    3000 a 1 0 blocked
+    3001 a 1 20
+    3400
+    3401 b 1 3400
+    3401 -> a1 at 3401
+Who was idle or gone before the pause is not awaited
+    10 c 0 9
+    300 a 0 299 -> c0 at 10
+    301 a 1 300 -> a0 at 300
+    301 -> a1 at 301
+    4000 a 2 310
+    4000 -> a2 at 4000
+""")
+
+
+@pytest.mark.parametrize(("settings", "rows"), AFTER_A_PAUSE.values(), ids=AFTER_A_PAUSE)
+def test_after_a_pause(settings: dict[str, Any], rows: Table) -> None:
+    play(merge(**settings), [*PAUSED, *rows])
+
+
+@pytest.mark.parametrize(("settings", "rows"), WITHOUT.values(), ids=WITHOUT)
+def test_scenario(settings: dict[str, Any], rows: Table) -> None:
+    play(merge(**settings), rows)
+
+
 def test_a_source_that_was_live_is_awaited_after_a_pause() -> None:
     operator_ = merge()
-    play(operator_, [*PAUSED, (8_970, None, []), (8_971, "b", 1, 12, [])])
-    play(
-        operator_,
-        [
-            (8_972, "b", 2, 25, ["b1 at 8971"]),  # still old: a1 is the next, b may bring less
-            (8_973, "b", 3, 8_972, ["a1 at 8972"]),
-            (8_974, "a", 2, 8_973, []),
-            (8_974, None, ["b2 at 8974", "b3 at 8974"]),
-        ],
-    )
+    rows = table("""
+        8970
+        8971 b 1 12
+        8972 b 2 25 -> b1 at 8971  # still old: a1 is the next, b may bring less
+        8973 b 3 8972 -> a1 at 8972
+        8974 a 2 8973
+        8974 -> b2 at 8974, b3 at 8974
+    """)
+    play(operator_, [*PAUSED, *rows])
     assert operator_.figures()["awaited_after_outage"] == 0
-
-
-def test_it_is_awaited_for_twice_the_pause() -> None:
-    """2989 long, so until 8978."""
-    play(merge(), [*PAUSED, (8_977, None, []), (8_978, None, ["a1 at 8978"])])
-
-
-def test_it_is_awaited_no_longer_than_outage_wait() -> None:
-    play(merge(outage_wait="500ms"), [*PAUSED, (3_499, None, []), (3_500, None, ["a1 at 3500"])])
-
-
-def test_without_outage_wait_nobody_is_awaited() -> None:
-    play(merge(outage_wait="0s"), [*PAUSED, (3_000, None, ["a1 at 3000"])])
-
-
-def test_who_does_not_come_back_is_late_as_ever() -> None:
-    late = [(8_979, "b", 1, 12, []), (8_979, None, ["b1 at 8979 (late merge_idle)"])]
-    play(merge(), [*PAUSED, (8_978, None, ["a1 at 8978"]), *late])
-
-
-def test_what_left_before_makes_the_first_ones_late_and_its_source_is_awaited_on() -> None:
-    play(
-        merge(),
-        [
-            *PAUSED,
-            (3_001, "b", 1, 9, []),
-            (3_500, None, ["b1 at 3001 (late merge_pause)"]),
-            (3_501, "b", 2, 3_500, []),
-            (3_502, "a", 2, 3_501, ["a1 at 3501"]),
-        ],
-    )
-
-
-def test_a_heartbeat_says_that_a_source_is_back() -> None:
-    play(merge(), [*PAUSED, (3_100, "b", 1, 3_099, HEARTBEAT, []), (3_100, None, ["a1 at 3100"])])
-
-
-def test_a_source_that_says_bye_is_awaited_no_more() -> None:
-    play(merge(), [*PAUSED, (3_100, "b", 1, 15, BYE, []), (3_100, None, ["a1 at 3100"])])
-
-
-def test_a_stream_that_had_nothing_to_say_waits_for_nobody() -> None:
-    """What comes after the gap is new: nobody was cut off."""
-    play(merge(), [*BEFORE, (3_000, "a", 1, 2_990, []), (3_000, None, ["a1 at 3000"])])
-
-
-def test_a_pause_shows_though_a_hole_is_told_first() -> None:
-    play(
-        merge(),
-        [
-            *BEFORE,
-            (3_000, "a", 1, 0, BLOCKED, []),
-            (3_001, "a", 1, 20, []),
-            (3_400, None, []),
-            (3_401, "b", 1, 3_400, []),
-            (3_401, None, ["a1 at 3401"]),
-        ],
-    )
 
 
 def test_one_that_died_among_live_ones_is_idle() -> None:
@@ -105,20 +114,6 @@ def test_one_that_died_among_live_ones_is_idle() -> None:
     assert operator_.figures()["idle"] == 1
     step = operator_.on_batch([event(3_100, "b", 1, 20)], 3_101 * MS)
     assert rendered(step)[-1] == "b1 at 3100 (late merge_idle)"
-
-
-def test_who_was_idle_or_gone_before_the_pause_is_not_awaited() -> None:
-    play(
-        merge(),
-        [
-            (10, "c", 0, 9, []),
-            (300, "a", 0, 299, ["c0 at 10"]),
-            (301, "a", 1, 300, ["a0 at 300"]),
-            (301, None, ["a1 at 301"]),
-            (4_000, "a", 2, 310, []),
-            (4_000, None, ["a2 at 4000"]),
-        ],
-    )
 
 
 def test_a_quiet_stream_finishes_in_a_pause() -> None:
@@ -143,23 +138,6 @@ def test_at_the_bound_the_waiting_ends() -> None:
     step = operator_.on_batch([event(3_001 + n, "a", 2 + n, 21 + n) for n in range(3)], 3_004 * MS)
     assert rendered(step) == [f"a{n} at 3003" for n in range(1, 5)]
     assert operator_.figures()["overflows"] == 0
-
-
-@pytest.mark.parametrize("at", range(3, 9))
-def test_a_restart_in_between_changes_nothing(at: int) -> None:
-    table: Table = [
-        *PAUSED,
-        (3_050, "a", 2, 30, []),
-        (4_000, "b", 1, 15, []),
-        (4_001, "b", 2, 40, ["b1 at 4000"]),
-        (4_002, "b", 3, 4_001, ["a1 at 4001", "a2 at 4001"]),
-        (4_003, "a", 3, 4_002, []),
-        (4_003, None, ["b2 at 4003", "b3 at 4003"]),
-    ]
-    before, after = merge(), merge()
-    play(before, table[:at])
-    after.restore(before.snapshot(), before.held())
-    play(after, table[at:])
 
 
 def test_explain_names_who_is_awaited_and_until_when() -> None:

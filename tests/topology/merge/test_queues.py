@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit.core_tables import table
 from tests.kit.topologies import in_code
 from tests.topology.merge.test_operator import event, operator, play, rendered
 from topology.flow.stage import Stage
-from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, Event
 from topology.model.late import MERGE_FULL
 from topology.model.outcome import Late
@@ -26,19 +26,6 @@ MINUTE = 60_000
 AHEAD = 59 * MINUTE
 
 
-def test_an_event_ahead_of_the_clock_waits_for_it_though_nobody_else_is_there() -> None:
-    play(
-        operator(),
-        [
-            (10, "a", 0, 30, []),
-            (29, None, []),
-            (30, None, ["a0 at 30"]),
-            (31, "b", 0, 31, []),
-            (31, None, []),
-        ],
-    )
-
-
 def test_the_watermark_is_never_ahead_of_the_clock() -> None:
     merge = operator(heartbeat=10)
     step = merge.on_batch([event(1, "a", 0, 500), event(2, "b", 0, 500)], 40 * MS)
@@ -47,20 +34,18 @@ def test_the_watermark_is_never_ahead_of_the_clock() -> None:
 
 def test_who_is_ahead_gives_way_from_its_newest_on() -> None:
     merge = operator(max_queued=3)
-    play(
-        merge,
-        [
-            (10, "b", 0, 9, []),
-            (11, "a", 0, 9_000, ["b0 at 10"]),
-            (12, "a", 1, 9_001, []),
-            (13, "c", 0, 12, []),
-            (13, "b", 1, 13, ["a1 at 13 (late merge_full)"]),
-            (14, "a", 2, 9_002, ["c0 at 13"]),
-            (14, "a", 3, 9_003, ["a3 at 14 (late merge_full)"]),
-            (14, "a", 4, 9_004, ["a4 at 14 (late merge_full)"]),
-            (9_003, None, ["b1 at 63", "a0 at 9000", "a2 at 9002"]),
-        ],
-    )
+    rows = table("""
+        10 b 0 9
+        11 a 0 9000 -> b0 at 10
+        12 a 1 9001
+        13 c 0 12
+        13 b 1 13 -> a1 at 13 (late merge_full)
+        14 a 2 9002 -> c0 at 13
+        14 a 3 9003 -> a3 at 14 (late merge_full)
+        14 a 4 9004 -> a4 at 14 (late merge_full)
+        9003 -> b1 at 63, a0 at 9000, a2 at 9002
+    """)
+    play(merge, rows)
     assert merge.figures()["overflows"] == 3
     assert merge.figures()["queued"] == 0
 
@@ -76,35 +61,31 @@ def test_what_is_given_up_goes_by_the_policy(policy: LatePolicy) -> None:
 
 def test_who_holds_more_than_half_gives_way() -> None:
     """The others wait for what is in reorder, and are not late when it comes."""
-    play(
-        operator(max_queued=2),
-        [
-            (10, "b", 0, 9, []),
-            (11, "b", 1, 0, BLOCKED, ["b0 at 10"]),
-            (11, "a", 0, 10, []),
-            (12, "a", 1, 11, []),
-            (13, "a", 2, 12, ["a2 at 13 (late merge_full)"]),
-            (14, "b", 1, 9, ["a1 at 14 (late merge_full)"]),
-            (14, None, ["b1 at 14"]),
-            (15, "b", 2, 14, []),
-            (15, None, ["a0 at 15"]),
-        ],
-    )
+    rows = table("""
+        10 b 0 9
+        11 b 1 0 blocked -> b0 at 10
+        11 a 0 10
+        12 a 1 11
+        13 a 2 12 -> a2 at 13 (late merge_full)
+        14 b 1 9 -> a1 at 14 (late merge_full)
+        14 -> b1 at 14
+        15 b 2 14
+        15 -> a0 at 15
+    """)
+    play(operator(max_queued=2), rows)
 
 
 def test_where_nobody_fills_the_queues_the_smallest_leave() -> None:
     merge = operator(max_queued=2)
-    play(
-        merge,
-        [
-            (10, "b", 0, 9, []),
-            (11, "b", 1, 0, BLOCKED, ["b0 at 10"]),
-            (11, "a", 0, 10, []),
-            (12, "c", 0, 11, []),
-            (13, "d", 0, 12, ["a0 at 13"]),
-            (14, "b", 1, 9, ["b1 at 14 (late merge_full)"]),
-        ],
-    )
+    rows = table("""
+        10 b 0 9
+        11 b 1 0 blocked -> b0 at 10
+        11 a 0 10
+        12 c 0 11
+        13 d 0 12 -> a0 at 13
+        14 b 1 9 -> b1 at 14 (late merge_full)
+    """)
+    play(merge, rows)
     assert merge.figures()["overflows"] == 1
 
 
@@ -125,19 +106,6 @@ def test_by_payload_who_holds_most_of_it_gives_way() -> None:
     assert [(e.source, e.late) for e in step.released if e.kind == DATA and e.late] == [
         ("a", MERGE_FULL)
     ]
-
-
-def test_a_full_queue_is_no_worse_after_a_restart() -> None:
-    def half(merge: Merge, numbers: range) -> list[str]:
-        events = [event(n, s, n, n + AHEAD * (s == "z")) for n in numbers for s in ("a", "z")]
-        return rendered(merge.on_batch(events, numbers[-1] * MS))
-
-    plain, before, after = (operator(max_queued=20) for _ in range(3))
-    expected = half(plain, range(60)) + half(plain, range(60, 120))
-    got = half(before, range(60))
-    after.restore(before.snapshot(), before.held())
-    assert got + half(after, range(60, 120)) == expected
-    assert sum("merge_full" in word for word in expected) > 50
 
 
 # -- the whole stage -------------------------------------------------------------------------------

@@ -56,11 +56,7 @@ def test_a_step_ahead_that_is_taken_back_moves_nothing(ahead_ns: int, lasts_s: f
 
 @pytest.mark.parametrize("ahead_ns", [2 * S, 5 * S, 30 * S])
 def test_a_small_step_ahead_is_believed_and_is_over_in_twice_its_length(ahead_ns: int) -> None:
-    log = [
-        *busy(10),
-        *busy(5, ahead_ns, BEGIN + 10 * S),
-        *busy(70, 0, BEGIN + 15 * S),
-    ]
+    log = [*busy(10), *busy(5, ahead_ns, BEGIN + 10 * S), *busy(70, 0, BEGIN + 15 * S)]
     clock = AppendClock()
     found = arrivals(log, clock)
     after = [at for at, (_, stamp) in zip(found, log, strict=True) if stamp >= BEGIN + 15 * S]

@@ -8,8 +8,6 @@ import pytest
 
 from tests.oracle import histogram as oracle
 from topology.model.histogram import Histogram, bucket_of, upper_edge_ns
-from topology.published.reorder import Thesis
-from topology.published.smoothed import Smoothed
 from topology.reorder.timeout import FillTimes, Miss
 
 MISS_PPM = (0, 1_000, 10_000, 300_000, 1_000_000)
@@ -70,39 +68,3 @@ def test_of_few_holes_the_wait_is_longer_than_the_longest_fill() -> None:
             waits.append(times.wait_ns())
     plain = 103 * 5 // 4
     assert waits == [plain * 10 // 6, plain * 10 // 7, plain, plain, plain]
-
-
-def test_a_source_whose_holes_never_fill_waits_no_longer_for_it() -> None:
-    times = FillTimes(1_000)
-    for _ in range(100):
-        times.opened()
-    assert (times.warm, times.wait_ns()) == (True, 0)
-
-
-def test_the_miss_rule_keeps_to_its_bound() -> None:
-    pool = FillTimes(1_000)
-    rule = Miss(5_000, pool)
-    for _ in range(100):
-        rule.opened()
-    assert rule.wait_ns() == 0  # a hundred holes and none was ever filled
-    for _ in range(40):
-        rule.filled(1_000_000)
-    assert rule.wait_ns() == 5_000
-
-
-def test_the_printed_rule_and_rfc_6298() -> None:
-    """Samples 10, 20, 40: averages 10, 14, 24."""
-    for against_new, deviation_ns in ((True, 10), (False, 16)):
-        smoothed = Smoothed(against_new)
-        for value_ns in (10, 20, 40):
-            smoothed.add(value_ns)
-        assert (smoothed.average_ns, smoothed.deviation_ns) == (24, deviation_ns)
-    rule = Thesis(1_000)
-    for seq, at_ns in enumerate((0, 10, 30, 70)):
-        rule.in_order(0, seq, at_ns)
-    assert rule.wait_ns() == 1_000  # cold
-    for _ in range(100):
-        rule.opened()
-    assert rule.wait_ns() == 24 + 2 * 10
-    rule.left_hold(500)
-    assert rule.wait_ns() == 500

@@ -16,13 +16,8 @@ AT_MERGE = {word for word, cause in CAUSES.items() if "merge" in cause.decided_i
 
 
 @pytest.mark.parametrize("word", CAUSES)
-def test_a_cause_is_a_short_word_whose_decision_has_a_place(word: str) -> None:
-    assert word.replace("_", "").isalpha()
-    assert word.islower()
-    cause = CAUSES[word]
-    assert callable(resolve_name(cause.decided_in))
-    assert cause.because
-    assert cause.remedy
+def test_the_decision_of_a_cause_has_a_place(word: str) -> None:
+    assert callable(resolve_name(CAUSES[word].decided_in))
 
 
 def test_every_cause_is_passed_on_or_kept_apart() -> None:

@@ -11,44 +11,11 @@ from topology.model.operator import NEVER
 from topology.model.timers import SPARE, Timers
 
 
-def test_a_key_is_taken_at_the_earliest_instant_it_was_armed_for() -> None:
-    timers: Timers[str] = Timers()
-    timers.arm("a", 30)
-    timers.arm("a", 10)
-    timers.arm("a", 20)
-    assert (timers.next_ns, len(timers._armed)) == (10, 1)
-    assert timers.due(10) == []
-    assert timers.due(11) == ["a"]
-    assert timers.due(100) == []
-
-
-def test_a_key_that_was_taken_can_be_armed_again() -> None:
-    timers: Timers[str] = Timers()
-    timers.arm("a", 10)
-    assert timers.due(11) == ["a"]
-    timers.arm("a", 5)
-    assert timers.due(6) == ["a"]
-    timers.arm("a", 20)
-    assert timers.due(12) == []
-    assert timers.due(21) == ["a"]
-
-
 def test_what_is_due_comes_by_instant_then_in_the_order_of_arming() -> None:
     timers: Timers[str] = Timers()
     for key, at_ns in (("z", 2), ("b", 1), ("a", 2), ("c", 3)):
         timers.arm(key, at_ns)
     assert timers.due(3) == ["b", "z", "a"]
-
-
-def test_a_key_that_was_disarmed_is_not_due() -> None:
-    timers: Timers[str] = Timers()
-    timers.arm("a", 1)
-    timers.arm("b", 2)
-    timers.disarm("a")
-    timers.disarm("nobody")
-    assert timers.next_ns <= 2
-    assert timers.due(10) == ["b"]
-    assert timers.next_ns == NEVER
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -11,18 +11,13 @@ logarithm has no value (specs: patterns.md 4.2).
 For comparison alone: a score promises nothing. As the mean includes the event itself, the first
 late event of a type passes for a factor of 1 or more, and none does below.
 
-Cost O(1); memory: five numbers for each type, of at most `MAX_TYPES`; events of others are admitted
-and not counted.
+Cost O(1); memory: five numbers for each type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log
-from typing import Final
-
-MAX_TYPES: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -43,43 +38,36 @@ class TypeRate:
 
 
 class LatenessScore:
-    """`weights` are a, b and c; `expected_ns`: the expected mean intervals by type, where they are
-    known (else `away` is 0)."""
+    """`weights` are a, b and c. No rate is expected here, so that `away` is 0."""
 
     def __init__(
         self,
         within_ns: int,
         factor: float = 2.5,
         weights: tuple[float, float, float] = (0.6, 0.2, 0.2),
-        expected_ns: Mapping[str, int] | None = None,
     ) -> None:
         self._within_ns = within_ns
         self._factor = factor
         self._weights = weights
-        self._expected_ns = expected_ns or {}
         self._rates: dict[str, TypeRate] = {}
 
     def admits(self, type_: str, time_ns: int) -> bool:
         """Whether the event, the next to arrive, is taken; it is counted either way."""
         rate = self._rates.get(type_)
         if rate is None:
-            if len(self._rates) >= MAX_TYPES:
-                return True
             rate = self._rates[type_] = TypeRate(time_ns, time_ns)
         rate.events += 1
         rate.first_ns = min(rate.first_ns, time_ns)
         if time_ns >= rate.newest_ns:
             rate.newest_ns = time_ns
             return True
-        score = self._score(type_, rate, time_ns)
+        score = self._score(rate, time_ns)
         rate.late += 1
         rate.scores += score
         return score <= self._factor * rate.scores / rate.late
 
-    def _score(self, type_: str, rate: TypeRate, time_ns: int) -> float:
-        a, b, c = self._weights
+    def _score(self, rate: TypeRate, time_ns: int) -> float:
+        a, _, c = self._weights
         interval_ns = rate.interval_ns
         behind = (rate.newest_ns - time_ns) / interval_ns
-        expected_ns = self._expected_ns.get(type_)
-        away = 0.0 if expected_ns is None else abs(1 - expected_ns / interval_ns)
-        return a * log(1 + behind) + b * away * away + c * interval_ns / self._within_ns
+        return a * log(1 + behind) + c * interval_ns / self._within_ns

@@ -59,12 +59,3 @@ def test_absurd_rounds_are_rejected() -> None:
     clock.add(Sample("s", 0, 10 * MS, 10 * MS, 5 * S, 0))
     clock.add(Sample("s", 0, 10, 9, 30, 0))
     assert (clock.rejected, clock.cell(0).state) == (2, UNSYNCED)
-
-
-def test_restored() -> None:
-    clock = thesis()
-    for sample in burst(AT, 5 * MS):
-        clock.add(sample)
-    other = thesis()
-    other.load(clock.dump())
-    assert numbers(other.cell(AT)) == numbers(clock.cell(AT))

@@ -9,43 +9,12 @@ import pytest
 
 from tests.topology.pattern.following import compiled, current
 from tests.topology.pattern.generate import of_text
-from tests.topology.published.lateness_score import MAX_TYPES, LatenessScore
+from tests.topology.published.lateness_score import LatenessScore
 
 ARRIVED = "b1 b2 b11 a3 c10 a4 a6 c20 a5 a18 a7 b8 a17 a9 b12 a13 b14 b16 a15 c19 a21"
 """mini_full of LimeCEP (github.com/KyraStyl/LimeCEP, full-ooo), as it arrives."""
 
 SPREAD = (0.0, 0.5, 0.5)
-
-
-def test_in_order_all_pass_and_a_late_one_by_its_score() -> None:
-    score = LatenessScore(10, 1.0, (1.0, 0.0, 0.0))
-    assert all(score.admits("A", time_ns) for time_ns in (0, 1, 2, 3, 4))
-    assert score.admits("A", 3), "the first is its own mean"
-    assert not score.admits("A", 0), "further behind than the mean of both"
-    assert score.admits("A", 3)
-    assert score.admits("B", 0), "another type has a newest of its own"
-
-
-def test_below_one_no_first_late_event_passes() -> None:
-    score = LatenessScore(10, 0.5)
-    assert [score.admits("A", time_ns) for time_ns in (5, 4, 3)] == [True, False, False]
-
-
-@pytest.mark.parametrize(("expected_ns", "is_admitted"), [({"A": 2}, False), ({}, True)])
-def test_a_rate_that_was_not_expected_counts(
-    expected_ns: dict[str, int], is_admitted: bool
-) -> None:
-    score = LatenessScore(10, 1.0, (0.0, 1.0, 0.0), expected_ns)
-    assert all(score.admits("A", time_ns) for time_ns in (0, 2, 4, 6, 4))
-    assert score.admits("A", 5) is is_admitted, "by now it comes every 1.2, not every 2"
-
-
-def test_types_beyond_the_bound_are_admitted() -> None:
-    score = LatenessScore(10, 0.5)
-    for number in range(MAX_TYPES):
-        score.admits(f"T{number}", 5)
-    assert score.admits("one more", 5)
-    assert score.admits("one more", 0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.events import copies, copy_of
+from tests.kit.events import copies
 from tests.kit.runs import cut, through_changelog
 from tests.laws.cases_by_time import fixed, mixed, mixed_reorder
 from tests.laws.streams_between import MAX_WAIT
@@ -102,21 +102,6 @@ def test_each_source_is_as_in_a_stream_of_its_kind_alone(settings: dict[str, Any
     assert seen > 100
 
 
-def test_every_input_has_one_fate() -> None:
-    for seed in SEEDS:
-        events = mixed(seed)
-        step = run(mixed_reorder(), copies(events), Random(seed))
-        left = [each.offset for each in step.released if each.kind == DATA and each.source]
-        reported = [
-            each.offset if isinstance(each, Malformed) else each.event.offset
-            for each in step.reports
-            if not isinstance(each, Gap)
-        ]
-        data = {each.offset for each in events if each.kind == DATA}
-        fates = [offset for offset in [*left, *reported] if offset in data]
-        assert sorted(fates) == sorted(data), f"seed {seed}"
-
-
 def test_the_merge_hears_that_nothing_of_a_numbered_source_waits() -> None:
     """In a mixed stream an event that leaves does not say so by itself."""
     for seed in SEEDS:
@@ -153,26 +138,6 @@ def test_a_source_is_what_its_first_event_said() -> None:
     assert left == [("a", 0, 0), ("b", 1, 1), ("a", 5, 1), ("b", 6, 2)]
     assert dead(step) == [("seq_mixed", 2, None), ("seq_mixed", 3, 5)]
     assert "it differs from the first; number all events or none" in str(step.reports[0])
-
-
-def test_it_goes_on_after_a_restart_as_each_source_was() -> None:
-    events = [event("a", 0, 0), event("b", 1), event("a", 2, 2), event("b", 3)]
-    reorder = mixed_reorder(fixed(50))
-    reorder.on_batch(copies(events), 103 * MS)
-    held = [copy_of(events[each.offset]) for each in sorted(reorder.held(), key=_offset)]
-    assert {each.offset for each in held} == {1, 2, 3}
-    again = mixed_reorder(fixed(50))
-    again.restore(reorder.snapshot(), held)
-    later = [event("a", 4), event("b", 5, 9), event("a", 6, 1)]
-    step = again.on_batch(copies(later), 106 * MS)
-    assert dead(step) == [("seq_mixed", 4, None), ("seq_mixed", 5, 9)]
-    left = [each.offset for each in step.released if each.kind == DATA]
-    assert left == [6, 2]
-    assert again.figures()["sources"] == 2
-
-
-def _offset(each: Event) -> int:
-    return each.offset
 
 
 def test_where_events_are_is_found_for_both_kinds() -> None:

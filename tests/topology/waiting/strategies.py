@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from benchmarks.baselines.ignore import Ignore
+from tests.kit.events import copies
 from tests.kit.k_slack import KSlack
 from topology.model.event import Event
 from topology.model.operator import NEVER
@@ -79,9 +80,7 @@ STRATEGIES: Final = [
     Strategy("mp, next tick", always(MPKSlack), certain=True),
     Strategy("mp, arrival", always(MPKSlack, measure="arrival"), certain=True),
     Strategy(
-        "mp, bounded",
-        lambda s: MPKSlack(max_k_ns=9 * MS * s, idle_ns=50 * MS * s),
-        certain=True,
+        "mp, bounded", lambda s: MPKSlack(max_k_ns=9 * MS * s, idle_ns=50 * MS * s), certain=True
     ),
     Strategy("aq", lambda s: AQKSlack(50 * MS * s, 0.95), certain=True, inexact=True),
     Strategy("ldop", lambda s: LDOP(500 * MS * s, 1_500_000), certain=True, inexact=True),
@@ -182,16 +181,8 @@ def numbered(events: list[Event]) -> list[Event]:
 
 def moved(events: list[Event], shift_ns: int, scale: int) -> list[Event]:
     """The same stream elsewhere in time, and stretched."""
-    return [
-        Event(
-            one.stream,
-            one.source,
-            one.epoch,
-            one.seq,
-            one.ts_ns * scale + shift_ns,
-            one.arrival_ns * scale + shift_ns,
-            one.offset,
-            type=one.type,
-        )
-        for one in events
-    ]
+    again = copies(events)
+    for one in again:
+        one.ts_ns = one.ref_time_ns = one.ts_ns * scale + shift_ns
+        one.arrival_ns = one.at_ns = one.arrival_ns * scale + shift_ns
+    return again

@@ -8,14 +8,14 @@ from benchmarks.baselines.ignore import Ignore
 from tests.kit.k_slack import KSlack, time_buffer
 from tests.topology.waiting.strategies import STRATEGIES, Unguarded
 from topology.model.event import Event
-from topology.model.outcome import Duplicate, Late, Malformed
+from topology.model.outcome import Late
 from topology.model.saved import ShapeRefused
 from topology.published.aq_k_slack import AQKSlack
 from topology.published.event_driven import EventDriven
 from topology.published.ldop import LDOP
 from topology.published.mean_delay import AverageDelay
 from topology.published.mp_k_slack import MPKSlack
-from topology.published.prob_slack import Polyline, ProbSlack
+from topology.published.prob_slack import ProbSlack
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, Missed, WindowDriver
@@ -27,7 +27,7 @@ from topology.waiting.fitting import (
     grid_next,
     grid_top,
 )
-from topology.waiting.miss import ONE, Joint, share
+from topology.waiting.miss import ONE
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, CONFIRMED, PROBABLE, SlackPolicy
 from topology.waiting.posterior import Posterior
 from topology.waiting.risk import Modelled, RiskSlack
@@ -40,15 +40,12 @@ def at(ts: int, now: int, source: str = "s0", seq: int = 0) -> Event:
     return Event("default", source, 0, seq, ts * MS, now * MS)
 
 
-def feed(operator: TimeBuffer, stamps: list[int]) -> list[tuple[list[int], list[int]]]:
-    """One event a ms; per arrival, what left and what was late."""
-    said = []
-    for now, ts in enumerate(stamps, start=100):
-        step = operator.on_batch([at(ts, now, seq=now)], now * MS)
-        then = operator.on_time(now * MS)
-        late = [one.event.ts_ns // MS for one in step.reports if isinstance(one, Late)]
-        said.append(([one.ts_ns // MS for one in then.released], late))
-    return said
+def feed_one(operator: TimeBuffer, ts: int, now: int) -> list[object]:
+    """What leaves and what is late when an event has come; times in ms."""
+    step = operator.on_batch([at(ts, now, seq=now)], now * MS)
+    then = operator.on_time(now * MS)
+    late = [f"{one.event.ts_ns // MS} late" for one in step.reports if isinstance(one, Late)]
+    return [*late, *(one.ts_ns // MS for one in then.released)]
 
 
 # -- the K-Slack family ----------------------------------------------------------------------------
@@ -70,24 +67,6 @@ def test_mp_k_slack_as_in_the_thesis() -> None:
     assert ks == [0, 0, 0, 2, 2, 2, 2, 2, 3, 3]
     assert said == [1, 4, "3 late", 5, 6, 7, 8, 9, 10]
     assert [one.ts_ns // MS for one in operator.held()] == [13]
-
-
-def feed_one(operator: TimeBuffer, ts: int, now: int) -> list[object]:
-    step = operator.on_batch([at(ts, now, seq=now)], now * MS)
-    then = operator.on_time(now * MS)
-    late = [f"{one.event.ts_ns // MS} late" for one in step.reports if isinstance(one, Late)]
-    return [*late, *(one.ts_ns // MS for one in then.released)]
-
-
-def test_measured_at_the_arrival_k_is_smaller() -> None:
-    policy = MPKSlack(measure="arrival")
-    feed(time_buffer(policy), STAMPS)
-    assert policy.k_ns == 2 * MS
-
-
-def test_fixed_k_waits_for_the_clock_of_the_events() -> None:
-    said = feed(time_buffer(KSlack(2 * MS), late="side"), [1, 2, 5, 3, 4, 8])
-    assert said == [([], []), ([], []), ([1, 2], []), ([3], []), ([], []), ([4, 5], [])]
 
 
 def test_the_end_of_a_stream_leaves_only_where_idle_is_set() -> None:
@@ -136,17 +115,6 @@ def test_ldop_waits_for_the_mean_delay_of_what_came_out_of_order() -> None:
 
 
 # -- ProbSlack -------------------------------------------------------------------------------------
-
-GOLDEN = {1: 1, 3: 1}, {1: 1, 2: 1}
-
-
-def test_the_joint_probability_of_a_next_event() -> None:
-    joint = Joint(*GOLDEN)
-    assert [4 * joint.row(beta)[joint.index(2)] / joint.whole for beta in (1, 2, 3)] == [2, 1, 0]
-    line = Polyline(joint, share(0.3))
-    hats = [line.hat(beta) for beta in range(6)]
-    assert hats == [1, 1, 3, 3, None, None]
-    assert [line.first_beta(alpha) for alpha in (0, 1, 2, 3, 9)] == [1, 2, 2, 4, 4]
 
 
 def test_the_posterior_knows_that_nothing_has_come() -> None:
@@ -281,14 +249,6 @@ def test_windows_of_either_closed_end() -> None:
     assert left.on_batch([at(11, 11)], 12 * MS) == []
 
 
-def test_a_late_event_names_all_windows_that_missed_it() -> None:
-    driver = WindowDriver(EventDriven(), 10 * MS, 30 * MS)
-    driver.on_batch([at(5, 5), at(41, 41)], 42 * MS)
-    (missed,) = driver.on_batch([at(18, 45)], 45 * MS)
-    assert isinstance(missed, Missed)
-    assert (missed.first, missed.last) == (2, 4)
-
-
 def test_an_event_of_no_sound_time_is_noted_in_as_many_windows_as_are_remembered() -> None:
     """A stamp of 1970 lies behind more windows than there is memory for."""
     driver = WindowDriver(EventDriven(), 10 * MS, max_pending=100)
@@ -319,12 +279,11 @@ def test_nothing_closes_in_an_empty_stream() -> None:
 
 
 def test_one_event_closes_its_window_by_cap_or_end_only() -> None:
-    alone = WindowDriver(EventDriven(), 10 * MS)
-    alone.on_batch([at(5, 6)], 6 * MS)
+    alone, capped = (WindowDriver(EventDriven(), 10 * MS, cap_ns=cap) for cap in (None, 50 * MS))
+    for driver in (alone, capped):
+        driver.on_batch([at(5, 6)], 6 * MS)
     assert alone.on_time(10**6 * MS) == []
     assert [one.by for one in alone.on_end(10**6 * MS)] == ["end"]  # type: ignore[union-attr]
-    capped = WindowDriver(EventDriven(), 10 * MS, cap_ns=50 * MS)
-    capped.on_batch([at(5, 6)], 6 * MS)
     assert capped.on_time(60 * MS) == [Closing(1, 1, 10 * MS, 60 * MS, "cap")]
 
 
@@ -336,20 +295,7 @@ def test_an_idle_source_is_no_longer_waited_for() -> None:
     assert [(one.at_ns // MS, one.by) for one in said] == [(57, "idle")]  # type: ignore[union-attr]
 
 
-def test_a_reorder_by_time_tells_copies_late_and_impossible_ones() -> None:
-    operator = time_buffer(EventDriven(), late="side", ahead=100 * MS)
-    operator.on_batch([at(10, 20, seq=1), at(12, 20, seq=2)], 20 * MS)
-    assert [one.seq for one in operator.on_time(20 * MS).released] == [1]
-    step = operator.on_batch([at(12, 21, seq=2), at(9, 21, seq=0), at(500, 21, seq=9)], 21 * MS)
-    assert [type(one) for one in step.reports] == [Duplicate, Late, Malformed]
-    assert operator.figures()["held"] == 1
-
-
-def test_no_event_waits_longer_than_the_cap_and_the_bound_pushes_the_smallest_out() -> None:
-    capped = time_buffer(EventDriven(), max_wait_ns=30 * MS)
-    capped.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
-    out = capped.on_time(100 * MS).released
-    assert [(one.ts_ns // MS, one.at_ns // MS) for one in out] == [(8, 50), (10, 50)]
+def test_the_bound_pushes_the_smallest_out() -> None:
     few = time_buffer(EventDriven(), max_held=1)
     step = few.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
     assert [one.ts_ns // MS for one in step.released] == [8]

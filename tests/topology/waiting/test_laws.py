@@ -327,40 +327,30 @@ def test_after_the_end_nothing_is_held(strategy: Strategy) -> None:
 
 # -- 9 ---------------------------------------------------------------------------------------------
 
-PAIRS: list[tuple[str, Callable[[], SlackPolicy], Callable[[], SlackPolicy]]] = [
-    ("fixed", lambda: KSlack(5 * MS), lambda: KSlack(9 * MS)),
-    ("ldop", lambda: LDOP(500 * MS, 500_000), lambda: LDOP(500 * MS, 2_000_000)),
-    (
-        "probslack",
-        lambda: ProbSlack(0.4, period=200, guard=False),
-        lambda: ProbSlack(0.1, period=200, guard=False),
-    ),
-    (
-        "risk",
-        lambda: RiskSlack(Unguarded(0.4, rate=0), period=400),
-        lambda: RiskSlack(Unguarded(0.1, rate=0), period=400),
-    ),
-    (
-        "tail",
-        lambda: OwnTail(400_000, max_wait_ns=200 * MS),
-        lambda: OwnTail(100_000, max_wait_ns=200 * MS),
-    ),
+PAIRS: list[tuple[Callable[[Any], SlackPolicy], float, float]] = [
+    (lambda k: KSlack(k * MS), 5, 9),
+    (lambda factor_ppm: LDOP(500 * MS, factor_ppm), 500_000, 2_000_000),
+    (lambda delta: ProbSlack(delta, period=200, guard=False), 0.4, 0.1),
+    (lambda delta: RiskSlack(Unguarded(delta, rate=0), period=400), 0.4, 0.1),
+    (lambda delta_ppm: OwnTail(delta_ppm, max_wait_ns=200 * MS), 400_000, 100_000),
 ]
 
 
-@pytest.mark.parametrize(("name", "quick", "patient"), PAIRS)
+@pytest.mark.parametrize(
+    ("make", "quick", "patient"), PAIRS, ids=["fixed", "ldop", "probslack", "risk", "tail"]
+)
 def test_who_waits_more_passes_later(
-    name: str, quick: Callable[[], SlackPolicy], patient: Callable[[], SlackPolicy]
+    make: Callable[[Any], SlackPolicy], quick: float, patient: float
 ) -> None:
     """No feedback here, so that both know the same."""
     for _, events in streams():
-        one, other = quick(), patient()
+        one, other = make(quick), make(patient)
         for event in events:
             one.observe(event, event.at_ns)
             other.observe(event, event.at_ns)
             for bound_ns in range(event.ts_ns - 20 * MS, event.ts_ns + 30 * MS, 5 * MS):
                 if other.passes(bound_ns, event.at_ns):
-                    assert one.passes(bound_ns, event.at_ns), (name, event)
+                    assert one.passes(bound_ns, event.at_ns), event
 
 
 def test_a_larger_k_has_less_late_events_and_longer_waits() -> None:

@@ -127,14 +127,6 @@ def test_what_could_be_read_keeps_its_place() -> None:
     assert (found.source, found.seq, found.epoch, found.stream) == ("s1", 7, 1, "default")
 
 
-def test_a_time_whose_negative_does_not_fit_is_dead() -> None:
-    reader = reader_of({"source": '="a"', "seq": '="1"', "ts": "payload.t"})
-    assert said(reader.read((), None, b'{"t":-9223372036854775808}', AT_NS)) == "ts_huge"
-    found = reader.read((), None, b'{"t":-9223372036854775807}', AT_NS)
-    assert isinstance(found, Event)
-    assert found.ts_ns == -(2**63) + 1
-
-
 def test_all_faults_are_named_in_the_order_of_the_fields() -> None:
     found = reader_of(MAPPING).read((), None, b'{"n":1.5,"time":true,"boot":-1}', AT_NS)
     assert isinstance(found, Malformed)

@@ -1,0 +1,43 @@
+"""Examples as text tables: a row is what is given, then after an arrow what is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+Table = list[tuple[Any, ...]]
+"""Rows: the instant and what is given then (None: only the time), and the list of what is said."""
+
+Scenarios = dict[str, tuple[dict[str, Any], Table]]
+
+
+def table(text: str) -> Table:
+    """Return the rows of a text; what follows a # is a comment."""
+    return [_row(line) for line in text.splitlines() if line.partition("#")[0].strip()]
+
+
+def scenarios(text: str) -> Scenarios:
+    """Return by title the settings and the table of each scenario of a text.
+
+    A title stands at the margin, with settings in braces where there are any. Its rows are
+    indented below it.
+    """
+    found: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    rows: list[str] = []
+    for line in text.strip().splitlines():
+        if line.startswith((" ", "#")):
+            rows.append(line)
+        else:
+            title, _, settings = line.partition(" {")
+            rows = []
+            assert title not in found, title
+            found[title] = yaml.safe_load(f"{{{settings or '}'}"), rows
+    return {title: (settings, table("\n".join(rows))) for title, (settings, rows) in found.items()}
+
+
+def _row(line: str) -> tuple[Any, ...]:
+    told, _, said = line.partition("#")[0].partition("->")
+    words: list[Any] = [int(each) if each.lstrip("-").isdigit() else each for each in told.split()]
+    given = words[1:] or [None]
+    return (words[0], *given, [each.strip() for each in said.split(",") if each.strip()])
