@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 from io import BytesIO
 from pathlib import Path
+from random import Random
 from typing import Final
 
+from agents.watch.page.view import View, view
 from tests import ROOT
 from tests.agents.watch.page.browser import WIDE, opened, show_at
-from tests.agents.watch.page.many import DEAD, NOW_NS, looked
+from tests.agents.watch.page.many import DEAD, LATE_ONE, METRICS, NOW_NS, healthy, partitions
 
 VIEWS: Final = 12
 COLOURS: Final = 256
@@ -25,13 +28,43 @@ UNREADABLE: Final = (
     "header `ts` is `12:00`; write an integer in ns, or RFC 3339 without leap seconds"
 )
 DEATHS: Final = {"ts_unreadable": (NOW_NS, 48_117, UNREADABLE, 3, "events.raw/0")}
+LINE: Final = {"at_ns": NOW_NS, "level": "warning", "text": "not ready: events.raw/0: restoring"}
+OF_A_STAGE: Final = """\
+# TYPE inorder_records_in_total counter
+inorder_records_in_total{{stage="{0}",stream="default",partition="0"}} {1}
+# TYPE inorder_records_emitted_total counter
+inorder_records_emitted_total{{stage="{0}",stream="default",partition="0"}} {1}
+# TYPE inorder_partitions_assigned gauge
+inorder_partitions_assigned{{stage="{0}"}} 1
+# TYPE inorder_input_partitions gauge
+inorder_input_partitions{{stage="{0}"}} 1
+"""
+
+
+def plant() -> Callable[[], Awaitable[View]]:
+    """Each look finds eight events more of each source."""
+    parts = partitions(SOURCES, WAITING)
+    for part, topic in zip(parts, ("raw", "sequenced", "ordered"), strict=True):
+        part["topic"] = f"events.{topic}"
+    parts[0].update(late=[LATE_ONE], deaths={"read": 9_000, "reasons": DEATHS})
+    merge = parts[1]["streams"]["default"]["merge"]
+    rng, read = Random(7), 0
+
+    async def look() -> View:
+        nonlocal read
+        read += 8 * SOURCES
+        merge["watermark_ns"] = NOW_NS - rng.randrange(180, 270) * 1_000_000
+        texts = [OF_A_STAGE.format(part["stage"], read) for part in parts]
+        texts += [METRICS.format(read=0), DEAD.replace("source_missing", "ts_unreadable")]
+        return view(healthy(), parts, texts, {"reorder": [LINE]})
+
+    return look
 
 
 def draw(scheme: str, into: Path) -> None:
     from PIL import Image  # tests import this module without it
 
-    look = looked(SOURCES, WAITING, {"read": 9_000, "reasons": DEATHS}, DEAD)
-    with tempfile.TemporaryDirectory() as profile, opened(look, Path(profile)) as page:
+    with tempfile.TemporaryDirectory() as profile, opened(plant(), Path(profile)) as page:
         show_at(page.driver, WIDE, HEIGHT)
         page.driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
         asked = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
