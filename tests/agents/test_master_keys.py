@@ -12,22 +12,15 @@ ONE, TWO = "ab" * 16, "cd" * 32
 MASTERS, KEY = "INORDER_MASTER_KEYS", "INORDER_SIGNING_KEY"
 
 
-def test_none_is_set() -> None:
-    assert masters_in({}) == ()
-    assert signing_key_in({}) is None
-
-
-def test_masters_from_the_environment_and_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "masters"
+def test_keys_come_from_the_environment_or_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
     path.write_text(f"# the newest first\n{ONE}\n{TWO}\n")
     expected = (bytes.fromhex(ONE), bytes.fromhex(TWO))
+    assert masters_in({}) == ()
     assert masters_in({MASTERS: f"{ONE} {TWO}"}) == expected
     assert masters_in({MASTERS + "_FILE": str(path)}) == expected
-
-
-def test_a_signing_key_from_the_environment_and_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "key"
     path.write_text(f"source {TWO} press 7\n")
+    assert signing_key_in({}) is None
     for environment in ({KEY: f"source {TWO} press 7"}, {KEY + "_FILE": str(path)}):
         key = signing_key_in(environment)
         assert key is not None
@@ -61,8 +54,5 @@ def test_a_file_that_everybody_can_read_is_warned_of(
     assert not caplog.text
     path.chmod(0o644)
     masters_in({MASTERS + "_FILE": str(path)})
-    assert (
-        f"INORDER_MASTER_KEYS_FILE: every user of this machine can read {path}; run chmod 600 on it"
-        in caplog.text
-    )
+    assert f"every user of this machine can read {path}; run chmod 600 on it" in caplog.text
     assert ONE not in caplog.text

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.infra.environment import Environment
+from tests.infra.environment import Environment, copied_tree, image_home
 
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 BUILD_S = 900.0
@@ -38,21 +38,7 @@ assert operator.__file__.endswith(".so"), operator.__file__
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of what git knows, as a fresh clone has it."""
-    tree = tmp_path / "tree"
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ":!tests"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, tree / name)
-    return tree
+    return copied_tree(tmp_path)
 
 
 def found(python: str) -> str:
@@ -144,22 +130,10 @@ def test_what_the_compiler_refuses_stays_in_python(tree: Path, tmp_path: Path) -
 @pytest.mark.timeout(1200)
 def test_the_steps_of_the_image_make_a_compiled_worker(tree: Path, tmp_path: Path) -> None:
     """What the Dockerfile runs, step by step, without an engine."""
-    home, dist = tmp_path / "inorder", tmp_path / "dist"
     build = Environment(tmp_path / "build")
     build.install("--require-hashes", "-r", tree / "infra/locks/build.txt")
     python = str(build.folder / "bin" / "python")
-    for step in (
-        ("dependencies", str(home)),
-        ("build", python, str(dist)),
-        ("install", str(home), str(dist)),
-    ):
-        subprocess.run(
-            ["infra/image.sh", *step],
-            cwd=tree,
-            env={"PATH": "/usr/bin:/bin", "INORDER_COMPILE": "1", "PYTHON": python},
-            check=True,
-            timeout=BUILD_S,
-        )
+    home = image_home(tree, tmp_path, python, {"PATH": "/usr/bin:/bin", "INORDER_COMPILE": "1"})
     subprocess.run(
         [home / "bin" / "python", "-P", "-c", IS_COMPILED], check=True, cwd="/", timeout=60
     )

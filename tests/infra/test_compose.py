@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,8 +21,9 @@ from infra import prometheus
 from producers.sync_server.publishing import FLUSH_TIMEOUT_S
 from tests import ROOT
 from tests.infra.command_words import assert_known
+from tests.infra.environment import copied_tree, image_home
 from tests.services import require
-from topology.config import Topology, parse
+from topology.config import parse
 
 INFRA = ROOT / "infra"
 COMPOSE: dict[str, Any] = yaml.safe_load((INFRA / "compose.yaml").read_text())
@@ -36,34 +36,21 @@ ENGINES_GRACE = "10s"
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
-@pytest.fixture(scope="module")
-def topology() -> Topology:
-    return parse((INFRA / "topology.yaml").read_text())
-
-
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_foreign_image_is_pinned_and_checked_for_health(name: str) -> None:
+def test_a_service_is_pinned_checked_and_finds_what_it_needs(name: str) -> None:
     service = SERVICES[name]
     if service["image"] != "inorder":
         assert re.fullmatch(r"[a-z/]+:v?\d[\w.-]+", service["image"])
     if name != "topics":  # it runs once
         assert service["healthcheck"]["test"][0] == "CMD"
         assert service["healthcheck"]["retries"] > 0
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_volumes_are_files_of_ours_or_declared(name: str) -> None:
-    for volume in SERVICES[name].get("volumes", []):
+    for volume in service.get("volumes", []):
         source = volume.split(":")[0]
         if source.startswith("."):
             assert (INFRA / source).is_file(), source
         else:
             assert source in COMPOSE["volumes"]
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_what_a_service_waits_for_exists(name: str) -> None:
-    for other, how in SERVICES[name].get("depends_on", {}).items():
+    for other, how in service.get("depends_on", {}).items():
         condition = how["condition"]
         assert condition == "service_completed_successfully" or (
             condition == "service_healthy" and "healthcheck" in SERVICES[other]
@@ -71,13 +58,12 @@ def test_what_a_service_waits_for_exists(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_commands_and_options_are_those_of_the_command_line(name: str) -> None:
-    assert_known(SERVICES[name]["command"])
-
-
-@pytest.mark.parametrize("name", OURS)
-def test_ours_write_nowhere_but_where_they_must_and_have_no_powers(name: str) -> None:
+def test_ours_run_known_commands_write_where_they_must_and_have_no_powers(name: str) -> None:
     service = SERVICES[name]
+    assert_known(service["command"])
+    given_s = seconds(service.get("stop_grace_period", ENGINES_GRACE))
+    needs_s = {"worker": supervisor.STOP_TIMEOUT_S, "sync-server": FLUSH_TIMEOUT_S, "topics": 0.0}
+    assert given_s >= needs_s[service["command"][0]] + http.STOP_TIMEOUT_S, "it is not killed amid"
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in service["security_opt"]
@@ -107,13 +93,8 @@ def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
     settings = (INFRA / "compose" / "prometheus.yml").read_text()
     file = tmp_path / "prometheus.yml"
     file.write_text(settings.replace("/etc/prometheus/alerts.yaml", str(alerts)))
-    done = subprocess.run(
-        ["promtool", "check", "config", str(file)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    command = ["promtool", "check", "config", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -131,55 +112,23 @@ def test_grafana_finds_its_data_and_the_dashboard() -> None:
 @pytest.mark.long
 def test_the_steps_of_the_image_outside_of_a_container(tmp_path: Path) -> None:
     """The Dockerfile's own script; the core stays in Python, as compiling it takes minutes."""
-    tree = tmp_path / "tree"
-    names = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    for name in names.stdout.splitlines():
-        if not name.startswith("tests/") and (ROOT / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tree / name)
-
-    def step(*words: object) -> None:
-        subprocess.run(
-            [str(tree / "infra" / "image.sh"), *map(str, words)],
-            env={**os.environ, "INORDER_COMPILE": "0", "PYTHON": sys.executable},
-            timeout=STEP_S,
-            check=True,
-        )
-
-    home = tmp_path / "home"
-    step("dependencies", home)
-    step("build", sys.executable, tmp_path / "wheels")
-    step("install", home, tmp_path / "wheels")
+    uncompiled = {**os.environ, "INORDER_COMPILE": "0"}
+    home = image_home(copied_tree(tmp_path), tmp_path, sys.executable, uncompiled)
     python = home / "bin" / "python"
     without = [str(python), "-P", "-c", "import importlib.util as u; print(u.find_spec('pyarrow'))"]
     assert subprocess.run(without, capture_output=True, check=True).stdout == b"None\n"
-    said = subprocess.run(
-        [str(home / "bin" / "inorder"), "--version"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=STEP_S,
-        check=True,
-    )
-    assert "0.1.0" in said.stdout
+    version = [str(home / "bin" / "inorder"), "--version"]
+    said = subprocess.run(version, cwd=tmp_path, capture_output=True, timeout=STEP_S, check=True)
+    assert b"0.1.0" in said.stdout
     assert subprocess.run([str(python), "-m", "pip"], capture_output=True, check=False).returncode
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_what_serves_is_killed_only_after_its_own_time_is_over(name: str) -> None:
-    service = SERVICES[name]
-    given_s = seconds(service.get("stop_grace_period", ENGINES_GRACE))
-    needs_s = {"worker": supervisor.STOP_TIMEOUT_S, "sync-server": FLUSH_TIMEOUT_S, "topics": 0.0}
-    assert given_s >= needs_s[service["command"][0]] + http.STOP_TIMEOUT_S
-
-
-def test_the_image_says_how_long_a_worker_needs_to_stop() -> None:
+def test_the_image_says_how_long_each_of_two_workers_needs_to_stop() -> None:
     (said,) = re.findall(r"give it (\d+) seconds", DOCKERFILE)
     assert int(said) >= supervisor.STOP_TIMEOUT_S + http.STOP_TIMEOUT_S
     workers = [SERVICES[name] for name in OURS if SERVICES[name]["command"][0] == "worker"]
     assert {seconds(worker["stop_grace_period"]) for worker in workers} == {int(said)}
+    assert len(workers) == len({worker["ports"][0] for worker in workers}) == 2
 
 
 def seconds(written: str) -> int:
@@ -187,13 +136,8 @@ def seconds(written: str) -> int:
     return int(written.removesuffix("s"))
 
 
-def test_there_are_two_workers_behind_ports_of_their_own() -> None:
-    workers = [name for name in OURS if SERVICES[name]["command"][0] == "worker"]
-    assert len(workers) == 2
-    assert len({SERVICES[name]["ports"][0] for name in workers}) == 2
-
-
-def test_the_topology_fits_the_services(topology: Topology) -> None:
+def test_the_topology_fits_the_services() -> None:
+    topology = parse((INFRA / "topology.yaml").read_text())
     assert topology.topics.replication == 1  # one broker
     assert topology.state == "redis"
     host = topology.redis.split("/")[2].split(":")[0]

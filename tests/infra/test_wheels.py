@@ -168,22 +168,18 @@ def test_the_engine_runs_its_commands(
     done = there.run("python", "-P", "-c", HOW_IT_RUNS)
     assert done.stdout == f"{not is_compiled(wheels['inorder_engine'])}\n", done.stderr
     topology = tmp_path / "t.yaml"
-    topology.write_text(
-        'streams: {default: {}}\nqueries:\n  pair: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}\n'
-    )
-    events = tmp_path / "events.jsonl"
-    events.write_text(
-        '{"source": "s", "seq": 0, "ts": 1, "type": "A"}\n'
-        '{"source": "s", "seq": 1, "ts": 2, "type": "B"}\n'
-    )
-    replay = ("replay", "--topology", str(topology), "--show", "event,match", str(events))
+    pattern = 'pair: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}'
+    topology.write_text(f"streams: {{default: {{}}}}\nqueries:\n  {pattern}\n")
+    events = str(tmp_path / "events.jsonl")
+    rows = '{"source": "s", "seq": %d, "ts": %d, "type": "%s"}\n'
+    Path(events).write_text(rows % (0, 1, "A") + rows % (1, 2, "B"))
+    replay = ("replay", "--topology", str(topology), "--show", "event,match", events)
     done = there.run("inorder", *replay)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"kind":"match"') == 1
     with served(there, tmp_path) as brokers:
-        written = there.run(
-            "inorder", "produce", "--brokers", brokers, "--topic", "events.raw", str(events)
-        )
+        writing = ("produce", "--brokers", brokers, "--topic", "events.raw", events)
+        written = there.run("inorder", *writing)
         assert written.returncode == 0, written.stderr
         reading = ("read", "--brokers", brokers, "--topic", "events.ordered", "--follow")
         ordered = there.run("inorder", *reading, "--count", "2")
@@ -225,13 +221,11 @@ def test_without_an_extra_the_engine_has_no_kafka_client(
         assert done.returncode == 0, done.stderr
     refused = there.run("inorder", "worker", "--topology", topology)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert (
-        refused.stderr == "Error: aiokafka is not installed; pip install 'inorder-engine[kafka]'\n"
-    )
+    says = "Error: aiokafka is not installed; pip install 'inorder-engine[kafka]'\n"
+    assert refused.stderr == says
     missing = there.run("python", "-P", "-c", "from inorder import SequencedProducer")
-    assert missing.stderr.splitlines()[-1].endswith(
-        ": confluent_kafka is not installed; pip install 'inorder[kafka]'"
-    )
+    says = ": confluent_kafka is not installed; pip install 'inorder[kafka]'"
+    assert missing.stderr.splitlines()[-1].endswith(says)
 
 
 @pytest.mark.slow
@@ -260,12 +254,6 @@ def test_what_is_imported_has_types(engine: Environment, tmp_path: Path) -> None
     python = engine.folder / "bin" / "python"
     mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", str(python))
     cache = ("--cache-dir", str(tmp_path / "mypy"))
-    checked = subprocess.run(
-        [*mypy, *cache, str(user)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=RUN_S,
-        check=False,
-    )
+    command = [*mypy, *cache, str(user)]
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=RUN_S, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr

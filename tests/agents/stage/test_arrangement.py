@@ -5,36 +5,29 @@ from __future__ import annotations
 import pytest
 from aiokafka.structs import TopicPartition
 
-from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
+from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.outlet import OrderedOutlet, SequencedOutlet
-from topology.config import parse
+from tests.agents.arranging import arranged
 from topology.config.change import differences, refusals
 from topology.flow.stage import Stage
 
+SPLIT = ("[reorder, merge+window]", "merge+window", "events.sequenced")
+FUSED = ("[reorder+merge+window+pattern]", "reorder+merge+window+pattern", "events.raw")
+CUTS: list[tuple[str, str, str, type, list[str] | None]] = [
+    ("[reorder, merge]", "reorder", "events.raw", SequencedOutlet, ["reorder", "clock"]),
+    ("[reorder, merge]", "merge", "events.sequenced", OrderedOutlet, ["merge"]),
+    ("[reorder+merge]", "reorder+merge", "events.raw", OrderedOutlet, None),
+    (*SPLIT, OrderedOutlet, ["merge"]),
+    (*FUSED, OrderedOutlet, ["reorder", "clock", "merge"]),
+]
 
-@pytest.mark.parametrize(
-    ("stages", "name", "reads", "outlet", "operators"),
-    [
-        ("[reorder, merge]", "reorder", "events.raw", SequencedOutlet, ["reorder", "clock"]),
-        ("[reorder, merge]", "merge", "events.sequenced", OrderedOutlet, ["merge"]),
-        ("[reorder+merge]", "reorder+merge", "events.raw", OrderedOutlet, None),
-        ("[reorder, merge+window]", "merge+window", "events.sequenced", OrderedOutlet, ["merge"]),
-        (
-            "[reorder+merge+window+pattern]",
-            "reorder+merge+window+pattern",
-            "events.raw",
-            OrderedOutlet,
-            ["reorder", "clock", "merge"],
-        ),
-    ],
-)
+
+@pytest.mark.parametrize(("stages", "name", "reads", "outlet", "operators"), CUTS)
 def test_a_cut_reads_and_writes(
     stages: str, name: str, reads: str, outlet: type, operators: list[str] | None
 ) -> None:
-    topology = parse(f"streams: {{default: {{keyed_by: stream}}}}\nstages: {stages}")
-    stage = next(stage for stage in topology.stages if stage.name == name)
-    partitions = dict.fromkeys(topics_of(topology, stage), 4)
-    arrangement = arrange(topology, stage, partitions)
+    text = f"streams: {{default: {{keyed_by: stream}}}}\nstages: {stages}"
+    arrangement = arranged(text, name, 4)
     source = TopicPartition(reads, 1)
     assert arrangement.inputs == [reads]
     assert type(arrangement.outlet(source)) is outlet
@@ -43,37 +36,23 @@ def test_a_cut_reads_and_writes(
     if operators is not None:
         assert [node.name for node in running.chains["default"].nodes] == operators
     assert (running.alignment is not None) == (reads == "events.sequenced")
-    assert ("events.ordered" in partitions) == (outlet is OrderedOutlet)
+    assert ("events.ordered" in arrangement.partitions) == (outlet is OrderedOutlet)
 
 
-@pytest.mark.parametrize(
-    ("stages", "name", "reads", "pattern_place"),
-    [
-        ("[reorder, merge+window]", "merge+window", "events.sequenced", 0),
-        (
-            "[reorder+merge+window+pattern]",
-            "reorder+merge+window+pattern",
-            "events.raw",
-            32,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("stages", "name", "reads", "pattern_place"), [(*SPLIT, 0), (*FUSED, 32)])
 def test_windows_that_do_not_wait_for_the_merge_are_in_its_stage(
     stages: str, name: str, reads: str, pattern_place: int
 ) -> None:
     """What is beside them has the same place in a stream without windows."""
-    topology = parse(
+    text = (
         f"streams: {{a: {{keyed_by: stream}}, b: {{keyed_by: stream}}}}\nstages: {stages}\n"
         "queries:\n"
         "  w: {stream: a, window: tumbling 1s, aggregate: {n: count()}, answer: speculate}\n"
         "  x: {stream: a, window: tumbling 1s, aggregate: {n: count()}}\n"
         "  p: {stream: b, pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}\n"
     )
-    stage = next(stage for stage in topology.stages if stage.name == name)
-    arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 4))
+    arrangement = arranged(text, name, 4)
     source = TopicPartition(reads, 1)
-    assert arrangement.inputs == [reads]
-    assert type(arrangement.outlet(source)) is OrderedOutlet
     running = arrangement.operators(source)
     running.begin(running.streams)
     first = ["reorder", "clock"] if reads == "events.raw" else []
@@ -84,17 +63,14 @@ def test_windows_that_do_not_wait_for_the_merge_are_in_its_stage(
     assert sum(node.place for node in patterns) == pattern_place
     queries = [node for chain in running.chains.values() for node in chain.nodes[len(first) + 1 :]]
     assert not any(node.place & running.waiting_places for node in queries)
-    assert (running.alignment is not None) == (reads == "events.sequenced")
     contract = arrangement.contract(source)
-    assert contract.shapes.keys() == {*first, *stage.operators}
+    assert contract.shapes.keys() == {*first, *name.split("+")}
     assert (contract.stage, [*contract.streams]) == (name, ["a", "b"])
 
 
 def test_lanes_are_counted_over_all_inputs() -> None:
-    topology = parse("streams: {a: {input: raw.a}, b: {input: raw.b}}")
-    stage = topology.stages[1]
-    partitions = dict.fromkeys(topics_of(topology, stage), 4) | {"raw.a": 2, "raw.b": 3}
-    assert arrange(topology, stage, partitions).lane_places == (
+    text = "streams: {a: {input: raw.a}, b: {input: raw.b}}"
+    assert arranged(text, 1, 4, {"raw.a": 2, "raw.b": 3}).lane_places == (
         *[("raw.a", each) for each in range(2)],
         *[("raw.b", each) for each in range(3)],
     )
@@ -111,49 +87,30 @@ def test_lanes_are_counted_over_all_inputs() -> None:
     ],
 )
 def test_what_a_partition_may_hold(text: str, stage: str, topic: str, mib: int) -> None:
-    topology = parse(text)
-    (found,) = (each for each in topology.stages if each.name == stage)
-    arrangement = arrange(topology, found, dict.fromkeys(topics_of(topology, found), 8))
-    assert arrangement.held_limit_bytes(topic) == mib << 20
+    assert arranged(text, stage, 8).held_limit_bytes(topic) == mib << 20
 
 
 def test_a_changelog_with_too_few_partitions_is_refused() -> None:
-    topology = parse("streams: {default: {}}")
-    stage = topology.stages[0]
-    partitions = dict.fromkeys(topics_of(topology, stage), 4)
-    partitions["inorder.reorder.events.raw.changelog"] = 2
+    few = {"inorder.reorder.events.raw.changelog": 2}
     with pytest.raises(ArrangementError, match="run `inorder topics create --grow`"):
-        arrange(topology, stage, partitions)
+        arranged("streams: {default: {}}", 0, 4, few)
 
 
 def test_a_signed_stream_needs_master_keys_in_the_stage_that_reads_it() -> None:
-    topology = parse("streams: {default: {signed: true}}\nstages: [reorder, merge]")
-    reorder, merge = topology.stages
-    counts = [dict.fromkeys(topics_of(topology, each), 4) for each in (reorder, merge)]
+    text = "streams: {default: {signed: true}}\nstages: [reorder, merge]"
     with pytest.raises(ArrangementError, match="stream default is signed; name the file"):
-        arrange(topology, reorder, counts[0])
-    arranged = arrange(topology, reorder, counts[0], (bytes(32),))
-    assert "masters" not in repr(arranged)
-    arrange(topology, merge, counts[1])
-
-
-BEFORE = "streams: {default: {}}\n"
-QUERY = "queries:\n  w: {stream: default, window: tumbling 1s, aggregate: {n: count()}}\n"
-
-
-def arranged(text: str, name: str, **partitions: int) -> Arrangement:
-    topology = parse(text)
-    stage = next(stage for stage in topology.stages if stage.name == name)
-    counts = dict.fromkeys(topics_of(topology, stage), 4)
-    return arrange(
-        topology, stage, counts | {t.replace("_", "."): n for t, n in partitions.items()}
-    )
+        arranged(text, "reorder", 4)
+    assert "masters" not in repr(arranged(text, "reorder", 4, masters=(bytes(32),)))
+    arranged(text, "merge", 4)
 
 
 def test_a_state_whose_output_has_grown_is_accepted_only_where_no_stream_moves() -> None:
+    def grown_to(count: int) -> Arrangement:
+        return arranged("streams: {default: {}}\n", "merge", 4, {"events.ordered": count})
+
     source = TopicPartition("events.sequenced", 1)
-    two = arranged(BEFORE, "merge", events_ordered=2)
-    places = {n: arranged(BEFORE, "merge", events_ordered=n) for n in range(3, 12)}
+    two = grown_to(2)
+    places = {count: grown_to(count) for count in range(3, 12)}
     stays = [n for n, grown in places.items() if grown.contract(source) == two.contract(source)]
     assert 0 < len(stays) < len(places)
     for count, grown in places.items():

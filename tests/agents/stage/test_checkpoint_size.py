@@ -67,7 +67,13 @@ def test_a_partition_begins_with_little_and_what_is_of_use_grows() -> None:
     for records, payload_bytes in [(10, 100), (1_000, 100), (2_000, MIB), (4_000, 2 * MIB)]:
         size.committed(0.02, records, payload_bytes)
         seen.append((size.records, size.bytes // MIB))
-    assert seen == [(FEWEST, FIRST_BYTES), (1_000, 1), (2_000, 1), (4_000, 2), (8_000, 4)]
+    assert seen == [
+        (FEWEST, FIRST_BYTES),
+        (1_000, 1),
+        (2_000, 1),
+        (4_000, 2),
+        (8_000, 4),
+    ]
 
 
 def test_a_link_of_4_mb_a_second_is_given_what_it_takes_in_a_quarter_of_the_time_out() -> None:
@@ -88,7 +94,13 @@ def test_a_link_of_4_mb_a_second_is_given_what_it_takes_in_a_quarter_of_the_time
     [
         pytest.param(5.25, 20_000, 8 * MIB, (10_000, 4 * MIB), id="too long: as much as fits"),
         pytest.param(2.7, 20_000, 8 * MIB, (20_000, 64 * MIB), id="just in time"),
-        pytest.param(300.0, 900, MIB, (FEWEST_SENT, LEAST_BYTES), id="never less than that"),
+        pytest.param(
+            300.0,
+            900,
+            MIB,
+            (FEWEST_SENT, LEAST_BYTES),
+            id="never less than that",
+        ),
         pytest.param(0.3, 20_000, 64 * MIB, (20_000, MOST_BYTES), id="never more than that"),
     ],
 )
@@ -117,7 +129,10 @@ def test_what_every_commit_takes_is_not_counted_up_to_the_limit() -> None:
 def test_a_commit_that_fails_halves_what_the_next_brings() -> None:
     size = quick()
     size.failed()
-    assert (size.records, size.bytes) == (MAX_BATCH // 2, FIRST_BYTES // 2)
+    assert (size.records, size.bytes) == (
+        MAX_BATCH // 2,
+        FIRST_BYTES // 2,
+    )
     for _ in range(20):
         size.failed()
     assert (size.records, size.bytes) == (FEWEST_SENT, LEAST_BYTES)
@@ -131,20 +146,13 @@ def test_a_long_time_out_allows_no_commit_that_this_side_gives_up() -> None:
     assert size.bytes < before
 
 
-def test_no_garbage_is_looked_for_in_a_cut() -> None:
+def test_no_garbage_is_looked_for_in_a_cut_and_afterwards_as_before() -> None:
     assert gc.isenabled()
     with quick().timed(1):
         assert not gc.isenabled()
-    assert gc.isenabled()
-
-
-def test_a_cut_that_fails_leaves_the_collector_at_work() -> None:
     with pytest.raises(OverflowError), quick().timed(1):
         raise OverflowError
     assert gc.isenabled()
-
-
-def test_who_collects_nothing_collects_nothing_after_a_cut() -> None:
     gc.disable()
     try:
         with quick().timed(1):

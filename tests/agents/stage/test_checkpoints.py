@@ -92,15 +92,15 @@ def test_one_that_is_there_is_committed(caplog: pytest.LogCaptureFixture) -> Non
     assert "raw/3: the brokers did not answer" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "found",
-    [
-        pytest.param({}, id="it is not there"),
-        pytest.param({**CHANGES, b"state/b": b"y"}, id="another owner wrote"),
-        pytest.param({b"progress": b"7"}, id="half of it is there"),
-        pytest.param({**CHANGES, b"progress": b"8"}, id="somebody has gone on"),
-    ],
-)
+FAILED: dict[str, Changes] = {
+    "it is not there": {},
+    "another owner wrote": {**CHANGES, b"state/b": b"y"},
+    "half of it is there": {b"progress": b"7"},
+    "somebody has gone on": {**CHANGES, b"progress": b"8"},
+}
+
+
+@pytest.mark.parametrize("found", FAILED.values(), ids=FAILED)
 def test_one_that_is_not_there_has_failed(found: Changes) -> None:
     world = World(found)
     with pytest.raises(CommitFailed, match="connection closed.*it was not"):
@@ -117,20 +117,17 @@ def test_brokers_that_stay_away_are_a_failure_of_the_commit() -> None:
     assert world.counted == {"aborts": 1}
 
 
-def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        delivery = Unanswered()
-        partition = partition_of(delivery)
+async def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    delivery = Unanswered()
+    partition = partition_of(delivery)
 
-        async def there(_: int) -> LogRead:
-            return LogRead(dict(delivery.committed[0].changes), 5)
+    async def there(_: int) -> LogRead:
+        return LogRead(dict(delivery.committed[0].changes), 5)
 
-        monkeypatch.setattr(partition.checkpoints.restoring, "changes_since", there)
-        await partition.take(batch(0))
-        await partition.checkpoints.arrived()
-        await partition.take(batch(1))
-        await close(partition)
-        assert [each.next_offset for each in delivery.committed] == [1, 2]
-        assert delivery.steps == ["commit", "renew", "commit"]
-
-    asyncio.run(scenario())
+    monkeypatch.setattr(partition.checkpoints.restoring, "changes_since", there)
+    await partition.take(batch(0))
+    await partition.checkpoints.arrived()
+    await partition.take(batch(1))
+    await close(partition)
+    assert delivery.offsets == [1, 2]
+    assert delivery.steps == ["commit", "renew", "commit"]

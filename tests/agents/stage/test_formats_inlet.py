@@ -7,7 +7,7 @@ import asyncio
 import io
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.registry.feed import SchemaFeed
-from agents.stage.arrangement import ArrangementError, arrange, topics_of
+from agents.stage.arrangement import ArrangementError
 from agents.stage.arrival import ArrivalClock
 from agents.stage.inlet import Inlet, Read
 from codec.batches import Record
 from recordings.topic_lines import TopicLines
+from tests.agents.arranging import arranged
 from tests.codec.values.protobufs import descriptor_set, message_class
 from tests.kit.registry import Registry, serving
 from tests.seeds import seeds_of_today
@@ -61,8 +62,7 @@ def written(**changes: Any) -> bytes:
 
 
 def topology_of(stream: str) -> Topology:
-    text = f"streams: {{a: {{input: t, {stream}, {FIELDS}}}}}\nstages: [reorder, merge]\n"
-    return parse(text)
+    return parse(f"streams: {{a: {{input: t, {stream}, {FIELDS}}}}}\nstages: [reorder, merge]\n")
 
 
 def registered(registry: Registry) -> tuple[Topology, bytes]:
@@ -78,38 +78,29 @@ def of_file(folder: Path) -> Topology:
 
 
 def inlet_of(topology: Topology, stage: int = 0, topic: str = "t") -> Inlet:
-    asked = topology.stages[stage]
-    partitions = dict.fromkeys(topics_of(topology, asked), 1)
-    return arrange(topology, asked, partitions).inlet(TopicPartition(topic, 0))
+    return arranged(topology, stage).inlet(TopicPartition(topic, 0))
 
 
-def read(inlet: Inlet, *values: bytes | None) -> Read:
-    records = [Record(at, 1_790_000_001_000, 1, None, value, []) for at, value in enumerate(values)]
+def read(
+    inlet: Inlet, *values: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
+) -> Read:
+    records = [
+        Record(at, 1_790_000_001_000, 1, None, value, list(headers))
+        for at, value in enumerate(values)
+    ]
     asyncio.run(SchemaFeed(0.0).reach_for(inlet.registered, records))
     return inlet.read(records, ArrivalClock(0))
 
 
-def reasons(found: Read) -> list[str]:
-    return [dead.reason for dead in found.dead]
-
-
-def test_avro_by_a_file(tmp_path: Path) -> None:
-    inlet = inlet_of(of_file(tmp_path))
-    (event,) = read(inlet, written()).events
-    assert (event.source, event.seq, event.ts_ns) == ("press-7", 12, 1_790_000_000_250_000_000)
-    assert event.value == written()
-    assert event.record.value == written()
-    assert read_payload(event.value) == READ
-
-
-def test_avro_by_a_registry(registry: Registry) -> None:
-    topology, prefix = registered(registry)
+@pytest.mark.parametrize("by", ["file", "registry"])
+def test_avro(by: str, registry: Registry, tmp_path: Path) -> None:
+    topology, prefix = registered(registry) if by == "registry" else (of_file(tmp_path), b"")
     inlet = inlet_of(topology)
     (event,) = read(inlet, prefix + written()).events
-    assert (event.source, event.value) == ("press-7", prefix + written())
-    assert read_payload(event.value) == READ
+    assert (event.source, event.seq, event.ts_ns) == ("press-7", 12, 1_790_000_000_250_000_000)
+    assert event.value == event.record.value == prefix + written()
     (again,) = inlet.read_again([event.record])
-    assert read_payload(again.value) == READ
+    assert read_payload(event.value) == read_payload(again.value) == READ
 
 
 def test_protobuf_by_a_file(tmp_path: Path) -> None:
@@ -135,25 +126,17 @@ def test_json_behind_a_registry_s_five_bytes(registry: Registry) -> None:
 
 def test_what_is_dead_and_why(registry: Registry) -> None:
     topology, prefix = registered(registry)
-    found = read(
-        inlet_of(topology),
-        prefix + written(device=None),
-        prefix + written(n=17.0),
-        prefix + written()[:-3],
-        prefix + written() + b"\0",
-        b"\0\0\0\x63\x63" + written(),
-        b"{}",
-        None,
-    )
-    assert reasons(found) == [
-        "source_missing",
-        "seq_not_integer",
-        "value_undecodable",
-        "value_undecodable",
-        "schema_unknown",
-        "value_undecodable",
-        "source_missing",
+    values: list[tuple[bytes | None, str]] = [
+        (prefix + written(device=None), "source_missing"),
+        (prefix + written(n=17.0), "seq_not_integer"),
+        (prefix + written()[:-3], "value_undecodable"),
+        (prefix + written() + b"\0", "value_undecodable"),
+        (b"\0\0\0\x63\x63" + written(), "schema_unknown"),
+        (b"{}", "value_undecodable"),
+        (None, "source_missing"),
     ]
+    found = read(inlet_of(topology), *(value for value, _ in values))
+    assert [dead.reason for dead in found.dead] == [reason for _, reason in values]
     details = [dead.detail for dead in found.dead]
     assert all("press-7" not in detail for detail in details)
     assert "`payload` has no `device`; write it in every record" in details[0]
@@ -173,9 +156,7 @@ def test_behind_reorder_queries_read_the_same(registry: Registry, *, is_sound: b
     topology, prefix = registered(registry)
     inlet = inlet_of(topology, 1, topology.topics.sequenced)
     value = prefix + written() if is_sound else prefix
-    records = [Record(0, 5, 1, None, value, SEQUENCED)]
-    asyncio.run(SchemaFeed(0.0).reach_for(inlet.registered, records))
-    found = inlet.read(records, ArrivalClock(0))
+    found = read(inlet, value, headers=SEQUENCED)
     assert not found.dead
     expected = READ if is_sound else UNREADABLE
     assert [read_payload(event.value) for event in found.events] == [expected]

@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry
 
 from agents.kafka.partition_queue import End, PolledBatch
 from agents.registry.feed import SchemaFeed
-from agents.stage.arrangement import arrange, topics_of
 from agents.stage.arrival import LOG_APPEND_TIME, ArrivalClock
 from agents.stage.handler import OPENED_AT_ONCE, StageHandler
 from agents.stage.opening import Opening as Begins
@@ -25,16 +24,14 @@ from agents.state.stores.seal import StateTally
 from agents.watch.metrics.worker import Metrics
 from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import S_NS, Patience, Watchdog
+from tests.agents.arranging import arranged
 from tests.agents.records import no_copy
 from tests.agents.watch.states import State, state_of
-from topology.config import parse
 
 LARGE = 1_000_000
 """Changes to read."""
 
 STUCK_AFTER_S = Patience().stuck_after_ns // S_NS
-
-
 MANY = OPENED_AT_ONCE + 4
 OFF = "inorder_append_time_off_seconds"
 
@@ -47,9 +44,9 @@ class FakeCheckpoints:
 
 
 class FakePartition:
-    def __init__(self, rests: bool, streams_seen: frozenset[str] = frozenset()) -> None:
+    def __init__(self, rests: bool) -> None:
         self.rests = rests
-        self.metrics = SimpleNamespace(streams_seen=streams_seen)
+        self.metrics = SimpleNamespace(streams_seen=frozenset())
         self.is_open = True
         self.state = SimpleNamespace(clock=ArrivalClock(0), next_offset=7, restored=(0, 1))
         self.checkpoints = FakeCheckpoints()
@@ -73,13 +70,21 @@ class FakePartition:
         self.is_open = False
 
 
-def handler(stages: str, rests: Sequence[bool] = (), of: int = 2) -> StageHandler:
-    topology = parse(f"streams: {{default: {{keyed_by: stream}}}}\nstages: [{stages}]\n")
-    stage = topology.stages[0]
-    partitions = dict.fromkeys(topics_of(topology, stage), of)
-    around: Any = SimpleNamespace(schemas=SchemaFeed())
-    log: Any = None
-    found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
+def handler(
+    stages: str,
+    rests: Sequence[bool] = (),
+    of: int = 2,
+    *,
+    stage: int = 0,
+    keyed_by: str = "stream",
+) -> Any:
+    """A stage with partitions of which each rests or does not."""
+    text = f"streams: {{default: {{keyed_by: {keyed_by}}}}}\nstages: [{stages}]\n"
+    around: Any = SimpleNamespace(
+        schemas=SchemaFeed(), metrics=Metrics(CollectorRegistry(), "reorder+merge")
+    )
+    log: Any = StageLog(around.metrics)
+    found = StageHandler(arranged(text, stage, of), around, Watchdog(), log)
     for number, each in enumerate(rests):
         partition: Any = FakePartition(each)
         partition.source = TopicPartition("events.raw", number)
@@ -87,43 +92,35 @@ def handler(stages: str, rests: Sequence[bool] = (), of: int = 2) -> StageHandle
     return found
 
 
-def test_it_rests_when_all_partitions_do() -> None:
-    assert handler("reorder+merge", [True, True]).rests
-    assert not handler("reorder+merge", [True, False]).rests
-
-
-def test_a_stage_whose_word_is_waited_for_rests_only_with_the_whole_input() -> None:
-    assert not handler("reorder, merge", [True], of=2).rests
-    assert handler("reorder, merge", [True, True], of=2).rests
-    assert handler("reorder+merge", [True], of=2).rests
+@pytest.mark.parametrize(
+    ("stages", "partitions", "rests"),
+    [
+        ("reorder+merge", [True, True], True),
+        ("reorder+merge", [True, False], False),
+        ("reorder+merge", [True], True),
+        ("reorder, merge", [True, True], True),
+        ("reorder, merge", [True], False),  # its word is waited for, and half its input is not here
+    ],
+)
+def test_it_rests_when_all_partitions_do(stages: str, partitions: list[bool], rests: bool) -> None:
+    assert handler(stages, partitions, of=2).rests == rests
 
 
 def test_only_a_first_stage_wants_ticks() -> None:
     assert handler("reorder, merge").wants_ticks
-    topology = parse("streams: {default: {}}\nstages: [reorder, merge]\n")
-    stage = topology.stages[1]
-    arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
-    around: Any = SimpleNamespace(schemas=SchemaFeed())
-    log: Any = None
-    assert not StageHandler(arranged, around, Watchdog(), log).wants_ticks
+    assert not handler("reorder, merge", stage=1).wants_ticks
 
 
-def test_it_names_partitions_that_are_far_behind() -> None:
+def test_it_names_partitions_that_are_far_behind_and_what_is_overdue() -> None:
     found = handler("reorder+merge", [True] * 3)
-    for number, lag_s in enumerate((11, 168, 10)):
-        far: Any = found._partitions[TopicPartition("events.raw", number)]
+    for far, lag_s in zip(found._partitions.values(), (11, 168, 10), strict=True):
         far.lag, far.lag_ns = 157_000, lag_s * S_NS
     assert found.behind() == (
         "events.raw/1: 157,000 records, 168 s behind",
         "events.raw/0: 157,000 records, 11 s behind",
     )
-
-
-def test_what_is_overdue_in_a_partition_is_a_fault_of_the_stage() -> None:
-    found = handler("reorder+merge", [True] * 2)
-    late: Any = found._partitions[TopicPartition("events.raw", 1)]
-    late.overdue = "it waits for progress of b/0"
-    assert found.faults() == ("events.raw/1: it waits for progress of b/0",)
+    far.overdue = "it waits for progress of b/0"
+    assert found.faults() == ("events.raw/2: it waits for progress of b/0",)
 
 
 async def test_a_record_wakes_it() -> None:
@@ -141,28 +138,25 @@ async def test_a_record_wakes_it() -> None:
 
 @pytest.mark.parametrize(
     ("keyed_by", "stages", "told"),
-    [("stream", "", 1), ("source", "", 0), ("stream", "stages: [reorder, merge]\n", 0)],
+    [
+        ("stream", "reorder+merge", 1),
+        ("source", "reorder, merge", 0),
+        ("stream", "reorder, merge", 0),
+    ],
 )
 def test_a_stream_that_lies_in_two_partitions_is_told(
     keyed_by: str, stages: str, told: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topology = parse(f"streams: {{default: {{keyed_by: {keyed_by}}}}}\n{stages}")
-    stage = topology.stages[0]
-    partitions = dict.fromkeys(topics_of(topology, stage), 2)
-    metrics = Metrics(CollectorRegistry(), "reorder+merge")
-    around: Any = SimpleNamespace(schemas=SchemaFeed(), metrics=metrics)
-    log: Any = None
-    found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
-    for number in range(2):
-        partition: Any = FakePartition(rests=False, streams_seen=frozenset({"default"}))
-        found._partitions[TopicPartition("events.raw", number)] = partition
+    found = handler(stages, [False] * 2, keyed_by=keyed_by)
+    for partition in found._partitions.values():
+        partition.metrics.streams_seen = {"default"}
     found.observe()
     found.observe()
     assert caplog.text.count("stream default is in several partitions") == told
 
 
 def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
-    found: Any = handler("reorder+merge", [True, True])
+    found = handler("reorder+merge", [True, True])
     registry = CollectorRegistry()
     found.services.metrics = Metrics(registry, "reorder+merge")
     _, second = found._partitions.values()
@@ -188,12 +182,10 @@ def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
 @pytest.mark.parametrize(
     ("comes_back", "is_current", "opened"), [(True, True, 0), (True, False, 1), (False, True, 0)]
 )
-def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
+async def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
     monkeypatch: pytest.MonkeyPatch, comes_back: bool, is_current: bool, opened: int
 ) -> None:
-    found: Any = handler("reorder+merge", [True])
-    metrics = Metrics(CollectorRegistry(), "reorder+merge")
-    found.services.metrics, found.stage_log = metrics, StageLog(metrics)
+    found = handler("reorder+merge", [True])
     (source,), (before,) = zip(*found._partitions.items(), strict=True)
     before.checkpoints.current = is_current
     new: list[Any] = []
@@ -205,20 +197,16 @@ def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
 
     monkeypatch.setattr(found, "_new", lambda _: New(rests=True))
 
-    async def scenario() -> Any:
-        await found.on_revoked(frozenset({source}))
-        assert before.is_open
-        return await found.on_assigned(frozenset({source} if comes_back else ()))
-
-    offsets = asyncio.run(scenario())
+    await found.on_revoked(frozenset({source}))
+    assert before.is_open
+    offsets = await found.on_assigned(frozenset({source} if comes_back else ()))
     assert offsets == ({source: 9 if opened else 7} if comes_back else {})
     assert (len(new), before.is_open) == (opened, comes_back and is_current)
 
 
 def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
     """So whoever collects garbage then finds it."""
-    found: Any = handler("reorder+merge", [True, True])
-    found.services.metrics = Metrics(CollectorRegistry(), "reorder+merge")
+    found = handler("reorder+merge", [True, True])
     left = [weakref.ref(each) for each in found._partitions.values()]
     there: list[int] = []
     found.emptied = lambda: there.append(sum(each() is not None for each in left))
@@ -262,14 +250,13 @@ class Opening:
             return FoundState({}, None, StateTally(), {}, 0)
 
         patch.setattr(Begins, "_find", find)
-        topology = parse("streams: {default: {}}\nstages: [reorder, merge]\nstate: memory\n")
-        stage = topology.stages[0]
-        arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), partitions))
+        text = "streams: {default: {}}\nstages: [reorder, merge]\nstate: memory\n"
         delivery: Any = SimpleNamespace(new_batch=None, stop=lambda: asyncio.sleep(0))
         logs: Any = SimpleNamespace(is_embedded=False)
         metrics = Metrics(CollectorRegistry(), "reorder+merge")
         around = Services(logs, metrics, lambda _: delivery, no_copy)
-        self.handler = StageHandler(arranged, around, Watchdog(), StageLog(metrics))
+        stage = arranged(text, partitions=partitions)
+        self.handler = StageHandler(stage, around, Watchdog(), StageLog(metrics))
         numbers = range(partitions)
         self.places = frozenset(TopicPartition("events.raw", number) for number in numbers)
         self.task = asyncio.create_task(self.handler.on_assigned(self.places))
@@ -303,22 +290,19 @@ async def test_one_large_state_does_not_stop_a_stage_that_gets_on(
     await opening.handler.on_revoked(opening.places)
 
 
-async def test_a_large_state_that_stands_stops_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    opening = Opening(monkeypatch)
-    assert await opening.passes(10, read_a_second=1) is State.NOT_READY
-    assert await opening.passes(STUCK_AFTER_S + 1) is State.STOP
-    opening.task.cancel()
-    await asyncio.wait([opening.task])
-
-
-async def test_where_all_are_open_and_nobody_reads_them_the_stage_is_stopped(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("read", "a_second"), [(0, 1), (LARGE, 0)], ids=["a large state stands", "nobody reads them"]
+)
+async def test_a_stage_that_does_not_get_on_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, read: int, a_second: int
 ) -> None:
     opening = Opening(monkeypatch)
-    opening.read = LARGE
-    assert await opening.passes(5) is State.NOT_READY
-    assert await opening.passes(STUCK_AFTER_S) is State.STOP
-    assert opening.task.done()
+    opening.read = read
+    assert await opening.passes(5, a_second) is State.NOT_READY
+    assert await opening.passes(STUCK_AFTER_S + 1) is State.STOP
+    assert opening.task.done() == (read == LARGE)
+    opening.task.cancel()
+    await asyncio.wait([opening.task])
 
 
 async def test_many_partitions_are_opened_by_and_by_and_who_waits_is_not_stuck(

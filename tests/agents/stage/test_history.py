@@ -16,7 +16,7 @@ import orjson
 import pytest
 from aiokafka.structs import TopicPartition
 
-from agents.stage.arrangement import arrange, input_reader, topics_of
+from agents.stage.arrangement import input_reader
 from agents.stage.arrival import ArrivalClock
 from agents.stage.history import RecordWriter
 from agents.stage.outlet import partition_of
@@ -25,6 +25,7 @@ from cli.run.from_backfill import Backfilled
 from inorder.header_writer import HeaderWriter
 from recordings.topic_lines import record_line
 from spark_analytics.executors.setting import Setting, topology_of
+from tests.agents.arranging import arranged
 from tests.agents.records import FakeRecord
 from tests.agents.stage.chain import MS, Chain, Logs
 from tests.cli.invoking import inorder
@@ -138,15 +139,23 @@ def sources_of(topology: Topology) -> dict[str, dict[str, list[str]]]:
 
 def dumped(topology: Topology, logs: Logs) -> list[tuple[TopicPartition, bytes]]:
     """The lines of all partitions, by arrival, and where each lay."""
-    inlet = input_reader(topology, "raw")
     found = []
     for place, log in logs.items():
-        clock = ArrivalClock(0)
+        inlet, clock = input_reader(topology, place.topic), ArrivalClock(0)
         for record in log:
             line = record_line(inlet, 1, record, clock)
-            key = (clock.now_ns, place.partition, record.offset)
+            key = (clock.now_ns, place, record.offset)
             found.append((key, place, orjson.dumps(line) + b"\n"))
     return [(place, line) for _, place, line in sorted(found)]
+
+
+def replayed(folder: Path, lines: Iterable[tuple[TopicPartition, bytes]]) -> Told:
+    """What one replay of all lines tells, under the topology of the folder."""
+    whole = folder / "whole.jsonl"
+    whole.write_bytes(b"".join(line for _, line in lines))
+    replay = inorder("replay", "--no-to-end", "--topology", folder / "t.yaml", whole)
+    assert replay.code == 0, replay.err
+    return said(replay.lines)
 
 
 def told_by(chain: Chain) -> Told:
@@ -215,6 +224,24 @@ def until_ns(chain: Chain, kind: str, name: str) -> int:
     return min(chain.end_ms * MS, *(last_ns[stream] for stream in read))
 
 
+def assert_alike(
+    live: Chain, wanted: Told, history: Told, *, any_order: bool, what: object = ""
+) -> Told:
+    """What history and the worker told is what is wanted; return what the worker did. `any_order`:
+    at one instant results may come in any order, and gaps by partition."""
+    later = told_by(live)
+    for key in wanted.keys() | later.keys() | history.keys():
+        until = until_ns(live, *key)
+        found, right = (
+            [each for each in told[key] if at_of(key[0], each) < until]
+            for told in (history | {key: history[key] + later[key]}, wanted)
+        )
+        if any_order and key[0] != "event":
+            found, right = (sorted(told, key=by_instant) for told in (found, right))
+        assert found == right, (what, key)
+    return later
+
+
 def agrees(seed: int, folder: Path, patch: pytest.MonkeyPatch, *, cut: bool) -> set[str]:
     rng = Random(seed)
     return agree(seed, rng, text_of(rng, cut=cut), folder, patch, cut=cut)
@@ -242,27 +269,14 @@ def agree(
     out = left_off(
         folder, text, [line for _, line in lines[:end]], ends, sources_of(topology), functions
     )
-    (folder / "whole.jsonl").write_bytes(b"".join(line for _, line in lines))
-    replay = inorder(
-        "replay", "--no-to-end", "--topology", folder / "t.yaml", folder / "whole.jsonl"
-    )
-    assert replay.code == 0, replay.err
+    wanted = replayed(folder, lines)
     live = Chain(topology, logs)
     for place in live.places:
         place.dies = rng.randrange(2)
     histories = Backfilled(str(out), topology, str(folder / "t.yaml"))
     asyncio.run(live.through(histories, rng, patch))
     history = said(json.loads(line) for told in tabled(out).values() for line in told)
-    later, wanted = told_by(live), said(replay.lines)
-    for key in wanted.keys() | later.keys() | history.keys():
-        until = until_ns(live, *key)
-        found, right = (
-            [each for each in told[key] if at_of(key[0], each) < until]
-            for told in (history | {key: history[key] + later[key]}, wanted)
-        )
-        if cut and key[0] != "event":  # at one instant in any order, gaps by partition
-            found, right = (sorted(told, key=by_instant) for told in (found, right))
-        assert found == right, (seed, end, key)
+    later = assert_alike(live, wanted, history, any_order=cut, what=(seed, end))
     return {kind for (kind, _), told in later.items() if told}
 
 
@@ -407,25 +421,17 @@ def few(folder: Path, seed: int) -> tuple[Topology, Logs, Backfilled]:
     return topology, logs, Backfilled(str(out), topology, str(folder / "t.yaml"))
 
 
-def test_a_state_that_began_otherwise_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topology, logs, histories = few(tmp_path, 4)
-    live = Chain(topology, logs)
-    asyncio.run(live.through(None, Random(1), monkeypatch))
-    began = [place for place in live.places if place.state]
-    assert len(began) > 1
-    for place in began:
-        with pytest.raises(StateRefused, match=r"did not begin with this backfill.*`application: "):
-            asyncio.run(place.opened(histories, monkeypatch))
-
-
-def test_a_topic_between_that_holds_what_history_has_seen_is_refused(
+def test_a_state_that_began_otherwise_and_a_topic_with_what_history_has_seen_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topology, logs, histories = few(tmp_path, 4)
     before = Chain(topology, logs)
     asyncio.run(before.through(None, Random(1), monkeypatch))
+    began = [place for place in before.places if place.state]
+    assert len(began) > 1
+    for place in began:
+        with pytest.raises(StateRefused, match=r"did not begin with this backfill.*`application: "):
+            asyncio.run(place.opened(histories, monkeypatch))
     live = Chain(topology, before.logs)
     behind = [place for place in live.places if not place.arrangement.is_first]
     with pytest.raises(StateRefused, match="contains events from before the end of the backfill"):
@@ -433,27 +439,20 @@ def test_a_topic_between_that_holds_what_history_has_seen_is_refused(
     asyncio.run(Chain(topology, logs).through(histories, Random(1), monkeypatch))
 
 
-BASE64 = [
-    (b"hi", b"hi"),
-    (b"\xff\x00", b"\xff\x00"),
-    (b"", b""),
-    (b'{"base64":5}', b'{"base64":5}'),
-    (b'{"base64":"a"}', b'{"base64":"a"}'),
-    (b'{"base64":"a b="}', b'{"base64":"a b="}'),
-    (b'{"base64":"NQ=="}', b'{"base64":"NQ=="}'),  # 5 is JSON, and told as that
-    ('{"base64":"é"}'.encode(), '{"base64":"é"}'.encode()),
-    (b'{"base64":"aGk="}', b"hi"),  # as the line of hi: nobody can know
-]
+BASE64 = ("5", '"a"', '"a b="', '"NQ=="', '"é"')  # the fourth is 5, which is JSON
+PAYLOADS = [b"hi", b"\xff\x00", b"", *(f'{{"base64":{text}}}'.encode() for text in BASE64)]
+LIKE_HI = b'{"base64":"aGk="}'
+"""As the line of hi has it: nobody can know."""
 
 
-@pytest.mark.parametrize(("sent", "wanted"), BASE64)
-def test_a_payload_comes_through_a_history_as_it_was_sent(sent: bytes, wanted: bytes) -> None:
+@pytest.mark.parametrize("sent", [*PAYLOADS, LIKE_HI])
+def test_a_payload_comes_through_a_history_as_it_was_sent(sent: bytes) -> None:
+    wanted = b"hi" if sent == LIKE_HI else sent
     topology = parse("streams: {default: {input: raw}}\n")
     record = FakeRecord(value=sent)
     line = record_line(input_reader(topology, "raw", ()), 1, record, ArrivalClock(0))
     assert line is not None
-    (stage, *_) = topology.stages
-    arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
+    arrangement = arranged(topology)
     (topic, *_) = arrangement.inputs
     event = Event("default", "s1", 0, 1, 5, 6, value=line["payload"])
     assert RecordWriter(arrangement, TopicPartition(topic, 0))(event).value == wanted

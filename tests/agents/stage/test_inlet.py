@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 import msgspec
 import pytest
@@ -46,6 +45,8 @@ def test_a_record_becomes_an_event_that_arrives_at_its_append_time() -> None:
     assert first.record is records[0]
     assert (first.arrival_ns, second.arrival_ns) == (6 * NS_PER_MS, 6 * NS_PER_MS)
     assert clock.now_ns == 6 * NS_PER_MS
+    (timeless,) = raw().read([FakeRecord(headers=SOUND[:2])], ArrivalClock(0)).events
+    assert timeless.ts_ns == 6 * NS_PER_MS, "its record's own time"
 
 
 def a_wrong_hour() -> list[FakeRecord]:
@@ -109,11 +110,6 @@ def test_while_the_broker_is_doubted_ticks_go_on_by_either_clock(ahead_ms: int) 
     assert clock.now_ns - begun_ns == pytest.approx(2_000 * NS_PER_MS, abs=20 * NS_PER_MS)
 
 
-def test_without_ts_the_records_own_time_counts() -> None:
-    (event,) = raw().read([FakeRecord(headers=SOUND[:2])], ArrivalClock(0)).events
-    assert event.ts_ns == 6 * NS_PER_MS
-
-
 @pytest.mark.parametrize(
     ("headers", "reason", "holds_place"),
     [(SOUND[1:], "source_missing", False), ((*SOUND[:2], ("ts", b"x")), "ts_unreadable", True)],
@@ -138,20 +134,13 @@ def test_a_held_record_by_time_is_read_again_with_the_same_number() -> None:
     apply_note(again, msgspec.convert(notes_of([event])[0], Note))
     assert (again.seq, again.epoch, again.held_by) == (31, event.epoch, FIRST_PLACE)
     assert (again.ts_ns, again.ref_time_ns, again.at_ns) == (event.ts_ns, event.ts_ns, event.at_ns)
-    again.seq, again.epoch, again.held_by = (
-        7,
-        0,
-        FIRST_PLACE << 2,
-    )  # it left, and waits in the merge
+    # It left, and waits in the merge.
+    again.seq, again.epoch, again.held_by = 7, 0, FIRST_PLACE << 2
     (later,) = inlet.read_again([record])
     apply_note(later, msgspec.convert(notes_of([again])[0], Note))
     assert (later.seq, later.epoch) == (7, 0)
-
-
-def test_a_dead_letter_by_time_is_told_with_its_offset() -> None:
-    inlet = RawInlet(HeaderReader(HeaderConfig(), Reading(BY_DEFAULT)), MAX)
-    read = inlet.read([FakeRecord(9, (SOUND[0], ("ts", b"x")))], ArrivalClock(0))
-    assert [(dead.reason, dead.seq) for dead in read.dead] == [("ts_unreadable", 9)]
+    (dead,) = inlet.read([FakeRecord(9, (SOUND[0], ("ts", b"x")))], ArrivalClock(0)).dead
+    assert (dead.reason, dead.seq) == ("ts_unreadable", 9), "its number is its offset, too"
 
 
 def test_where_some_sources_number_nothing_both_kinds_are_read_and_read_again() -> None:
@@ -183,25 +172,17 @@ def test_key_value_and_headers_count_together(record: FakeRecord, size: int) -> 
 ROOM = MAX - PLAIN
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"key": None, "value": b"v" * ROOM},
-        {"key": b"k" * ROOM, "value": None},
-        {"key": b"k" * (ROOM // 2), "value": b"v" * (ROOM - ROOM // 2)},
-        {
-            "key": None,
-            "value": None,
-            "headers": (
-                *SOUND,
-                ("x", b"h" * (ROOM - HEADER_FRAMING_BYTES - MAX_CHARACTER_BYTES)),
-            ),
-        },
-    ],
-    ids=["value", "key", "both", "a header"],
-)
-def test_a_record_above_the_limit_is_dead_and_holds_its_place(fields: dict[str, Any]) -> None:
-    record = FakeRecord(9, **fields)
+MORE = ("x", b"h" * (ROOM - HEADER_FRAMING_BYTES - MAX_CHARACTER_BYTES))
+FULL = {
+    "value": FakeRecord(9, value=b"v" * ROOM, key=None),
+    "key": FakeRecord(9, value=None, key=b"k" * ROOM),
+    "both": FakeRecord(9, value=b"v" * (ROOM - ROOM // 2), key=b"k" * (ROOM // 2)),
+    "a header": FakeRecord(9, (*SOUND, MORE), None, None),
+}
+
+
+@pytest.mark.parametrize("record", FULL.values(), ids=FULL)
+def test_a_record_above_the_limit_is_dead_and_holds_its_place(record: FakeRecord) -> None:
     assert raw().read([record], ArrivalClock(0)).dead == []
     read = raw(MAX - 1).read([record], ArrivalClock(0))
     (dead,) = read.dead

@@ -18,7 +18,7 @@ from inorder.signing_keys import SigningKey, signing_key
 from tests.agents.records import FakeRecord
 from tests.kit.conformance import cases_of
 from topology.config import FieldsConfig, StreamConfig, Topology
-from topology.model.event import DEAD, NO_EPOCH
+from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.outcome import Duplicate
 from topology.reorder.operator import Reorder
 
@@ -28,13 +28,11 @@ LIES = (("sourceId", b"liar"), ("kind", b"progress"))
 
 
 def topology_of(mapping: dict[str, str], **stream: Any) -> Topology:
-    places: dict[str, Any] = {
-        name: text for name, text in mapping.items() if not name.startswith("ts_")
-    }
-    units: dict[str, Any] = {
-        name: text for name, text in mapping.items() if name.startswith("ts_") and text
-    }
-    config = StreamConfig(input="t", fields=FieldsConfig(**places), **units, **stream)
+    """`mapping`: the places of fields, and what units times have."""
+    units: dict[str, Any] = {name: mapping[name] for name in mapping if name.startswith("ts_")}
+    places: dict[str, Any] = {name: mapping[name] for name in mapping.keys() - units.keys()}
+    stream |= {name: text for name, text in units.items() if text}
+    config = StreamConfig(input="t", fields=FieldsConfig(**places), **stream)
     return Topology(streams={"default": config})
 
 
@@ -73,15 +71,19 @@ def test_later_topics_bear_the_headers_of_the_contract() -> None:
     assert (event.record.key, event.record.value) == (record.key, record.value)
 
 
+def spilled(event: Event) -> Spilled:
+    """Its record, as it lies in the state."""
+    kept = event.record
+    return Spilled(event.offset, STAMP_MS, 1, kept.key, kept.value, kept.headers)
+
+
 def test_a_spilled_record_is_read_as_it_was_translated() -> None:
     """A law: the mapping is not asked a second time."""
     topology = topology_of({"source": "header.seqNum", "seq": "header.sourceId"})
     record = FakeRecord(9, (("sourceId", b"7"), ("seqNum", b"press")), b"x", timestamp=STAMP_MS)
     (event,) = read_of(topology, record).events
     assert (event.source, event.seq) == ("press", 7)
-    kept = event.record
-    spilled = Spilled(9, STAMP_MS, 1, kept.key, kept.value, kept.headers)
-    for each in (record, spilled):
+    for each in (record, spilled(event)):
         (again,) = input_reader(topology, "t").read_again([each])
         assert (again.source, again.seq, again.ts_ns) == ("press", 7, event.ts_ns)
 
@@ -108,9 +110,7 @@ def test_a_signature_covers_the_headers_that_fields_name(preset: Any) -> None:
     ]  # fmt: skip
     (event,) = read.events
     assert (event.source, event.seq) == ("press-7", 7)
-    kept = event.record
-    spilled = Spilled(0, STAMP_MS, 1, kept.key, kept.value, kept.headers)
-    (again,) = inlet.read_again([spilled])
+    (again,) = inlet.read_again([spilled(event)])
     assert (again.source, again.seq) == ("press-7", 7)
 
 
@@ -168,12 +168,9 @@ def test_where_some_sources_number_nothing_a_record_without_a_number_says_so() -
     for value, seq in ((b'{"n": 3}', 3), (b'{"n": null}', ~9), (b"{}", ~9)):
         (event,) = read_of(topology, FakeRecord(9, (), value)).events
         assert (event.source, event.seq) == ("s1", seq)
-        (again,) = input_reader(topology, "t").read_again([FakeRecord(9, (), value)])
-        assert again.seq == seq
-        kept = event.record
-        spilled = Spilled(9, STAMP_MS, 1, kept.key, kept.value, kept.headers)
-        (again,) = input_reader(topology, "t").read_again([spilled])
-        assert again.seq == seq
+        for each in (FakeRecord(9, (), value), spilled(event)):
+            (again,) = input_reader(topology, "t").read_again([each])
+            assert again.seq == seq
     read = read_of(topology, FakeRecord(9, (), b'{"n": "x"}'))
     assert [(dead.reason, dead.seq) for dead in read.dead] == [("seq_not_integer", None)]
     (dead,) = read_of(topology_of(mapping), FakeRecord(9, (), b"{}")).dead

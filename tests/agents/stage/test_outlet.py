@@ -40,15 +40,15 @@ def event(stream: str = "pitch", kind: str = "", **fields: Any) -> Event:
     return made
 
 
-@pytest.mark.parametrize(
-    ("stream", "murmur2"),
-    [
-        ("21", -973_932_308),
-        ("foobar", -790_332_482),
-        ("abc", 479_470_107),
-        ("a-little-bit-long-string", -985_981_536),
-    ],
-)
+HASHES = {
+    "21": -973_932_308,
+    "foobar": -790_332_482,
+    "abc": 479_470_107,
+    "a-little-bit-long-string": -985_981_536,
+}
+
+
+@pytest.mark.parametrize(("stream", "murmur2"), HASHES.items())
 def test_the_partition_of_a_stream_is_that_of_other_kafka_clients(
     stream: str, murmur2: int
 ) -> None:
@@ -70,6 +70,7 @@ def test_an_event_on_the_sequenced_topic_keeps_its_record_and_bears_its_lane() -
     assert (put.key, put.value, put.timestamp) == (b"s1", b"{}", 6)
     assert put.headers[: len(SOUND)] == list(SOUND)
     assert (put.header("lane"), put.header("at")) == (b"5", b"%d" % (9 * MS))
+    assert sequenced(event(record=FakeRecord(timestamp=-1)))[1].timestamp == 0, "it has no time"
 
 
 def test_a_producers_heartbeat_is_stamped_and_a_stages_word_has_no_value() -> None:
@@ -80,10 +81,6 @@ def test_a_producers_heartbeat_is_stamped_and_a_stages_word_has_no_value() -> No
     assert target == ("out", 1)
     assert (blocked.key, blocked.value, blocked.timestamp) == (b"s1", None, 0)
     assert (blocked.header("kind"), blocked.header("lane")) == (b"blocked", b"5")
-
-
-def test_a_record_without_a_time_is_written_with_time_zero() -> None:
-    assert sequenced(event(record=FakeRecord(timestamp=-1)))[1].timestamp == 0
 
 
 def test_progress_is_said_once_to_every_partition_in_use() -> None:
@@ -101,17 +98,17 @@ def test_the_ordered_topic_has_reference_time_and_watermarks_and_nothing_else() 
     outlet = OrderedOutlet(WRITER, TARGETS)
     outlet.put(event(ref_time_ns=3 * MS, late="gap"), outbox)
     outlet.put(event(kind=HEARTBEAT), outbox)
-    watermark_event = event(kind=WATERMARK, ref_time_ns=8 * MS, complete_ns=2 * MS, record=None)
-    watermark_event.error_ns = 5
-    outlet.put(watermark_event, outbox)
+    times: dict[str, Any] = {"ref_time_ns": 8 * MS, "complete_ns": 2 * MS, "error_ns": 5}
+    outlet.put(event(kind=WATERMARK, record=None, **times), outbox)
     outlet.put(event(ref_time_ns=-3 * MS), outbox)
     outlet.progress(8 * MS, outbox)
     (_, passed), (_, watermark), (_, ancient) = taken(outbox)
     assert (passed.key, passed.value, passed.timestamp) == (b"s1", b"{}", 3)
     assert (passed.header("refTs"), passed.header("late")) == (b"%d" % (3 * MS), b"gap")
-    assert (watermark.header("err"), watermark.header("complete")) == (b"5", b"%d" % (2 * MS))
     assert (watermark.key, watermark.value, watermark.timestamp) == (b"pitch", None, 8)
-    assert (watermark.header("refTs"), watermark.header("complete")) == (b"8000000", b"2000000")
+    assert [watermark.header(each) for each in ("err", "refTs", "complete")] == [
+        *(b"5", b"8000000", b"2000000")
+    ]
     assert (ancient.timestamp, ancient.header("refTs")) == (0, b"%d" % (-3 * MS))
 
 
@@ -164,14 +161,11 @@ def test_a_dead_letter_has_coordinates_and_never_the_payload() -> None:
 def test_late_events_by_reason_and_policy(reason: str, policy: str, written: bool) -> None:
     found = said(Late(9, event(), reason), policy)
     assert len(found) == written
+    assert said(Duplicate(9, event(), conflict=True)) == [], "it is counted only"
     for target, put in found:
         assert target == (TOPICS.late, partition_of("pitch", 8))
         assert (put.key, put.value, put.timestamp) == (b"s1", b"{}", 6)
         assert put.headers == [*SOUND, ("reason", reason.encode())]
-
-
-def test_a_duplicate_is_counted_only() -> None:
-    assert said(Duplicate(9, event(), conflict=True)) == []
 
 
 RESULTS = {"window": ("results.windows", 3), "pattern": ("results.matches", 3)}
@@ -180,21 +174,16 @@ RESULTS = {"window": ("results.windows", 3), "pattern": ("results.matches", 3)}
 def result_put(found: Result | Overflow, *tables: str) -> tuple[tuple[str, int], Put]:
     outbox = Outbox(FakeBatch)
     ResultOutlet(RESULTS, {query: (f"results.{query}", 3) for query in tables}).put(found, outbox)
-    ((target, put),) = taken(outbox)
-    return target, put
+    (found_put,) = taken(outbox)
+    return found_put
 
 
 @pytest.mark.parametrize("op", ["emit", "update", "retract"])
-def test_a_result_is_whole_on_the_topic_of_its_kind(op: str) -> None:
+def test_a_result_is_whole_on_its_topic_and_what_a_table_takes_back_has_no_value(op: str) -> None:
     window = replace(WRITTEN[0], op=op)
     target, put = result_put(window)
     assert target == ("results.windows", partition_of("i", 3))
     assert (put.key, put.value, put.headers) == (b"i", line_json(result_line(window)), [])
-
-
-@pytest.mark.parametrize("op", ["emit", "update", "retract"])
-def test_what_a_query_with_a_table_takes_back_has_no_value(op: str) -> None:
-    window = replace(WRITTEN[0], op=op)
     target, put = result_put(window, "q")
     assert (target, put.key) == (("results.q", partition_of("i", 3)), b"i")
     if op != "retract":

@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import End, PolledBatch
-from agents.stage.arrangement import arrange, topics_of
 from agents.stage.checkpoint_size import FIRST_BYTES
 from agents.stage.delivery import Checkpoint
 from agents.stage.partition import Partition
@@ -25,8 +24,8 @@ from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import StateRefused
 from agents.watch.metrics.worker import Metrics
+from tests.agents.arranging import arranged
 from tests.agents.records import FakeBatch, FakeRecord, close, no_copy
-from topology.config import parse
 
 SOURCE = TopicPartition("events.raw", 0)
 TOPOLOGY = "streams: {default: {}}\nstages: [reorder+merge]\ncheckpoint: 1ms\nstate: memory\n"
@@ -35,11 +34,14 @@ TOPOLOGY = "streams: {default: {}}\nstages: [reorder+merge]\ncheckpoint: 1ms\nst
 class Delivery:
     """Keeps what is committed."""
 
+    new_batch = FakeBatch
+
     def __init__(self) -> None:
         self.committed: list[Checkpoint] = []
 
-    def new_batch(self) -> FakeBatch:
-        return FakeBatch()
+    @property
+    def offsets(self) -> list[int]:
+        return [checkpoint.next_offset for checkpoint in self.committed]
 
     async def commit(self, checkpoint: Checkpoint) -> int:
         self.committed.append(checkpoint)
@@ -50,14 +52,10 @@ class Delivery:
 
 
 def partition_of(delivery: Any, text: str = TOPOLOGY) -> Partition:
-    topology = parse(text)
-    stage = topology.stages[0]
-    arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
     logs = LogReader(Brokers("nowhere:1", is_embedded=False), "group", {})
-    around = Services(
-        logs, Metrics(CollectorRegistry(), "reorder+merge"), lambda _: delivery, no_copy
-    )
-    partition = Partition(SOURCE, arrangement, around)
+    metrics = Metrics(CollectorRegistry(), "reorder+merge")
+    around = Services(logs, metrics, lambda _: delivery, no_copy)
+    partition = Partition(SOURCE, arranged(text), around)
     partition.is_open = True
     partition.state.next_offset = 0
     return partition
@@ -87,14 +85,14 @@ async def test_nothing_is_committed_after_a_failure(
     partition = partition_of(delivery)
     await partition.take(batch(0))
     await partition.checkpoints.arrived()
-    assert [checkpoint.next_offset for checkpoint in delivery.committed] == [1]
+    assert delivery.offsets == [1]
     with pytest.MonkeyPatch.context() as patch:
         fails(partition, patch)
         partition.checkpoints.every_s = 0.0
         with pytest.raises(OverflowError):
             await partition.take(batch(1))
     await close(partition)
-    assert [checkpoint.next_offset for checkpoint in delivery.committed] == [1]
+    assert delivery.offsets == [1]
 
 
 async def test_a_changelog_that_goes_back_is_refused_at_once() -> None:
@@ -148,15 +146,6 @@ async def test_a_long_changelog_gets_the_whole_state_again_where_that_is_small(
     assert len(delivery.log) - since < 1_000 or bound
 
 
-async def test_a_graceful_close_commits_what_is_done() -> None:
-    delivery = Delivery()
-    partition = partition_of(delivery)
-    await partition.take(batch(0))
-    await partition.take(batch(1))
-    await close(partition)
-    assert delivery.committed[-1].next_offset == 2
-
-
 @pytest.mark.parametrize("how", [close, Partition.abandon], ids=["closed", "abandoned"])
 def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], Any]) -> None:
     """With all that it holds. Whoever still has its metrics does not keep it."""
@@ -183,32 +172,28 @@ def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], An
         gc.enable()
 
 
-def test_of_a_batch_that_takes_long_what_is_done_is_committed(
+async def test_of_a_batch_that_takes_long_what_is_done_is_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("agents.stage.partition.LONG_S", 0.0)
     monkeypatch.setattr("agents.stage.checkpoint_size.PIECE", 2)
+    delivery = Delivery()
+    partition = partition_of(delivery)
+    answers = 0
 
-    async def scenario() -> None:
-        delivery = Delivery()
-        partition = partition_of(delivery)
-        answers = 0
+    async def asks() -> None:
+        nonlocal answers
+        while True:
+            await asyncio.sleep(0)
+            answers += 1
 
-        async def asks() -> None:
-            nonlocal answers
-            while True:
-                await asyncio.sleep(0)
-                answers += 1
-
-        asking = asyncio.create_task(asks())
-        records = [FakeRecord(offset) for offset in range(5)]
-        await partition.take(PolledBatch(SOURCE, records, End(9, 9)))
-        asking.cancel()
-        assert answers >= 3
-        await close(partition)
-        assert [checkpoint.next_offset for checkpoint in delivery.committed] == [2, 4, 5]
-
-    asyncio.run(scenario())
+    asking = asyncio.create_task(asks())
+    records = [FakeRecord(offset) for offset in range(5)]
+    await partition.take(PolledBatch(SOURCE, records, End(9, 9)))
+    asking.cancel()
+    assert answers >= 3
+    await close(partition)
+    assert delivery.offsets == [2, 4, 5]
 
 
 async def test_large_records_are_committed_a_few_at_a_time() -> None:
@@ -223,8 +208,7 @@ async def test_large_records_are_committed_a_few_at_a_time() -> None:
     ]
     await partition.take(PolledBatch(SOURCE, records, End(9, 9)))
     await close(partition)
-    offsets = [0, *(checkpoint.next_offset for checkpoint in delivery.committed)]
-    taken = [after - before for before, after in pairwise(offsets)]
+    taken = [after - before for before, after in pairwise([0, *delivery.offsets])]
     assert taken[:2] == [2, 4]  # a quick commit lets the next one have twice as much
     assert sum(taken) == 9
 

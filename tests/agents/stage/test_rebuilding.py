@@ -6,7 +6,7 @@ import asyncio
 import gc
 import re
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,13 +14,13 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.registry.feed import SchemaFeed
-from agents.stage.arrangement import Arrangement, arrange, topics_of
+from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import ArrivalClock
 from agents.stage.rebuilding import Rebuilding
-from agents.state.changelog import STATE, Progress, StateRefused, encoded
+from agents.state.changelog import STATE, OnProgress, Progress, StateRefused, encoded
 from agents.state.held import HeldPages
+from tests.agents.arranging import arranged
 from tests.agents.records import FakeRecord
-from topology.config import parse
 from topology.flow.stage import Stage
 from topology.model.saved import SHAPES
 
@@ -32,12 +32,6 @@ stages: [reorder+merge]
 SOURCES = 200
 EVENTS = 40_000
 MS = 1_000_000
-
-
-def arrangement() -> Arrangement:
-    topology = parse(TOPOLOGY)
-    stage = topology.stages[0]
-    return arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
 
 
 def records() -> list[FakeRecord]:
@@ -59,13 +53,34 @@ def records() -> list[FakeRecord]:
 
 
 def pages() -> HeldPages:
-    return HeldPages(1 << 60, arrangement().operators(SOURCE).waiting_places)
+    return HeldPages(1 << 60, arranged(TOPOLOGY).operators(SOURCE).waiting_places)
+
+
+def state_in(changes: Mapping[str, Any]) -> dict[bytes, bytes]:
+    """As the changelog has it."""
+    return {key: value for key, value in encoded(changes).items() if value is not None}
+
+
+def rebuilding(
+    arrangement: Arrangement, stage: Stage, held: HeldPages, told: OnProgress, **services: Any
+) -> Rebuilding:
+    around: Any = SimpleNamespace(schemas=SchemaFeed(), **services)
+    into: Any = SimpleNamespace(
+        source=SOURCE,
+        stage=stage,
+        held=held,
+        progress=Progress(),
+        read_until=lambda _: None,
+        restored=(7, 8),
+        note_restored=told,
+    )
+    return Rebuilding(around, arrangement, into, arrangement.inlet(SOURCE))
 
 
 def held_state(log: list[FakeRecord]) -> tuple[dict[bytes, bytes], Stage]:
-    """After the log, as the changelog has it; and the stage it was cut from."""
-    arranged = arrangement()
-    stage, inlet, clock = arranged.operators(SOURCE), arranged.inlet(SOURCE), ArrivalClock(0)
+    """After the log; and the stage it was cut from."""
+    known = arranged(TOPOLOGY)
+    stage, inlet, clock = known.operators(SOURCE), known.inlet(SOURCE), ArrivalClock(0)
     stage.keep_moved()
     held = pages()
     read = inlet.read(log, clock)
@@ -75,12 +90,11 @@ def held_state(log: list[FakeRecord]) -> tuple[dict[bytes, bytes], Stage]:
     held.let_go(stage.take_moved())
     changes = {STATE + key: value for key, value in stage.changes().items()}
     changes.update(held.changes(clock.now_ns))
-    state = {key: value for key, value in encoded(changes).items() if value is not None}
-    return state, stage
+    return state_in(changes), stage
 
 
 @pytest.mark.parametrize("gone", [0, 3])
-def test_held_events_come_back_and_the_loop_has_its_turns(gone: int) -> None:
+async def test_held_events_come_back_and_the_loop_has_its_turns(gone: int) -> None:
     log = records()
     state, before = held_state(log)
     expected = {event.offset for event in before.held()}
@@ -95,54 +109,41 @@ def test_held_events_come_back_and_the_loop_has_its_turns(gone: int) -> None:
             part = [r for r in log[first : first + 1_000] if r.offset in offsets]
             yield [r for r in part if r.offset not in lost], first + 1_000
 
-    async def scenario() -> None:
-        told: list[tuple[int, int]] = []
-        missing: list[int] = []
-        gaps_s: list[float] = []
-
-        async def breathe() -> None:
-            last_s = time.thread_time()
-            while True:
-                await asyncio.sleep(0)
-                gaps_s.append(time.thread_time() - last_s)
-                last_s = time.thread_time()
-
-        breathing = asyncio.create_task(breathe())
-        await asyncio.sleep(0)
-
-        def tell(position: int, end: int) -> None:
-            told.append((position, end))
-
-        stage, held = arrangement().operators(SOURCE), pages()
-        logs = SimpleNamespace(read_again=read_again)
-        metrics = SimpleNamespace(store_error=lambda _, count: missing.append(count))
-        services: Any = SimpleNamespace(logs=logs, schemas=SchemaFeed(), metrics=metrics)
-        into: Any = SimpleNamespace(
-            source=SOURCE,
-            stage=stage,
-            held=held,
-            progress=Progress(),
-            read_until=lambda _: None,
-            restored=(7, 8),
-            note_restored=tell,
-        )
-        inlet = arrangement().inlet(SOURCE)
-
-        rebuilding = Rebuilding(services, arrangement(), into, inlet)
-        began_s = time.thread_time()
-        await rebuilding.rebuild(state)
-        whole_s = time.thread_time() - began_s
-        breathing.cancel()
-        assert {event.offset for event in stage.held()} == expected - lost
-        assert len(held) == len(expected) - gone
-        assert missing == ([gone] if gone else [])
-        assert told == sorted(told)
-        assert all(7 < position <= end for position, end in told)
-        assert len(gaps_s) > 5
-        assert max(gaps_s) < whole_s / 2  # of CPU time, as the machine may be busy otherwise
-
     gc.freeze()  # a collection of what other tests left behind is no step of the restore
-    asyncio.run(scenario())
+    told: list[tuple[int, int]] = []
+    missing: list[int] = []
+    gaps_s: list[float] = []
+
+    async def breathe() -> None:
+        last_s = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            gaps_s.append(time.thread_time() - last_s)
+            last_s = time.thread_time()
+
+    breathing = asyncio.create_task(breathe())
+    await asyncio.sleep(0)
+
+    stage, held = arranged(TOPOLOGY).operators(SOURCE), pages()
+    work = rebuilding(
+        arranged(TOPOLOGY),
+        stage,
+        held,
+        lambda position, end: told.append((position, end)),
+        logs=SimpleNamespace(read_again=read_again),
+        metrics=SimpleNamespace(store_error=lambda _, count: missing.append(count)),
+    )
+    began_s = time.thread_time()
+    await work.rebuild(state)
+    whole_s = time.thread_time() - began_s
+    breathing.cancel()
+    assert {event.offset for event in stage.held()} == expected - lost
+    assert len(held) == len(expected) - gone
+    assert missing == ([gone] if gone else [])
+    assert told == sorted(told)
+    assert all(7 < position <= end for position, end in told)
+    assert len(gaps_s) > 5
+    assert max(gaps_s) < whole_s / 2  # of CPU time, as the machine may be busy otherwise
 
 
 WINDOWS = """\
@@ -154,32 +155,18 @@ stages: [reorder+merge+window]
 
 def refused(said: Any) -> str:
     """How a state is refused whose windows say this of their own shape."""
-    topology = parse(WINDOWS)
-    stage = topology.stages[0]
-    arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
-    operators = arranged.operators(SOURCE)
-    read = arranged.inlet(SOURCE).read(records()[:10], ArrivalClock(0))
+    known = arranged(WINDOWS)
+    operators = known.operators(SOURCE)
+    read = known.inlet(SOURCE).read(records()[:10], ArrivalClock(0))
     operators.on_batch(read.events, read.events[-1].at_ns)
     changes = operators.changes()
     (key,) = [key for key in changes if key.endswith(SHAPES) and "window" in key]
     others = [shape for shape in changes[key] if shape[0] != "window"]
     changes[key] = None if said is None else [*others, said]
-    parts = {STATE + name: value for name, value in changes.items()}
-    state = {name: value for name, value in encoded(parts).items() if value is not None}
-    services: Any = SimpleNamespace(logs=None, schemas=SchemaFeed())
-    into: Any = SimpleNamespace(
-        source=SOURCE,
-        stage=arranged.operators(SOURCE),
-        held=pages(),
-        progress=Progress(),
-        read_until=lambda _: None,
-        restored=(7, 8),
-        note_restored=lambda *_: None,
-    )
-    inlet = arranged.inlet(SOURCE)
-    rebuilding = Rebuilding(services, arranged, into, inlet)
+    state = state_in({STATE + name: value for name, value in changes.items()})
+    work = rebuilding(known, known.operators(SOURCE), pages(), lambda *_: None, logs=None)
     with pytest.raises(StateRefused) as found:
-        asyncio.run(rebuilding.rebuild(state))
+        asyncio.run(work.rebuild(state))
     return str(found.value)
 
 

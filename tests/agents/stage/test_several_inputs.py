@@ -10,26 +10,22 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-import orjson
 import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from agents.kafka.partition_queue import End, PolledBatch
 from agents.registry.feed import SchemaFeed
-from agents.stage.arrangement import arrange, input_reader, topics_of
-from agents.stage.arrival import ArrivalClock
 from agents.stage.handler import StageHandler
 from agents.stage.outlet import partition_of
 from agents.watch import overdue
 from agents.watch.metrics.worker import Metrics
 from agents.watch.watchdog import Watchdog
 from inorder.header_writer import HeaderWriter
-from recordings.topic_lines import record_line
+from tests.agents.arranging import arranged
 from tests.agents.records import FakeRecord, close
 from tests.agents.stage.chain import MS, Chain, Logs
-from tests.agents.stage.test_history import at_of, by_instant, said, told_by, until_ns
-from tests.cli.invoking import inorder
+from tests.agents.stage.test_history import assert_alike, dumped, replayed, said
 from topology.config import HeaderConfig, Topology, parse
 from topology.flow.alignment import Alignment
 from topology.flow.lanes import Lanes
@@ -85,16 +81,6 @@ def logs_of(rng: Random, names: str, widths: dict[str, int]) -> Logs:
     return logs
 
 
-def lines_of(topology: Topology, logs: Logs) -> list[bytes]:
-    found: list[tuple[Any, bytes]] = []
-    for place, log in logs.items():
-        inlet, clock = input_reader(topology, place.topic), ArrivalClock(0)
-        for record in log:
-            line = record_line(inlet, 1, record, clock)
-            found.append(((clock.now_ns, place, record.offset), orjson.dumps(line) + b"\n"))
-    return [line for _, line in sorted(found)]
-
-
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("widths", [(4, 4), (1, 3), (4, 2), (3, 3, 3), (2, 4, 1)], ids=str)
 def test_streams_with_inputs_of_their_own_are_one_replay(
@@ -105,31 +91,17 @@ def test_streams_with_inputs_of_their_own_are_one_replay(
     counts = {f"raw.{name}": width for name, width in zip(names, widths, strict=True)}
     logs = logs_of(rng, names, counts)
     (tmp_path / "t.yaml").write_text(text)
-    (tmp_path / "whole.jsonl").write_bytes(b"".join(lines_of(topology, logs)))
-    replay = inorder(
-        *("replay", "--no-to-end", "--topology", tmp_path / "t.yaml", tmp_path / "whole.jsonl")
-    )
-    assert replay.code == 0, replay.err
+    wanted = replayed(tmp_path, dumped(topology, logs))
     live = Chain(topology, logs, counts)
     asyncio.run(live.through(None, rng, monkeypatch))
-    later, wanted = told_by(live), said(replay.lines)
-    for key in wanted.keys() | later.keys():
-        until = until_ns(live, *key)
-        found, right = (
-            [each for each in told[key] if at_of(key[0], each) < until] for told in (later, wanted)
-        )
-        if key[0] != "event":  # at one instant in any order
-            found, right = (sorted(told, key=by_instant) for told in (found, right))
-        assert found == right, key
+    later = assert_alike(live, wanted, said([]), any_order=True)
     kinds = {kind for (kind, _), told in later.items() if told}
     assert kinds >= {"event", "window", "join"}
 
 
 def test_each_partition_awaits_the_inputs_of_its_own_streams() -> None:
     _, topology = topology_of("abc", 4)
-    stage = topology.stages[1]
-    partitions = dict.fromkeys(topics_of(topology, stage), 4) | {"raw.b": 2, "raw.c": 1}
-    arrangement = arrange(topology, stage, partitions)
+    arrangement = arranged(topology, 1, 4, {"raw.b": 2, "raw.c": 1})
     places = arrangement.lane_places
     assert len(places) == 7
     homes = {name: partition_of(topology.partition_name_of(name), 4) for name in "abc"}
@@ -139,13 +111,14 @@ def test_each_partition_awaits_the_inputs_of_its_own_streams() -> None:
         assert lanes is not None
         awaited = {places[lane][0] for lane in lanes.awaited}
         assert awaited == {f"raw.{name}" for name in "abc" if homes[name] == partition}
-    first = arrange(
-        topology, topology.stages[0], dict.fromkeys(topics_of(topology, topology.stages[0]), 4)
-    )
-    assert first.lanes(TopicPartition("raw.a", 0)) is None
+    assert arranged(topology, 0, 4).lanes(TopicPartition("raw.a", 0)) is None
 
 
 TWO = (("a", 0), ("b", 0))
+
+
+def aligned(*awaited: int, known: int = 2, max_queued: int = 10) -> Alignment:
+    return Alignment(Lanes(TWO[:known], frozenset(awaited)), max_queued=max_queued)
 
 
 def event(lane: int, at_ns: int, kind: str = "") -> Event:
@@ -155,7 +128,7 @@ def event(lane: int, at_ns: int, kind: str = "") -> Event:
 
 
 def test_what_comes_by_a_lane_that_is_not_awaited_counts_as_arriving_now() -> None:
-    alignment = Alignment(Lanes(TWO, frozenset({1})), max_queued=10)
+    alignment = aligned(1)
     first = event(1, 10)
     assert alignment.on_batch([first], 10).released == [first]
     (late,) = alignment.on_batch([event(0, 4)], 10).released
@@ -168,16 +141,16 @@ def test_what_comes_by_a_lane_that_is_not_awaited_counts_as_arriving_now() -> No
 
 
 def test_where_no_lane_is_awaited_nothing_is_held() -> None:
-    alignment = Alignment(Lanes(TWO, frozenset()), max_queued=10)
+    alignment = aligned()
     for lane, at_ns in ((0, 5), (1, 3), (1, 9)):
         assert len(alignment.on_batch([event(lane, at_ns)], at_ns).released) == 1
     assert not alignment.waiting_for()
 
 
 def test_a_table_of_lanes_may_have_grown_before_a_restore() -> None:
-    before = Alignment(Lanes(TWO[:1], frozenset({0})), max_queued=10)
+    before = aligned(0, known=1)
     before.on_batch([event(0, 10)], 10)
-    after = Alignment(Lanes(TWO, frozenset({0, 1})), max_queued=10)
+    after = aligned(0, 1)
     after.restore(before.snapshot(), ())
     assert not after.on_batch([event(0, 12)], 12).released
     assert after.waiting_for() == ["b/0"]
@@ -188,20 +161,20 @@ def test_a_table_of_lanes_may_have_grown_before_a_restore() -> None:
 def test_a_lane_that_is_awaited_no_longer_holds_nothing_up_after_a_restore(
     is_waived: bool,
 ) -> None:
-    before = Alignment(Lanes(TWO, frozenset({0, 1})), max_queued=0 if is_waived else 10)
+    before = aligned(0, 1, max_queued=0 if is_waived else 10)
     held = event(0, 10)
     before.on_batch([held], 10)
     assert before.waivers == is_waived
-    after = Alignment(Lanes(TWO, frozenset({0})), max_queued=10)
+    after = aligned(0)
     after.restore(before.snapshot(), before.held())
     assert after.waiting_for() == ["a/0"]
     assert len(after.on_batch([event(0, 11, PROGRESS)], 11).released) == (not is_waived)
-    again = Alignment(Lanes(TWO, frozenset({0, 1})), max_queued=10)
+    again = aligned(0, 1)
     again.restore(after.snapshot(), ())
     assert again.waiting_for() == ["b/0"], "awaited anew"
 
 
-def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
+async def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The worker has no partition of `raw.b`, which is joined with `raw.a`."""
@@ -213,24 +186,20 @@ def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
     monkeypatch.setattr(overdue, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     metrics = Metrics(CollectorRegistry(), "merge")
 
-    async def scenario() -> tuple[str, ...]:
-        await first.through(None, Random(1), monkeypatch)
-        partition = await merge.opened(None, monkeypatch)
-        log = live.logs[merge.source]
-        await partition.take(PolledBatch(merge.source, log, End(len(log), len(log))))
-        around: Any = SimpleNamespace(schemas=SchemaFeed(), metrics=metrics)
-        no_log: Any = None
-        found = StageHandler(merge.arrangement, around, Watchdog(), no_log)
-        found._partitions[merge.source] = partition
-        sound_s = int(partition.overdue.allowed_s)
-        for second in range(sound_s + 3):
-            assert second > sound_s or not found.faults()
-            now_s[0] += 1.0
-            found.observe()
-        faults = found.faults()
-        await close(partition)
-        return faults
-
-    (fault,) = asyncio.run(scenario())
+    await first.through(None, Random(1), monkeypatch)
+    partition = await merge.opened(None, monkeypatch)
+    log = live.logs[merge.source]
+    await partition.take(PolledBatch(merge.source, log, End(len(log), len(log))))
+    around: Any = SimpleNamespace(schemas=SchemaFeed(), metrics=metrics)
+    no_log: Any = None
+    found = StageHandler(merge.arrangement, around, Watchdog(), no_log)
+    found._partitions[merge.source] = partition
+    sound_s = int(partition.overdue.allowed_s)
+    for second in range(sound_s + 3):
+        assert second > sound_s or not found.faults()
+        now_s[0] += 1.0
+        found.observe()
+    (fault,) = found.faults()
+    await close(partition)
     assert fault.startswith("events.sequenced/0: the oldest event has waited for ")
     assert fault.endswith("it waits for progress of raw.b/0")

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from agents.stage.topic_watch import (
-    FIRST_LOOKS,
-    LOOK_S,
-    OTHERS_EVERY,
-    NoAnswer,
-    TopicState,
-    TopicWatch,
-)
+from agents.stage import topic_watch
+from agents.stage.topic_watch import NoAnswer, TopicState, TopicWatch
 from agents.state.changelog import StateRefused
 from topology.config import parse
 
@@ -48,21 +42,26 @@ GONE = "the topic ordered was deleted, and no checkpoint can be committed withou
 
 
 class Brokers:
-    """Answers one look after the other, the last one again and again."""
+    """Answers one look after the other, the last one again and again; and keeps about which topics
+    it was asked."""
 
     def __init__(self, *answers: Mapping[str, TopicState] | NoAnswer) -> None:
         self._answers = list(answers)
+        self.topics: list[Collection[str]] = []
 
-    def __call__(self, topics: object) -> Mapping[str, TopicState]:
+    def __call__(self, topics: Collection[str]) -> Mapping[str, TopicState]:
+        self.topics.append(topics)
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, NoAnswer):
             raise answer
-        return answer
+        return {topic: answer[topic] for topic in topics}
 
 
-def after(looks: int, *answers: Mapping[str, TopicState] | NoAnswer) -> tuple[str, ...]:
+def faults(brokers: Brokers, looks: int, is_well: bool = True) -> tuple[str, ...]:
+    """What it says after these looks."""
+
     async def scenario() -> tuple[str, ...]:
-        watch = TopicWatch(KNOWN, IDS, Brokers(*answers))
+        watch = TopicWatch(KNOWN, IDS, brokers, lambda: is_well)
         for _ in range(looks):
             await watch.look()
         return watch.faults
@@ -70,36 +69,32 @@ def after(looks: int, *answers: Mapping[str, TopicState] | NoAnswer) -> tuple[st
     return asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        pytest.param({"ordered": TopicState(0)}, GONE, id="gone"),
-        pytest.param(
-            {"changelog": TopicState(0)}, "the topic changelog was deleted", id="changelog gone"
-        ),
-        pytest.param(
-            {"raw": TopicState(4)},
-            "raw has 4 partitions, 2 when this stage started, and no worker reads the new ones; run"
-            " `inorder topics create --grow`, then restart all workers",
-            id="grown",
-        ),
-        pytest.param(
-            {"ordered": TopicState(3, leaderless=(0, 2))},
-            "ordered: partition 0, 2 has no leader; are all brokers up?",
-            id="without leaders",
-        ),
-        pytest.param(
-            {"raw": TopicState(0, refused="not authorized")}, "raw: not authorized", id="refused"
-        ),
-        pytest.param(
-            {"ordered": TopicState(1)},
-            "ordered has 1 partitions, 3 when this stage started: it was recreated; give it 3",
-            id="made anew and smaller",
-        ),
-        pytest.param({"changelog": TopicState(4)}, "", id="a changelog that grew"),
-        pytest.param({"ordered": TopicState(6)}, "", id="what is written grew"),
-    ],
-)
+def after(looks: int, *answers: Mapping[str, TopicState] | NoAnswer) -> tuple[str, ...]:
+    return faults(Brokers(*answers), looks)
+
+
+CHANGED = {
+    "gone": ({"ordered": TopicState(0)}, GONE),
+    "changelog gone": ({"changelog": TopicState(0)}, "the topic changelog was deleted"),
+    "grown": (
+        {"raw": TopicState(4)},
+        "raw has 4 partitions, 2 when this stage started, and no worker reads the new ones; run `in",
+    ),
+    "without leaders": (
+        {"ordered": TopicState(3, leaderless=(0, 2))},
+        "ordered: partition 0, 2 has no leader; are all brokers up?",
+    ),
+    "refused": ({"raw": TopicState(0, refused="not authorized")}, "raw: not authorized"),
+    "made anew and smaller": (
+        {"ordered": TopicState(1)},
+        "ordered has 1 partitions, 3 when this stage started: it was recreated; give it 3",
+    ),
+    "a changelog that grew": ({"changelog": TopicState(4)}, ""),
+    "what is written grew": ({"ordered": TopicState(6)}, ""),
+}
+
+
+@pytest.mark.parametrize(("changed", "says"), CHANGED.values(), ids=CHANGED)
 def test_a_fault_is_told_when_two_looks_have_seen_it(
     changed: dict[str, TopicState], says: str
 ) -> None:
@@ -116,9 +111,8 @@ def test_brokers_that_do_not_answer_leave_what_was_known_as_it_was() -> None:
     silence = NoAnswer("no broker answers")
     assert after(1, silence) == ()
     assert after(2, silence) == ("no broker answers",)
-    (gone, silent) = after(
-        4, {**SOUND, "ordered": TopicState(0)}, {**SOUND, "ordered": TopicState(0)}, silence
-    )
+    without = {**SOUND, "ordered": TopicState(0)}
+    (gone, silent) = after(4, without, without, silence)
     assert gone.startswith(GONE)
     assert silent == "no broker answers"
     assert after(3, silence, silence, SOUND) == ()
@@ -133,28 +127,32 @@ def test_each_is_in_the_log_once_and_so_is_its_end(caplog: pytest.LogCaptureFixt
     assert caplog.messages[1] == "ordered is in order again"
 
 
-def test_that_a_written_topic_grew_is_told_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+ONE, TWO = ({**SOUND, "ordered": TopicState(3, topic_id=each)} for each in ("one", "two"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "says"),
+    [
+        ([{**SOUND, "ordered": TopicState(6)}], "has 6 partitions, 3 when this stage started"),
+        ([ONE, ONE, SOUND, TWO], "was deleted and recreated"),
+    ],
+)
+def test_what_becomes_of_a_written_topic_is_told_once_and_no_more(
+    answers: list[Mapping[str, TopicState]], says: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
-        assert after(3, {**SOUND, "ordered": TopicState(6)}) == ()
+        assert after(7, *answers) == ()
     (told,) = caplog.messages
-    assert told.startswith("ordered has 6 partitions, 3 when this stage started")
+    assert told.startswith(f"ordered {says}")
 
 
-def test_that_a_topic_was_made_anew_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    first, second = ({**SOUND, "ordered": TopicState(3, topic_id=each)} for each in ("one", "two"))
-    with caplog.at_level(logging.WARNING):
-        assert after(7, first, first, SOUND, second) == ()
-    (told,) = caplog.messages
-    assert told.startswith("ordered was deleted and recreated")
-
-
-MADE_ANEW = [
-    ("changelog", "in it; restore the topic, or begin anew"),
-    ("raw", "offsets of the stage's state do not apply to it; begin anew"),
-]
-
-
-@pytest.mark.parametrize(("topic", "says"), MADE_ANEW)
+@pytest.mark.parametrize(
+    ("topic", "says"),
+    [
+        ("changelog", "in it; restore the topic, or begin anew"),
+        ("raw", "offsets of the stage's state do not apply to it; begin anew"),
+    ],
+)
 def test_the_stage_ends_where_its_state_lost_its_ground(topic: str, says: str) -> None:
     """A broker that has just come back may still tell of the former one, so two looks count."""
     first, second = (
@@ -164,59 +162,26 @@ def test_the_stage_ends_where_its_state_lost_its_ground(topic: str, says: str) -
     assert after(5, first, second, first, second, first) == ()
     with pytest.raises(StateRefused, match=f"{topic} was deleted and recreated .*{says}"):
         after(3, first, second, second)
-
-
-def test_a_changelog_made_anew_between_the_start_and_the_first_look_is_found() -> None:
-    later = {**SOUND, "changelog": TopicState(2, topic_id="later")}
-    with pytest.raises(StateRefused):
-        after(2, later)
-
-
-class Asked(Brokers):
-    """And keeps about which topics it was asked."""
-
-    def __init__(self, *answers: Mapping[str, TopicState] | NoAnswer) -> None:
-        super().__init__(*answers)
-        self.topics: list[list[str]] = []
-
-    def __call__(self, topics: object) -> Mapping[str, TopicState]:
-        assert isinstance(topics, list)
-        self.topics.append(topics)
-        seen = super().__call__(topics)
-        return {topic: seen[topic] for topic in topics}
-
-
-def looked(brokers: Asked, looks: int, is_well: bool = True) -> tuple[str, ...]:
-    """What it says after these looks, which follow the first minute's."""
-
-    async def scenario() -> tuple[str, ...]:
-        watch = TopicWatch(KNOWN, IDS, brokers, lambda: is_well)
-        for _ in range(FIRST_LOOKS + looks):
-            await watch.look()
-        return watch.faults
-
-    return asyncio.run(scenario())
+    if topic == "changelog":  # it may be made anew between the start and the first look
+        with pytest.raises(StateRefused):
+            after(2, second)
 
 
 def test_after_a_minute_without_trouble_topics_are_asked_about_in_turn() -> None:
-    brokers = Asked(SOUND)
-    looked(brokers, 6)
-    first, later = brokers.topics[:FIRST_LOOKS], brokers.topics[FIRST_LOOKS:]
-    assert all(topics == sorted(SOUND) for topics in first)
-    assert (
-        later == [["raw"], ["changelog", "ordered"]] * 3
-        or later
-        == [
-            ["changelog"],
-            ["ordered", "raw"],
-        ]
-        * 3
+    brokers = Brokers(SOUND)
+    faults(brokers, topic_watch.FIRST_LOOKS + 6)
+    first, later = (
+        brokers.topics[: topic_watch.FIRST_LOOKS],
+        brokers.topics[topic_watch.FIRST_LOOKS :],
     )
+    assert all(topics == sorted(SOUND) for topics in first)
+    turns = [["raw"], ["changelog", "ordered"]], [["changelog"], ["ordered", "raw"]]
+    assert later in [turn * 3 for turn in turns]
 
 
 def test_while_the_stage_is_not_well_all_topics_are_asked_about() -> None:
-    brokers = Asked(SOUND)
-    looked(brokers, 6, is_well=False)
+    brokers = Brokers(SOUND)
+    faults(brokers, topic_watch.FIRST_LOOKS + 6, is_well=False)
     assert all(topics == sorted(SOUND) for topics in brokers.topics)
 
 
@@ -227,8 +192,8 @@ def test_while_the_stage_is_not_well_all_topics_are_asked_about() -> None:
 def test_a_fault_of_one_topic_is_told_within_a_turn_and_then_all_are_asked_about(
     change: dict[str, TopicState],
 ) -> None:
-    brokers = Asked(*[SOUND] * FIRST_LOOKS, {**SOUND, **change})
-    assert len(looked(brokers, OTHERS_EVERY + 2)) == 1
+    brokers = Brokers(*[SOUND] * topic_watch.FIRST_LOOKS, {**SOUND, **change})
+    assert len(faults(brokers, topic_watch.FIRST_LOOKS + topic_watch.OTHERS_EVERY + 2)) == 1
     assert brokers.topics[-1] == sorted(SOUND)
 
 
@@ -247,7 +212,7 @@ def test_an_input_made_anew_is_found_within_a_quarter_of_a_minute_however_many_t
 
         async def scenario() -> int:
             watch = TopicWatch(known, {}, lambda topics: {topic: now[topic] for topic in topics})
-            for _ in range(FIRST_LOOKS + 1):
+            for _ in range(topic_watch.FIRST_LOOKS + 1):
                 await watch.look()
             now[anew] = TopicState(2, topic_id="two")
             for looks in range(1, 100):
@@ -260,4 +225,4 @@ def test_an_input_made_anew_is_found_within_a_quarter_of_a_minute_however_many_t
         return asyncio.run(scenario())
 
     worst = max(looks_until_found(topic) for topic in [*raw, *changelogs])
-    assert worst * LOOK_S <= QUARTER_OF_A_MINUTE_S
+    assert worst * topic_watch.LOOK_S <= QUARTER_OF_A_MINUTE_S

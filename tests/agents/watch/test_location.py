@@ -53,115 +53,91 @@ def at(where: str, **more: Any) -> dict[str, Any]:
     return {"where": where, "epoch": 0, "epoch_in_force": 0, **more}
 
 
+def reorder(answer: Any = None, *decided: Any, **more: Any) -> dict[str, Any]:
+    """The fact of a stage of REORDER alone."""
+    operators = {} if answer is None else {"reorder": answer}
+    return fact("reorder", decided=decided, **operators, **more)
+
+
+def both(*decided: Any) -> dict[str, Any]:
+    """Of a stage of REORDER and MERGE, which the event has left."""
+    return fact("both", reorder=PASSED, merge=MERGED, decided=decided)
+
+
 HELD = at("held", since=NOW - 20 * MS, reason="hole", missing=[15, 16])
 HELD |= {"missing_since": NOW - 25 * MS, "until": NOW + 30 * MS}
+PASSED = at("passed")
 MERGED = at("passed", watermark=NOW - 7 * MS)
+AHEAD = at("not_come", newest=3)
 SILENT = {"source": "q", "behind_hole": False, "after_pause": False, "until": 1_030 * MS}
 BLOCKED = {"source": "r", "behind_hole": True, "after_pause": False, "until": None}
 WAITS = at("held", since=NOW - MS, ref_time=9, error=MS, waits_for=[SILENT, BLOCKED])
+ALIGNED = {"stream": "pitch", "since": NOW - MS, "waiting_for": ["b/1", "b/2"]}
 AWAITED = at("awaited", missing_since=NOW - MS, until=NOW + 9 * MS)
 GIVEN_UP = at("lost", missing=[15, 17], given_up=NOW - 8 * MS)
+IDLE = note("late", "merge_idle")
+OF_WINDOW = {**fact("window", decided=[IDLE]), "operators": ["window"]}
+OLD = note("late_apart", "old_epoch", by_ns=3 * MS)
 
-CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
-    (
-        "behind a hole",
-        [fact("reorder", reorder=HELD)],
-        "held",
-        "after a gap at numbers 15 to 16, awaited",
-    ),
-    (
-        "at the start",
-        [fact("reorder", reorder=HELD | {"reason": "start"})],
-        "held",
-        "first number of its",
-    ),
-    ("a jump", [fact("reorder", reorder=HELD | {"reason": "jump"})], "held", "its number jumped"),
-    ("an epoch", [fact("reorder", reorder=HELD | {"reason": "epoch"})], "held", "epoch 0 of its"),
-    (
-        "for a lane",
-        [
-            fact(
-                "merge",
-                aligned={"stream": "pitch", "since": NOW - MS, "waiting_for": ["b/1", "b/2"]},
-            )
-        ],
-        "held",
-        "progress of b/1, b/2 in the",
-    ),
-    (
-        "in merge",
+CASES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
+    "behind a hole": ([reorder(HELD)], "held", "after a gap at numbers 15 to 16, awaited"),
+    "at the start": ([reorder(HELD | {"reason": "start"})], "held", "first number of its"),
+    "a jump": ([reorder(HELD | {"reason": "jump"})], "held", "its number jumped"),
+    "an epoch": ([reorder(HELD | {"reason": "epoch"})], "held", "epoch 0 of its"),
+    "for a lane": ([fact("merge", aligned=ALIGNED)], "held", "progress of b/1, b/2 in the"),
+    "in merge": (
         [fact("merge", merge=WAITS)],
         "held",
         "waits for r: its events are buffered after a gap",
     ),
-    (
-        "merge behind reorder",
-        [fact("merge", merge=at("not_come", newest=3)), fact("reorder", reorder=at("passed"))],
+    "merge behind reorder": (
+        [fact("merge", merge=AHEAD), reorder(PASSED)],
         "between",
         "4 records are not yet read there",
     ),
-    (
-        "left",
-        [fact("reorder", reorder=at("passed")), fact("merge", merge=MERGED)],
+    "left": (
+        [reorder(PASSED), fact("merge", merge=MERGED)],
         "emitted",
         "the watermark is 7 ms behind the clock",
     ),
-    (
-        "late and passed on",
-        [fact("both", reorder=at("passed"), merge=MERGED, decided=[note("late", "merge_idle")])],
+    "late and passed on": (
+        [both(IDLE)],
         "late",
         "end-of-stream marker (merge_idle); emitted, marked late",
     ),
-    (
-        "late and kept out",
-        [fact("reorder", decided=[note("late_apart", "old_epoch", by_ns=3 * MS)])],
-        "late",
-        "by 3 ms; not emitted, see events.late",
-    ),
-    (
-        "late for reorder, in time for merge",
-        [
-            fact("reorder", reorder=at("passed"), decided=[note("late", "gap")]),
-            fact("merge", merge=MERGED),
-        ],
+    "late and kept out": ([reorder(None, OLD)], "late", "by 3 ms; not emitted, see events.late"),
+    "late for reorder, in time for merge": (
+        [reorder(PASSED, note("late", "gap")), fact("merge", merge=MERGED)],
         "emitted",
         "but merge was not beyond it",
     ),
-    (
-        "late at merge, seen by a window",
-        [
-            fact("both", reorder=at("passed"), merge=MERGED, decided=[note("late", "merge_idle")]),
-            {**fact("window", decided=[note("late", "merge_idle")]), "operators": ["window"]},
-        ],
+    "late at merge, seen by a window": (
+        [both(IDLE), OF_WINDOW],
         "late",
         "late in to.both/3, 5 ms ago: its source had been silent",
     ),
-    ("dead", [fact("reorder", decided=[note("dead", "value")])], "dead", "at offset 88"),
-    ("missing", [fact("reorder", reorder=AWAITED)], "awaited", "9 ms more at most"),
-    (
-        "given up",
-        [fact("reorder", reorder=GIVEN_UP, decided=[note("gap", "timeout")])],
+    "dead": ([reorder(None, note("dead", "value"))], "dead", "at offset 88"),
+    "missing": ([reorder(AWAITED)], "awaited", "9 ms more at most"),
+    "given up": (
+        [reorder(GIVEN_UP, note("gap", "timeout"))],
         "lost",
         "8 ms ago with numbers 15 to 17: it did not arrive in time",
     ),
-    ("ahead", [fact("reorder", reorder=at("not_come", highest=9))], "not_come", "source in to.reo"),
-    ("no merge", [fact("reorder", reorder=at("passed"))], "let_go", "this worker does not merge"),
-    (
-        "done with, long ago",
-        [fact("both", reorder=at("passed"), merge=at("not_come", newest=3))],
+    "ahead": ([reorder(at("not_come", highest=9))], "not_come", "source in to.reo"),
+    "no merge": ([reorder(PASSED)], "let_go", "this worker does not merge"),
+    "done with, long ago": (
+        [fact("both", reorder=PASSED, merge=AHEAD)],
         "not_known",
         "it was late or a dead letter",
     ),
-    ("below", [fact("reorder", reorder=at("before_start", start=20))], "not_known", "start at 20"),
-    ("old", [fact("reorder", reorder=at("forgotten", floor=99))], "not_known", "below number 99"),
-    ("an old epoch", [fact("reorder", reorder=at("old_epoch"))], "not_known", "its epoch is over"),
-    ("nobody", [], "unknown", "no partition that answered has seen source s"),
-]
+    "below": ([reorder(at("before_start", start=20))], "not_known", "start at 20"),
+    "old": ([reorder(at("forgotten", floor=99))], "not_known", "below number 99"),
+    "an old epoch": ([reorder(at("old_epoch"))], "not_known", "its epoch is over"),
+    "nobody": ([], "unknown", "no partition that answered has met source s"),
+}
 
 
-@pytest.mark.parametrize(
-    ("facts", "where", "words"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
-)
+@pytest.mark.parametrize(("facts", "where", "words"), CASES.values(), ids=CASES)
 def test_in_words(facts: list[dict[str, Any]], where: str, words: str) -> None:
     found = verdict(ASKED, facts)
     assert found["where"] == where
@@ -171,27 +147,24 @@ def test_in_words(facts: list[dict[str, Any]], where: str, words: str) -> None:
 
 def test_copies_and_the_clock_stand_beside_it() -> None:
     clock = {"state": "synced", "offset_ns": -2 * MS, "error_ns": MS}
-    told = fact("reorder", reorder=HELD, clock=clock, decided=[note("conflict"), note("duplicate")])
+    told = reorder(HELD, note("conflict"), note("duplicate"), clock=clock)
     found = verdict(ASKED, [told])
     assert found["where"] == "held"
     assert found["said"][0].startswith("pitch: s/0/17: buffered by reorder in to.reorder/3 for 20")
     assert "  arrived 2 more times, last 5 ms ago at offset 88: a duplicate" in found["said"]
-    assert any(
-        "synced now: ref_time = ts -2.000 ms, give or take 1.000" in s for s in found["said"]
-    )
+    now = "synced now: ref_time = ts -2.000 ms, give or take 1.000"
+    assert any(now in line for line in found["said"])
 
 
 def test_who_does_not_answer_is_named() -> None:
-    found = verdict(ASKED, [fact("reorder", reorder=at("passed"))], ["stage merge does not answer"])
-    assert found["said"][-1] == "stage merge does not answer: its facts are missing here"
-    assert (
-        "stage merge does not answer"
-        in verdict(ASKED, [], ["stage merge does not answer"])["said"][-1]
-    )
+    silent = "stage merge does not answer"
+    found = verdict(ASKED, [reorder(PASSED)], [silent])
+    assert found["said"][-1] == f"{silent}: its facts are missing here"
+    assert silent in verdict(ASKED, [], [silent])["said"][-1]
 
 
 def test_a_source_of_several_streams_is_told_for_each() -> None:
-    one, other = fact("reorder", reorder=HELD), fact("reorder", reorder=at("not_come", highest=3))
+    one, other = reorder(HELD), reorder(at("not_come", highest=3))
     other["streams"] = {"stands": other["streams"]["pitch"]}
     found = verdict(ASKED, [other, one])
     assert found["where"] == "held"
@@ -203,9 +176,9 @@ def test_each_reason_has_words() -> None:
 
 
 def test_a_partition_that_has_heard_nothing_says_nothing() -> None:
-    assert not knows(fact("reorder"))
-    assert knows(fact("reorder", reorder=HELD))
-    assert knows(fact("reorder", decided=[note("dead")]))
+    assert not knows(reorder())
+    assert knows(reorder(HELD))
+    assert knows(reorder(None, note("dead")))
 
 
 def test_a_question_there_and_back() -> None:

@@ -13,7 +13,7 @@ A = ("raw", 0)
 B = ("raw", 1)
 PATIENCE = Patience(unready_after_ns=15 * S_NS, stuck_after_ns=60 * S_NS, longest_step_ns=5 * S_NS)
 
-Told = tuple[float, int, int]
+Told = tuple[int, int, int]
 """At which second: position and end of partition A."""
 
 
@@ -25,58 +25,44 @@ def at(position: int) -> Callable[[int], int]:
     return lambda _: position
 
 
-@pytest.mark.parametrize(
-    ("told", "asked_s", "state", "says"),
-    [
-        pytest.param([], 0, State.READY, "", id="just assigned"),
-        pytest.param(every_second(90, lambda s: s), 90, State.READY, "", id="gets on"),
-        pytest.param(every_second(90, at(100)), 90, State.READY, "", id="nothing to read"),
-        pytest.param(every_second(90, at(0), end=0), 90, State.READY, "", id="an empty partition"),
-        pytest.param(every_second(14, at(7)), 14, State.READY, "", id="stands for a moment"),
-        pytest.param(
-            every_second(15, at(7)),
-            15,
-            State.NOT_READY,
-            "raw/0: no progress for 15 s although there is lag (lag 93, position 7)",
-            id="stands",
-        ),
-        pytest.param(every_second(59, at(7)), 59, State.NOT_READY, "for 59 s", id="still"),
-        pytest.param(every_second(60, at(7)), 60, State.STOP, "for 60 s", id="stuck"),
-        pytest.param(
-            every_second(59, at(7)) + every_second(61, at(8))[60:],
-            61,
-            State.READY,
-            "",
-            id="moves at last",
-        ),
-        pytest.param(
-            every_second(90, lambda s: 20 + s % 10),
-            90,
-            State.STOP,
-            "no progress",
-            id="aborts and begins again for ever",
-        ),
-        pytest.param(
-            [(s, 50, 50 + (s > 30)) for s in range(41)],
-            41,
-            State.READY,
-            "",
-            id="lag counts from when it begins",
-        ),
-        pytest.param(
-            [(s, 50, 50 + (s > 30)) for s in range(46)],
-            45,
-            State.NOT_READY,
-            "for 15 s (lag 1",
-            id="a lag of one is a lag",
-        ),
-    ],
-)
-def test_one_partition(told: list[Told], asked_s: int, state: State, says: str) -> None:
-    dog = Watchdog(PATIENCE)
+ONE: dict[str, tuple[list[Told], int, State, str]] = {
+    "just assigned": ([], 0, State.READY, ""),
+    "gets on": (every_second(90, lambda s: s), 90, State.READY, ""),
+    "nothing to read": (every_second(90, at(100)), 90, State.READY, ""),
+    "an empty partition": (every_second(90, at(0), end=0), 90, State.READY, ""),
+    "stands for a moment": (every_second(14, at(7)), 14, State.READY, ""),
+    "stands": (
+        every_second(15, at(7)),
+        15,
+        State.NOT_READY,
+        "raw/0: no progress for 15 s although there is lag (lag 93, position 7)",
+    ),
+    "still": (every_second(59, at(7)), 59, State.NOT_READY, "for 59 s"),
+    "stuck": (every_second(60, at(7)), 60, State.STOP, "for 60 s"),
+    "moves at last": (every_second(61, lambda s: 7 + (s > 59)), 61, State.READY, ""),
+    "begins anew for ever": (every_second(90, lambda s: 20 + s % 10), 90, State.STOP, "no progr"),
+    "lag counts from then": ([(s, 50, 50 + (s > 30)) for s in range(41)], 41, State.READY, ""),
+    "a lag of one is a lag": (
+        [(s, 50, 50 + (s > 30)) for s in range(46)],
+        45,
+        State.NOT_READY,
+        "for 15 s (lag 1",
+    ),
+}
+
+
+def watching(patience: Patience = PATIENCE) -> Watchdog:
+    """It has been given partition A."""
+    dog = Watchdog(patience)
     dog.assigned(0, A)
+    return dog
+
+
+@pytest.mark.parametrize(("told", "asked_s", "state", "says"), ONE.values(), ids=ONE)
+def test_one_partition(told: list[Told], asked_s: int, state: State, says: str) -> None:
+    dog = watching()
     for second, position, end in told:
-        dog.reported(int(second * S_NS), A, position, end)
+        dog.reported(second * S_NS, A, position, end)
     verdict = dog.verdict(asked_s * S_NS)
     assert state_of(verdict) is state
     assert says in "; ".join(verdict.reasons)
@@ -94,12 +80,8 @@ def asked_until(dog: Watchdog, from_s: int, until_s: int) -> Verdict:
     ("silent_s", "state"), [(5, State.READY), (6, State.NOT_READY), (60, State.STOP)]
 )
 def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
-    never_told = Watchdog(PATIENCE)
-    never_told.assigned(0, A)
-    assert state_of(asked_until(never_told, 0, silent_s)) is state
-
-    told_once = Watchdog(PATIENCE)
-    told_once.assigned(0, A)
+    assert state_of(asked_until(watching(), 0, silent_s)) is state
+    told_once = watching()
     told_once.reported(0, A, 100, 100)
     verdict = asked_until(told_once, 0, silent_s)
     assert state_of(verdict) is state
@@ -108,14 +90,12 @@ def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
 
 
 def test_a_worker_that_slept_is_not_condemned_on_waking() -> None:
-    dog = Watchdog(PATIENCE)
-    dog.assigned(0, A)
+    dog = watching()
     dog.reported(0, A, 7, 100)
     assert dog.verdict(3600 * S_NS) == Verdict()
     dog.reported(3601 * S_NS, A, 7, 100)
-    assert (
-        state_of(asked_until(dog, 3601, 3601 + 12)) is State.NOT_READY
-    )  # 5 slept + 1 + 9 and more
+    # 5 slept, 1, and 9 and more.
+    assert state_of(asked_until(dog, 3601, 3601 + 12)) is State.NOT_READY
 
 
 def test_a_clock_that_goes_back_passes_no_time() -> None:
@@ -127,8 +107,7 @@ def test_a_clock_that_goes_back_passes_no_time() -> None:
 
 
 def test_restoring_is_not_ready_and_has_its_own_progress() -> None:
-    dog = Watchdog(PATIENCE)
-    dog.assigned(0, A)
+    dog = watching()
     for second in range(61):
         dog.reported(second * S_NS, A, second, 1000, restoring=True)
     assert dog.verdict(60 * S_NS) == Verdict(("raw/0: restoring, 940 records to read",))
@@ -136,27 +115,21 @@ def test_restoring_is_not_ready_and_has_its_own_progress() -> None:
     assert state_of(dog.verdict(61 * S_NS)) is State.READY
 
 
-def test_a_restore_that_stands_is_stuck() -> None:
-    dog = Watchdog(PATIENCE)
-    dog.assigned(0, A)
+def test_a_restore_that_stands_or_begins_again_and_again_is_stuck() -> None:
+    dog = watching()
     for second in range(61):
         dog.reported(second * S_NS, A, 7, 1000, restoring=True)
     verdict = dog.verdict(60 * S_NS)
     assert state_of(verdict) is State.STOP
     assert "no restore for 60 s although there is lag" in verdict.reasons[0]
-
-
-def test_restoring_again_and_again_is_no_progress() -> None:
-    dog = Watchdog(PATIENCE)
-    dog.assigned(0, A)
+    dog = watching()
     for second in range(91):
         dog.reported(second * S_NS, A, second % 10, 1000, restoring=second % 20 < 10)
     assert state_of(dog.verdict(90 * S_NS)) is State.STOP
 
 
 def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> None:
-    dog = Watchdog(PATIENCE)
-    dog.assigned(0, A)
+    dog = watching()
     dog.reported(0, A, 7, 7, restoring=True)
     for second in range(200):
         dog.waits(second * S_NS, A)
@@ -169,8 +142,7 @@ def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> No
 
 
 def test_what_it_owed_before_it_waited_is_not_forgotten() -> None:
-    dog = Watchdog(PATIENCE)
-    dog.assigned(0, A)
+    dog = watching()
     dog.reported(0, A, 7, 100, owes=True)
     dog.reported(4 * S_NS, A, 7, 100, owes=True)
     dog.waits(4 * S_NS, A)
@@ -182,9 +154,8 @@ def test_what_it_owed_before_it_waited_is_not_forgotten() -> None:
 
 
 def test_the_worst_partition_decides_and_stands_first() -> None:
-    dog = Watchdog(PATIENCE)
-    for place in (A, B):
-        dog.assigned(0, place)
+    dog = watching()
+    dog.assigned(0, B)
     for second in range(61):
         dog.reported(second * S_NS, A, min(second, 40), 1000)
         dog.reported(second * S_NS, B, 7, 100)
@@ -194,8 +165,7 @@ def test_the_worst_partition_decides_and_stands_first() -> None:
 
 
 def test_what_is_revoked_is_forgotten() -> None:
-    dog = Watchdog(PATIENCE)
-    dog.assigned(0, A)
+    dog = watching()
     for second in range(61):
         dog.reported(second * S_NS, A, 7, 100)
     dog.revoked(60 * S_NS, A)
@@ -211,41 +181,32 @@ Owing = tuple[int, int, bool, int]
 """Position and end of partition A, whether it owes, and the checkpoints so far."""
 
 
-@pytest.mark.parametrize(
-    ("tells", "asked_s", "state", "says"),
-    [
-        pytest.param(lambda s: (s, 100, True, s), 90, State.READY, "", id="commits all the time"),
-        pytest.param(lambda s: (7, 7, True, s), 90, State.READY, "", id="commits what ticks say"),
-        pytest.param(lambda _: (7, 100, True, 3), 5, State.READY, "", id="a slow one"),
-        pytest.param(
-            lambda _: (7, 100, True, 3),
-            6,
-            State.NOT_READY,
-            "raw/0: no checkpoint has been committed for 6 s (the last one at offset 7)",
-            id="none comes through",
-        ),
-        pytest.param(
-            lambda _: (7, 7, True, 3),
-            6,
-            State.NOT_READY,
-            "no checkpoint has been committed for 6 s",
-            id="nor of what ticks say",
-        ),
-        pytest.param(lambda _: (7, 100, True, 3), 60, State.STOP, "for 60 s", id="stuck"),
-        pytest.param(
-            lambda s: (7, 100, s % 10 > 0 or s > 50, 3 if s < 50 else 0),
-            58,
-            State.NOT_READY,
-            "for 8 s",
-            id="owes nothing, then owes",
-        ),
-    ],
-)
+OWING: dict[str, tuple[Callable[[int], Owing], int, State, str]] = {
+    "commits all the time": (lambda s: (s, 100, True, s), 90, State.READY, ""),
+    "commits what ticks say": (lambda s: (7, 7, True, s), 90, State.READY, ""),
+    "a slow one": (lambda _: (7, 100, True, 3), 5, State.READY, ""),
+    "none comes through": (
+        lambda _: (7, 100, True, 3),
+        6,
+        State.NOT_READY,
+        "raw/0: no checkpoint has been committed for 6 s (the last one at offset 7)",
+    ),
+    "nor of ticks": (lambda _: (7, 7, True, 3), 6, State.NOT_READY, "has been committed for 6 s"),
+    "stuck": (lambda _: (7, 100, True, 3), 60, State.STOP, "for 60 s"),
+    "owes nothing, then owes": (
+        lambda s: (7, 100, s % 10 > 0 or s > 50, 3 if s < 50 else 0),
+        58,
+        State.NOT_READY,
+        "for 8 s",
+    ),
+}
+
+
+@pytest.mark.parametrize(("tells", "asked_s", "state", "says"), OWING.values(), ids=OWING)
 def test_what_is_read_and_not_committed_is_no_progress(
     tells: Callable[[int], Owing], asked_s: int, state: State, says: str
 ) -> None:
-    dog = Watchdog(PATIENCE)
-    dog.assigned(0, A)
+    dog = watching()
     dog.reported(0, A, 7, 100, commits=3)
     for second in range(asked_s + 1):
         position, end, owes, commits = tells(second)
@@ -258,8 +219,7 @@ def test_what_is_read_and_not_committed_is_no_progress(
 def test_a_checkpoint_that_fails_again_and_again_is_no_progress() -> None:
     """Each time the partition is restored, which goes on and on in its changelog (the marks of
     what was aborted are there), and begins with no checkpoint of its own."""
-    dog = Watchdog(PATIENCE)
-    dog.assigned(0, A)
+    dog = watching()
     dog.reported(0, A, 7, 100, commits=500)
     for second in range(1, 88):
         if second % 8 < 2:
@@ -282,10 +242,5 @@ def test_without_a_place_in_the_group(after_s: int, state: State) -> None:
     verdict = dog.verdict(after_s * S_NS)
     assert state_of(verdict) is state
     assert verdict.reasons == (f"no assignment by the group for {after_s} s",)
-
-
-def test_a_place_without_partitions_is_a_place() -> None:
-    dog = Watchdog()
-    dog.leaving(0)
-    dog.joined(S_NS)
-    assert dog.verdict(100 * S_NS) == Verdict()
+    dog.joined(after_s * S_NS)
+    assert dog.verdict(100 * S_NS) == Verdict(), "a place without partitions is a place"

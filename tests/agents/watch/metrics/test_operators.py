@@ -7,11 +7,7 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from agents.watch.deaths import OTHER
-from agents.watch.metrics.partition import (
-    PartitionMetrics,
-    ShellTotals,
-    StreamFigures,
-)
+from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, StreamFigures
 from agents.watch.metrics.worker import MAX_STREAMS, Metrics
 from topology.config import parse_with
 from topology.config.stages import operators
@@ -52,10 +48,12 @@ class Told:
         return self.registry.get_sample_value(f"inorder_{family}", labels)
 
 
+OWN = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
+
+
 @pytest.mark.parametrize("name", operators())
 def test_a_stage_has_the_families_of_its_operators(name: str) -> None:
-    own = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
-    stage = Stage(parse_with(TOPOLOGY, own), [name], lanes=lanes_of("raw", 1))
+    stage = Stage(parse_with(TOPOLOGY, OWN), [name], lanes=lanes_of("raw", 1))
     assert figures_of_all([name]).keys() >= stage.figures_of("default").keys()
     registry = CollectorRegistry()
     Metrics(registry, name, [name])
@@ -71,12 +69,16 @@ def told() -> Told:
 
 
 def set_current(partition: PartitionMetrics, *, held: int = 0, **figures: int) -> None:
-    partition.set_current({"pitch": StreamFigures(held, figures)}, ShellTotals(0, 0))
+    partition.set_current({"pitch": StreamFigures(held, figures, 2 * S)}, ShellTotals(0, 0))
+
+
+def begins(partition: PartitionMetrics, **figures: int) -> None:
+    """With these totals in its state."""
+    partition.begins({"pitch": StreamFigures(0, figures)}, ShellTotals(0, 0))
 
 
 def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
-    own = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
-    stage = Stage(parse_with(TOPOLOGY, own), operators())
+    stage = Stage(parse_with(TOPOLOGY, OWN), operators())
     event = Event("default", "s", 0, 0, 5 * S, 7 * S)
     stage.on_batch([event], 7 * S)
     stage.on_time(8 * S)
@@ -93,24 +95,14 @@ def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
 
 def test_totals_found_in_the_state_were_counted_before(told: Told) -> None:
     partition = told.partition("pitch")
-    found = {"reorder_forgotten": 7, "reorder_sources": 2}
-    partition.begins({"pitch": StreamFigures(0, found)}, ShellTotals(0, 0))
+    begins(partition, reorder_forgotten=7, reorder_sources=2, reorder_waited_ns=S)
     assert told("reorder_forgotten_total") == 0
     for forgotten in (7, 9, 9, 10):
-        set_current(partition, reorder_forgotten=forgotten, reorder_sources=5)
+        figures = {"reorder_sources": 5, "reorder_waited_ns": 4 * S}
+        set_current(partition, held=2, reorder_forgotten=forgotten, **figures)
     assert told("reorder_forgotten_total") == 3
     assert told("reorder_sources") == 5
-
-
-def test_a_total_of_time_is_told_in_seconds(told: Told) -> None:
-    partition = told.partition("pitch")
-    partition.begins({"pitch": StreamFigures(0, {"reorder_waited_ns": S})}, ShellTotals(0, 0))
-    set_current(partition, reorder_waited_ns=4 * S)
     assert told("reorder_waited_seconds_total") == 3
-
-
-def test_how_long_the_first_has_waited(told: Told) -> None:
-    told.partition("pitch").set_current({"pitch": StreamFigures(2, {}, 2 * S)}, ShellTotals(0, 0))
     assert told("records_held_oldest_seconds") == 2
 
 
@@ -118,7 +110,7 @@ def test_a_total_that_begins_anew_takes_nothing_back(told: Told) -> None:
     first = told.partition("pitch")
     set_current(first, merge_forgotten=4)
     second = told.partition("pitch")
-    second.begins({"pitch": StreamFigures(0, {"merge_forgotten": 0})}, ShellTotals(0, 0))
+    begins(second, merge_forgotten=0)
     set_current(second, merge_forgotten=2)
     assert told("merge_forgotten_total") == 6
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from agents.watch.page.view import View
+from cli.local.poll import wait_until
+from tests.agents.watch.page.serves import up
+from tests.services import require
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -23,6 +28,12 @@ def missing() -> str | None:
             return f"{program} not found; run infra/ensure.sh or install it"
     return None
 
+
+DRAWN_TIMEOUT_S = 60.0
+DRAWN = "return Number(document.body.dataset.drawn || 0)"
+SHOWN = """
+    return [...document.querySelectorAll(arguments[0])].filter(e => e.offsetParent)
+        .map(e => e.innerText)"""
 
 WIDE, NARROW = 1_280, 390
 """Widths in pixels at which the page is looked at."""
@@ -49,3 +60,46 @@ def show_at(driver: Chrome, width: int, height: int) -> None:
     """Show the page in that many pixels. A narrow one has no scroll bar, as on a phone."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < WIDE}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+class Page:
+    """The page in Chromium, drawn at least once."""
+
+    def __init__(self, driver: Chrome) -> None:
+        self.driver = driver
+        self.wait_drawn(1)
+
+    def wait_drawn(self, views: int) -> None:
+        self.wait(lambda: self.run(DRAWN) >= views, f"{views} views")
+
+    def wait(self, true: Callable[[], bool], what: str) -> None:
+        wait_until(true, DRAWN_TIMEOUT_S, what)
+
+    def run(self, script: str, *arguments: object) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def texts(self, selector: str) -> list[str]:
+        """In one step: the page is drawn anew each second."""
+        return [str(found) for found in self.run(SHOWN, selector)]
+
+    def text(self, selector: str) -> str:
+        self.wait(lambda: bool(self.texts(selector)), selector)
+        return self.texts(selector)[0]
+
+    def words(self, selector: str) -> list[str]:
+        return [" ".join(found.split()) for found in self.texts(selector)]
+
+    def click(self, selector: str) -> None:
+        self.driver.find_element("css selector", selector).click()
+
+
+@contextmanager
+def opened(
+    look: Callable[[], Awaitable[View]], profile: Path, width: int | None = None
+) -> Iterator[Page]:
+    require(missing())
+    with up(look) as address, chromium(profile) as driver:
+        if width is not None:
+            show_at(driver, width, 900)
+        driver.get(f"http://{address}/")
+        yield Page(driver)

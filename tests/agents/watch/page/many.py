@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from random import Random
 from typing import Any, Final
 
+from agents.watch.page.view import View, view
 from agents.watch.unhealthy import EXPLAINED, UnhealthySources
 from topology.clock.operator import MAX_LISTED
 from topology.model.outcome import Gap
@@ -35,16 +37,9 @@ def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
     """One of each stage; the first `waiting` sources stand behind a hole, the first the longest.
     All are late (`troubles`), to reorder and to merge."""
     names = names_of(sources)
+    hole = {"epoch": 0, "held": 2, "reason": "hole", "missing": [7, 8], "deadline": NOW_NS + S}
     holes = [
-        {
-            "source": name,
-            "epoch": 0,
-            "held": 2,
-            "reason": "hole",
-            "missing": [7, 8],
-            "since": NOW_NS - S + number,
-            "deadline": NOW_NS + S,
-        }
+        {**hole, "source": name, "since": NOW_NS - S + number}
         for number, name in enumerate(names[:waiting])
     ]
     clocks = [
@@ -103,6 +98,45 @@ def worst_of(sources: int) -> str:
     return f"press-{sources - 2}" if sources > 2 else ""
 
 
+LATE_ONE: Final = {
+    "stream": "default",
+    "source": "press-5",
+    "epoch": 2,
+    "first": 17,
+    "last": 17,
+    "what": "late",
+    "reason": "gap",
+    "at_ns": 10**18,
+    "by_ns": 80_000_000,
+}
+LINE: Final = {
+    "at_ns": 10**18,
+    "level": "error",
+    "text": "events.raw/0: the broker is silent",
+}
+DEAD: Final = """\
+# TYPE inorder_records_dead_total counter
+inorder_records_dead_total{stage="reorder",stream="",partition="0",reason="source_missing"} 3.0
+"""
+
+
+def looked(
+    sources: int, waiting: int, deaths: Mapping[str, Any] | None = None, *metrics: str
+) -> Callable[[], Awaitable[View]]:
+    """Each look finds 300 events more, but for a crowd of none."""
+    parts = partitions(sources, waiting)
+    parts[0]["late"] = [LATE_ONE] * bool(sources)
+    parts[0]["deaths"] = deaths or parts[0]["deaths"]
+    read = 0
+
+    async def look() -> View:
+        nonlocal read
+        read += 300 * bool(sources)
+        return view(healthy(), parts, [METRICS.format(read=read), *metrics], {"reorder": [LINE]})
+
+    return look
+
+
 def healthy() -> dict[str, Any]:
     return {path: {"ok": True, "reasons": []} for path in ("live", "ready")}
 
@@ -111,12 +145,12 @@ def located_in(answer: dict[str, Any]) -> dict[str, Any]:
     """What a partition with REORDER alone says of an event."""
     return {
         "stage": "reorder",
-        "operators": ["reorder", "clock"],
         "topic": "before-reorder",
         "partition": 0,
         "now": NOW_NS,
+        "operators": ["reorder", "clock"],
         "lag": 0,
         "alignment": None,
-        "streams": {"default": {"reorder": answer}},
         "decided": [],
+        "streams": {"default": {"reorder": answer}},
     }

@@ -11,13 +11,8 @@ NOW_NS = 1_000_000_000
 
 
 def wait(source: str, held: int = 1, for_ns: int = 0) -> dict[str, Any]:
-    return {
-        "stream": "s",
-        "source": source,
-        "held": held,
-        "now": NOW_NS,
-        "since": NOW_NS - for_ns,
-    }
+    since_ns = NOW_NS - for_ns
+    return {"stream": "s", "source": source, "held": held, "now": NOW_NS, "since": since_ns}
 
 
 def trouble(source: str, late: int = 0, gaps: int = 0, lost: int = 0) -> dict[str, Any]:

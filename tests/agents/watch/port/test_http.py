@@ -19,11 +19,15 @@ TIMEOUT = aiohttp.ClientTimeout(total=10)
 Answer = tuple[int, str, Any]
 
 
+def well() -> Health:
+    return Health(ok=True)
+
+
 def served(
     ask: Callable[[aiohttp.ClientSession], Awaitable[Any]],
     *,
-    live: Callable[[], Health] = lambda: Health(ok=True),
-    ready: Callable[[], Health] = lambda: Health(ok=True),
+    live: Callable[[], Health] = well,
+    ready: Callable[[], Health] = well,
     explain: Callable[[], Any] = dict,
     registry: CollectorRegistry | None = None,
     about: Callable[[], Mapping[str, Any]] = dict,
@@ -32,13 +36,9 @@ def served(
     """What `ask` returns while the server is up."""
 
     async def run() -> Any:
+        known = registry or CollectorRegistry()
         server = HttpServer(
-            registry=registry or CollectorRegistry(),
-            live=live,
-            ready=ready,
-            explain=explain,
-            about=about,
-            event=event,
+            registry=known, live=live, ready=ready, explain=explain, about=about, event=event
         )
         host, port = await server.start()
         assert host == "127.0.0.1"
@@ -107,11 +107,8 @@ def test_explain_gives_json() -> None:
     def explain() -> Any:
         return {"held": [{"source": "s1", "deadline_ns": 2**62, 3: None}]}
 
-    assert served(get("/explain"), explain=explain) == (
-        200,
-        "application/json",
-        {"held": [{"source": "s1", "deadline_ns": 2**62, "3": None}]},
-    )
+    told = {"held": [{"source": "s1", "deadline_ns": 2**62, "3": None}]}
+    assert served(get("/explain"), explain=explain) == (200, "application/json", told)
 
 
 def test_a_callable_that_fails_is_told_without_a_stack_trace(
@@ -128,11 +125,9 @@ def test_a_callable_that_fails_is_told_without_a_stack_trace(
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/metrics/"])
-def test_other_paths_are_not_there(path: str) -> None:
+def test_other_paths_are_not_there_and_nothing_can_be_written(path: str) -> None:
     assert served(get(path))[0] == 404
 
-
-def test_nothing_can_be_written() -> None:
     async def post(session: aiohttp.ClientSession) -> int:
         async with session.post("/live", data=b"x") as response:
             return response.status
@@ -140,16 +135,12 @@ def test_nothing_can_be_written() -> None:
     assert served(post) == 405
 
 
+NO_NUMBER = "seq: '' is not a number of at most 19 digits, such as seq=17"
+
+
 @pytest.mark.parametrize(
     ("query", "status", "told"),
-    [
-        ("?source=s&seq=17", 200, {"asked": ["s", 17]}),
-        (
-            "?source=s",
-            400,
-            {"error": "seq: '' is not a number of at most 19 digits, such as 17"},
-        ),
-    ],
+    [("?source=s&seq=17", 200, {"asked": ["s", 17]}), ("?source=s", 400, {"error": NO_NUMBER})],
 )
 def test_an_event_is_asked_for(query: str, status: int, told: Any) -> None:
     async def locate(asked: Question) -> Any:
@@ -162,13 +153,8 @@ def test_an_event_is_asked_for(query: str, status: int, told: Any) -> None:
 async def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        server = HttpServer(
-            registry=CollectorRegistry(),
-            live=lambda: Health(ok=True),
-            ready=lambda: Health(ok=True),
-            explain=dict,
-            port=port,
-        )
+        registry = CollectorRegistry()
+        server = HttpServer(registry=registry, live=well, ready=well, explain=dict, port=port)
         with pytest.raises(HttpUnavailable, match=rf"127\.0\.0\.1:{port}.*--http"):
             await server.start()
 
