@@ -67,6 +67,14 @@ def check(setting: Setting, *, repeats: bool = False) -> Verdict:
     return checked(Evidence(*(read_all(setting.bootstrap, name) for name in names)), repeats)
 
 
+def assert_sound(setting: Setting, *, repeats: bool = False) -> Verdict:
+    """Assert that nothing is wrong with the application's topics."""
+    verdict = check(setting, repeats=repeats)
+    print(verdict)
+    assert not verdict.faults, verdict
+    return verdict
+
+
 def checked(evidence: Evidence, repeats: bool = False) -> Verdict:
     """`repeats`: at_least_once, where a record may come out again; its first coming
     counts."""

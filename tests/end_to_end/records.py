@@ -190,18 +190,34 @@ def _produce(
 
 def send(setting: Setting, records: Iterable[tuple[str, bytes | None, Headers]]) -> None:
     """(source for the key, value, headers), in this order, and all of it confirmed."""
+    keyed = (
+        (setting.key(source), value, headers, ANY_PARTITION) for source, value, headers in records
+    )
+    deliver(setting.bootstrap, setting.raw, keyed)
+
+
+ANY_PARTITION = -1
+"""By the key."""
+
+
+def deliver(
+    bootstrap: str,
+    topic: str,
+    records: Iterable[tuple[bytes | None, bytes | None, Headers, int]],
+) -> None:
+    """(key, value, headers, partition), in this order, and all of it confirmed."""
     failed: list[KafkaError] = []
     # One request after the other keeps the order, too, and needs no id, which takes half a second.
     one_by_one = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
-    producer = new_producer(setting.bootstrap, **one_by_one, **{"message.max.bytes": 32 << 20})
+    producer = new_producer(bootstrap, **one_by_one, **{"message.max.bytes": 32 << 20})
 
     def confirmed(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             failed.append(error)
 
-    for source, value, headers in records:
-        key = setting.key(source)
-        producer.produce(setting.raw, value, key, headers=list(headers), on_delivery=confirmed)
+    for key, value, headers, partition in records:
+        told = list(headers)
+        producer.produce(topic, value, key, partition, on_delivery=confirmed, headers=told)
     assert producer.flush(FLUSH_TIMEOUT_S) == 0
     assert not failed, failed[0]
 

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
@@ -126,3 +127,8 @@ def settle(
     if make:
         create(declared(setting.topology), bootstrap, 1)
     return setting
+
+
+def fused(bootstrap: str, folder: Path, **more: Any) -> Setting:
+    """`settle` with one stage over one partition."""
+    return settle(bootstrap, folder, **{"stages": FUSED, "partitions": 1, **more})

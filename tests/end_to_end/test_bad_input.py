@@ -18,7 +18,7 @@ from tests.end_to_end.records import Read, new_producer, read_all
 from tests.end_to_end.replaying import dump, replay
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import running, worker_on
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -69,7 +69,7 @@ def settled(kafka: SharedKafka, folder: Path) -> Setting:
 
 def test_every_record_ends_as_the_table_says(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settled(kafka, tmp_path)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
     with running(worker):
         log, emitted = Log(setting), Emitted(setting)
         log.send(0)

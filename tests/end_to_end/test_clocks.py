@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import Producer
 
 from benchmarks.workloads.rows import Row
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender, contract, new_producer, read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
@@ -158,8 +158,7 @@ def test_wrong_clocks(kafka: SharedKafka, tmp_path: Path, stages: str) -> None:
     sender = ClockedSender(hurt, seed=5)
     script = [(0.4, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
     play(hurt, tmp_path / "hurt", sender.rows, None, script, sender=sender)
-    verdict = check(hurt)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(hurt)
     assert_true(hurt, sender.begin_ns)
     in_one_go(calm, tmp_path / "calm", verdict.accepted)
     assert_equal(hurt, calm)

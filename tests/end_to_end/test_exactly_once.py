@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.workloads import crowd
 from infra.redis import RedisServer
-from tests.end_to_end.oracle import check
-from tests.end_to_end.setting import FUSED, SPLIT, settle
+from tests.end_to_end.oracle import assert_sound, check
+from tests.end_to_end.setting import SPLIT, fused, settle
 from tests.end_to_end.trouble import Trouble, play
 from tests.services import SharedKafka
 
@@ -28,22 +28,16 @@ def test_split_with_rocksdb(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, state="rocksdb")
     script = [(0.2, Trouble.kill_worker), (0.6, Trouble.pause)]
     play(setting, tmp_path, crowd(EVENTS).rows, SPEED, script)
-    verdict = check(setting)
-    print(verdict)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
 
 
 @pytest.mark.redis
 def test_fused_with_redis(kafka: SharedKafka, redis_server: RedisServer, tmp_path: Path) -> None:
     redis = f"redis: {redis_server.url}\n"
-    setting = settle(
-        kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, state="redis", more=redis
-    )
+    setting = fused(kafka.bootstrap, tmp_path, state="redis", more=redis)
     script = [(0.2, Trouble.kill_stages), (0.6, Trouble.join_and_leave)]
     play(setting, tmp_path, crowd(EVENTS).rows, SPEED, script)
-    verdict = check(setting)
-    print(verdict)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
 
 
 @pytest.mark.chaos
@@ -51,9 +45,7 @@ def test_split_without_a_store(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, state="memory")
     script = [(0.2, Trouble.kill_supervisor), (0.6, Trouble.join_and_leave)]
     play(setting, tmp_path, crowd(EVENTS).rows, SPEED, script)
-    verdict = check(setting)
-    print(verdict)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
 
 
 def test_at_least_once_loses_nothing(kafka: SharedKafka, tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from inorder import rfc3339
 from tests.end_to_end.oracle import Evidence, checked
 from tests.end_to_end.records import Headers, Read, Sender, contract, read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import Setting, fused
 from tests.end_to_end.trouble import Trouble, play
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import running, worker_on
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -48,9 +48,7 @@ class Foreigner(Sender):
 def settled(kafka: SharedKafka, folder: Path, stream: str) -> Setting:
     raw = f"telemetry-{uuid.uuid4().hex[:8]}"
     kafka.create_topic(raw, 1, {"message.timestamp.type": "CreateTime"})
-    return settle(
-        kafka.bootstrap, folder, stages=FUSED, partitions=1, raw=raw, stream=stream, more=CALM
-    )
+    return fused(kafka.bootstrap, folder, raw=raw, stream=stream, more=CALM)
 
 
 def time_of(value: dict[str, Any]) -> int:
@@ -93,7 +91,7 @@ def test_a_topic_without_append_time_has_to_say_when_records_arrive(
     setting = settled(kafka, tmp_path, MAPPING)
     rows = crowd(100).rows
     Foreigner(setting, rows).start().finish()
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
     with running(worker, may_start=[worker]):
         wait_until(lambda: not worker.alive, TIMEOUT_S, "the worker's refusal")
         assert worker.exit_code() == Exit.REFUSED

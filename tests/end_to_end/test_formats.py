@@ -25,7 +25,7 @@ from tests.end_to_end.oracle import Evidence, checked
 from tests.end_to_end.records import Headers, Read, Sender, contract, read_all
 from tests.end_to_end.setting import SPLIT, Setting, settle
 from tests.end_to_end.trouble import Trouble, play
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import Worker, running, worker_on
 from tests.kit.registry import Registry, serving
 from tests.services import SharedKafka
 
@@ -166,7 +166,7 @@ def test_a_registry_that_is_away_is_waited_for_and_nothing_is_lost(
         wait_until(lambda: said in str(stopped.ask("ready")), TIMEOUT_S, "the wait for it")
         assert stopped.stop() == 0
         assert "took over" not in stopped.log
-    worker = Worker("b", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path, name="b")
     with running(worker, may_start=[worker]):
         wait_until(lambda: said in str(worker.ask("ready")), TIMEOUT_S, "the wait for it")
         assert worker.ask("ready")[0] == 503
@@ -187,7 +187,7 @@ def test_a_registry_that_lets_nobody_in_ends_the_worker_with_what_to_set(
     setting, spoken = settled(kafka, tmp_path, registry, "avro")
     Stranger(setting, crowd(FEW).rows, spoken).start().finish()
     registry.status = 401
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
     with running(worker, may_start=[worker]):
         wait_until(lambda: not worker.alive, TIMEOUT_S, "the worker's refusal")
         assert worker.exit_code() == Exit.REFUSED

@@ -18,7 +18,7 @@ from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, SPLIT, settle
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import at_work
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
@@ -36,11 +36,9 @@ def test_partitions_that_are_added(kafka: SharedKafka, tmp_path: Path, stages: s
     although sources move; a fused stage has two partitions at work on one stream then, whose
     watermarks mix, and of it only is asked that each event comes out once."""
     setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=BEFORE)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
     before, after = crowd(3_000, seed=5).rows, crowd(3_000, seed=6).rows
     count = len({(row.source, row.seq) for row in before})
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting, tmp_path) as worker:
         emitted = Emitted(setting)
         Sender(setting, before, speed=0.5, epoch=0).start().finish()
         emitted.wait_for(count)
@@ -63,15 +61,13 @@ def test_partitions_that_are_added(kafka: SharedKafka, tmp_path: Path, stages: s
         assert done.code == 0, done.err
         assert f"changelog to {AFTER} partitions" in done.out
 
-        worker.start()
-        worker.wait_ready()
+        worker.begin()
         Sender(setting, after, speed=0.5, epoch=1).start().finish()
         count += len({(row.source, row.seq) for row in after})
         emitted.wait_for(count)
         emitted.close()
         read = {part["partition"] for part in worker.ask("explain")[1] if part["next_offset"]}
         print(f"read partitions {sorted(read)}")
-        assert worker.stop() == 0, worker.log
     verdict = check(setting)
     print(verdict)
     faults = [fault for fault in verdict.faults if stages == SPLIT or "watermark" not in fault]

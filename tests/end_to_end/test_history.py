@@ -21,7 +21,7 @@ from tests.end_to_end.records import Reader, Sender, read_all
 from tests.end_to_end.replaying import Said, differences, dump, replay, said
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.test_same_answer import CALM
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import Worker, running, worker_on
 from tests.services import SharedKafka
 from tests.spark_analytics.backfill.outputs import left_off, tabled
 
@@ -121,7 +121,7 @@ def no_seam(
         return results_of(lines, wanted.end_ns)
 
     options = ("--from-backfill", str(out))
-    worker = Worker("live", setting.path, setting.bootstrap, folder, *options)
+    worker = worker_on(setting, folder, *options, name="live")
     before = results_of(told, wanted.end_ns)
     with running(may_start=[worker]):
         killed_while_it_takes_over(worker, Random(5), kills)

@@ -21,9 +21,9 @@ from tests.codec.logs import Headers, batch, framed, record, varint
 from tests.end_to_end.raw_sending import first_batches, send_batches
 from tests.end_to_end.records import read_all
 from tests.end_to_end.replaying import dump
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import FUSED, Setting, fused, settle
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import running, worker_on
 from tests.services import SharedKafka, UniqueName
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -93,7 +93,7 @@ def test_the_events_behind_a_hostile_batch_are_emitted(kafka: SharedKafka, tmp_p
         stream="reorder: {start: zero, rule: fixed, max_wait: 40s}",
     )
     clock = setting.topology.topics.clock
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
     table = hostile()
     large = record(None, os.urandom(4_300_000), headers_of("honest", len(table) + 2))
     with running(worker):
@@ -127,8 +127,8 @@ def test_a_signed_stream_takes_nothing_by_an_offset_below_zero(
     kafka: SharedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INORDER_MASTER_KEYS", MASTER.hex())
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream="signed: true")
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    setting = fused(kafka.bootstrap, tmp_path, stream="signed: true")
+    worker = worker_on(setting, tmp_path)
     sly = [event("x", 0), event("press-7", 0, delta=-1_000), event("x", 2, delta=2)]
     with running(worker):
         emitted = Emitted(setting)

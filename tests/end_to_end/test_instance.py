@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.workloads import crowd
 from benchmarks.workloads.crowd import RATE_HZ
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.end_to_end.waiting import Emitted
@@ -63,8 +63,7 @@ def played(setting: Setting, workers: Sequence[Worker], act: Act) -> float:
         for worker in workers:
             if worker.alive:
                 assert worker.stop() == 0, worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
     return emitted.longest_silence_s
 
 

@@ -17,11 +17,11 @@ from tests.end_to_end.joins import (
     stream_of,
     value_of,
 )
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import settle
-from tests.end_to_end.trouble import Trouble, play, stop_all
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.trouble import Trouble, play
+from tests.end_to_end.worker import at_work
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -54,15 +54,9 @@ def test_rows_under_kills(kafka: SharedKafka, tmp_path: Path, stages: str, asked
     sender = Sender(setting, rows, speed=SPEED, value=value_of, stream=stream_of)
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
     play(setting, tmp_path, rows, SPEED, script, sender=sender)
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
     expected = joins_of(setting)
     assert len(expected.must) > 2_000
-    worker = Worker("last", setting.path, setting.bootstrap, tmp_path)
-    standing = StandingRows(setting)
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting, tmp_path, name="last"), StandingRows(setting) as standing:
         standing.await_expected(expected)
-        stop_all([worker])
     print(f"{len(standing.lines)} rows, {standing.retracts} retracted")
-    standing.close()

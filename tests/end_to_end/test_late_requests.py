@@ -25,7 +25,7 @@ from infra.kafka import missing
 from tests.end_to_end.late_requests import AIMED, ANSWER, ANY_TIME, STAYS, Holds, Plan
 from tests.end_to_end.oracle import Verdict, check
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import Setting, fused
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.way_to_brokers import cluster
 from tests.end_to_end.worker import Worker, running
@@ -95,9 +95,7 @@ def play(
     more, value = (times, b"{}") if nodes == 2 else (SELDOM, LARGE)
     require(missing())
     with cluster(folder / "kafka", nodes=nodes, version=version) as brokers:
-        setting = settle(
-            brokers.direct, folder, stages=FUSED, partitions=1, more=more, make=nodes == 1
-        )
+        setting = fused(brokers.direct, folder, more=more, make=nodes == 1)
         if nodes == 2:
             on_two(setting)
         brokers.judge(holds)

@@ -24,9 +24,10 @@ from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from agents.state.changelog import PROGRESS, encode
 from cli.local.poll import wait_until
-from tests.end_to_end.numbered import NUMBERED, TIMEOUT_S, send_all, wait_out, worker_of
-from tests.end_to_end.oracle import check
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.numbered import NUMBERED, TIMEOUT_S, send_all, worker_of
+from tests.end_to_end.oracle import assert_sound, check
+from tests.end_to_end.setting import Setting, fused
+from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import Worker
 from tests.services import SharedKafka
 
@@ -112,10 +113,9 @@ def move_changelog(
 def test_a_changelog_made_anew_is_refused(
     kafka: SharedKafka, tmp_path: Path, workers: list[Worker], copy: str
 ) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    setting = fused(kafka.bootstrap, tmp_path, stream=NUMBERED)
     worker = worker_of(setting, tmp_path, workers)
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     send_all(setting, 20, 0, 1)
     wait_out(setting, 40)
     assert worker.stop() == 0, worker.log
@@ -127,8 +127,7 @@ def test_a_changelog_made_anew_is_refused(
     told = worker.log[-3000:]
     assert "the changelog was lost or" in told, told
     assert "begin anew with `application: " in told
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
 
 
 @pytest.mark.parametrize(
@@ -150,10 +149,9 @@ def test_a_topic_of_the_state_made_anew_at_work_ends_the_worker(
 ) -> None:
     """What it would write from then on are differences to a state that is gone. `sources` send
     something then: more than the state has come to, or less than it has written."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    setting = fused(kafka.bootstrap, tmp_path, stream=NUMBERED)
     worker = worker_of(setting, tmp_path, workers)
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     send_all(setting, 20, 0, 1)
     wait_out(setting, 40)
     if topic == "changelog":
@@ -183,10 +181,9 @@ def test_a_copy_knows_what_a_forgotten_group_does_not(
     kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
 ) -> None:
     """The changelog was made anew as well. Without the copy the outputs tell it."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    setting = fused(kafka.bootstrap, tmp_path, stream=NUMBERED)
     worker = worker_of(setting, tmp_path, workers)
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     send_all(setting, 20, 0, 1)
     wait_out(setting, 40)
     assert worker.stop() == 0, worker.log
@@ -208,23 +205,20 @@ def test_a_whole_changelog_is_enough(
     kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
 ) -> None:
     """Be it another topic with another beginning, and the group and the local copy forgotten."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    setting = fused(kafka.bootstrap, tmp_path, stream=NUMBERED)
     worker = worker_of(setting, tmp_path, workers)
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     send_all(setting, 20, 0, 1)
     wait_out(setting, 40)
     assert worker.stop() == 0, worker.log
     move_changelog(kafka, setting)
     forget_groups(setting)
     shutil.rmtree(tmp_path / "state")
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     send_all(setting, 20, 0, 1, 2)
     wait_out(setting, 60)
     assert worker.stop() == 0, worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(setting)
     out = verdict.unmarked + sum(verdict.late.values())
     assert (out, verdict.duplicates) == (60, 40), verdict
 
@@ -255,10 +249,9 @@ def test_an_offset_of_an_aborted_transaction_is_passed_over(
 ) -> None:
     """As Kafka 4.1.0 gave it when it had been killed: the state's own offset is right. Without the
     aborted checkpoint in the changelog its end may be lost, and that is refused."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    setting = fused(kafka.bootstrap, tmp_path, stream=NUMBERED)
     worker = worker_of(setting, tmp_path, workers)
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     send_all(setting, 20, 0, 1)
     wait_out(setting, 40)
     assert worker.stop() == 0, worker.log
@@ -269,14 +262,12 @@ def test_an_offset_of_an_aborted_transaction_is_passed_over(
     assert "is at offset 40, but the group" in worker.log[-3000:], worker.log[-3000:]
     abort_a_checkpoint(setting, 55)
     for number in (3, 4):
-        worker.start()
-        worker.wait_ready()
+        worker.begin()
         send_all(setting, 20, number)
         wait_out(setting, 20 * (number + 1))
         assert worker.stop() == 0, worker.log
         assert ("was aborted; the state is at 40" in worker.log) == (number == 3), worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(setting)
     assert (verdict.unmarked + sum(verdict.late.values()), verdict.duplicates) == (100, 0), verdict
 
 
@@ -286,10 +277,9 @@ def test_a_part_of_a_state_is_refused(
 ) -> None:
     """As a changelog made anew at work holds it, that had only the last changes: with the
     former local copy, and without."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    setting = fused(kafka.bootstrap, tmp_path, stream=NUMBERED)
     worker = worker_of(setting, tmp_path, workers)
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     send_all(setting, 20, 0, 1)
     wait_out(setting, 40)
     assert worker.stop() == 0, worker.log
@@ -300,5 +290,4 @@ def test_a_part_of_a_state_is_refused(
         assert "a part of it was lost" in worker.log[-3000:], worker.log[-3000:]
         shutil.rmtree(tmp_path / "state")
     assert "Traceback" not in worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)

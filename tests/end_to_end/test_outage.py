@@ -22,11 +22,11 @@ from cli.local.kafka import KafkaBroker
 from infra.kafka import ContainerBroker
 from inorder.channel import ChannelLimits
 from inorder.sequenced import SequencedProducer
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import at_work
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 
@@ -110,16 +110,10 @@ def test_a_broker_that_stops_makes_next_to_nothing_late(
         own_kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, stream=merge
     )
     hurt = stopping(own_kafka, how)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting, tmp_path):
         sent = send(setting, hurt)
-        emitted = Emitted(setting)
-        emitted.wait_for(sent)
-        emitted.close()
-        assert worker.stop() == 0, worker.log[-3000:]
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+        wait_out(setting, sent)
+    verdict = assert_sound(setting)
     events = [each for each in read_all(setting.bootstrap, setting.ordered) if not each.is_control]
     warm_ns = min(each.number("refTs") for each in events) + WARM_NS
     late = Counter(
@@ -160,14 +154,9 @@ def test_nobody_is_absent_while_the_broker_is_away(
         stream=merge,
         more=f"queries: {{gone: {{pattern: {json.dumps(GONE)}}}}}\n",
     )
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting, tmp_path):
         sent = send(setting, stopping(own_kafka, how))
-        emitted = Emitted(setting)
-        emitted.wait_for(sent)
-        emitted.close()
-        assert worker.stop() == 0, worker.log[-3000:]
+        wait_out(setting, sent)
     topics = setting.topology.topics
     times = defaultdict(list)
     for event in read_all(setting.bootstrap, setting.ordered):

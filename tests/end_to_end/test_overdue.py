@@ -59,8 +59,7 @@ def test_the_stage_that_waits_for_what_never_comes_is_not_ready(
         (sample,) = shown.samples
         assert sample.labels["waits_for"] == f"progress of {setting.raw}/0"
         assert sample.value > 0
-        again.start()
-        again.wait_ready()
+        again.begin()
         merge.wait_ready()
         wait_until(lambda: held() == 0, "the event to leave", lambda: merge.log)
         assert "overdue_seconds:merge" not in merge.metrics()

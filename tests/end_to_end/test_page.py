@@ -13,8 +13,8 @@ import pytest
 from cli.local.poll import wait_until
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import SPLIT, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import Worker, running, worker_on
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -34,15 +34,13 @@ def view_of(worker: Worker) -> dict[str, Any]:
 def test_who_has_which_partition_and_what_was_late(kafka: SharedKafka, tmp_path: Path) -> None:
     waits = "reorder: {rule: fixed, max_wait: 50ms, start: zero}"
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, partitions=PARTITIONS, stream=waits)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
 
     with running(worker):
         worker.wait_ready()
         now_ns = time.time_ns()
         send(setting, [("s", b"{}", contract("s", seq, now_ns + seq * MS)) for seq in (0, 2)])
-        emitted = Emitted(setting)
-        emitted.wait_for(2)  # number 1 has been given up
-        emitted.close()
+        wait_out(setting, 2)  # number 1 has been given up
         send(setting, [("s", b"{}", contract("s", 1, now_ns + MS))])
 
         def late() -> list[tuple[str, int]]:

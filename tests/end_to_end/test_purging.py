@@ -10,11 +10,11 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.workloads import crowd
 from benchmarks.workloads.crowd import RATE_HZ
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import SPLIT, Setting, settle
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import at_work
 from tests.services import SharedKafka
 from tests.waiting import wait_until
 
@@ -43,10 +43,8 @@ class Beginnings:
 def test_a_kill_after_a_purge_loses_nothing(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, partitions=1)
     rows = crowd(EVENTS, seed=3).rows
-    worker = Worker("w", setting.path, setting.bootstrap, tmp_path)
     begins = Beginnings(setting)
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting, tmp_path, name="w") as worker:
         sender = Sender(setting, rows, speed=RATE / RATE_HZ).start()
         emitted = Emitted(setting)
         wait_until(
@@ -56,13 +54,10 @@ def test_a_kill_after_a_purge_loses_nothing(kafka: SharedKafka, tmp_path: Path) 
             quiet_s=QUIET_S,
         )
         worker.kill_all()
-        worker.start()
-        worker.wait_ready()
+        worker.begin()
         emitted.wait_for(len({(row.source, row.seq) for row in rows}))
         sender.finish()
         emitted.close()
         assert begins.first() > 0
-        assert worker.stop() == 0, worker.log
     begins.close()
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.traces import TraceAbsent, TraceRow, jr_umts, mesh_sensors
 from benchmarks.workloads.rows import Row, figures
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
 from tests.end_to_end.setting import FUSED, SPLIT, settle
@@ -63,8 +63,7 @@ def test_trace(kafka: SharedKafka, tmp_path: Path, trace: str, stages: str, stre
         kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, stream=stream, more=CALM
     )
     play(setting, tmp_path, rows, span_s / SECONDS, worker_count=1)
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(setting)
     assert verdict.raw == len(rows)
     lines = tmp_path / "raw.jsonl"
     assert dump(setting, lines) == len(rows)

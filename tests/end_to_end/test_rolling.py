@@ -19,9 +19,9 @@ import pytest
 
 from benchmarks.workloads import crowd
 from benchmarks.workloads.crowd import RATE_HZ
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
+from tests.end_to_end.setting import FUSED, SPLIT, Setting, fused, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import SESSION_S, Worker, running
 from tests.services import SharedKafka
@@ -95,9 +95,7 @@ def flowing(setting: Setting, workers: Sequence[Worker], seconds: float) -> Iter
         for worker in workers:
             if worker.alive:
                 assert worker.stop() == 0, worker.log
-    verdict = check(setting)
-    print(verdict)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
 
 
 def named(setting: Setting, folder: Path, count: int) -> list[Worker]:
@@ -175,7 +173,7 @@ def test_one_worker_becomes_four_and_then_two(
 def test_a_killed_worker_pauses_no_longer_than_its_session_and_a_little(
     kafka: SharedKafka, tmp_path: Path, back: bool
 ) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    setting = fused(kafka.bootstrap, tmp_path)
     workers = named(setting, tmp_path, 2)
     with flowing(setting, workers, 40.0) as flow:
         workers[1].start()

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.workloads import crowd
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
+from tests.end_to_end.setting import SPLIT, Setting, fused, settle
 from tests.end_to_end.trouble import Trouble, play, stop_all
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import running, worker_on
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -35,11 +35,9 @@ SCRIPT = [(0.3, Trouble.kill_stages), (0.8, Trouble.kill_worker)]
 
 
 def in_one_go(setting: Setting, folder: Path, expected: int) -> None:
-    worker = Worker("calm", setting.path, setting.bootstrap, folder)
+    worker = worker_on(setting, folder, name="calm")
     with running(worker):
-        emitted = Emitted(setting)
-        emitted.wait_for(expected)
-        emitted.close()
+        wait_out(setting, expected)
         stop_all([worker])
 
 
@@ -68,11 +66,10 @@ def assert_equal(hurt: Setting, calm: Setting) -> None:
 @pytest.mark.chaos
 def test_fused(kafka: SharedKafka, tmp_path: Path) -> None:
     rows = crowd(EVENTS, seed=3).rows
-    hurt = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, more=CALM)
-    calm = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, more=CALM, raw=hurt.raw)
+    hurt = fused(kafka.bootstrap, tmp_path, more=CALM)
+    calm = fused(kafka.bootstrap, tmp_path, more=CALM, raw=hurt.raw)
     play(hurt, tmp_path / "hurt", rows, SPEED, SCRIPT)
-    verdict = check(hurt)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(hurt)
     in_one_go(calm, tmp_path / "calm", verdict.accepted)
     assert_equal(hurt, calm)
     lines = tmp_path / "raw.jsonl"
@@ -90,8 +87,7 @@ def test_split_over_several_partitions(kafka: SharedKafka, tmp_path: Path) -> No
     calm = settle(kafka.bootstrap, tmp_path, partitions=3, more=CALM, stream=fixed, raw=hurt.raw)
     assert hurt.stages == SPLIT.split(", ")
     play(hurt, tmp_path / "hurt", rows, SPEED, SCRIPT)
-    verdict = check(hurt)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(hurt)
     in_one_go(calm, tmp_path / "calm", verdict.accepted)
     assert_equal(hurt, calm)
     lines = tmp_path / "raw.jsonl"

@@ -19,10 +19,10 @@ from inorder.header_writer import Headers
 from tests.agents.kafka.tokens import token
 from tests.certificates import certificates
 from tests.cli.invoking import inorder
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import new_producer
-from tests.end_to_end.setting import FUSED, SPLIT, settle
-from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.setting import SPLIT, fused, settle
+from tests.end_to_end.waiting import Emitted, wait_out
 from tests.end_to_end.worker import Worker, running
 from tests.services import require
 
@@ -133,15 +133,12 @@ def test_every_command_gets_in(
         "a", setting.path, secured.broker.address(listener), tmp_path, "--kafka", str(kafka)
     )
     with running(worker):
-        emitted = Emitted(setting)
-        emitted.wait_for(3)
-        emitted.close()
+        wait_out(setting, 3)
         commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in worker.stages()]
         assert len(commands) == 2
         assert all(SECRET.encode() not in command for command in commands)
         assert worker.stop() == 0, worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
     done = inorder("dump", "--topology", str(setting.path), *there)
     assert (done.code, done.out.count("\n")) == (0, 3), done.err
     assert SECRET not in worker.log
@@ -188,7 +185,7 @@ def test_tokens_are_renewed_while_it_works_and_one_that_has_expired_is_told(
     kafka = tmp_path / "kafka.properties"
     kafka.write_text(secured.settings("BEARER"))
     secured.renew(TOKEN_LIFE_S)
-    setting = settle(secured.broker.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    setting = fused(secured.broker.bootstrap, tmp_path)
     there = secured.broker.address("BEARER")
     options = ("--kafka", str(kafka), "--brokers-wait", "1s")
     worker = Worker("a", setting.path, there, tmp_path, *options)

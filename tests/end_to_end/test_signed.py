@@ -19,9 +19,9 @@ from inorder.signing_keys import signing_key
 from tests.cli.invoking import inorder
 from tests.end_to_end.records import new_producer, read_all
 from tests.end_to_end.replaying import dump, replay
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import Setting, fused, settle
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import running, worker_on
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -60,15 +60,13 @@ def test_a_stranger_is_not_heard(
     masters = tmp_path / "masters"
     masters.write_text(f"# the newest first\n{'cd' * 32}\n{MASTER.hex()}\n")
     monkeypatch.setenv("INORDER_MASTER_KEYS_FILE", str(masters))
-    setting = settle(
+    setting = fused(
         kafka.bootstrap,
         tmp_path,
-        stages=FUSED,
-        partitions=1,
         stream="signed: true, keyed_by: stream, reorder: {start: zero, rule: fixed, max_wait: 3s}",
     )
     stranger = Stranger(setting)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
     producer = SequencedProducer(
         setting.bootstrap,
         setting.raw,

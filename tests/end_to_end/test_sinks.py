@@ -22,7 +22,7 @@ from infra.redis import RedisServer
 from sinks.files import Form
 from tests.end_to_end.records import Read, Sender
 from tests.end_to_end.setting import Setting, settle
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import at_work
 from tests.services import SharedKafka
 from tests.sinks.kinds import Place, file_place, postgres_place, redis_place
 from tests.sinks.results import same
@@ -156,10 +156,8 @@ def test_the_stores_hold_what_the_replay_says(
     setting = settle(kafka.bootstrap, tmp_path, stages=stages, stream=STREAM, more=QUERIES)
     partitions = setting.topology.topics.partitions
     rows = crowd(EVENTS, seed=5).rows
-    worker = Worker("worker", setting.path, setting.bootstrap, tmp_path)
     sinks = sinks_on(setting, tmp_path, redis_server, postgres_server)
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting, tmp_path, name="worker") as worker:
         sender = Sender(setting, rows, speed=SPEED, value=value_of).start()
         with served(sinks):
             await_share(sender, SINKS_KILLED)

@@ -26,9 +26,9 @@ from agents.kafka.topics import create
 from cli.local.kafka import KafkaBroker
 from cli.local.poll import wait_until
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import FUSED, Setting, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.setting import FUSED, Setting, fused, settle
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import Worker, at_work, running, worker_on
 from tests.services import SharedKafka
 from tests.waiting import calm_s
 
@@ -84,9 +84,7 @@ def changelog_of(setting: Setting) -> str:
 
 
 def wait_until_some_are_out(setting: Setting) -> None:
-    emitted = Emitted(setting)
-    emitted.wait_for(10)
-    emitted.close()
+    wait_out(setting, 10)
 
 
 def wait_until_told(worker: Worker, *told: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -103,10 +101,8 @@ def wait_until_it_stands(worker: Worker, *told: str) -> None:
 
 
 def test_a_deleted_output_is_told(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker), Sending(setting).going_on():
-        worker.wait_ready()
+    setting = fused(kafka.bootstrap, tmp_path)
+    with at_work(setting, tmp_path) as worker, Sending(setting).going_on():
         wait_until_some_are_out(setting)
         wait_until_told(
             worker, rf"starts; reads {setting.raw} \(1\)", f"owns {setting.raw}/0", "INFO ready"
@@ -119,8 +115,8 @@ def test_a_deleted_output_is_told(kafka: SharedKafka, tmp_path: Path) -> None:
 @pytest.mark.chaos
 def test_a_deleted_output_that_comes_back(kafka: SharedKafka, tmp_path: Path) -> None:
     """Ready again by itself, and what the worker had not committed comes out."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    setting = fused(kafka.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
     sending = Sending(setting)
     with running(worker):
         with sending.going_on():
@@ -131,9 +127,7 @@ def test_a_deleted_output_that_comes_back(kafka: SharedKafka, tmp_path: Path) ->
             wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")
             create(declared(setting.topology), setting.bootstrap, 1)
             worker.wait_ready()
-        emitted = Emitted(setting)
-        emitted.wait_for(sending.sent - before - 10)
-        emitted.close()
+        wait_out(setting, sending.sent - before - 10)
         assert worker.stop() == 0, worker.log
 
 
@@ -141,10 +135,8 @@ def test_a_deleted_output_that_comes_back(kafka: SharedKafka, tmp_path: Path) ->
 def test_a_deleted_changelog_ends_the_worker_with_the_remedy(
     kafka: SharedKafka, tmp_path: Path
 ) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker), Sending(setting).going_on():
-        worker.wait_ready()
+    setting = fused(kafka.bootstrap, tmp_path)
+    with at_work(setting, tmp_path) as worker, Sending(setting).going_on():
         wait_until_some_are_out(setting)
         delete(setting, changelog_of(setting))
         wait_until_it_stands(worker, f"the topic {changelog_of(setting)} was deleted")
@@ -157,8 +149,8 @@ def test_a_deleted_changelog_ends_the_worker_with_the_remedy(
 @pytest.mark.chaos
 def test_checkpoints_that_fail(kafka: SharedKafka, tmp_path: Path) -> None:
     """All topics are there, and the ordered one takes nothing: ready again once it does."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    setting = fused(kafka.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
     sending = Sending(setting)
     with running(worker):
         with sending.going_on():
@@ -168,9 +160,7 @@ def test_checkpoints_that_fail(kafka: SharedKafka, tmp_path: Path) -> None:
             wait_until_it_stands(worker, "CommitFailed|restoring and reading again:.*Size")
             largest(setting, 1 << 20)
             worker.wait_ready()
-        emitted = Emitted(setting)
-        emitted.wait_for(sending.sent)
-        emitted.close()
+        wait_out(setting, sending.sent)
         assert worker.stop() == 0, worker.log
 
 
@@ -189,10 +179,8 @@ def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, partitions=2, make=False)
         create(declared(setting.topology), setting.bootstrap, 3)
-        worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
         sending = Sending(setting)
-        with running(worker):
-            worker.wait_ready()
+        with at_work(setting, tmp_path) as worker:
             with sending.going_on():
                 wait_until_some_are_out(setting)
             began_s = time.monotonic()
@@ -204,4 +192,3 @@ def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
             for node in (1, 2):
                 brokers.nodes[node].start()
             worker.wait_ready()
-            assert worker.stop() == 0, worker.log

@@ -24,11 +24,11 @@ from agents.kafka.topics import create
 from cli.local.poll import wait_until
 from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.setting import FUSED, SPLIT, Setting, fused, settle
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import Worker, running, worker_on
 from tests.services import SharedKafka, require
 from topology.config import parse
 
@@ -84,7 +84,7 @@ def test_brokers_that_come_later_are_waited_for(tmp_path: Path) -> None:
     with infra.kafka.new_broker(tmp_path / "kafka") as broker:
         setting = settle(broker.bootstrap, tmp_path, partitions=1)
         broker.stop()
-        worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+        worker = worker_on(setting, tmp_path)
         with running(worker):
             wait_until(
                 lambda: all(f" {stage} WARNING waiting" in worker.log for stage in setting.stages),
@@ -147,15 +147,13 @@ def once(setting: Setting, worker: Worker) -> None:
     """Three events through, and a stop in peace."""
     with running(worker):
         send(setting, [("s", b"1", contract("s", seq)) for seq in range(3)])
-        emitted = Emitted(setting)
-        emitted.wait_for(3)
-        emitted.close()
+        wait_out(setting, 3)
         assert worker.stop() == 0, worker.log
 
 
 def test_state_of_another_arrangement(kafka: SharedKafka, tmp_path: Path) -> None:
     """The same application with another output: half of the stream is in the other one."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    setting = fused(kafka.bootstrap, tmp_path)
     once(setting, Worker("a", setting.path, setting.bootstrap, tmp_path))
     text = setting.path.read_text()
     other = text.replace(setting.ordered, f"{setting.ordered}-b")
@@ -168,7 +166,7 @@ def test_state_of_another_arrangement(kafka: SharedKafka, tmp_path: Path) -> Non
 
 def test_a_compacted_input(kafka: SharedKafka, tmp_path: Path) -> None:
     """What a stage had held would be gone."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    setting = fused(kafka.bootstrap, tmp_path)
     admin = AdminClient({"bootstrap.servers": setting.bootstrap})
     compacting = ConfigEntry(
         "cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET
@@ -182,7 +180,7 @@ def test_a_compacted_input(kafka: SharedKafka, tmp_path: Path) -> None:
 
 def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, tmp_path: Path) -> None:
     """Its offsets are there, and are those of other records."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    setting = fused(kafka.bootstrap, tmp_path)
     once(setting, Worker("a", setting.path, setting.bootstrap, tmp_path))
     admin = AdminClient({"bootstrap.servers": setting.bootstrap})
     admin.delete_topics([setting.raw])[setting.raw].result(TIMEOUT_S)
@@ -203,11 +201,9 @@ def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, tmp_pa
     setting.path.write_text(renamed)
     anew = replace(setting, topology=parse(renamed))
     create(declared(anew.topology), anew.bootstrap, 1)
-    worker = Worker("c", anew.path, anew.bootstrap, tmp_path)
+    worker = worker_on(anew, tmp_path, name="c")
     with running(worker):
-        emitted = Emitted(anew)
-        emitted.wait_for(9)
-        emitted.close()
+        wait_out(anew, 9)
         assert worker.stop() == 0, worker.log
 
 
@@ -217,9 +213,8 @@ def test_no_redis(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(
         kafka.bootstrap, tmp_path, stages=SPLIT, partitions=1, state="redis", more=redis
     )
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
     once(setting, worker)
     assert "the local copy is no longer used" in worker.log
     assert "Traceback" not in worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)

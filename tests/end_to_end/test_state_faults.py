@@ -14,11 +14,11 @@ from redis import Redis
 from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
 from infra.redis import RedisServer
-from tests.end_to_end.numbered import NUMBERED, TIMEOUT_S, numbered, send_all, wait_out, worker_of
-from tests.end_to_end.oracle import check
+from tests.end_to_end.numbered import NUMBERED, TIMEOUT_S, numbered, send_all, worker_of
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender, new_producer
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
-from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.setting import FUSED, SPLIT, Setting, fused, settle
+from tests.end_to_end.waiting import Emitted, wait_out
 from tests.end_to_end.worker import Worker
 from tests.services import SharedKafka
 
@@ -55,8 +55,7 @@ def flip_a_bit(path: Path) -> None:
 
 def damage_is_found(setting: Setting, folder: Path, workers: list[Worker], sources: int) -> None:
     worker = worker_of(setting, folder, workers)
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     send_at_once(setting, sources, 0, 1)
     wait_out(setting, 2 * sources)
     assert worker.stop() == 0, worker.log
@@ -64,8 +63,7 @@ def damage_is_found(setting: Setting, folder: Path, workers: list[Worker], sourc
     assert files
     for path in files:
         flip_a_bit(path)
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     send_at_once(setting, sources, 0, 1)
     first = setting.stages[0]
 
@@ -84,15 +82,14 @@ def damage_is_found(setting: Setting, folder: Path, workers: list[Worker], sourc
     assert worker.stop() == 0, worker.log
     assert "the local copy is damaged and is rebuilt from the changelog" in worker.log
     assert list((folder / "state").rglob("*.damaged-0"))
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(setting)
     assert (verdict.unmarked, verdict.duplicates) == (2 * sources, 2 * sources), verdict
 
 
 def test_flipped_bits_in_the_local_copy(
     kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
 ) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    setting = fused(kafka.bootstrap, tmp_path, stream=NUMBERED)
     damage_is_found(setting, tmp_path, workers, SOURCES)
 
 
@@ -110,17 +107,15 @@ def test_a_state_folder_deleted_between_two_runs(
     kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
 ) -> None:
     """The changelog is sound: all is made anew from it."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    setting = fused(kafka.bootstrap, tmp_path, stream=NUMBERED)
     worker = worker_of(setting, tmp_path, workers)
     for _ in range(2):
-        worker.start()
-        worker.wait_ready()
+        worker.begin()
         send_all(setting, 20, 0, 1)
         wait_out(setting, 40)
         assert worker.stop() == 0, worker.log
         shutil.rmtree(tmp_path / "state")
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(setting)
     out = verdict.unmarked + sum(verdict.late.values())
     assert (out, verdict.duplicates) == (40, 40), verdict
 
@@ -128,11 +123,10 @@ def test_a_state_folder_deleted_between_two_runs(
 def test_a_state_folder_deleted_at_work(
     kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
 ) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    setting = fused(kafka.bootstrap, tmp_path, stream=NUMBERED)
     worker = worker_of(setting, tmp_path, workers)
     rows = crowd(4_000, seed=9).rows
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     sender = Sender(setting, rows, speed=0.5, epoch=0).start()
     wait_until(lambda: sender.share > 0.3, TIMEOUT_S, "a part of the rows")
     shutil.rmtree(tmp_path / "state")
@@ -140,8 +134,7 @@ def test_a_state_folder_deleted_at_work(
     wait_out(setting, len({(row.source, row.seq) for row in rows}))
     assert worker.stop() == 0, worker.log[-3000:]
     assert "failed" not in worker.log, worker.log[-3000:]
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
 
 
 @pytest.mark.redis
@@ -151,13 +144,10 @@ def test_a_redis_that_is_emptied_at_work(
 ) -> None:
     """The worker goes on, and so does the next one, from the changelog: the same output."""
     redis = f"redis: {own_redis.url}\n"
-    setting = settle(
-        kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, state="redis", more=redis
-    )
+    setting = fused(kafka.bootstrap, tmp_path, state="redis", more=redis)
     worker = worker_of(setting, tmp_path, workers)
     rows = crowd(6_000, seed=9).rows
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     sender = Sender(setting, rows, speed=0.3, epoch=0).start()
     wait_until(lambda: sender.share > 0.3, TIMEOUT_S, "a part of the rows")
     with Redis.from_url(own_redis.url) as server:
@@ -170,8 +160,7 @@ def test_a_redis_that_is_emptied_at_work(
     sender.finish()
     wait_out(setting, len({(row.source, row.seq) for row in rows}))
     assert worker.stop() == 0, worker.log[-3000:]
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
 
 
 @pytest.mark.chaos
@@ -181,8 +170,7 @@ def test_a_full_disk_at_work(kafka: SharedKafka, tmp_path: Path, workers: list[W
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, partitions=1)
     worker = worker_of(setting, tmp_path, workers)
     rows = crowd(20_000, seed=9).rows
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     stages = worker.stages()
     for pid in stages:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (FULL_AT_BYTES, FULL_AT_BYTES))
@@ -191,8 +179,7 @@ def test_a_full_disk_at_work(kafka: SharedKafka, tmp_path: Path, workers: list[W
     wait_until(lambda: "local copy is no longer used" in worker.log, TIMEOUT_S, "the full disk")
     assert worker.stages() == stages
     assert worker.stop() == 0, worker.log[-3000:]
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
 
 
 @pytest.mark.redis
@@ -210,8 +197,7 @@ def test_a_frozen_redis_stops_nothing(
     )
     worker = worker_of(setting, tmp_path, workers)
     rows = crowd(40_000, seed=9).rows
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     sender = Sender(setting, rows, speed=1.0, epoch=0).start()
     emitted = Emitted(setting)
     while sender.share < 0.2:
@@ -231,8 +217,7 @@ def test_a_frozen_redis_stops_nothing(
     print(f"longest silence while Redis was frozen: {silence_s:.2f} s")
     assert silence_s < 2.0  # on a busy machine; it was 16 s
     assert worker.stop() == 0, worker.log[-3000:]
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)
 
 
 @pytest.mark.chaos
@@ -243,10 +228,9 @@ def test_a_restore_of_very_many_held_events(
     """The process answers all the while, and says how far it is."""
     hole = "reorder: {start: zero, max_wait: 1h, max_held: 2000000}"
     more = "spill_after: 1h\n"
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=hole, more=more)
+    setting = fused(kafka.bootstrap, tmp_path, stream=hole, more=more)
     worker = worker_of(setting, tmp_path, workers)
-    worker.start()
-    worker.wait_ready()
+    worker.begin()
     for first in range(1, HELD // SOURCES + 1, 20):  # number 0 is missing everywhere
         send_all(setting, SOURCES, *range(first, first + 20))
 

@@ -15,7 +15,7 @@ from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
 from tests.end_to_end.records import Sender, read_all
 from tests.end_to_end.setting import Setting, settle
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import at_work
 from tests.services import SharedKafka
 from tests.sinks.told import (
     COURSE,
@@ -80,9 +80,7 @@ def test_tables_are_what_the_replay_comes_to(kafka: SharedKafka, tmp_path: Path)
         more=as_tables(tmp_path.name),
     )
     rows = crowd(EVENTS, seed=5).rows
-    worker = Worker("worker", setting.path, setting.bootstrap, tmp_path)
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting, tmp_path, name="worker") as worker:
         sender = Sender(setting, rows, speed=SPEED, value=value_of).start()
         wait_until(lambda: sender.share >= KILLED, TIMEOUT_S, "half of the events to be sent")
         worker.kill_all()
@@ -94,7 +92,6 @@ def test_tables_are_what_the_replay_comes_to(kafka: SharedKafka, tmp_path: Path)
         wait_until(
             lambda: without_course(folded(setting)[0]) == expected, TIMEOUT_S, "what is expected"
         )
-        assert worker.stop() == 0, worker.log
     table, seen = folded(setting)
     assert without_course(table) == expected
     assert seen.keys() == {"emit", "update", "retract"}

@@ -18,11 +18,11 @@ from cli.local.kafka import KafkaBroker
 from cli.local.poll import wait_until
 from infra.kafka import ContainerBroker
 from tests.cli.invoking import inorder
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender, contract, read_all, send
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.setting import SPLIT, Setting, fused, settle
+from tests.end_to_end.waiting import Emitted, wait_out
+from tests.end_to_end.worker import Worker, at_work, running, worker_on
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -59,15 +59,13 @@ def wait_for_words(worker: Worker, *patterns: str) -> None:
 
 def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path) -> None:
     """What is held at a graceful stop is neither lost nor flushed: the next one goes on."""
-    setting = settle(
+    setting = fused(
         kafka.bootstrap,
         tmp_path,
-        stages=FUSED,
-        partitions=1,
         stream=f"reorder: {{rule: fixed, max_wait: {HELD_S}s, start: zero}},"
         f" merge: {{max_wait: {HELD_S}s, idle_after: {2 * HELD_S}s}}",
     )
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
     now_ns = time.time_ns()
 
     def tell(*events: tuple[str, int, int]) -> None:
@@ -106,12 +104,9 @@ def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path
         assert worker.stop() == 0, worker.log
         assert time.monotonic() - began_s < HELD_S
         worker.start()
-        emitted = Emitted(setting)
-        emitted.wait_for(8)
-        emitted.close()
+        wait_out(setting, 8)
         assert worker.stop() == 0, worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(setting)
     assert (verdict.unmarked, verdict.gaps) == (8, 1)
     answer = inorder("explain", "127.0.0.1:1")
     assert answer.code == Exit.REFUSED
@@ -127,7 +122,7 @@ def test_a_worker_tells_of_all_its_stages(kafka: SharedKafka, tmp_path: Path) ->
         stream=f"reorder: {{rule: fixed, max_wait: {HELD_S}s, start: zero}},"
         f" merge: {{max_wait: {HELD_S}s, idle_after: {2 * HELD_S}s}}",
     )
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
     now_ns = time.time_ns()
 
     def words_of(seq: int) -> str:
@@ -158,11 +153,9 @@ def assert_balanced(worker: Worker, stages: list[str], records: int) -> None:
 
 def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
     rows = crowd(6_000, seed=5).rows
     half = len(rows) // 2
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting, tmp_path) as worker:
         assert worker.ask("live") == (200, {"ok": True, "reasons": []})
         emitted = Emitted(setting)
         Sender(setting, rows[:half], speed=0.5, epoch=0).start().finish()
@@ -193,17 +186,15 @@ def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path
         worker.wait_ready()
         emitted.wait_for(len({(r.source, r.seq) for r in rows}))
         emitted.close()
-        assert worker.stop() == 0, worker.log
     assert "exit -9" in worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(setting)
     assert verdict.raw == len(rows)
 
 
 def test_a_stop_before_it_has_begun(kafka: SharedKafka, tmp_path: Path) -> None:
     """A stage that is told to stop while it starts owned nothing yet: all is well."""
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting, tmp_path)
     with running(worker):
         wait_until(lambda: bool(worker.stages()), TIMEOUT_S, "a stage that starts")
         assert worker.stop() == 0, worker.log
@@ -213,10 +204,8 @@ def test_a_broker_that_says_nothing(
     own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
 ) -> None:
     """Not ready, and why; ready again by itself once the broker is back."""
-    setting = settle(own_kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker):
-        worker.wait_ready()
+    setting = fused(own_kafka.bootstrap, tmp_path)
+    with at_work(setting, tmp_path) as worker:
         own_kafka.pause()
         try:
             wait_until(lambda: worker.ask("ready")[0] == 503, 2 * UNREADY_S, "not ready")
@@ -229,10 +218,7 @@ def test_a_broker_that_says_nothing(
             own_kafka.resume()
         worker.wait_ready()
         send(setting, [("s", b"{}", contract("s", seq)) for seq in range(3)])
-        emitted = Emitted(setting)
-        emitted.wait_for(3)
-        emitted.close()
-        assert worker.stop() == 0, worker.log
+        wait_out(setting, 3)
 
 
 def test_embedded_broker(tmp_path: Path) -> None:
@@ -247,9 +233,7 @@ def test_embedded_broker(tmp_path: Path) -> None:
         inside = Setting(found[1], setting.path, setting.topology)
         sender = Sender(inside, rows, speed=0.5).start()
         sender.finish()
-        emitted = Emitted(inside)
-        emitted.wait_for(len({(row.source, row.seq) for row in rows}))
-        emitted.close()
+        wait_out(inside, len({(row.source, row.seq) for row in rows}))
         # Append times are not to be had here, so only this is promised: each once.
         ordered = [r for r in read_all(inside.bootstrap, inside.ordered) if not r.is_control]
         assert worker.stop() == 0, worker.log

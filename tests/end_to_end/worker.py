@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.command import Command
+from tests.end_to_end.setting import Setting
 from tests.waiting import POLL_S, Patience, wait_until
 
 STOP_QUIET_S = 45.0
@@ -69,6 +70,11 @@ class Worker(Command):
             assert self.alive, f"{self.name} ended early:\n{self.log[-3000:]}"
             patience.look(self.log, lambda: f"{self.name} to be ready:\n{self.log[-3000:]}")
             time.sleep(POLL_S)
+
+    def begin(self) -> None:
+        """Start it, and wait until it is ready."""
+        self.start()
+        self.wait_ready()
 
     # -- its stages ----------------------------------------------------------------------------
 
@@ -182,3 +188,18 @@ def running(*workers: Worker, may_start: Sequence[Worker] = ()) -> Iterator[None
     finally:
         for worker in {*workers, *may_start}:
             worker.close()
+
+
+def worker_on(setting: Setting, folder: Path, *options: str, name: str = "a") -> Worker:
+    return Worker(name, setting.path, setting.bootstrap, folder, *options)
+
+
+@contextmanager
+def at_work(setting: Setting, folder: Path, *options: str, name: str = "a") -> Iterator[Worker]:
+    """A worker that is ready; at the end it stops in peace, if it has not stopped before."""
+    worker = worker_on(setting, folder, *options, name=name)
+    with running(worker):
+        worker.wait_ready()
+        yield worker
+        if worker.alive:
+            assert worker.stop() == 0, worker.log[-3000:]
