@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.numbered import NUMBERED, Begun
+from tests.end_to_end.setting import Setting, fused
+from tests.end_to_end.worker import Worker, running, worker_on
+from tests.services import SharedKafka
 
 
 @pytest.fixture
-def workers(tmp_path: Path) -> Iterator[list[Worker]]:
-    """To be ended, whatever becomes of the test."""
+def begun(kafka: SharedKafka, tmp_path: Path) -> Iterator[Begun]:
+    """From settings to a new application and its worker, which is ready."""
     started: list[Worker] = []
-    with running(may_start=started):
-        yield started
-        for worker in started:
-            worker.close()
+
+    def begin(**more: Any) -> tuple[Setting, Worker]:
+        setting = fused(kafka.bootstrap, tmp_path, **{"stream": NUMBERED, **more})
+        worker = worker_on(setting, tmp_path)
+        started.append(worker)
+        worker.begin()
+        return setting, worker
+
+    try:
+        yield begin
+    finally:
+        with running(may_start=started):
+            pass

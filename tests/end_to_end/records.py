@@ -216,8 +216,7 @@ def deliver(
             failed.append(error)
 
     for key, value, headers, partition in records:
-        told = list(headers)
-        producer.produce(topic, value, key, partition, on_delivery=confirmed, headers=told)
+        producer.produce(topic, value, key, partition, on_delivery=confirmed, headers=list(headers))
     assert producer.flush(FLUSH_TIMEOUT_S) == 0
     assert not failed, failed[0]
 

@@ -20,7 +20,6 @@ from tests.end_to_end.changing import (
     EVERY_NS,
     MAPPED,
     NESTED,
-    REFUSED,
     RENAMED,
     App,
     Form,
@@ -35,6 +34,7 @@ from tests.end_to_end.changing import (
 )
 from tests.end_to_end.records import Headers, new_producer
 from tests.end_to_end.topics import changelogs, delete_topics, forget_groups, grow
+from tests.end_to_end.worker import REFUSED
 from tests.services import SharedKafka
 from tests.waiting import wait_until
 

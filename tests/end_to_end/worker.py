@@ -13,6 +13,7 @@ from tests.command import Command
 from tests.end_to_end.setting import Setting
 from tests.waiting import POLL_S, Patience, wait_until
 
+REFUSED = 2
 STOP_QUIET_S = 45.0
 ORPHAN_QUIET_S = 30.0
 SESSION_S = 3.0
@@ -141,6 +142,13 @@ class Worker(Command):
         """SIGTERM, and the exit code."""
         self.terminate()
         return self.exit_code()
+
+    def ends_refused(self, *says: str) -> None:
+        """Assert that it ends of itself with exit 2, without a stack trace, and says these."""
+        assert self.exit_code() == REFUSED, self.log[-3000:]
+        assert "Traceback" not in self.log, self.log[-3000:]
+        for words in says:
+            assert words in self.log, self.log[-3000:]
 
     def await_orphans(self) -> None:
         """Until the stages that lost their supervisor have stopped of themselves."""
