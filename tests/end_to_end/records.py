@@ -19,7 +19,7 @@ from confluent_kafka import (
 
 from benchmarks.workloads.rows import Row
 from tests.end_to_end.setting import Setting
-from tests.waiting import Patience
+from tests.waiting import Patience, wait_until
 
 FLUSH_TIMEOUT_S = 60.0
 READ_TIMEOUT_S = 60.0
@@ -111,6 +111,8 @@ class Sender:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
         self.sent = 0
+        self.different = len({(row.source, row.seq) for row in rows})
+        """Events, without their copies."""
 
     @property
     def share(self) -> float:
@@ -126,6 +128,10 @@ class Sender:
         assert not self._thread.is_alive(), f"{self.sent} of {len(self._rows)} rows were sent"
         if self._failure is not None:
             raise self._failure
+
+    def await_share(self, share: float) -> None:
+        """Until that share of the rows is sent."""
+        wait_until(lambda: self.share >= share, f"{share:.0%} of the rows", lambda: self.sent)
 
     def stop(self) -> None:
         self._stopping.set()

@@ -22,7 +22,7 @@ import pytest
 from cli.program import PROGRAM
 from tests import ROOT
 from tests.end_to_end.records import Read, read_all
-from tests.end_to_end.replaying import differences, dump, replay, said
+from tests.end_to_end.replaying import assert_replays
 from tests.end_to_end.setting import SPLIT, Setting, settle
 from tests.end_to_end.trouble import Trouble, stop_all
 from tests.end_to_end.waiting import Emitted
@@ -107,10 +107,7 @@ def test_each_record_once_though_the_worker_is_killed(
     gaps = read_all(setting.bootstrap, setting.topology.topics.gaps)
     assert {gap.key for gap in gaps} <= ({b"s0", b"s2", b"s4"} if half_numbered else set())
 
-    dumped = tmp_path / "raw.jsonl"
-    assert dump(setting, dumped) == len(payloads)
-    again = replay(setting, dumped)
-    assert differences(said(ordered), again) == []
+    again = assert_replays(setting, tmp_path)
     counts = ("in", "duplicate", "dead", "held")
     assert [again.summary[name] for name in counts] == [len(payloads), 0, 0, 0]
     assert again.summary["gaps"] == len(gaps)

@@ -18,7 +18,7 @@ from benchmarks.workloads.rows import Row
 from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
 from tests.end_to_end.records import Reader, Sender, read_all
-from tests.end_to_end.replaying import Said, differences, dump, replay, said
+from tests.end_to_end.replaying import differences, dump, replay, said, said_by
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.test_same_answer import CALM
 from tests.end_to_end.worker import Worker, running, worker_on
@@ -103,7 +103,7 @@ def no_seam(
 ) -> None:
     """What a backfill told, and then a worker that goes on from what it left, is the replay."""
     wanted = replay(setting, dumped)
-    events = [_said(line) for line in told if line["kind"] == "event"]
+    events = [said_by(line) for line in told if line["kind"] == "event"]
     left = len(wanted.events) - len(events)
     assert events
     assert left
@@ -161,8 +161,3 @@ def killed_while_it_takes_over(worker: Worker, rng: Random, kills: int) -> None:
 def _come(reader: Reader) -> int:
     reader.poll()
     return sum(not record.is_control for record in reader.records)
-
-
-def _said(line: dict[str, Any]) -> tuple[Said, int]:
-    names = ("source", "epoch", "seq", "ref_time", "error", "late")
-    return Said(*(line[name] for name in names)), line["at"]

@@ -14,8 +14,7 @@ import pytest
 from benchmarks.traces import TraceAbsent, TraceRow, jr_umts, mesh_sensors
 from benchmarks.workloads.rows import Row, figures
 from tests.end_to_end.oracle import assert_sound
-from tests.end_to_end.records import read_all
-from tests.end_to_end.replaying import differences, dump, replay, said
+from tests.end_to_end.replaying import assert_replays
 from tests.end_to_end.setting import FUSED, SPLIT, settle
 from tests.end_to_end.trouble import play
 from tests.services import SharedKafka, without_trace
@@ -65,8 +64,5 @@ def test_trace(kafka: SharedKafka, tmp_path: Path, trace: str, stages: str, stre
     play(setting, tmp_path, rows, span_s / SECONDS, worker_count=1)
     verdict = assert_sound(setting)
     assert verdict.raw == len(rows)
-    lines = tmp_path / "raw.jsonl"
-    assert dump(setting, lines) == len(rows)
-    replayed = replay(setting, lines)
-    assert differences(said(read_all(setting.bootstrap, setting.ordered)), replayed) == []
+    replayed = assert_replays(setting, tmp_path)
     assert replayed.summary["duplicate"] == verdict.duplicates

@@ -14,12 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-)
+from confluent_kafka.admin import AdminClient
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
@@ -27,8 +22,9 @@ from cli.local.kafka import KafkaBroker
 from cli.local.poll import wait_until
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import FUSED, Setting, fused, settle
+from tests.end_to_end.topics import admin_of, changelogs, configure
 from tests.end_to_end.waiting import wait_out
-from tests.end_to_end.worker import Worker, at_work, running, worker_on
+from tests.end_to_end.worker import REFUSED, Worker, at_work, running, worker_on
 from tests.services import SharedKafka
 from tests.waiting import calm_s
 
@@ -39,7 +35,7 @@ UNREADY_S = 15.0
 TOLD_S = 10.0
 STUCK_S = 60.0
 SEND_EVERY_S = 0.1
-REFUSED = 2
+SOME = 10
 SMALL = 150
 """Bytes: room for the mark of a transaction, and not for an event with its headers."""
 
@@ -71,20 +67,12 @@ class Sending:
 
 
 def administrator(setting: Setting) -> AdminClient:
-    return AdminClient({"bootstrap.servers": setting.bootstrap})
+    return admin_of(setting.bootstrap)
 
 
 def delete(setting: Setting, topic: str) -> None:
     admin = administrator(setting)
     admin.delete_topics([topic])[topic].result(TIMEOUT_S)
-
-
-def changelog_of(setting: Setting) -> str:
-    return f"{setting.topology.application}.reorder-merge.{setting.raw}.changelog"
-
-
-def wait_until_some_are_out(setting: Setting) -> None:
-    wait_out(setting, 10)
 
 
 def wait_until_told(worker: Worker, *told: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -102,8 +90,10 @@ def wait_until_it_stands(worker: Worker, *told: str) -> None:
 
 def test_a_deleted_output_is_told(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = fused(kafka.bootstrap, tmp_path)
-    with at_work(setting, tmp_path) as worker, Sending(setting).going_on():
-        wait_until_some_are_out(setting)
+    worker = worker_on(setting, tmp_path)
+    with running(worker), Sending(setting).going_on():
+        worker.wait_ready()
+        wait_out(setting, SOME)
         wait_until_told(
             worker, rf"starts; reads {setting.raw} \(1\)", f"owns {setting.raw}/0", "INFO ready"
         )
@@ -116,19 +106,16 @@ def test_a_deleted_output_is_told(kafka: SharedKafka, tmp_path: Path) -> None:
 def test_a_deleted_output_that_comes_back(kafka: SharedKafka, tmp_path: Path) -> None:
     """Ready again by itself, and what the worker had not committed comes out."""
     setting = fused(kafka.bootstrap, tmp_path)
-    worker = worker_on(setting, tmp_path)
     sending = Sending(setting)
-    with running(worker):
+    with at_work(setting, tmp_path) as worker:
         with sending.going_on():
-            worker.wait_ready()
-            wait_until_some_are_out(setting)
+            wait_out(setting, SOME)
             before = sending.sent
             delete(setting, setting.ordered)
             wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")
             create(declared(setting.topology), setting.bootstrap, 1)
             worker.wait_ready()
-        wait_out(setting, sending.sent - before - 10)
-        assert worker.stop() == 0, worker.log
+        wait_out(setting, sending.sent - before - SOME)
 
 
 @pytest.mark.chaos
@@ -137,41 +124,34 @@ def test_a_deleted_changelog_ends_the_worker_with_the_remedy(
 ) -> None:
     setting = fused(kafka.bootstrap, tmp_path)
     with at_work(setting, tmp_path) as worker, Sending(setting).going_on():
-        wait_until_some_are_out(setting)
-        delete(setting, changelog_of(setting))
-        wait_until_it_stands(worker, f"the topic {changelog_of(setting)} was deleted")
+        wait_out(setting, SOME)
+        (changelog,) = changelogs(setting)
+        delete(setting, changelog)
+        wait_until_it_stands(worker, f"the topic {changelog} was deleted")
         wait_until(lambda: not worker.alive, 2 * STUCK_S, "the end of the worker")
         assert worker.exit_code() == REFUSED
         assert "Stuck: " in worker.log
-        assert f"no such topic: {changelog_of(setting)}" in worker.log
+        assert f"no such topic: {changelog}" in worker.log
 
 
 @pytest.mark.chaos
 def test_checkpoints_that_fail(kafka: SharedKafka, tmp_path: Path) -> None:
     """All topics are there, and the ordered one takes nothing: ready again once it does."""
     setting = fused(kafka.bootstrap, tmp_path)
-    worker = worker_on(setting, tmp_path)
     sending = Sending(setting)
-    with running(worker):
+    with at_work(setting, tmp_path) as worker:
         with sending.going_on():
-            worker.wait_ready()
-            wait_until_some_are_out(setting)
+            wait_out(setting, SOME)
             largest(setting, SMALL)
             wait_until_it_stands(worker, "CommitFailed|restoring and reading again:.*Size")
             largest(setting, 1 << 20)
             worker.wait_ready()
         wait_out(setting, sending.sent)
-        assert worker.stop() == 0, worker.log
 
 
 def largest(setting: Setting, size: int) -> None:
     """So many bytes a batch of the ordered topic may have."""
-    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(
-        ConfigResource.Type.TOPIC, setting.ordered, incremental_configs=[entry]
-    )
-    admin = administrator(setting)
-    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+    configure(setting.bootstrap, setting.ordered, "max.message.bytes", str(size))
 
 
 @pytest.mark.chaos
@@ -182,7 +162,7 @@ def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
         sending = Sending(setting)
         with at_work(setting, tmp_path) as worker:
             with sending.going_on():
-                wait_until_some_are_out(setting)
+                wait_out(setting, SOME)
             began_s = time.monotonic()
             brokers.kill(1)
             brokers.kill(2)

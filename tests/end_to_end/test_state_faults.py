@@ -114,13 +114,8 @@ class Flow(Sender):
     """Rows that are sent at work."""
 
     def __init__(self, setting: Setting, count: int, speed: float) -> None:
-        rows = crowd(count, seed=9).rows
-        super().__init__(setting, rows, speed=speed, epoch=0)
-        self.different = len({(row.source, row.seq) for row in rows})
+        super().__init__(setting, crowd(count, seed=9).rows, speed=speed, epoch=0)
         self.start()
-
-    def await_share(self, share: float) -> None:
-        wait_until(lambda: self.share > share, TIMEOUT_S, f"{share} of the rows")
 
     def all_come_out(self, worker: Worker) -> None:
         """Each once and in order, and the worker stops in peace."""

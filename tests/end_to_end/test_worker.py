@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +20,8 @@ from infra.kafka import ContainerBroker
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender, contract, read_all, send
-from tests.end_to_end.setting import SPLIT, Setting, fused, settle
-from tests.end_to_end.waiting import Emitted, wait_out
+from tests.end_to_end.setting import fused, settle
+from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import Worker, at_work, running, worker_on
 from tests.services import SharedKafka
 
@@ -32,6 +32,11 @@ TIMEOUT_S = 40.0
 HELD_S = 15
 """Each question takes milliseconds, so this is enough on a busy machine; and it is waited for once,
 after the stop."""
+
+HELD = (
+    f"reorder: {{rule: fixed, max_wait: {HELD_S}s, start: zero}},"
+    f" merge: {{max_wait: {HELD_S}s, idle_after: {2 * HELD_S}s}}"
+)
 
 UNREADY_S = 15.0
 """A standstill that `/ready` bears (agents.watch.watchdog)."""
@@ -59,12 +64,7 @@ def wait_for_words(worker: Worker, *patterns: str) -> None:
 
 def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path) -> None:
     """What is held at a graceful stop is neither lost nor flushed: the next one goes on."""
-    setting = fused(
-        kafka.bootstrap,
-        tmp_path,
-        stream=f"reorder: {{rule: fixed, max_wait: {HELD_S}s, start: zero}},"
-        f" merge: {{max_wait: {HELD_S}s, idle_after: {2 * HELD_S}s}}",
-    )
+    setting = fused(kafka.bootstrap, tmp_path, stream=HELD)
     worker = worker_on(setting, tmp_path)
     now_ns = time.time_ns()
 
@@ -114,22 +114,13 @@ def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path
 
 
 def test_a_worker_tells_of_all_its_stages(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
-        stages=SPLIT,
-        partitions=1,
-        stream=f"reorder: {{rule: fixed, max_wait: {HELD_S}s, start: zero}},"
-        f" merge: {{max_wait: {HELD_S}s, idle_after: {2 * HELD_S}s}}",
-    )
-    worker = worker_on(setting, tmp_path)
+    setting = settle(kafka.bootstrap, tmp_path, partitions=1, stream=HELD)
     now_ns = time.time_ns()
 
     def words_of(seq: int) -> str:
         return lines_of(worker, "--source", "s", "--seq", str(seq))
 
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting, tmp_path) as worker:
         headers = [contract("s", seq, now_ns + seq) for seq in (0, 2)]
         send(setting, [("s", b"{}", each) for each in headers])
         held = "default: s/0/2: held by reorder"
@@ -138,42 +129,33 @@ def test_a_worker_tells_of_all_its_stages(kafka: SharedKafka, tmp_path: Path) ->
         assert "has not come; awaited" in words_of(1)
 
 
-def assert_balanced(worker: Worker, stages: list[str], records: int) -> None:
+def is_balanced(worker: Worker, stages: list[str], records: int) -> bool:
     """in = emitted + late + duplicate + dead + held, of each stage."""
     counted = worker.metrics()
-    for stage in stages:
-        parts = {
-            name: counted.get(f"records_{name}:{stage}", 0.0)
-            for name in ("emitted", "late", "duplicate", "dead", "held")
-        }
-        assert counted[f"records_in:{stage}"] == sum(parts.values()), (stage, parts)
-    assert counted[f"records_in:{stages[0]}"] == records
-    assert counted[f"checkpoint_commits:{stages[0]}"] > 0
+    ways = ("emitted", "late", "duplicate", "dead", "held")
+    return (
+        all(
+            counted.get(f"records_in:{stage}")
+            == sum(counted.get(f"records_{way}:{stage}", 0.0) for way in ways)
+            for stage in stages
+        )
+        and counted[f"records_in:{stages[0]}"] == records
+        and counted[f"checkpoint_commits:{stages[0]}"] > 0
+    )
 
 
 def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT)
+    setting = settle(kafka.bootstrap, tmp_path)
     rows = crowd(6_000, seed=5).rows
     half = len(rows) // 2
     with at_work(setting, tmp_path) as worker:
         assert worker.ask("live") == (200, {"ok": True, "reasons": []})
-        emitted = Emitted(setting)
-        Sender(setting, rows[:half], speed=0.5, epoch=0).start().finish()
-        emitted.wait_for(len({(r.source, r.seq) for r in rows[:half]}))
-
-        def balanced() -> bool:
-            try:
-                assert_balanced(worker, setting.stages, half)
-            except AssertionError:
-                return False
-            return True
-
-        wait_until(balanced, TIMEOUT_S, f"the balance of {worker.metrics()}")  # gauges lag 1 s
-        counted = worker.metrics()
-        for stage in setting.stages:
-            seconds = counted[f"checkpoint_commit_seconds_sum:{stage}"]
-            commits = counted[f"checkpoint_commits:{stage}"]
-            print(f"{stage}: {commits:.0f} checkpoints of {1000 * seconds / commits:.0f} ms")
+        first = Sender(setting, rows[:half], speed=0.5, epoch=0).start()
+        first.finish()
+        wait_out(setting, first.different)
+        wait_until(  # gauges lag 1 s
+            lambda: is_balanced(worker, setting.stages, half), TIMEOUT_S, "the balance"
+        )
         before = worker.stages()
         assert {command_of(pid) for pid in before} == {command_of(worker.process.pid)}  # forked
         killed = worker.kill_stage(0)
@@ -184,16 +166,14 @@ def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path
         assert worker.ask("live")[0] == 200
         Sender(setting, rows[half:], speed=0.5, epoch=0).start().finish()
         worker.wait_ready()
-        emitted.wait_for(len({(r.source, r.seq) for r in rows}))
-        emitted.close()
+        wait_out(setting, len({(r.source, r.seq) for r in rows}))
     assert "exit -9" in worker.log
-    verdict = assert_sound(setting)
-    assert verdict.raw == len(rows)
+    assert assert_sound(setting).raw == len(rows)
 
 
 def test_a_stop_before_it_has_begun(kafka: SharedKafka, tmp_path: Path) -> None:
     """A stage that is told to stop while it starts owned nothing yet: all is well."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT)
+    setting = settle(kafka.bootstrap, tmp_path)
     worker = worker_on(setting, tmp_path)
     with running(worker):
         wait_until(lambda: bool(worker.stages()), TIMEOUT_S, "a stage that starts")
@@ -223,34 +203,27 @@ def test_a_broker_that_says_nothing(
 
 def test_embedded_broker(tmp_path: Path) -> None:
     """No Java, no container: the worker brings its own Kafka, which lives as long as it."""
-    setting = settle("embedded", tmp_path, stages=SPLIT, make=False)
-    worker = Worker("a", setting.path, "embedded", tmp_path)
-    rows = crowd(2_000, seed=6).rows
-    with running(worker):
-        worker.wait_ready()
+    setting = settle("embedded", tmp_path, make=False)
+    with at_work(setting, tmp_path) as worker:
         found = re.search(r"embedded broker at (\S+)", worker.log)
         assert found, worker.log
-        inside = Setting(found[1], setting.path, setting.topology)
-        sender = Sender(inside, rows, speed=0.5).start()
+        inside = replace(setting, bootstrap=found[1])
+        sender = Sender(inside, crowd(2_000, seed=6).rows, speed=0.5).start()
         sender.finish()
-        wait_out(inside, len({(row.source, row.seq) for row in rows}))
+        wait_out(inside, sender.different)
         # Append times are not to be had here, so only this is promised: each once.
-        ordered = [r for r in read_all(inside.bootstrap, inside.ordered) if not r.is_control]
-        assert worker.stop() == 0, worker.log
-    again = {name: n for name, n in Counter(record.name for record in ordered).items() if n > 1}
-    assert again == {}
+        ordered = [r.name for r in read_all(inside.bootstrap, inside.ordered) if not r.is_control]
+    assert len(ordered) == len({*ordered})
 
 
 @pytest.mark.chaos
 def test_a_stop_in_mid_start_is_a_stop(kafka: SharedKafka, tmp_path: Path) -> None:
     """At any instant of the start, while another one works: each ends in time, with 0."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, state="memory")
+    setting = settle(kafka.bootstrap, tmp_path, state="memory")
     sender = Sender(setting, crowd(20_000).rows, speed=0.02).start()
-    other = Worker("other", setting.path, setting.bootstrap, tmp_path)
-    with running(other):
-        other.wait_ready()
+    with at_work(setting, tmp_path, name="other"):
         for number in range(12):
-            worker = Worker(f"w{number}", setting.path, setting.bootstrap, tmp_path)
+            worker = worker_on(setting, tmp_path, name=f"w{number}")
             with running(worker):
                 time.sleep(1.0 + 0.5 * number)
                 assert worker.stop() == 0, worker.log[-3000:]
