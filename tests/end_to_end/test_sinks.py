@@ -24,7 +24,7 @@ from tests.end_to_end.records import Read, Sender
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.worker import at_work
 from tests.services import SharedKafka
-from tests.sinks.kinds import Place, file_place, postgres_place, redis_place
+from tests.sinks.kinds import Place, places_of
 from tests.sinks.results import same
 from tests.sinks.sink_process import SinkProcess, served
 from tests.sinks.told import (
@@ -121,23 +121,12 @@ def sinks_on(
     """Every kind on windows and on matches."""
     made = []
     for topic in setting.topology.result_topics.values():
-        table = topic.replace("-", "_")
         form = Form.PARQUET if topic == setting.topology.topics.windows else Form.JSON_LINES
-        files = folder / topic
-        kinds: dict[str, tuple[Place, list[str]]] = {
-            "redis": (redis_place(redis, topic), ["--redis", redis.url]),
-            "postgres": (
-                postgres_place(postgres, table),
-                ["--postgres", postgres.url, "--table", table],
-            ),
-            "files": (
-                file_place(files, form, roll_bytes=1),
-                ["--folder", str(files), "--format", form, "--roll-seconds", "0.5"],
-            ),
-        }
         made += [
             Sinking(kind, setting.bootstrap, topic, folder / "logs", place, *options)
-            for kind, (place, options) in kinds.items()
+            for kind, (place, options) in places_of(
+                redis, postgres, topic, folder / topic, form
+            ).items()
         ]
     return made
 
