@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -40,18 +39,6 @@ WINDOWS = {
     "session": Windows("session", "60 milliseconds"),
 }
 MEASURES = Measures(sums=("payload.v",), quantiles=("payload.v",), ranks=(0.0, 0.5, 1.0))
-
-
-@dataclass(frozen=True)
-class GivenTopics:
-    """The same records whichever topic is asked for."""
-
-    given: DataFrame
-    streaming: bool = False
-    asked: set[str] = field(default_factory=set)
-
-    def records(self, *topics: str) -> DataFrame:
-        return self.given
 
 
 def seeded_events(seed: int, count: int) -> list[Event]:

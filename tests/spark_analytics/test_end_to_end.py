@@ -20,9 +20,10 @@ from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, contract, read_al
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.end_to_end.trouble import play
 from tests.services import SharedKafka
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, S, watermark
-from tests.spark_analytics.topics import done, run, write_ordered
+from tests.spark_analytics.topics import run, write_ordered
 
 pytestmark = [*SPARK, pytest.mark.kafka]
 

@@ -19,9 +19,9 @@ from benchmarks.workloads import crowd
 from spark_analytics.tables.lake import IcebergLake
 from tests.end_to_end.setting import FUSED, settle
 from tests.services import SharedKafka
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import BOTH
 from tests.spark_analytics.topics import (
-    done,
     in_order,
     killed,
     results_of,

@@ -17,8 +17,9 @@ from benchmarks.workloads import crowd
 from spark_analytics.jobs.outputs import read
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.services import SharedKafka
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import BOTH
-from tests.spark_analytics.topics import done, in_order, killed, run, run_apart, write_ordered
+from tests.spark_analytics.topics import in_order, killed, run, run_apart, write_ordered
 from topology.model.event import Event
 
 pytestmark = [*BOTH, pytest.mark.kafka]

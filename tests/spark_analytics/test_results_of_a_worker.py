@@ -32,8 +32,9 @@ from tests.sinks.told import (
     told,
     value_of,
 )
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import SPARK
-from tests.spark_analytics.topics import done, run
+from tests.spark_analytics.topics import run
 
 pytestmark = [*SPARK, pytest.mark.kafka]
 

@@ -16,9 +16,10 @@ from tests.certificates import OPENSSL_TIMEOUT_S
 from tests.cli.invoking import inorder
 from tests.end_to_end.setting import FUSED, settle
 from tests.end_to_end.test_security import LISTENERS, SECRET, Secured, secured
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS
-from tests.spark_analytics.topics import done, words, write_ordered
+from tests.spark_analytics.topics import words, write_ordered
 from topology.model.event import Event
 
 __all__ = ["secured"]

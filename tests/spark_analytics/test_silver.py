@@ -33,9 +33,9 @@ from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
     BEGIN_NS,
     SCHEMA,
+    GivenTopics,
     Record,
     S,
-    frame,
     ordered_records,
     stream_of,
     watermark,
@@ -284,17 +284,10 @@ queries:
         for table, said in FOUND.items()
     }
 
-    class GivenTopics:
-        streaming = False
-
-        def __init__(self) -> None:
-            self.asked: set[str] = set()
-
-        def records(self, *topics: str) -> DataFrame:
-            return frame(spark, [each for topic in topics for each in found.get(topic, [])])
-
     made: dict[str, DataFrame] = {}
-    for table in silver.events_tables(GivenTopics(), parse(STREAMS + queries), Options()):
+    for table in silver.events_tables(
+        GivenTopics(spark, found), parse(STREAMS + queries), Options()
+    ):
         made |= {part.name: part.pick(table.rows) for part in table.written()}
     made["match_sets"] = made["matches"]
     made["overflows"] = made["overflows-matches"]
@@ -337,20 +330,11 @@ SET = MatchSetResult(
 def test_sets_of_matches_and_overflows_are_kept(spark: SparkSession) -> None:
     """With all that was said of them; by a detector and a pattern, whose topic is one."""
 
-    class GivenTopics:
-        streaming = False
-
-        def __init__(self) -> None:
-            self.asked: set[str] = set()
-
-        def records(self, *topics: str) -> DataFrame:
-            values = []
-            if "results.matches" in topics:
-                said = (SET, replace(SET, op="update", revision=1, joined=SET.ranges))
-                values = [line_json(result_line(each)) for each in said]
-                values.append(line_json(result_line(Overflow(9, "a", "q", MEMBER, 2))))
-            return frame(spark, [Record(b"k", v, [], n, n) for n, v in enumerate(values)])
-
+    said = (SET, replace(SET, op="update", revision=1, joined=SET.ranges))
+    values = [line_json(result_line(each)) for each in said]
+    values.append(line_json(result_line(Overflow(9, "a", "q", MEMBER, 2))))
+    records = [Record(b"k", value, [], n, n) for n, value in enumerate(values)]
+    topics = GivenTopics(spark, {"results.matches": records})
     queries = """\
 queries:
   p: {stream: a, pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
@@ -358,7 +342,7 @@ queries:
 """
     own = {"mine": Detector(lambda state, event: (state, None))}
     both = engine.parse(STREAMS + queries, detectors=own)
-    found = silver.events_tables(GivenTopics(), both, Options())
+    found = silver.events_tables(topics, both, Options())
     assert [table.name for table in found] == ["events", "late", "gaps", "dead", "matches"]
     rows = {part.name: part.pick(found[-1].rows).collect() for part in found[-1].parts}
     matches = rows["matches"]

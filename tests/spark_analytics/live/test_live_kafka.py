@@ -17,13 +17,14 @@ from tests.end_to_end.records import FLUSH_TIMEOUT_S, contract, new_producer, se
 from tests.end_to_end.replaying import dump
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.services import SharedKafka
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.backfill.outputs import replayed
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.live.logs import Lines
 from tests.spark_analytics.live.test_live import lines_in
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import MS, S
-from tests.spark_analytics.topics import done, killed, run
+from tests.spark_analytics.topics import killed, run
 
 pytestmark = [*SPARK, pytest.mark.kafka]
 
