@@ -169,7 +169,8 @@ def move_group(setting: Setting, next_offset: int) -> None:
     (stage,) = setting.stages
     where = TopicPartition(setting.raw, 0, next_offset)
     group = ConsumerGroupTopicPartitions(f"{setting.topology.application}.{stage}", [where])
-    for answer in admin_of(setting.bootstrap).alter_consumer_group_offsets([group]).values():
+    admin = admin_of(setting.bootstrap)  # which has to live until it is answered
+    for answer in admin.alter_consumer_group_offsets([group]).values():
         answer.result(30)
 
 

@@ -4,7 +4,6 @@ against a replay of the dumped topic."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import MS, S
 from tests.spark_analytics.topics import killed, run
 
-pytestmark = [*SPARK, pytest.mark.kafka]
+pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.usefixtures("rocksdb")]
 
 ROWS = crowd(900).rows
 PART = 300
@@ -34,14 +33,6 @@ TO_END = ("--until-caught-up",)
 SILENCE_NS = 600 * S
 """Sources are silent so long between two bursts, by their stamps. Were they not, a burst that comes
 half a minute after the last one would show a broker's clock that has leapt."""
-
-
-@pytest.fixture(autouse=True)
-def rocksdb(spark: SparkSession) -> Iterator[None]:
-    before = spark.conf.get(STORE)
-    spark.conf.set(STORE, ROCKSDB)
-    yield
-    spark.conf.set(STORE, str(before))
 
 
 def lines_of_replay(setting: Setting, folder: Path) -> tuple[Lines, int]:
