@@ -22,11 +22,12 @@ import pytest
 from benchmarks.traces import BASE_NS, MS, TraceAbsent, TraceRow, folder, jr_umts, usgs_quakes
 from tests.end_to_end.matches import Content, Members, Standing, in_one_go, matches_of
 from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.recordings import recorded
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.worker import at_work
-from tests.services import SharedKafka, without_trace
+from tests.services import SharedKafka
 from topology.model.event import Event
 from topology.pattern.store.entry import Entry
 
@@ -202,13 +203,6 @@ def test_the_engine_alone_corrects(
         standing.await_expected(expected)
     print(f"{len(expected)} matches, {standing.corrections} corrections")
     assert standing.corrections > 0
-
-
-def recorded(trace: Callable[[], list[TraceRow]]) -> list[TraceRow]:
-    try:
-        return trace()
-    except TraceAbsent as missing:
-        without_trace(missing)
 
 
 def send_in_pieces(setting: Setting, rows: Sequence[TraceRow]) -> None:

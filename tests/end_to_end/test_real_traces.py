@@ -7,17 +7,19 @@ dumped with its append times, gives the same through `inorder replay`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from benchmarks.traces import TraceAbsent, TraceRow, jr_umts, mesh_sensors
-from benchmarks.workloads.rows import Row, figures
+from benchmarks.traces import TraceRow, jr_umts, mesh_sensors
+from benchmarks.workloads.rows import figures
 from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.recordings import one_life, recorded
 from tests.end_to_end.replaying import assert_replays
 from tests.end_to_end.setting import FUSED, SPLIT, settle
 from tests.end_to_end.trouble import play
-from tests.services import SharedKafka, without_trace
+from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -28,33 +30,26 @@ RECORDS = 6_000
 CALM = "tick_lag: 3s\n"
 
 
-def first(trace: str) -> list[Row]:
-    """The first records of a trace, of each source up to its first restart: played this
-    fast, two lives of a source without epochs cannot be told apart."""
-    try:
-        rows: list[TraceRow] = mesh_sensors() if trace == "mesh_sensors" else jr_umts("d1")
-    except TraceAbsent as missing:
-        without_trace(missing)
-    stamps: dict[tuple[str, int], int] = {}
-    restarted: set[str] = set()
-    kept = []
-    for row in rows[:RECORDS]:
-        if stamps.setdefault((row.source, row.seq), row.ts_ns) != row.ts_ns:
-            restarted.add(row.source)
-        if row.source not in restarted:
-            kept.append(row.row())
-    return kept
-
-
 @pytest.mark.parametrize(
     ("trace", "stages", "stream"),
     [
-        ("mesh_sensors", FUSED, ""),
-        ("jr_umts", SPLIT, "reorder: {rule: fixed, max_wait: 300ms, start: zero}"),
+        (mesh_sensors, FUSED, ""),
+        (
+            lambda: jr_umts("d1"),
+            SPLIT,
+            "reorder: {rule: fixed, max_wait: 300ms, start: zero}",
+        ),
     ],
+    ids=["mesh_sensors", "jr_umts"],
 )
-def test_trace(kafka: SharedKafka, tmp_path: Path, trace: str, stages: str, stream: str) -> None:
-    rows = first(trace)
+def test_trace(
+    kafka: SharedKafka,
+    tmp_path: Path,
+    trace: Callable[[], list[TraceRow]],
+    stages: str,
+    stream: str,
+) -> None:
+    rows = [row.row() for row in one_life(recorded(trace)[:RECORDS])]
     assert figures(rows).late > 1_000  # else nothing is shown here
     span_s = (rows[-1].arrival_ns - rows[0].arrival_ns) / 1e9
     partitions = 1 if stages == FUSED else 3

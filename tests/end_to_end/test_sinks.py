@@ -131,10 +131,6 @@ def sinks_on(
     return made
 
 
-def await_share(sender: Sender, share: float) -> None:
-    wait_until(lambda: sender.share >= share, TIMEOUT_S, f"{share:.0%} of the events to be sent")
-
-
 def test_the_stores_hold_what_the_replay_says(
     kafka: SharedKafka,
     redis_server: RedisServer,
@@ -149,10 +145,10 @@ def test_the_stores_hold_what_the_replay_says(
     with at_work(setting, tmp_path, name="worker") as worker:
         sender = Sender(setting, rows, speed=SPEED, value=value_of).start()
         with served(sinks):
-            await_share(sender, SINKS_KILLED)
+            sender.await_share(SINKS_KILLED)
             for sink in sinks:
                 sink.kill_in_mid_flow(partitions)
-            await_share(sender, WORKER_KILLED)
+            sender.await_share(WORKER_KILLED)
             worker.kill_all()
             worker.start()
             sender.finish()

@@ -10,33 +10,25 @@ from typing import Any
 
 import pytest
 
-from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
-from tests.end_to_end.records import Sender, read_all
+from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import Setting, settle
-from tests.end_to_end.worker import at_work
 from tests.services import SharedKafka
 from tests.sinks.told import (
     COURSE,
-    SPEED,
     STREAM,
     TIMEOUT_S,
     as_tables,
-    beat,
     content,
     is_overflow,
     overflows,
-    replayed,
-    value_of,
+    worked,
 )
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 2_000
-KILLED = 0.5
-"""Share of the events sent."""
-
 Table = dict[str, dict[str, Any]]
 
 
@@ -71,6 +63,12 @@ def without_course(table: Table) -> Table:
     }
 
 
+def await_tables(setting: Setting, expected: Table) -> None:
+    wait_until(
+        lambda: without_course(folded(setting)[0]) == expected, TIMEOUT_S, "what is expected"
+    )
+
+
 def test_tables_are_what_the_replay_comes_to(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(
         kafka.bootstrap,
@@ -79,19 +77,8 @@ def test_tables_are_what_the_replay_comes_to(kafka: SharedKafka, tmp_path: Path)
         stream=STREAM,
         more=as_tables(tmp_path.name),
     )
-    rows = crowd(EVENTS, seed=5).rows
-    with at_work(setting, tmp_path, name="worker") as worker:
-        sender = Sender(setting, rows, speed=SPEED, value=value_of).start()
-        wait_until(lambda: sender.share >= KILLED, TIMEOUT_S, "half of the events to be sent")
-        worker.kill_all()
-        worker.start()
-        sender.finish()
-        beat(setting, rows)
-        lines = replayed(setting, tmp_path / "raw.jsonl")
-        expected = content(lines)
-        wait_until(
-            lambda: without_course(folded(setting)[0]) == expected, TIMEOUT_S, "what is expected"
-        )
+    lines = worked(setting, tmp_path, EVENTS, await_tables, killed=0.5)
+    expected = content(lines)
     table, seen = folded(setting)
     assert without_course(table) == expected
     assert seen.keys() == {"emit", "update", "retract"}
