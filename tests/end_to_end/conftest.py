@@ -9,19 +9,25 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.numbered import NUMBERED, Begun
-from tests.end_to_end.setting import Setting, fused
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.worker import Worker, running, worker_on
 from tests.services import SharedKafka
 
 
 @pytest.fixture
-def begun(kafka: SharedKafka, tmp_path: Path) -> Iterator[Begun]:
+def settles(kafka: SharedKafka, tmp_path: Path) -> Settles:
+    """From settings to a new application, in the folder of the test."""
+    return Settles(kafka.bootstrap, tmp_path)
+
+
+@pytest.fixture
+def begun(settles: Settles) -> Iterator[Begun]:
     """From settings to a new application and its worker, which is ready."""
     started: list[Worker] = []
 
     def begin(**more: Any) -> tuple[Setting, Worker]:
-        setting = fused(kafka.bootstrap, tmp_path, **{"stream": NUMBERED, **more})
-        worker = worker_on(setting, tmp_path)
+        setting = settles.fused(**{"stream": NUMBERED, **more})
+        worker = worker_on(setting)
         started.append(worker)
         worker.begin()
         return setting, worker

@@ -89,9 +89,9 @@ def differences(
     return found[:5]
 
 
-def assert_replays(setting: Setting, folder: Path) -> Replayed:
+def assert_replays(setting: Setting) -> Replayed:
     """Assert that what is dumped of the raw topic, replayed, gives the ordered topic."""
-    lines = folder / "raw.jsonl"
+    lines = setting.folder / "raw.jsonl"
     dump(setting, lines)
     replayed = replay(setting, lines)
     assert differences(said(read_all(setting.bootstrap, setting.ordered)), replayed) == []

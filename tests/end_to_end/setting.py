@@ -46,6 +46,11 @@ class Setting:
     topology: Topology
 
     @property
+    def folder(self) -> Path:
+        """Where the file is, and what its workers leave."""
+        return self.path.parent
+
+    @property
     def raw(self) -> str:
         return self.topology.streams["default"].input
 
@@ -132,3 +137,17 @@ def settle(
 def fused(bootstrap: str, folder: Path, **more: Any) -> Setting:
     """`settle` with one stage over one partition."""
     return settle(bootstrap, folder, **{"stages": FUSED, "partitions": 1, **more})
+
+
+@dataclass(frozen=True)
+class Settles:
+    """`settle` and `fused` on these brokers, in this folder."""
+
+    bootstrap: str
+    folder: Path
+
+    def __call__(self, **more: Any) -> Setting:
+        return settle(self.bootstrap, self.folder, **more)
+
+    def fused(self, **more: Any) -> Setting:
+        return fused(self.bootstrap, self.folder, **more)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Set
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +16,12 @@ from benchmarks.workloads.rows import Row
 from tests.end_to_end import matches
 from tests.end_to_end.matches import in_one_go
 from tests.end_to_end.oracle import assert_sound
-from tests.end_to_end.setting import settle
+from tests.end_to_end.setting import Settles
 from tests.end_to_end.standing import StandingResults
 from tests.end_to_end.test_detectors import FUNCTIONS, content, expected_of
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.windows import StandingWindows, windows_of
 from tests.end_to_end.worker import at_work
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -57,10 +55,8 @@ def told(line: dict[str, Any]) -> Any:
     return matches.content_of(line)
 
 
-def test_results_are_exact_under_kills(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+def test_results_are_exact_under_kills(settles: Settles) -> None:
+    setting = settles(
         stages="reorder, merge+window+pattern+detector",
         partitions=2,
         stream="merge: {new_source_allowance: 0s, idle_after: 500ms, quiet_after: 5s,"
@@ -69,13 +65,13 @@ def test_results_are_exact_under_kills(kafka: SharedKafka, tmp_path: Path) -> No
         functions=FUNCTIONS,
     )
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
-    play(setting, tmp_path, _rows(), 1.0, script)
+    play(setting, _rows(), 1.0, script)
     assert_sound(setting)
     expected, found = in_one_go(setting), expected_of(setting, ["follows"])
     assert len(expected) > 100
     assert len(found) > 100
     with (
-        at_work(setting, tmp_path, name="last"),
+        at_work(setting, name="last"),
         Standing(setting) as standing,
         StandingWindows(setting) as standing_windows,
     ):

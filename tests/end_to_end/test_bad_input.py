@@ -69,7 +69,7 @@ def settled(kafka: SharedKafka, folder: Path) -> Setting:
 
 def test_every_record_ends_as_the_table_says(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settled(kafka, tmp_path)
-    worker = worker_on(setting, tmp_path)
+    worker = worker_on(setting)
     with running(worker):
         log, emitted = Log(setting), Emitted(setting)
         log.send(0)

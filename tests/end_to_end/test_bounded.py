@@ -21,11 +21,10 @@ from benchmarks.workloads.rows import Row
 from cli.local.poll import wait_until
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import fused
+from tests.end_to_end.setting import Settles
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import at_work
 from tests.kit.topologies import in_code
-from tests.services import SharedKafka
 from topology.config.stages import MERGE, REORDER
 from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event
@@ -248,13 +247,11 @@ def test_one_source_that_stalls_holds_the_others_up_for_a_moment_only() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_worker_under_a_flood(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_a_worker_under_a_flood(settles: Settles) -> None:
     """Ten thousand sources that come and go, and one far ahead of a hole. More sources are kept
     than one batch of a sender that was held up brings: of those heard in one instant the first by
     name is forgotten first, be it the one that speaks."""
-    setting = fused(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles.fused(
         stream="reorder: {start: zero, rule: fixed, max_wait: 20s, max_held: 2000,"
         " max_sources: 4000}",
     )
@@ -265,7 +262,7 @@ def test_a_worker_under_a_flood(kafka: SharedKafka, tmp_path: Path) -> None:
             rows.append(Row(at_ns, "flood", number, at_ns))
         if number % 6 == 0:
             rows.append(Row(at_ns, f"s{number}", 0, at_ns))
-    with at_work(setting, tmp_path) as worker:
+    with at_work(setting) as worker:
         (stage,) = worker.stages()
         before = rss_bytes(stage)
         began_s = time.monotonic()

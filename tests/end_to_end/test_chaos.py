@@ -113,7 +113,7 @@ def test_every_event_once_whatever_happens(
     )
     rows = crowd(EVENTS, seed=SEED).rows
     say(f"\n{stages}, {state}, seed {SEED}, {len(rows)} records at {RATE:.0f}/s")
-    trouble = Trouble(setting, tmp_path, worker_count=WORKERS)
+    trouble = Trouble(setting, worker_count=WORKERS)
     with running(*trouble.workers, may_start=trouble.everybody):
         trouble.workers[0].wait_ready()
         sender = Sender(setting, rows, speed=RATE / RATE_HZ).start()

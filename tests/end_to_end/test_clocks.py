@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +20,9 @@ from confluent_kafka import Producer
 
 from benchmarks.workloads.rows import Row
 from tests.end_to_end.records import Sender, contract, new_producer, read_all
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
+from tests.end_to_end.setting import FUSED, SPLIT, Setting, Settles
 from tests.end_to_end.test_same_answer import assert_one_answer
 from tests.end_to_end.trouble import Trouble, play
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -140,7 +138,7 @@ def assert_true(setting: Setting, begin_ns: int) -> None:
 
 
 @pytest.mark.parametrize("stages", [FUSED, pytest.param(SPLIT, marks=pytest.mark.chaos)])
-def test_wrong_clocks(kafka: SharedKafka, tmp_path: Path, stages: str) -> None:
+def test_wrong_clocks(settles: Settles, stages: str) -> None:
     shape: dict[str, Any] = {
         "stages": stages,
         "partitions": 1 if stages == FUSED else 3,
@@ -148,11 +146,11 @@ def test_wrong_clocks(kafka: SharedKafka, tmp_path: Path, stages: str) -> None:
         "stream": FIXED,
         "more": CALM,
     }
-    hurt = settle(kafka.bootstrap, tmp_path, **shape)
+    hurt = settles(**shape)
     clocks = hurt.topology.topics.clock
-    calm = settle(kafka.bootstrap, tmp_path, raw=hurt.raw, clocks=clocks, **shape)
+    calm = settles(raw=hurt.raw, clocks=clocks, **shape)
     sender = ClockedSender(hurt, seed=5)
     script = [(0.4, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
-    play(hurt, tmp_path / "hurt", sender.rows, None, script, sender=sender)
+    play(hurt, sender.rows, None, script, sender=sender)
     assert_true(hurt, sender.begin_ns)
-    assert assert_one_answer(hurt, calm, tmp_path).summary["clock"] > 0
+    assert assert_one_answer(hurt, calm).summary["clock"] > 0

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Set
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +14,10 @@ from agents.user_functions import bring
 from benchmarks.workloads import crowd
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import read_all
-from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.standing import StandingResults
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.worker import at_work
-from tests.services import SharedKafka
 from tests.topology.detector.chain_oracle import Level, chain_truth
 from topology.detector.item import Seen
 
@@ -109,22 +107,18 @@ def expected_of(
     )
 
 
-def test_what_is_told_ahead_stands_as_in_order_under_kills(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+def test_what_is_told_ahead_stands_as_in_order_under_kills(settles: Settles) -> None:
+    setting = settles(
         stages="reorder, merge+detector",
         partitions=2,
         more=QUERIES,
         functions=FUNCTIONS,
     )
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
-    play(setting, tmp_path, crowd(EVENTS, seed=5).rows, SPEED, script)
+    play(setting, crowd(EVENTS, seed=5).rows, SPEED, script)
     assert_sound(setting)
     expected = expected_of(setting)
     assert len(expected) > 100
-    with at_work(setting, tmp_path, name="last"), Standing(setting) as standing:
+    with at_work(setting, name="last"), Standing(setting) as standing:
         standing.await_same(standing.poll, Counter(expected).items())
     print(f"{len(expected)} results, {standing.corrections} corrections, {standing.retracts} taken")

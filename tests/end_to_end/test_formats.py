@@ -187,7 +187,7 @@ def test_exactly_once_with_the_original_bytes(
     setting, spoken = settled(kafka, tmp_path, registry, format_of)
     rows = crowd(EVENTS).rows
     sender = Stranger(setting, rows, spoken, speed=SPEED)
-    play(setting, tmp_path, rows, SPEED, [(0.3, Trouble.kill_worker)], sender=sender)
+    play(setting, rows, SPEED, [(0.3, Trouble.kill_worker)], sender=sender)
     assert_sound(setting, as_ours=spoken.as_ours)
     ordered = read_all(setting.bootstrap, setting.ordered)
     (event, *_) = [record for record in ordered if not record.is_control]
@@ -196,7 +196,7 @@ def test_exactly_once_with_the_original_bytes(
     assert event.header("trace") == str(number)
     assert event.header("ts") == str(at_ns)
     if setting.fused:
-        assert_replays(setting, tmp_path)
+        assert_replays(setting)
 
 
 def test_a_topic_without_append_time_has_to_say_when_records_arrive(
@@ -204,7 +204,7 @@ def test_a_topic_without_append_time_has_to_say_when_records_arrive(
 ) -> None:
     setting, spoken = settled(kafka, tmp_path, registry, in_json, arrival="")
     Stranger(setting, crowd(FEW).rows, spoken).start().finish()
-    worker = worker_on(setting, tmp_path)
+    worker = worker_on(setting)
     with running(worker):
         worker.ends_refused("write streams: {default: {arrival: timestamp}}")
 
@@ -216,12 +216,12 @@ def test_a_registry_that_is_away_is_waited_for_and_nothing_is_lost(
     Stranger(setting, crowd(FEW).rows, spoken).start().finish()
     registry.status = 503
     said = "waits for the schema registry"
-    stopped = worker_on(setting, tmp_path)
+    stopped = worker_on(setting)
     with running(stopped):
         wait_until(lambda: said in str(stopped.ask("ready")), TIMEOUT_S, "the wait for it")
         assert stopped.stop() == 0
         assert "took over" not in stopped.log
-    worker = worker_on(setting, tmp_path, name="b")
+    worker = worker_on(setting, name="b")
     with running(worker):
         wait_until(lambda: said in str(worker.ask("ready")), TIMEOUT_S, "the wait for it")
         assert worker.ask("ready")[0] == 503
@@ -242,6 +242,6 @@ def test_a_registry_that_lets_nobody_in_ends_the_worker_with_what_to_set(
     setting, spoken = settled(kafka, tmp_path, registry)
     Stranger(setting, crowd(FEW).rows, spoken).start().finish()
     registry.status = 401
-    worker = worker_on(setting, tmp_path)
+    worker = worker_on(setting)
     with running(worker):
         worker.ends_refused("set INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 
@@ -12,11 +11,10 @@ from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, SPLIT, settle
+from tests.end_to_end.setting import FUSED, SPLIT, Settles
 from tests.end_to_end.topics import grow
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import at_work
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 
@@ -25,17 +23,17 @@ BEFORE, AFTER = 2, 4
 
 
 @pytest.mark.parametrize("stages", [SPLIT, FUSED])
-def test_partitions_that_are_added(kafka: SharedKafka, tmp_path: Path, stages: str) -> None:
+def test_partitions_that_are_added(settles: Settles, stages: str) -> None:
     """Told at once; a restart asks for room for their state, and with that reads them all. The
     input was read to its end before, and what follows is of a new epoch, so that it is in order
     although sources move; a fused stage has two partitions at work on one stream then, whose
     watermarks mix, and of it only is asked that each event comes out once."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=BEFORE)
+    setting = settles(stages=stages, partitions=BEFORE)
     before, after = (
         Sender(setting, crowd(3_000, seed=5 + epoch).rows, speed=0.5, epoch=epoch)
         for epoch in range(2)
     )
-    with at_work(setting, tmp_path) as worker:
+    with at_work(setting) as worker:
         emitted = Emitted(setting)
         before.start().finish()
         emitted.wait_for(before.different)

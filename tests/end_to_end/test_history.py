@@ -19,10 +19,9 @@ from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
 from tests.end_to_end.records import Reader, Sender, read_all
 from tests.end_to_end.replaying import differences, dump, replay, said, said_by
-from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.test_same_answer import CALM
 from tests.end_to_end.worker import Worker, running, worker_on
-from tests.services import SharedKafka
 from tests.spark_analytics.backfill.outputs import left_off, tabled
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -53,13 +52,11 @@ def value(row: Row) -> bytes:
     ids=["two stages", "four stages"],
 )
 def test_history_and_live_have_no_seam(
-    kafka: SharedKafka, tmp_path: Path, stages: str, kills: int
+    settles: Settles, tmp_path: Path, stages: str, kills: int
 ) -> None:
     """Sources of the one stream are in two partitions. How long they are waited for is fixed: a
     rule that learns, learns in each partition apart."""
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages=stages,
         clock="unsynced: trust, sync: none",
         stream="reorder: {rule: fixed, max_wait: 400ms}",
@@ -121,7 +118,7 @@ def no_seam(
         return results_of(lines, wanted.end_ns)
 
     options = ("--from-backfill", str(out))
-    worker = worker_on(setting, folder, *options, name="live")
+    worker = worker_on(setting, *options, name="live")
     before = results_of(told, wanted.end_ns)
     with running(may_start=[worker]):
         killed_while_it_takes_over(worker, Random(5), kills)

@@ -21,7 +21,7 @@ from tests.codec.logs import Headers, batch, framed, record, varint
 from tests.end_to_end.raw_sending import first_batches, send_batches
 from tests.end_to_end.records import read_all
 from tests.end_to_end.replaying import dump
-from tests.end_to_end.setting import FUSED, Setting, fused, settle
+from tests.end_to_end.setting import FUSED, Setting, Settles
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import running, worker_on
 from tests.services import SharedKafka, UniqueName
@@ -77,23 +77,23 @@ def clock_words() -> list[bytes]:
     return [batch([unnamed], attributes=0), packed(GZIP, tail)]
 
 
-def test_the_events_behind_a_hostile_batch_are_emitted(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_the_events_behind_a_hostile_batch_are_emitted(
+    kafka: SharedKafka, settles: Settles, tmp_path: Path
+) -> None:
     """Number 1 comes last, behind a kill of the stage: until then all others are held, and the
     stage that follows reads them again, past what is hostile."""
     raw = f"raw-{tmp_path.name}-{time.time_ns()}"
     kafka.create_topic(
         raw, 1, {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(LARGEST)}
     )
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages=FUSED,
         raw=raw,
         partitions=1,
         stream="reorder: {start: zero, rule: fixed, max_wait: 40s}",
     )
     clock = setting.topology.topics.clock
-    worker = worker_on(setting, tmp_path)
+    worker = worker_on(setting)
     table = hostile()
     large = record(None, os.urandom(4_300_000), headers_of("honest", len(table) + 2))
     with running(worker):
@@ -124,11 +124,11 @@ def test_the_events_behind_a_hostile_batch_are_emitted(kafka: SharedKafka, tmp_p
 
 
 def test_a_signed_stream_takes_nothing_by_an_offset_below_zero(
-    kafka: SharedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settles: Settles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INORDER_MASTER_KEYS", MASTER.hex())
-    setting = fused(kafka.bootstrap, tmp_path, stream="signed: true")
-    worker = worker_on(setting, tmp_path)
+    setting = settles.fused(stream="signed: true")
+    worker = worker_on(setting)
     sly = [event("x", 0), event("press-7", 0, delta=-1_000), event("x", 2, delta=2)]
     with running(worker):
         emitted = Emitted(setting)

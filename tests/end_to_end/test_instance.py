@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.flow import flowing, has_events
-from tests.end_to_end.setting import Setting, fused
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.worker import Worker, running, worker_on
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -60,15 +58,12 @@ def opened(worker: Worker) -> int:
     return worker.log.count(": begins at ")
 
 
-def several(
-    setting: Setting, folder: Path, *names: str, session_s: float = SESSION_S
-) -> list[Worker]:
+def several(setting: Setting, *names: str, session_s: float = SESSION_S) -> list[Worker]:
     """Workers of these names, or without one where it is empty."""
     session = ("--session", f"{session_s:.0f}s")
     return [
         worker_on(
             setting,
-            folder,
             *session,
             *(("--instance", name) if name else ()),
             name=f"w{number}",
@@ -81,11 +76,11 @@ def several(
     ("names", "opened_again"), [(("", ""), PARTITIONS // 2), (("kept0", "kept1"), 0)]
 )
 def test_a_restart_opens_what_moves_and_nothing_else(
-    kafka: SharedKafka, tmp_path: Path, names: tuple[str, str], opened_again: int
+    settles: Settles, names: tuple[str, str], opened_again: int
 ) -> None:
     """Without a name the worker leaves: its partitions go to the other one, and come back. With one
     nobody has them meanwhile."""
-    setting = fused(kafka.bootstrap, tmp_path, partitions=PARTITIONS)
+    setting = settles.fused(partitions=PARTITIONS)
 
     told: list[tuple[Worker, int]] = []
 
@@ -94,19 +89,17 @@ def test_a_restart_opens_what_moves_and_nothing_else(
         assert goes.stop() == 0, goes.log
         goes.begin()
 
-    workers = several(setting, tmp_path, *names, session_s=LONG_SESSION_S)
+    workers = several(setting, *names, session_s=LONG_SESSION_S)
     played(setting, workers, act, events=6_000, before=600)
     ((stays, before),) = told
     assert opened(stays) - before == opened_again, stays.log
 
 
 @pytest.mark.chaos
-def test_one_that_is_killed_and_back_takes_its_partitions_back(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
+def test_one_that_is_killed_and_back_takes_its_partitions_back(settles: Settles) -> None:
     silences = {}
     for names in (("", ""), ("one", "two")):
-        setting = fused(kafka.bootstrap, tmp_path, partitions=2)
+        setting = settles.fused(partitions=2)
         told: list[float] = []
 
         def act(owner: Worker, other: Worker, watch: Watch, told: list[float] = told) -> None:
@@ -116,7 +109,7 @@ def test_one_that_is_killed_and_back_takes_its_partitions_back(
             watch(SESSION_S + 5.0)
             told.append(rebalances(other))
 
-        silences[names] = played(setting, several(setting, tmp_path, *names), act)
+        silences[names] = played(setting, several(setting, *names), act)
         print(f"{names}: {silences[names]:.1f} s of silence, rebalances of the other one {told}")
         assert (told[0] == told[1]) == bool(names[0])
     # A session counts from the last heartbeat, which may be a third of it old at the kill.
@@ -125,10 +118,8 @@ def test_one_that_is_killed_and_back_takes_its_partitions_back(
 
 
 @pytest.mark.chaos
-def test_one_that_is_stopped_without_a_name_leaves_at_once(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    setting = fused(kafka.bootstrap, tmp_path, partitions=2)
+def test_one_that_is_stopped_without_a_name_leaves_at_once(settles: Settles) -> None:
+    setting = settles.fused(partitions=2)
 
     def act(owner: Worker, other: Worker, watch: Watch) -> None:
         owner.terminate()
@@ -136,16 +127,16 @@ def test_one_that_is_stopped_without_a_name_leaves_at_once(
         assert has_events(other)
         assert owner.exit_code() == 0
 
-    silence_s = played(setting, several(setting, tmp_path, "", ""), act)
+    silence_s = played(setting, several(setting, "", ""), act)
     print(f"{silence_s:.1f} s of silence")
     assert silence_s < SESSION_S
 
 
 @pytest.mark.chaos
-def test_two_that_live_under_one_name(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_two_that_live_under_one_name(settles: Settles) -> None:
     """The later one stays, the former says why it leaves; each event comes out once."""
-    setting = fused(kafka.bootstrap, tmp_path, partitions=2)
-    first, second, third = several(setting, tmp_path, "one", "two", "one")
+    setting = settles.fused(partitions=2)
+    first, second, third = several(setting, "one", "two", "one")
 
     def act(_: Worker, __: Worker, watch: Watch) -> None:
         third.start()

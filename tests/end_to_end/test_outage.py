@@ -110,7 +110,7 @@ def test_a_broker_that_stops_makes_next_to_nothing_late(
         own_kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, stream=merge
     )
     hurt = stopping(own_kafka, how)
-    with at_work(setting, tmp_path):
+    with at_work(setting):
         sent = send(setting, hurt)
         wait_out(setting, sent)
     verdict = assert_sound(setting)
@@ -154,7 +154,7 @@ def test_nobody_is_absent_while_the_broker_is_away(
         stream=merge,
         more=f"queries: {{gone: {{pattern: {json.dumps(GONE)}}}}}\n",
     )
-    with at_work(setting, tmp_path):
+    with at_work(setting):
         sent = send(setting, stopping(own_kafka, how))
         wait_out(setting, sent)
     topics = setting.topology.topics

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import settle
+from tests.end_to_end.setting import Settles
 from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.chaos]
@@ -27,11 +26,9 @@ WAITS = (
 
 
 def test_the_stage_that_waits_for_what_never_comes_is_not_ready(
-    kafka: SharedKafka, tmp_path: Path
+    settles: Settles, tmp_path: Path
 ) -> None:
-    setting = settle(
-        kafka.bootstrap, tmp_path, partitions=1, stream=WAITS, more="transaction_timeout: 2s\n"
-    )
+    setting = settles(partitions=1, stream=WAITS, more="transaction_timeout: 2s\n")
     first, again = (
         Worker(name, setting.path, setting.bootstrap, tmp_path, "--stage", "reorder")
         for name in ("first", "again")

@@ -14,7 +14,6 @@ import gzip
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,10 +23,9 @@ from tests.end_to_end.matches import Content, Members, Standing, in_one_go, matc
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.recordings import recorded
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.worker import at_work
-from tests.services import SharedKafka
 from topology.model.event import Event
 from topology.pattern.store.entry import Entry
 
@@ -169,8 +167,7 @@ def saves(entries: Sequence[Entry]) -> set[Content]:
     ids=["quakes", "soccer"],
 )
 def test_the_engine_alone_corrects(
-    kafka: SharedKafka,
-    tmp_path: Path,
+    settles: Settles,
     trace: Callable[[], list[TraceRow]],
     patterns: Mapping[str, str],
     stages: str,
@@ -179,9 +176,7 @@ def test_the_engine_alone_corrects(
 ) -> None:
     rows = recorded(trace)
     asked = queries(patterns).replace("{pattern: ", "{answer: speculate, pattern: ")
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages=stages,
         partitions=1,
         stream="reorder: {rule: fixed, max_wait: 1us, start: zero, late: pass}",
@@ -194,7 +189,7 @@ def test_the_engine_alone_corrects(
     assert {match for match in expected if match[0] == name} == looped
     assert {name for name, _ in expected} == patterns.keys()
     halfway = len(rows) // 2
-    with at_work(setting, tmp_path) as worker, Standing(setting) as standing:
+    with at_work(setting) as worker, Standing(setting) as standing:
         send_in_pieces(setting, rows[:halfway])
         standing.wait_until(lambda: bool(standing.poll()), lambda: "the first match")
         worker.kill_all()
@@ -221,19 +216,17 @@ def send_in_pieces(setting: Setting, rows: Sequence[TraceRow]) -> None:
         )
 
 
-def test_phones(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_phones(settles: Settles) -> None:
     rows = [row.row() for row in recorded(lambda: jr_umts("d1"))[:PHONE_RECORDS]]
     span_s = (rows[-1].arrival_ns - rows[0].arrival_ns) / 1e9
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages="reorder+merge+pattern",
         partitions=1,
         stream="reorder: {rule: fixed, max_wait: 300ms, start: zero}",
         more=queries(PHONES),
     )
     script = [(0.5, Trouble.kill_worker)]
-    play(setting, tmp_path, rows, span_s / PHONE_SECONDS, script, worker_count=1)
+    play(setting, rows, span_s / PHONE_SECONDS, script, worker_count=1)
     assert_sound(setting)
     expected = in_one_go(setting)
     assert {name for name, _ in expected} == PHONES.keys()

@@ -3,15 +3,12 @@ killed right after that goes on exactly."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.end_to_end.flow import flowing
-from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.worker import worker_on
-from tests.services import SharedKafka
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -35,9 +32,9 @@ class Beginnings:
         self._consumer.close()
 
 
-def test_a_kill_after_a_purge_loses_nothing(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, partitions=1)
-    worker = worker_on(setting, tmp_path, name="w")
+def test_a_kill_after_a_purge_loses_nothing(settles: Settles) -> None:
+    setting = settles(partitions=1)
+    worker = worker_on(setting, name="w")
     begins = Beginnings(setting)
     with flowing(setting, [worker], 1, EVENTS, 0) as flow:
         wait_until(

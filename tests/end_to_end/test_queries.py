@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,10 @@ from tests.end_to_end import windows
 from tests.end_to_end.matches import Content, Standing, in_one_go
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import settle
+from tests.end_to_end.setting import Settles
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.windows import StandingWindows, windows_of
 from tests.end_to_end.worker import at_work
-from tests.services import SharedKafka
 from topology.model.operator import NEVER
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -66,24 +64,22 @@ ALL_FUSED = "reorder+merge+window+pattern"
     ids=["split", "fused", "patterns before the merge", "split, promised", "fused, promised"],
 )
 def test_results_under_kills(
-    kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int, answer: str, asked: str
+    settles: Settles, stages: str, partitions: int, answer: str, asked: str
 ) -> None:
     more = f"{QUERIES.replace('{pattern:', f'{{answer: {answer}, pattern:')}{asked}"
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages=stages,
         partitions=partitions,
         stream="merge: {quiet_after: 5s}",  # the last results wait for it
         more=more,
     )
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
-    play(setting, tmp_path, crowd(EVENTS, seed=5).rows, SPEED, script)
+    play(setting, crowd(EVENTS, seed=5).rows, SPEED, script)
     assert_sound(setting)
     expected, expected_windows = in_one_go(setting), windows_of(setting)
     assert len(expected) > 1_000
     with (
-        at_work(setting, tmp_path, name="last"),
+        at_work(setting, name="last"),
         Standing(setting) as standing,
         StandingWindows(setting) as standing_windows,
     ):
@@ -106,12 +102,10 @@ ABSENT_S, QUIET_AFTER_S = 5, 3
     ids=["fused", "split"],
 )
 def test_an_absence_is_told_though_nobody_sends_anything(
-    kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int
+    settles: Settles, stages: str, partitions: int
 ) -> None:
     """And none for what was sent while no worker read it."""
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages=stages,
         partitions=partitions,
         stream=f"merge: {{quiet_after: {QUIET_AFTER_S}s}}",
@@ -132,13 +126,13 @@ def test_an_absence_is_told_though_nobody_sends_anything(
         return {("gone", (("a", each, 0, seq),)) for each in sources for seq in seqs}
 
     with Standing(setting) as standing:
-        with at_work(setting, tmp_path, name="one"):
+        with at_work(setting, name="one"):
             all_send()
             standing.await_expected(gone())
         while len(sent_ns) * PAUSE_S < 2 * ABSENT_S + QUIET_AFTER_S:
             all_send()
             time.sleep(PAUSE_S)
-        with at_work(setting, tmp_path, name="two"):
+        with at_work(setting, name="two"):
             standing.await_expected(gone())
     assert standing.corrections == 0
     for line in standing.lines.values():

@@ -8,7 +8,6 @@ dumped with its append times, gives the same through `inorder replay`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +16,8 @@ from benchmarks.workloads.rows import figures
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.recordings import one_life, recorded
 from tests.end_to_end.replaying import assert_replays
-from tests.end_to_end.setting import FUSED, SPLIT, settle
+from tests.end_to_end.setting import FUSED, SPLIT, Settles
 from tests.end_to_end.trouble import play
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -43,8 +41,7 @@ CALM = "tick_lag: 3s\n"
     ids=["mesh_sensors", "jr_umts"],
 )
 def test_trace(
-    kafka: SharedKafka,
-    tmp_path: Path,
+    settles: Settles,
     trace: Callable[[], list[TraceRow]],
     stages: str,
     stream: str,
@@ -53,11 +50,9 @@ def test_trace(
     assert figures(rows).late > 1_000  # else nothing is shown here
     span_s = (rows[-1].arrival_ns - rows[0].arrival_ns) / 1e9
     partitions = 1 if stages == FUSED else 3
-    setting = settle(
-        kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, stream=stream, more=CALM
-    )
-    play(setting, tmp_path, rows, span_s / SECONDS, worker_count=1)
+    setting = settles(stages=stages, partitions=partitions, stream=stream, more=CALM)
+    play(setting, rows, span_s / SECONDS, worker_count=1)
     verdict = assert_sound(setting)
     assert verdict.raw == len(rows)
-    replayed = assert_replays(setting, tmp_path)
+    replayed = assert_replays(setting)
     assert replayed.summary["duplicate"] == verdict.duplicates

@@ -17,9 +17,8 @@ from inorder.channel import Channel
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import read_all
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import FUSED, Setting, Settles
 from tests.end_to_end.worker import at_work
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -53,12 +52,10 @@ def count_that_stands(setting: Setting) -> int:
 
 @pytest.mark.usefixtures("lossy")
 def test_what_is_missing_is_asked_for_and_corrects_its_window(
-    kafka: SharedKafka, tmp_path: Path
+    settles: Settles, tmp_path: Path
 ) -> None:
     requests = f"requests-{uuid.uuid4().hex[:8]}"
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages=f"{FUSED}+window",
         partitions=1,
         topics=f"resend: {requests}",
@@ -68,7 +65,7 @@ def test_what_is_missing_is_asked_for_and_corrects_its_window(
     )
     asked = ("resend", "--topology", str(setting.path), "--brokers", setting.bootstrap)
     resend = Resend(requests, tmp_path / "s1.kept")
-    with at_work(setting, tmp_path) as worker:
+    with at_work(setting) as worker:
         producer = SequencedProducer(
             *(setting.bootstrap, setting.raw, "s1"), key_by="stream", resend=resend
         )

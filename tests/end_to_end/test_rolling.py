@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.flow import Flow, flowing, has_events
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, fused, settle
+from tests.end_to_end.setting import FUSED, SPLIT, Setting, Settles
 from tests.end_to_end.worker import SESSION_S, Worker, worker_on
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -47,10 +45,10 @@ def pause_bound_s() -> float:
     return bound_s
 
 
-def several(setting: Setting, folder: Path, count: int, *, named: bool = False) -> list[Worker]:
+def several(setting: Setting, count: int, *, named: bool = False) -> list[Worker]:
     """Without a name who stops leaves, and the others go on."""
     return [
-        worker_on(setting, folder, *(("--instance", name) if named else ()), name=name)
+        worker_on(setting, *(("--instance", name) if named else ()), name=name)
         for name in (f"w{at}" for at in range(count))
     ]
 
@@ -75,11 +73,9 @@ def stopped(flow: Flow, *workers: Worker) -> None:
 
 
 @pytest.mark.parametrize("stages", [FUSED, SPLIT], ids=["fused", "split"])
-def test_four_workers_are_upgraded_one_after_the_other(
-    kafka: SharedKafka, tmp_path: Path, stages: str
-) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=4)
-    workers = several(setting, tmp_path, 4)
+def test_four_workers_are_upgraded_one_after_the_other(settles: Settles, stages: str) -> None:
+    setting = settles(stages=stages, partitions=4)
+    workers = several(setting, 4)
     bound_s = pause_bound_s()
     with flowing(setting, workers, 1, 75_000, BEFORE) as flow:
         print(f"\nthree more: {grown(flow, workers):.1f} s of silence")
@@ -95,11 +91,9 @@ def test_four_workers_are_upgraded_one_after_the_other(
 
 
 @pytest.mark.parametrize("stages", [FUSED, SPLIT], ids=["fused", "split"])
-def test_one_worker_becomes_four_and_then_two(
-    kafka: SharedKafka, tmp_path: Path, stages: str
-) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=4)
-    workers = several(setting, tmp_path, 4)
+def test_one_worker_becomes_four_and_then_two(settles: Settles, stages: str) -> None:
+    setting = settles(stages=stages, partitions=4)
+    workers = several(setting, 4)
     bound_s = pause_bound_s()
     with flowing(setting, workers, 1, 45_000, BEFORE) as flow:
         more_s = grown(flow, workers)
@@ -112,10 +106,10 @@ def test_one_worker_becomes_four_and_then_two(
 
 @pytest.mark.parametrize("back", [True, False], ids=["back", "gone"])
 def test_a_killed_worker_pauses_no_longer_than_its_session_and_a_little(
-    kafka: SharedKafka, tmp_path: Path, back: bool
+    settles: Settles, back: bool
 ) -> None:
-    setting = fused(kafka.bootstrap, tmp_path)
-    workers = several(setting, tmp_path, 2, named=True)
+    setting = settles.fused()
+    workers = several(setting, 2, named=True)
     with flowing(setting, workers, 1, 40_000, BEFORE) as flow:
         workers[1].start()
         flow.until_ready(workers[1])

@@ -11,7 +11,6 @@ default 100 ms, which is counted, and is the one thing that two runs need not sh
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,11 +19,10 @@ from benchmarks.workloads import crowd
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import read_all
 from tests.end_to_end.replaying import Replayed, assert_replays
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import FUSED, Setting, Settles
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import at_work
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -34,11 +32,11 @@ CALM = "tick_lag: 3s\n"
 SCRIPT = [(0.3, Trouble.kill_stages), (0.8, Trouble.kill_worker)]
 
 
-def assert_one_answer(hurt: Setting, calm: Setting, folder: Path) -> Replayed:
+def assert_one_answer(hurt: Setting, calm: Setting) -> Replayed:
     """Assert that one who reads the same topic in a single go says the same, byte for byte, and so
     does a replay of it."""
     verdict = assert_sound(hurt)
-    with at_work(calm, folder / "calm", name="calm"):
+    with at_work(calm, name="calm"):
         wait_out(calm, verdict.accepted)
     one, other = content(hurt), content(calm)
     assert one.keys() == other.keys()
@@ -46,7 +44,7 @@ def assert_one_answer(hurt: Setting, calm: Setting, folder: Path) -> Replayed:
         assert len(records) == len(other[partition])
         for place, (mine, its) in enumerate(zip(records, other[partition], strict=True)):
             assert mine == its, f"record {place} of partition {partition}"
-    replayed = assert_replays(hurt, folder)
+    replayed = assert_replays(hurt)
     assert replayed.summary["in"] == verdict.raw
     return replayed
 
@@ -76,10 +74,8 @@ def content(setting: Setting) -> dict[int, list[tuple[object, ...]]]:
     ],
     ids=["fused", "split over several partitions"],
 )
-def test_whatever_happened(
-    kafka: SharedKafka, tmp_path: Path, shape: dict[str, Any], events: int
-) -> None:
-    hurt = settle(kafka.bootstrap, tmp_path, more=CALM, **shape)
-    calm = settle(kafka.bootstrap, tmp_path, more=CALM, raw=hurt.raw, **shape)
-    play(hurt, tmp_path / "hurt", crowd(events, seed=3).rows, SPEED, SCRIPT)
-    assert_one_answer(hurt, calm, tmp_path)
+def test_whatever_happened(settles: Settles, shape: dict[str, Any], events: int) -> None:
+    hurt = settles(more=CALM, **shape)
+    calm = settles(more=CALM, raw=hurt.raw, **shape)
+    play(hurt, crowd(events, seed=3).rows, SPEED, SCRIPT)
+    assert_one_answer(hurt, calm)

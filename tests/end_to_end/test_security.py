@@ -150,7 +150,7 @@ def refused(secured: Secured, listener: str, settings: str, folder: Path, wait: 
     kafka.write_text(settings)
     options = ("--kafka", str(kafka), "--brokers-wait", wait, "--stage", "reorder")
     setting = settle(secured.broker.address(listener), folder, partitions=1, make=False)
-    worker = worker_on(setting, folder, *options)
+    worker = worker_on(setting, *options)
     with running(worker):
         worker.ends_refused()
     return worker.log

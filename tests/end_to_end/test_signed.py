@@ -19,10 +19,9 @@ from inorder.signing_keys import signing_key
 from tests.cli.invoking import inorder
 from tests.end_to_end.records import new_producer, read_all
 from tests.end_to_end.replaying import dump, replay
-from tests.end_to_end.setting import Setting, fused, settle
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import running, worker_on
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -55,18 +54,16 @@ class Stranger:
 
 
 def test_a_stranger_is_not_heard(
-    kafka: SharedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settles: Settles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masters = tmp_path / "masters"
     masters.write_text(f"# the newest first\n{'cd' * 32}\n{MASTER.hex()}\n")
     monkeypatch.setenv("INORDER_MASTER_KEYS_FILE", str(masters))
-    setting = fused(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles.fused(
         stream="signed: true, keyed_by: stream, reorder: {start: zero, rule: fixed, max_wait: 3s}",
     )
     stranger = Stranger(setting)
-    worker = worker_on(setting, tmp_path)
+    worker = worker_on(setting)
     producer = SequencedProducer(
         setting.bootstrap,
         setting.raw,
@@ -114,10 +111,10 @@ def test_a_stranger_is_not_heard(
 
 
 def test_what_is_published_by_the_command_is_signed(
-    kafka: SharedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settles: Settles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INORDER_MASTER_KEYS", MASTER.hex())
-    setting = settle(kafka.bootstrap, tmp_path, partitions=1, stream="signed: true")
+    setting = settles(partitions=1, stream="signed: true")
     made = inorder("keys", "--prefix", "press-")
     lines = [{"source": f"press-{n % 2}", "seq": n // 2, "ts": time.time_ns()} for n in range(6)]
     there = ("--brokers", setting.bootstrap, "--topic", setting.raw, "--topology", setting.path)

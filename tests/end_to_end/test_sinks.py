@@ -21,9 +21,8 @@ from infra.postgres import PostgresServer
 from infra.redis import RedisServer
 from sinks.files import Form
 from tests.end_to_end.records import Read, Sender
-from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.worker import at_work
-from tests.services import SharedKafka
 from tests.sinks.kinds import Place, places_of
 from tests.sinks.results import same
 from tests.sinks.sink_process import SinkProcess, served
@@ -132,17 +131,17 @@ def sinks_on(
 
 
 def test_the_stores_hold_what_the_replay_says(
-    kafka: SharedKafka,
+    settles: Settles,
     redis_server: RedisServer,
     postgres_server: PostgresServer,
     tmp_path: Path,
 ) -> None:
     stages = "reorder+merge, window+pattern"
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, stream=STREAM, more=QUERIES)
+    setting = settles(stages=stages, stream=STREAM, more=QUERIES)
     partitions = setting.topology.topics.partitions
     rows = crowd(EVENTS, seed=5).rows
     sinks = sinks_on(setting, tmp_path, redis_server, postgres_server)
-    with at_work(setting, tmp_path, name="worker") as worker:
+    with at_work(setting, name="worker") as worker:
         sender = Sender(setting, rows, speed=SPEED, value=value_of).start()
         with served(sinks):
             sender.await_share(SINKS_KILLED)

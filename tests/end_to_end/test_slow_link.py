@@ -44,7 +44,7 @@ def test_a_backlog_is_read_once(tmp_path: Path) -> None:
         for way in brokers.ways:
             way.bytes_per_s = BYTES_PER_S
         through = replace(setting, bootstrap=brokers.through)
-        with at_work(through, tmp_path) as worker:
+        with at_work(through) as worker:
             silence_s = wait_out(setting, EVENTS)
             counted = {name.partition(":")[0]: count for name, count in worker.metrics().items()}
         assert_sound(setting)

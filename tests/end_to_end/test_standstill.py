@@ -21,11 +21,10 @@ from agents.kafka.topics import create
 from cli.local.kafka import KafkaBroker
 from cli.local.poll import wait_until
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import FUSED, Setting, fused, settle
+from tests.end_to_end.setting import FUSED, Setting, Settles, settle
 from tests.end_to_end.topics import admin_of, changelogs, configure
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import REFUSED, Worker, at_work, running, worker_on
-from tests.services import SharedKafka
 from tests.waiting import calm_s
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -88,9 +87,9 @@ def wait_until_it_stands(worker: Worker, *told: str) -> None:
     print(f"not ready after {unready_s:.1f} s, told after {time.monotonic() - began_s:.1f} s")
 
 
-def test_a_deleted_output_is_told(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = fused(kafka.bootstrap, tmp_path)
-    worker = worker_on(setting, tmp_path)
+def test_a_deleted_output_is_told(settles: Settles) -> None:
+    setting = settles.fused()
+    worker = worker_on(setting)
     with running(worker), Sending(setting).going_on():
         worker.wait_ready()
         wait_out(setting, SOME)
@@ -103,11 +102,11 @@ def test_a_deleted_output_is_told(kafka: SharedKafka, tmp_path: Path) -> None:
 
 
 @pytest.mark.chaos
-def test_a_deleted_output_that_comes_back(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_a_deleted_output_that_comes_back(settles: Settles) -> None:
     """Ready again by itself, and what the worker had not committed comes out."""
-    setting = fused(kafka.bootstrap, tmp_path)
+    setting = settles.fused()
     sending = Sending(setting)
-    with at_work(setting, tmp_path) as worker:
+    with at_work(setting) as worker:
         with sending.going_on():
             wait_out(setting, SOME)
             before = sending.sent
@@ -119,11 +118,9 @@ def test_a_deleted_output_that_comes_back(kafka: SharedKafka, tmp_path: Path) ->
 
 
 @pytest.mark.chaos
-def test_a_deleted_changelog_ends_the_worker_with_the_remedy(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    setting = fused(kafka.bootstrap, tmp_path)
-    with at_work(setting, tmp_path) as worker, Sending(setting).going_on():
+def test_a_deleted_changelog_ends_the_worker_with_the_remedy(settles: Settles) -> None:
+    setting = settles.fused()
+    with at_work(setting) as worker, Sending(setting).going_on():
         wait_out(setting, SOME)
         (changelog,) = changelogs(setting)
         delete(setting, changelog)
@@ -135,11 +132,11 @@ def test_a_deleted_changelog_ends_the_worker_with_the_remedy(
 
 
 @pytest.mark.chaos
-def test_checkpoints_that_fail(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_checkpoints_that_fail(settles: Settles) -> None:
     """All topics are there, and the ordered one takes nothing: ready again once it does."""
-    setting = fused(kafka.bootstrap, tmp_path)
+    setting = settles.fused()
     sending = Sending(setting)
-    with at_work(setting, tmp_path) as worker:
+    with at_work(setting) as worker:
         with sending.going_on():
             wait_out(setting, SOME)
             largest(setting, SMALL)
@@ -160,7 +157,7 @@ def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, partitions=2, make=False)
         create(declared(setting.topology), setting.bootstrap, 3)
         sending = Sending(setting)
-        with at_work(setting, tmp_path) as worker:
+        with at_work(setting) as worker:
             with sending.going_on():
                 wait_out(setting, SOME)
             began_s = time.monotonic()

@@ -19,7 +19,7 @@ from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import FUSED, Setting, fused, settle
+from tests.end_to_end.setting import FUSED, Setting, Settles, settle
 from tests.end_to_end.topics import configure, delete_topics
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import REFUSED, Worker, at_work, running, worker_on
@@ -38,10 +38,10 @@ def refused(worker: Worker, *says: str) -> str:
     return worker.log
 
 
-def test_no_topics(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, make=False)
+def test_no_topics(settles: Settles) -> None:
+    setting = settles(make=False)
     refused(
-        worker_on(setting, tmp_path),
+        worker_on(setting),
         f"no such topic: {setting.topology.application}.",
         "run `inorder topics create`",
     )
@@ -51,7 +51,7 @@ def test_no_broker(tmp_path: Path) -> None:
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     setting = settle(nobody, tmp_path, stages=FUSED, make=False)
     said = refused(
-        worker_on(setting, tmp_path, "--brokers-wait", "2s"),
+        worker_on(setting, "--brokers-wait", "2s"),
         "WARNING waiting for brokers, ",
         f"no broker answers at {nobody}",
         "Connection refused",
@@ -62,7 +62,7 @@ def test_no_broker(tmp_path: Path) -> None:
 
 def test_a_name_that_cannot_be_resolved_is_told_at_once(tmp_path: Path) -> None:
     setting = settle("broker.invalid:9092", tmp_path, stages=FUSED, make=False)
-    worker = worker_on(setting, tmp_path)
+    worker = worker_on(setting)
     with running(worker):
         told = "Failed to resolve 'broker.invalid:9092'"
         wait_until(lambda: told in worker.log, TIMEOUT_S, "the first try to be told")
@@ -75,7 +75,7 @@ def test_brokers_that_come_later_are_waited_for(tmp_path: Path) -> None:
     with infra.kafka.new_broker(tmp_path / "kafka") as broker:
         setting = settle(broker.bootstrap, tmp_path, partitions=1)
         broker.stop()
-        worker = worker_on(setting, tmp_path)
+        worker = worker_on(setting)
         with running(worker):
             wait_until(
                 lambda: all(f" {stage} WARNING waiting" in worker.log for stage in setting.stages),
@@ -116,12 +116,12 @@ def test_no_topology_file(tmp_path: Path) -> None:
 
 def test_a_stage_that_is_not_there(tmp_path: Path) -> None:
     setting = settle("127.0.0.1:1", tmp_path, make=False)
-    worker = worker_on(setting, tmp_path, "--stage", "mrege")
+    worker = worker_on(setting, "--stage", "mrege")
     refused(worker, "--stage mrege: is not a stage; the topology has reorder, merge")
 
 
-def test_a_dump_of_what_is_not_there(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, make=False)
+def test_a_dump_of_what_is_not_there(settles: Settles) -> None:
+    setting = settles(make=False)
     asked = ("dump", "--topology", str(setting.path), "--brokers", setting.bootstrap)
     for more, told in (
         ((), f"has no topic {setting.raw}; run `inorder topics create`"),
@@ -141,13 +141,13 @@ def once(setting: Setting, worker: Worker) -> None:
         assert worker.stop() == 0, worker.log
 
 
-def test_state_of_another_arrangement(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_state_of_another_arrangement(settles: Settles) -> None:
     """The same application with another output: half of the stream is in the other one."""
-    setting = fused(kafka.bootstrap, tmp_path)
-    once(setting, worker_on(setting, tmp_path))
+    setting = settles.fused()
+    once(setting, worker_on(setting))
     other = rewritten(setting, (setting.ordered, f"{setting.ordered}-b"))
     refused(
-        worker_on(other, tmp_path, name="b"),
+        worker_on(other, name="b"),
         f"{setting.ordered}/0 -> {setting.ordered}-b/0",
         "restore the old value to continue, or drain the application and begin anew",
     )
@@ -165,24 +165,24 @@ def rewritten(setting: Setting, *changes: tuple[str, str]) -> Setting:
     return replace(setting, topology=topology)
 
 
-def test_a_compacted_input(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_a_compacted_input(settles: Settles) -> None:
     """What a stage had held would be gone."""
-    setting = fused(kafka.bootstrap, tmp_path)
+    setting = settles.fused()
     configure(setting.bootstrap, setting.raw, "cleanup.policy", "compact")
-    said = refused(worker_on(setting, tmp_path), "cleanup.policy=delete")
+    said = refused(worker_on(setting), "cleanup.policy=delete")
     assert said.count(f"{setting.raw} is compacted") == 1
 
 
-def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, settles: Settles) -> None:
     """Its offsets are there, and are those of other records."""
-    setting = fused(kafka.bootstrap, tmp_path)
-    once(setting, worker_on(setting, tmp_path))
+    setting = settles.fused()
+    once(setting, worker_on(setting))
     delete_topics(setting.bootstrap, setting.raw)
     kafka.create_topic(setting.raw, config={"message.timestamp.type": "LogAppendTime"})
     send(setting, [("t", b"1", contract("t", seq)) for seq in range(9)])
     output = f"{setting.ordered}-2"
     refused(
-        worker_on(setting, tmp_path, name="b"),
+        worker_on(setting, name="b"),
         f"{setting.raw} is not the topic that the state of its partition 0 was made from",
         "begin anew with `application: ",
         f"streams.default.output: {output}",
@@ -190,15 +190,15 @@ def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, tmp_pa
     anew = rewritten(
         setting, (setting.ordered, output), ("application: app-", "application: anew-")
     )
-    with at_work(anew, tmp_path, name="c"):
+    with at_work(anew, name="c"):
         wait_out(anew, 9)
 
 
-def test_no_redis(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_no_redis(settles: Settles) -> None:
     """The copy is a convenience: without it the worker goes on, and says so."""
     redis = f"redis: redis://127.0.0.1:{free_ports(1)[0]}/0\n"
-    setting = settle(kafka.bootstrap, tmp_path, partitions=1, state="redis", more=redis)
-    worker = worker_on(setting, tmp_path)
+    setting = settles(partitions=1, state="redis", more=redis)
+    worker = worker_on(setting)
     once(setting, worker)
     assert "the local copy is no longer used" in worker.log
     assert "Traceback" not in worker.log

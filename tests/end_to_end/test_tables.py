@@ -13,8 +13,7 @@ import pytest
 from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
 from tests.end_to_end.records import read_all
-from tests.end_to_end.setting import Setting, settle
-from tests.services import SharedKafka
+from tests.end_to_end.setting import Setting, Settles
 from tests.sinks.told import (
     COURSE,
     STREAM,
@@ -69,15 +68,13 @@ def await_tables(setting: Setting, expected: Table) -> None:
     )
 
 
-def test_tables_are_what_the_replay_comes_to(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+def test_tables_are_what_the_replay_comes_to(settles: Settles, tmp_path: Path) -> None:
+    setting = settles(
         stages="reorder+merge, window+pattern",
         stream=STREAM,
         more=as_tables(tmp_path.name),
     )
-    lines = worked(setting, tmp_path, EVENTS, await_tables, killed=0.5)
+    lines = worked(setting, EVENTS, await_tables, killed=0.5)
     expected = content(lines)
     table, seen = folded(setting)
     assert without_course(table) == expected

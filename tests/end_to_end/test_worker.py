@@ -20,10 +20,9 @@ from infra.kafka import ContainerBroker
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender, contract, read_all, send
-from tests.end_to_end.setting import fused, settle
+from tests.end_to_end.setting import Settles, fused, settle
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import Worker, at_work, running, worker_on
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -62,10 +61,10 @@ def wait_for_words(worker: Worker, *patterns: str) -> None:
     wait_until(are_said, HELD_S, f"the words {patterns}")
 
 
-def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_explain_then_a_stop_with_events_held(settles: Settles) -> None:
     """What is held at a graceful stop is neither lost nor flushed: the next one goes on."""
-    setting = fused(kafka.bootstrap, tmp_path, stream=HELD)
-    worker = worker_on(setting, tmp_path)
+    setting = settles.fused(stream=HELD)
+    worker = worker_on(setting)
     now_ns = time.time_ns()
 
     def tell(*events: tuple[str, int, int]) -> None:
@@ -113,14 +112,14 @@ def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path
     assert "no worker answers at 127.0.0.1:1" in answer.err
 
 
-def test_a_worker_tells_of_all_its_stages(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, partitions=1, stream=HELD)
+def test_a_worker_tells_of_all_its_stages(settles: Settles) -> None:
+    setting = settles(partitions=1, stream=HELD)
     now_ns = time.time_ns()
 
     def words_of(seq: int) -> str:
         return lines_of(worker, "--source", "s", "--seq", str(seq))
 
-    with at_work(setting, tmp_path) as worker:
+    with at_work(setting) as worker:
         headers = [contract("s", seq, now_ns + seq) for seq in (0, 2)]
         send(setting, [("s", b"{}", each) for each in headers])
         held = "default: s/0/2: held by reorder"
@@ -144,11 +143,11 @@ def is_balanced(worker: Worker, stages: list[str], records: int) -> bool:
     )
 
 
-def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path)
+def test_health_balance_and_a_stage_that_dies(settles: Settles) -> None:
+    setting = settles()
     rows = crowd(6_000, seed=5).rows
     half = len(rows) // 2
-    with at_work(setting, tmp_path) as worker:
+    with at_work(setting) as worker:
         assert worker.ask("live") == (200, {"ok": True, "reasons": []})
         first = Sender(setting, rows[:half], speed=0.5, epoch=0).start()
         first.finish()
@@ -171,10 +170,10 @@ def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path
     assert assert_sound(setting).raw == len(rows)
 
 
-def test_a_stop_before_it_has_begun(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_a_stop_before_it_has_begun(settles: Settles) -> None:
     """A stage that is told to stop while it starts owned nothing yet: all is well."""
-    setting = settle(kafka.bootstrap, tmp_path)
-    worker = worker_on(setting, tmp_path)
+    setting = settles()
+    worker = worker_on(setting)
     with running(worker):
         wait_until(lambda: bool(worker.stages()), TIMEOUT_S, "a stage that starts")
         assert worker.stop() == 0, worker.log
@@ -185,7 +184,7 @@ def test_a_broker_that_says_nothing(
 ) -> None:
     """Not ready, and why; ready again by itself once the broker is back."""
     setting = fused(own_kafka.bootstrap, tmp_path)
-    with at_work(setting, tmp_path) as worker:
+    with at_work(setting) as worker:
         own_kafka.pause()
         try:
             wait_until(lambda: worker.ask("ready")[0] == 503, 2 * UNREADY_S, "not ready")
@@ -204,7 +203,7 @@ def test_a_broker_that_says_nothing(
 def test_embedded_broker(tmp_path: Path) -> None:
     """No Java, no container: the worker brings its own Kafka, which lives as long as it."""
     setting = settle("embedded", tmp_path, make=False)
-    with at_work(setting, tmp_path) as worker:
+    with at_work(setting) as worker:
         found = re.search(r"embedded broker at (\S+)", worker.log)
         assert found, worker.log
         inside = replace(setting, bootstrap=found[1])
@@ -217,13 +216,13 @@ def test_embedded_broker(tmp_path: Path) -> None:
 
 
 @pytest.mark.chaos
-def test_a_stop_in_mid_start_is_a_stop(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_a_stop_in_mid_start_is_a_stop(settles: Settles) -> None:
     """At any instant of the start, while another one works: each ends in time, with 0."""
-    setting = settle(kafka.bootstrap, tmp_path, state="memory")
+    setting = settles(state="memory")
     sender = Sender(setting, crowd(20_000).rows, speed=0.02).start()
-    with at_work(setting, tmp_path, name="other"):
+    with at_work(setting, name="other"):
         for number in range(12):
-            worker = worker_on(setting, tmp_path, name=f"w{number}")
+            worker = worker_on(setting, name=f"w{number}")
             with running(worker):
                 time.sleep(1.0 + 0.5 * number)
                 assert worker.stop() == 0, worker.log[-3000:]

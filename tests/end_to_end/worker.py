@@ -198,14 +198,15 @@ def running(*workers: Worker, may_start: Sequence[Worker] = ()) -> Iterator[None
             worker.close()
 
 
-def worker_on(setting: Setting, folder: Path, *options: str, name: str = "a") -> Worker:
-    return Worker(name, setting.path, setting.bootstrap, folder, *options)
+def worker_on(setting: Setting, *options: str, name: str = "a") -> Worker:
+    """A worker of that file, which keeps its state beside it."""
+    return Worker(name, setting.path, setting.bootstrap, setting.folder, *options)
 
 
 @contextmanager
-def at_work(setting: Setting, folder: Path, *options: str, name: str = "a") -> Iterator[Worker]:
+def at_work(setting: Setting, *options: str, name: str = "a") -> Iterator[Worker]:
     """A worker that is ready; at the end it stops in peace, if it has not stopped before."""
-    worker = worker_on(setting, folder, *options, name=name)
+    worker = worker_on(setting, *options, name=name)
     with running(worker):
         worker.wait_ready()
         yield worker

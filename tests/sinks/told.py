@@ -144,7 +144,6 @@ def await_expected(setting: Setting, expected: dict[str, Line]) -> None:
 
 def worked(
     setting: Setting,
-    folder: Path,
     count: int,
     await_all: Callable[[Setting, dict[str, Line]], None] = await_expected,
     *,
@@ -153,7 +152,7 @@ def worked(
     """What a replay says of so many events that went through a worker, which was killed behind that
     share of them; by then its topics say the same."""
     rows = crowd(count, seed=5).rows
-    with at_work(setting, folder, name="worker") as worker:
+    with at_work(setting, name="worker") as worker:
         sender = Sender(setting, rows, speed=SPEED, value=value_of).start()
         if killed is not None:
             sender.await_share(killed)
@@ -161,6 +160,6 @@ def worked(
             worker.start()
         sender.finish()
         beat(setting, rows)
-        expected = replayed(setting, folder / "raw.jsonl")
+        expected = replayed(setting, setting.folder / "raw.jsonl")
         await_all(setting, content(expected))
     return expected

@@ -47,7 +47,7 @@ def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Set
     folder = tmp_path_factory.mktemp("written")
     setting = settle(kafka.bootstrap, folder, stages=FUSED, partitions=1, state="memory")
     send(setting, [("s", b"?", headers) for headers in UNREADABLE.values()])
-    play(setting, folder, ROWS, None, worker_count=1)
+    play(setting, ROWS, None, worker_count=1)
     late_ns = time.time_ns() + 3_600 * S
     write_ordered(setting, [watermark(late_ns, late_ns)])  # so that all windows close
     tell_clocks(setting)

@@ -68,7 +68,7 @@ def test_the_tables_hold_what_the_worker_told(
     setting = settle(
         kafka.bootstrap, tmp_path, stages=stages, stream=STREAM, state="memory", more=QUERIES
     )
-    expected = worked(setting, tmp_path, EVENTS)
+    expected = worked(setting, EVENTS)
     records = told(setting)
     assert overflows(lines_of(chain(*records.values()))) == overflows(expected) != set()
     topics = result_topics_by_table(setting.topology)

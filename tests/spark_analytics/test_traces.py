@@ -108,7 +108,7 @@ def put_in_order(traces: dict[str, Trace], setting: Setting, folder: Path) -> No
         for stream, trace in traces.items()
         for row in trace.rows
     ]
-    with at_work(setting, folder):
+    with at_work(setting):
         send(setting, records)
         wait_out(setting, sum(len(trace.firsts) for trace in traces.values()))
 
