@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import orjson
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -299,3 +300,14 @@ def read_all(bootstrap: str, topic: str) -> list[Read]:
         return reader.to_end()
     finally:
         reader.close()
+
+
+def events_of(setting: Setting) -> list[Read]:
+    """All events of the ordered topic, control records apart."""
+    return [each for each in read_all(setting.bootstrap, setting.ordered) if not each.is_control]
+
+
+def letters_of(setting: Setting) -> list[dict[str, Any]]:
+    """All dead letters."""
+    letters = read_all(setting.bootstrap, setting.topology.topics.dead)
+    return [orjson.loads(letter.value or b"") for letter in letters]

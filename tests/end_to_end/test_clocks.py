@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import Producer
 
 from benchmarks.workloads.rows import Row
-from tests.end_to_end.records import Sender, contract, new_producer, read_all
+from tests.end_to_end.records import Sender, contract, events_of, new_producer
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, Settles
 from tests.end_to_end.test_same_answer import assert_one_answer
 from tests.end_to_end.trouble import Trouble, play
@@ -122,8 +122,8 @@ class ClockedSender(Sender):
 def assert_true(setting: Setting, begin_ns: int) -> None:
     """The true time of every settled event lies inside, and the error is small."""
     counted: dict[str, int] = {}
-    for record in read_all(setting.bootstrap, setting.ordered):
-        if record.is_control or record.value is None:
+    for record in events_of(setting):
+        if record.value is None:
             continue
         true_ns = json.loads(record.value)["true"]
         if true_ns < begin_ns + int(SETTLED_S * S):

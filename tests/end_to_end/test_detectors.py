@@ -13,7 +13,7 @@ import pytest
 from agents.user_functions import bring
 from benchmarks.workloads import crowd
 from tests.end_to_end.oracle import assert_sound
-from tests.end_to_end.records import read_all
+from tests.end_to_end.records import events_of
 from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.standing import StandingResults
 from tests.end_to_end.trouble import Trouble, play
@@ -89,11 +89,7 @@ def expected_of(
     setting: Setting, asked: Collection[str] = ("follows", "runs", "last")
 ) -> list[Any]:
     detectors = bring(setting.path.parent / "functions.py").detectors
-    seen = []
-    for record in read_all(setting.bootstrap, setting.ordered):
-        if not record.header("kind"):
-            source, epoch, seq = record.name
-            seen.append(Seen("", record.number("refTs"), None, source, epoch, seq))
+    seen = [Seen("", record.number("refTs"), None, *record.name) for record in events_of(setting)]
     levels = [
         Level("follows", detectors["follows"], None),
         Level("runs", detectors["runs"], None),

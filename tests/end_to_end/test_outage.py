@@ -23,7 +23,7 @@ from infra.kafka import ContainerBroker
 from inorder.channel import ChannelLimits
 from inorder.sequenced import SequencedProducer
 from tests.end_to_end.oracle import assert_sound
-from tests.end_to_end.records import read_all
+from tests.end_to_end.records import events_of, read_all
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import at_work
@@ -114,7 +114,7 @@ def test_a_broker_that_stops_makes_next_to_nothing_late(
         sent = send(setting, hurt)
         wait_out(setting, sent)
     verdict = assert_sound(setting)
-    events = [each for each in read_all(setting.bootstrap, setting.ordered) if not each.is_control]
+    events = events_of(setting)
     warm_ns = min(each.number("refTs") for each in events) + WARM_NS
     late = Counter(
         each.header("late")
@@ -159,9 +159,8 @@ def test_nobody_is_absent_while_the_broker_is_away(
         wait_out(setting, sent)
     topics = setting.topology.topics
     times = defaultdict(list)
-    for event in read_all(setting.bootstrap, setting.ordered):
-        if not event.is_control:
-            times[event.header("sourceId")].append(event.number("refTs"))
+    for event in events_of(setting):
+        times[event.header("sourceId")].append(event.number("refTs"))
     there = {
         ns
         for each in times.values()

@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.workloads import crowd
 from tests.end_to_end.oracle import assert_sound
-from tests.end_to_end.records import read_all
+from tests.end_to_end.records import events_of
 from tests.end_to_end.replaying import Replayed, assert_replays
 from tests.end_to_end.setting import FUSED, Setting, Settles
 from tests.end_to_end.trouble import Trouble, play
@@ -52,10 +52,9 @@ def assert_one_answer(hurt: Setting, calm: Setting) -> Replayed:
 def content(setting: Setting) -> dict[int, list[tuple[object, ...]]]:
     """What each partition of the ordered topic has, in log order."""
     found: dict[int, list[tuple[object, ...]]] = {}
-    for record in read_all(setting.bootstrap, setting.ordered):
-        if not record.is_control:
-            told = record.timestamp_ms, record.key, record.value, tuple(record.headers)
-            found.setdefault(record.partition, []).append(told)
+    for record in events_of(setting):
+        told = record.timestamp_ms, record.key, record.value, tuple(record.headers)
+        found.setdefault(record.partition, []).append(told)
     return found
 
 

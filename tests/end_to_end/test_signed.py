@@ -17,7 +17,7 @@ from inorder import SequencedProducer, SigningKey
 from inorder.header_writer import Headers
 from inorder.signing_keys import signing_key
 from tests.cli.invoking import inorder
-from tests.end_to_end.records import new_producer, read_all
+from tests.end_to_end.records import events_of, letters_of, new_producer
 from tests.end_to_end.replaying import dump, replay
 from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.waiting import Emitted
@@ -87,12 +87,10 @@ def test_a_stranger_is_not_heard(
         emitted.wait_for(COUNT + stranger.sent.total())
         emitted.close()
         assert worker.stop() == 0, worker.log
-    out = [r for r in read_all(setting.bootstrap, setting.ordered) if not r.is_control]
+    out, dead = events_of(setting), letters_of(setting)
     assert [(r.name, r.header("late")) for r in out] == [
         (("press-7", 3, seq), None) for seq in range(COUNT)
     ]
-    letters = read_all(setting.bootstrap, setting.topology.topics.dead)
-    dead = [orjson.loads(record.value or b"") for record in letters]
     assert Counter(letter["reason"] for letter in dead) == stranger.sent
     assert {(letter["source"], letter["seq"]) for letter in dead} == {("press-7", None)}
     assert SECRET not in worker.log

@@ -19,7 +19,7 @@ from cli.local.poll import wait_until
 from infra.kafka import ContainerBroker
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import assert_sound
-from tests.end_to_end.records import Sender, contract, read_all, send
+from tests.end_to_end.records import Sender, contract, events_of, send
 from tests.end_to_end.setting import Settles, fused, settle
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import Worker, at_work, running, worker_on
@@ -211,7 +211,7 @@ def test_embedded_broker(tmp_path: Path) -> None:
         sender.finish()
         wait_out(inside, sender.different)
         # Append times are not to be had here, so only this is promised: each once.
-        ordered = [r.name for r in read_all(inside.bootstrap, inside.ordered) if not r.is_control]
+        ordered = [event.name for event in events_of(inside)]
     assert len(ordered) == len({*ordered})
 
 

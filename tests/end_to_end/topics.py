@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -12,6 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tests.end_to_end.setting import Setting
+from tests.services import SharedKafka
 from tests.waiting import wait_until
 
 TIMEOUT_S = 40.0
@@ -75,3 +78,16 @@ def _is_deleted(admin: AdminClient, group: str) -> bool:
         if failed.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
             raise
     return True
+
+
+LARGEST = 20_000_000
+"""Bytes."""
+
+
+def large_input(kafka: SharedKafka) -> str:
+    """An input whose brokers take more than the contract: else a larger record would never get
+    there."""
+    raw = f"raw-{uuid.uuid4().hex[:8]}"
+    arrival = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(LARGEST)}
+    kafka.create_topic(raw, 1, arrival)
+    return raw
