@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +37,14 @@ def begun(settles: Settles) -> Iterator[Begun]:
     finally:
         with running(may_start=started):
             pass
+
+
+@pytest.fixture
+def say(capfd: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Print a line at once, although output is captured: of tests that take minutes."""
+
+    def said(line: str) -> None:
+        with capfd.disabled():
+            print(f"\n{line}", flush=True)
+
+    return said

@@ -94,10 +94,7 @@ def test_brokers_that_come_later_are_waited_for(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("streams: {default: {reorder: {max_wait: 5}}}\n", "streams.default.reorder.max_wait"),
-        ("streams: {default: {}}\nstages: [merge, reorder]\n", "stages[1]"),
-        ("streams: {default: {}}\ncolour: red\n", "colour"),
         ("streams: [\n", "line 2"),
-        ("", "streams"),
     ],
 )
 def test_bad_topology_file(tmp_path: Path, text: str, told: str) -> None:

@@ -14,7 +14,7 @@ from redis import Redis
 from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
 from infra.redis import RedisServer
-from tests.end_to_end.numbered import TIMEOUT_S, Begun, numbered, send_all, send_two_of_each, stop
+from tests.end_to_end.numbered import TIMEOUT_S, Begun, numbered, send_all, stop
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender, new_producer
 from tests.end_to_end.setting import FUSED, SPLIT, Setting
@@ -54,12 +54,22 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(content)
 
 
-def damage_is_found(begun: Begun, folder: Path, sources: int, stages: str = FUSED) -> None:
+@pytest.mark.parametrize(
+    ("stages", "sources"),
+    [
+        (FUSED, MANY),
+        pytest.param(FUSED, 4 * MANY, marks=pytest.mark.chaos),
+        pytest.param(SPLIT, 4 * MANY, marks=pytest.mark.chaos),
+    ],
+)
+def test_flipped_bits_in_the_local_copy(
+    begun: Begun, tmp_path: Path, stages: str, sources: int
+) -> None:
     setting, worker = begun(stages=stages)
     send_at_once(setting, sources, 0, 1)
     wait_out(setting, 2 * sources)
     stop(worker)
-    files = list((folder / "state").rglob("*.sst"))
+    files = list((tmp_path / "state").rglob("*.sst"))
     assert files
     for path in files:
         flip_a_bit(path)
@@ -80,34 +90,9 @@ def damage_is_found(begun: Begun, folder: Path, sources: int, stages: str = FUSE
     assert found >= 1
     stop(worker)
     assert "the local copy is damaged and is rebuilt from the changelog" in worker.log
-    assert list((folder / "state").rglob("*.damaged-0"))
+    assert list((tmp_path / "state").rglob("*.damaged-0"))
     verdict = assert_sound(setting)
     assert (verdict.unmarked, verdict.duplicates) == (2 * sources, 2 * sources), verdict
-
-
-def test_flipped_bits_in_the_local_copy(begun: Begun, tmp_path: Path) -> None:
-    damage_is_found(begun, tmp_path, MANY)
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize("stages", [FUSED, SPLIT])
-def test_flipped_bits_in_large_local_copies(begun: Begun, tmp_path: Path, stages: str) -> None:
-    damage_is_found(begun, tmp_path, 4 * MANY, stages)
-
-
-@pytest.mark.chaos
-def test_a_state_folder_deleted_between_two_runs(begun: Begun, tmp_path: Path) -> None:
-    """The changelog is sound: all is made anew from it."""
-    setting, worker = begun()
-    for _ in range(2):
-        send_two_of_each(setting)
-        stop(worker)
-        shutil.rmtree(tmp_path / "state")
-        worker.begin()
-    stop(worker)
-    verdict = assert_sound(setting)
-    out = verdict.unmarked + sum(verdict.late.values())
-    assert (out, verdict.duplicates) == (40, 40), verdict
 
 
 class Flow(Sender):
