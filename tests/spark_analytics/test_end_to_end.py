@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.workloads import crowd
 from spark_analytics.jobs.outputs import read
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, contract, read_all, send
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import Setting, fused
 from tests.end_to_end.trouble import play
 from tests.services import SharedKafka
 from tests.spark_analytics.answers import done
@@ -45,7 +45,7 @@ def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Set
     """Disordered events, doubled and lost ones, and what cannot be read, put in order by a
     worker; rounds of time sync."""
     folder = tmp_path_factory.mktemp("written")
-    setting = settle(kafka.bootstrap, folder, stages=FUSED, partitions=1, state="memory")
+    setting = fused(kafka.bootstrap, folder, state="memory")
     send(setting, [("s", b"?", headers) for headers in UNREADABLE.values()])
     play(setting, ROWS, None, worker_count=1)
     late_ns = time.time_ns() + 3_600 * S

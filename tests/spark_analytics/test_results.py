@@ -106,7 +106,7 @@ def test_what_a_table_takes_back_is_gone(spark: SparkSession) -> None:
     read = results.decoded(frame(spark, rows))
     assert read.bad.count() == read.control.count() == 0
     found = results.latest(read.events)
-    columns = (
+    columns = [
         "id",
         "query",
         "op",
@@ -117,7 +117,7 @@ def test_what_a_table_takes_back_is_gone(spark: SparkSession) -> None:
         "end",
         "at",
         "stream",
-    )
+    ]
     assert sorted(found.select(*columns).collect()) == sorted(whole.select(*columns).collect())
     gone = found.where(~F.col("current")).collect()
     assert gone

@@ -32,7 +32,6 @@ from tests.sinks.written import HEAD
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
     BEGIN_NS,
-    SCHEMA,
     GivenTopics,
     Record,
     S,
@@ -75,23 +74,19 @@ FRONTIER_NS = BEGIN_NS + EVENTS * S // 6
 
 
 class Files:
-    """Topics as folders of Parquet, a file a batch; a topic without one has a record that says
-    nothing."""
+    """Topics as folders of Parquet that come as streams, a file a batch; a topic without one has a
+    record that says nothing."""
 
-    def __init__(self, spark: SparkSession, folder: Path, *, streaming: bool) -> None:
+    streaming = True
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
         self.folder = folder
-        self.streaming = streaming
         self.asked: set[str] = set()
 
     def records(self, *topics: str) -> DataFrame:
-        return reduce(DataFrame.unionByName, map(self._of, topics))
-
-    def _of(self, topic: str) -> DataFrame:
-        path = self.folder / topic
-        if self.streaming:
-            return stream_of(self.spark, path)
-        return self.spark.read.schema(SCHEMA).parquet(str(path))
+        streams = (stream_of(self.spark, self.folder / topic) for topic in topics)
+        return reduce(DataFrame.unionByName, streams)
 
 
 def ordered(count: int = EVENTS) -> list[Record]:
@@ -119,7 +114,7 @@ def topics(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 def tables(spark: SparkSession, topics: Path, job: str, wanted: Options) -> list[Table]:
-    return JOBS[job](Files(spark, topics, streaming=True), topology(), wanted)
+    return JOBS[job](Files(spark, topics), topology(), wanted)
 
 
 def topology() -> Topology:
@@ -199,7 +194,7 @@ def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: P
     ]
     topics = tmp_path / "topics"
     write_parts(spark, records, topics / "results.windows", 2)
-    source = Files(spark, topics, streaming=True)
+    source = Files(spark, topics)
     group = silver.of_results(["results.windows"], "windows")
     found = Table("events", source.records(*group.topics), PLACE, groups=[group])
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
@@ -218,20 +213,17 @@ def test_what_a_query_writes_as_a_table_is_beside_the_others(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """What it takes back has its times from the headers, so it is known when it was current."""
-    shown = Record(*result("x", 0, "emit", at=1), [], 0, 0, topic="results.counted")
     said = orjson.loads(result("x", 1, "retract", at=5)[1])
-    gone = Record(b"x", None, retraction_headers({"stream": "a", **said}), 1, 0)
-    topics = tmp_path / "topics"
-    write_parts(
-        spark, [shown, gone._replace(topic="results.counted")], topics / "results.counted", 1
-    )
-    other = Record(*result("y", 0, "emit", at=1), [], 0, 0, topic="results.windows")
-    write_parts(spark, [other], topics / "results.windows", 1)
-    for topic in ("ordered", "events.late", "events.gaps", "events.dead"):
-        write_parts(spark, [Record(b"k", None, [], 0, 0)], topics / topic, 1)
-    source = Files(spark, topics, streaming=False)
+    gone = retraction_headers({"stream": "a", **said})
+    records = {
+        "results.counted": [
+            Record(*result("x", 0, "emit", at=1), [], 0, 0),
+            Record(b"x", None, gone, 1, 0),
+        ],
+        "results.windows": [Record(*result("y", 0, "emit", at=1), [], 0, 0)],
+    }
     text = TOPOLOGY.replace("count()}", "count()}, upsert: true")
-    found = JOBS["events"](source, parse(text), Options(tables=["windows"]))
+    found = JOBS["events"](GivenTopics(spark, records), parse(text), Options(tables=["windows"]))
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
     run_bounded(found, LakeOutput(lake, found), "")
     rows = lake.read("windows_current").orderBy("id").collect()
