@@ -121,7 +121,11 @@ def flood(count: int) -> Iterator[Event]:
             yield event("calm", number // 100, at_ns)
 
 
-def flooded(count: int) -> Run:
+@pytest.mark.parametrize(
+    "count",
+    [300_000, pytest.param(10_000_000, marks=[pytest.mark.chaos, pytest.mark.timeout(900)])],
+)
+def test_a_flood_ahead_of_a_hole(count: int) -> None:
     held = 5_000
     rule = f"start: zero, rule: fixed, max_wait: 1h, max_held: {held}"
     run = Run(f"streams: {{default: {{reorder: {{{rule}}}}}}}")
@@ -136,17 +140,6 @@ def flooded(count: int) -> Run:
     assert run.out == {"in order": run.came}
     # The hole is given up once `max_held` events came after it, so nobody waits longer.
     assert run.longest_wait_ns["calm"] <= (held + 2) * 10 * US + MS
-    return run
-
-
-def test_a_flood_ahead_of_a_hole() -> None:
-    flooded(300_000)
-
-
-@pytest.mark.chaos
-@pytest.mark.timeout(900)
-def test_ten_million_ahead_of_a_hole() -> None:
-    flooded(10_000_000)
 
 
 def test_all_sources_together_have_a_bound_too() -> None:
