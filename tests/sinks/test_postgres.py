@@ -90,14 +90,6 @@ def test_a_row_holds_the_latest(store: Store) -> None:
     assert rows[1][:6] == ("b", "retract", 1, False, None, None)
 
 
-def test_a_retract_is_remembered(store: Store) -> None:
-    store.write(result("a", 1, "retract"))
-    store.write(result("a", 0))
-    assert store.rows("op, revision") == [("retract", 1)]
-    store.write(result("a", 2, "emit"))
-    assert store.rows("op, revision") == [("emit", 2)]
-
-
 def test_what_the_server_can_never_hold_comes_back_and_the_rest_is_written(store: Store) -> None:
     refused = store.write(
         result("nul\0", 0),

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics import decode, payload
-from spark_analytics.aggregates import Measures, Windows, aggregate, late, of_stream, unmarked
+from spark_analytics.aggregates import Measures, Windows, aggregate, of_stream, unmarked
 from spark_analytics.jobs.outputs import Folder, read
 from spark_analytics.jobs.running import JobFailed, Running
 from spark_analytics.jobs.work import Table
@@ -139,14 +139,6 @@ def test_a_stream_stopped_and_started_says_what_batch_says(
         got = row_values(read(spark, output.path, kind))
         assert 0 < before[kind] < len(got)
         assert got == row_values(windowed(frame(spark, records), windows))
-
-
-def test_late_events_are_in_a_table_of_their_own(spark: SparkSession) -> None:
-    events = seeded_events(3, 200)
-    rows = decode.sound(decode.ordered(frame(spark, ordered_records(events)), HeaderConfig()))
-    marked = [event.seq for event in events if event.late]
-    assert marked
-    assert sorted(row.seq for row in late(rows).collect()) == marked
 
 
 def test_a_row_that_the_watermark_has_passed_ends_the_job(

@@ -71,13 +71,6 @@ def test_the_manifest_asks_for_what_the_command_line_offers(spark: SparkSession)
     assert names == [mount["name"] for mount in spec["driver"]["volumeMounts"]]
 
 
-def test_arguments_that_nobody_offers_are_noticed(spark: SparkSession) -> None:
-    from click import UsageError
-
-    with pytest.raises(UsageError):
-        asked(["run", "rates", "--topology=t", "--brokers=b:1", "--out=o", "--widnow=tumbling 1s"])
-
-
 def test_every_place_of_the_image_agrees() -> None:
     dockerfile = (FOLDER / "Dockerfile").read_text()
     spec = yaml.safe_load(MANIFEST.read_text())["spec"]
