@@ -93,21 +93,21 @@ class Worker(Command):
 
     def kill_stage(self, index: int) -> int | None:
         """SIGKILL one stage process; its id, None if there is none at the moment."""
-        found = self.stages()
-        if not found:
-            return None
-        pid = found[index % len(found)]
-        _signal(pid, signal.SIGKILL)
-        return pid
+        return self._signal_stage(index, signal.SIGKILL)
 
     def pause_stage(self, index: int) -> int | None:
         """SIGSTOP one stage process: it keeps its connections and does nothing."""
+        pid = self._signal_stage(index, signal.SIGSTOP)
+        if pid is not None:
+            self._paused.add(pid)
+        return pid
+
+    def _signal_stage(self, index: int, number: int) -> int | None:
         found = self.stages()
         if not found:
             return None
         pid = found[index % len(found)]
-        self._paused.add(pid)
-        _signal(pid, signal.SIGSTOP)
+        _signal(pid, number)
         return pid
 
     def wake(self, pid: int) -> None:
