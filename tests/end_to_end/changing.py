@@ -7,21 +7,18 @@ import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-
 from tests.cli.invoking import Answer, inorder
-from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, Read, new_producer, read_all
+from tests.end_to_end.records import ANY_PARTITION, Headers, Read, deliver, read_all
 from tests.end_to_end.setting import Setting
-from tests.end_to_end.worker import Worker
+from tests.end_to_end.worker import REFUSED, Worker
 from tests.waiting import wait_until
 from topology.config import parse
 
 S: Final = 10**9
-REFUSED: Final = 2
 EVERY_NS: Final = S // 10
 """Longer than a `heartbeat`, by which a watermark comes."""
 
@@ -70,24 +67,18 @@ NESTED: Final[dict[str, Any]] = {
 }
 
 
-def typed(kind: str, form: Form = plain) -> Form:
-    """Return the form with a header that names the type of the event."""
+def headed(name: str, content: str, form: Form = plain) -> Form:
+    """Return the form with a header of that name."""
 
     def write(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
         value, headers = form(source, seq, ts_ns)
-        return value, [*headers, ("type", kind.encode())]
+        return value, [*headers, (name, content.encode())]
 
     return write
 
 
-def of_stream(stream: str, form: Form = plain) -> Form:
-    """Return the form with a header that names the stream."""
-
-    def write(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
-        value, headers = form(source, seq, ts_ns)
-        return value, [*headers, ("streamId", stream.encode())]
-
-    return write
+typed: Final = partial(headed, "type")
+of_stream: Final = partial(headed, "streamId")
 
 
 def _headers(names: Sequence[str], source: str, seq: int, ts_ns: int) -> Headers:
@@ -207,18 +198,17 @@ class App:
         assert self.worker.stop() == 0, self.worker.log[-3000:]
         assert "Traceback" not in self.worker.log, self.worker.log[-3000:]
 
-    def ends_refused(self, *says: str, options: Sequence[str] = ()) -> None:
+    def ends_refused(self, *says: str) -> None:
         """Assert that a worker ends with exit 2, without a traceback."""
         self.write()
-        self.worker = self.another_worker("a", *options)
+        self.worker = self.another_worker("a")
         self.worker.start()
-        assert self.worker.exit_code() == REFUSED, self.worker.log[-3000:]
-        log = self.worker.log
-        assert "Traceback" not in log, log[-3000:]
-        for words in says:
-            assert words in log, log[-3000:]
+        self.worker.ends_refused(*says)
 
-    def close(self) -> None:
+    def __enter__(self) -> App:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.worker.close()
 
     # -- what is sent ------------------------------------------------------------------------------
@@ -234,21 +224,32 @@ class App:
         key: bytes | None = None,
     ) -> None:
         """Send these numbers of each source, and have all of it confirmed."""
-        one_by_one = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
-        producer = new_producer(self.bootstrap, **one_by_one)
-        failed: list[KafkaError] = []
-        topic = f"{word}-{self.name}"
-        for seq in numbers:
-            for place, source in enumerate(sources):
-                value, headers = form(source, seq, self.base_ns + seq * EVERY_NS + place * 10**6)
-                producer.produce(
-                    topic, value, key or source.encode(), headers=[*headers],
-                    partition=-1 if partition_of is None else partition_of(source),
-                    on_delivery=lambda error, _: failed.append(error) if error else None,
-                )  # fmt: skip
-            producer.poll(0)
-        assert producer.flush(FLUSH_TIMEOUT_S) == 0
-        assert not failed, failed[0]
+        deliver(
+            self.bootstrap,
+            f"{word}-{self.name}",
+            (
+                (
+                    key or source.encode(),
+                    *form(source, seq, self.base_ns + seq * EVERY_NS + place * 10**6),
+                    ANY_PARTITION if partition_of is None else partition_of(source),
+                )
+                for seq in numbers
+                for place, source in enumerate(sources)
+            ),
+        )
+
+    def run(self, numbers: Iterable[int], count: int, **how: Any) -> None:
+        """Run the file as it is now: send these, and stop when so many are out and nothing
+        waits."""
+        self.start()
+        self.send(numbers, **how)
+        self.finish(count)
+
+    def finish(self, count: int) -> None:
+        """Stop when so many are out and nothing waits."""
+        self.await_events(count)
+        self.await_drained()
+        self.stop()
 
     # -- what came out -----------------------------------------------------------------------------
 
@@ -257,49 +258,62 @@ class App:
         name = self.default["output"] if topic == "ordered" else self.file["topics"][topic]
         return read_all(self.bootstrap, name)
 
-    def events(self, output: str | None = None) -> list[Read]:
-        """All events that left, in the order of the topic."""
-        found = read_all(self.bootstrap, output) if output else self.read("ordered")
-        return [record for record in found if not record.is_control]
+    def events(self, stream: str = "") -> list[Read]:
+        """All events that left, in the order of the topic; those of one stream."""
+        found = [record for record in self.read("ordered") if not record.is_control]
+        return [e for e in found if stream in ("", e.header("streamId") or "default")]
 
     def lines(self, topic: str) -> list[Line]:
         """All records of a topic of results, those of `queries` by name."""
         return [json.loads(record.value or b"") for record in self.read(topic)]
 
-    def await_events(self, count: int, output: str | None = None) -> None:
+    def counts(self, lines: Iterable[Line] | None = None) -> dict[int, int]:
+        """What stands of the windows, by their start in seconds."""
+        stand = standing(self.lines("windows") if lines is None else lines)
+        return {(line["start"] - self.base_ns) // S: line["values"]["n"] for line in stand}
+
+    @property
+    def watermarks(self) -> int:
+        return sum(record.is_control for record in self.read("ordered"))
+
+    @property
+    def waiting(self) -> int:
+        """Events that wait in the first stage."""
+        _, partitions = self.worker.ask("explain")
+        return sum(part["held"] for part in partitions or [] if "reorder" in part["stage"])
+
+    def await_waiting(self, count: int) -> None:
+        wait_until(lambda: self.waiting == count, f"{count} that wait")
+
+    def await_events(self, count: int) -> None:
         """Until so many have left."""
-        seen: list[int] = [0]
 
-        def there() -> bool:
-            seen[0] = len(self.events(output))
-            return seen[0] >= count
-
-        def moves() -> object:
+        def there(found: list[Read]) -> bool:
             assert self.worker.alive, self.worker.log[-3000:]
-            return seen[0]
+            return len(found) >= count
 
-        try:
-            wait_until(there, f"{count} events in {output or 'order'}", moves, quiet_s=QUIET_S)
-        except AssertionError as vain:
-            vain.add_note(f"{seen}: {self.worker.ask('explain')}\n{self.worker.log[-2000:]}")
-            raise
+        self._await(self.events, there, f"{count} events")
 
     def await_lines(self, topic: str, are_there: Callable[[list[Line]], bool]) -> list[Line]:
         """Until that holds of the results."""
-        found: list[list[Line]] = [[]]
+        return self._await(lambda: self.lines(topic), are_there, f"results in {topic}")
+
+    def _await(
+        self, read: Callable[[], list[Any]], are_there: Callable[[list[Any]], bool], what: str
+    ) -> list[Any]:
+        found: list[Any] = []
 
         def there() -> bool:
-            found[0] = self.lines(topic)
-            return are_there(found[0])
+            found[:] = read()
+            return are_there(found)
 
         try:
-            wait_until(there, f"results in {topic}", lambda: len(found[0]), quiet_s=QUIET_S)
+            wait_until(there, what, lambda: len(found), quiet_s=QUIET_S)
         except AssertionError as vain:
-            vain.add_note(
-                f"{found[0][-5:]}\n{self.worker.ask('explain')}\n{self.worker.log[-2000:]}"
-            )
+            told = self.worker.ask("explain")
+            vain.add_note(f"{found[-5:]}\n{told}\n{self.worker.log[-2000:]}")
             raise
-        return found[0]
+        return found
 
     def await_drained(self) -> None:
         """Until each stage has read its input, and nothing waits."""
@@ -359,28 +373,3 @@ def standing(lines: Iterable[Line]) -> Iterator[Line]:
     for line in lines:
         newest[line["id"]] = line
     yield from (line for line in newest.values() if line["op"] != "retract")
-
-
-def forget(app: App) -> None:
-    """Delete changelogs and groups of the application: its state is gone."""
-    admin = AdminClient({"bootstrap.servers": app.bootstrap})
-    application = app.file["application"]
-    topics = admin.list_topics(timeout=30).topics
-    mine = [t for t in topics if t.startswith(f"{application}.") and t.endswith(".changelog")]
-    assert mine
-    for answer in admin.delete_topics(mine).values():
-        answer.result(30)
-    wait_until(lambda: not {*mine} & {*admin.list_topics(timeout=30).topics}, "their end")
-    for group in [f"{application}.{stage}" for stage in app.setting.stages]:
-        wait_until(lambda group=group: _is_deleted(admin, group), f"the end of {group}")  # type: ignore[misc]
-
-
-def _is_deleted(admin: AdminClient, group: str) -> bool:
-    try:
-        admin.delete_consumer_groups([group])[group].result(30)
-    except KafkaException as failed:
-        if failed.args[0].code() == KafkaError.NON_EMPTY_GROUP:
-            return False
-        if failed.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-            raise
-    return True

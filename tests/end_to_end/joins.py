@@ -127,9 +127,6 @@ class StandingRows(StandingResults):
 
     kind = "join"
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting, setting.topology.topics.joins)
-
     def poll(self) -> set[Content]:
         self.read()
         return {
@@ -142,15 +139,4 @@ class StandingRows(StandingResults):
         }
 
     def await_expected(self, expected: Expected) -> None:
-        def faults() -> tuple[set[Content], set[Content]]:
-            found = self.poll()
-            return expected.must - found, found - expected.must - expected.may
-
-        def said() -> str:
-            missing, wrong = faults()
-            return (
-                f"{len(missing)} of {len(expected.must)} rows, with {len(wrong)} too many,"
-                f" like {sorted(missing)[:2]} and {sorted(wrong)[:2]}"
-            )
-
-        self.wait_until(lambda: not any(faults()), said)
+        self.await_same(self.poll, expected.must, expected.may)

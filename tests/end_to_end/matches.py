@@ -6,7 +6,7 @@ of tests/topology/pattern.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests.end_to_end.records import Read, read_all
@@ -15,6 +15,7 @@ from tests.end_to_end.standing import StandingResults
 from topology.model.event import Event
 from topology.model.result import MatchResult
 from topology.pattern.match.compiled import Compiled
+from topology.pattern.run.admit import STORED
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Query
@@ -39,12 +40,13 @@ def in_time(setting: Setting) -> list[Read]:
     return found
 
 
-def matches_of(records: Sequence[Read], query: Query) -> set[Members]:
-    """What the events, in order, come to."""
+def matches_of(entries: Iterable[Entry], query: Query, least_stored: float = -1) -> set[Members]:
+    """What the events, in order, come to. More than `least_stored` of them matter."""
     engine = Engine([Compiled(query)])
-    for entry in sorted(map(_entry, records), key=lambda each: each.key):
+    for entry in sorted(entries, key=lambda each: each.key):
         engine.accept(entry, 0)
     engine.end(0)
+    assert engine.counts[STORED] > least_stored
     found = set()
     for finding in engine.findings:
         assert isinstance(finding, MatchResult)
@@ -55,12 +57,12 @@ def matches_of(records: Sequence[Read], query: Query) -> set[Members]:
 
 def in_one_go(setting: Setting) -> set[Content]:
     """The matches of all queries of the file."""
-    records = in_time(setting)
+    entries = [_entry(record) for record in in_time(setting)]
     return {
         (name, members)
         for name, query in setting.topology.queries.items()
         if query.pattern is not None
-        for members in matches_of(records, query.pattern)
+        for members in matches_of(entries, query.pattern)
     }
 
 
@@ -80,19 +82,9 @@ class Standing(StandingResults):
 
     kind = "match"
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting, setting.topology.topics.matches)
-
     def poll(self) -> set[Content]:
         self.read()
         return {content_of(line) for line in self.lines.values()}
 
     def await_expected(self, expected: set[Content]) -> None:
-        def said() -> str:
-            found = self.poll()
-            return (
-                f"{len(expected - found)} of {len(expected)} matches, with {len(found - expected)}"
-                f" too many, like {sorted(expected - found)[:2]} and {sorted(found - expected)[:2]}"
-            )
-
-        self.wait_until(lambda: self.poll() == expected, said)
+        self.await_same(self.poll, expected)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from collections.abc import Callable
+from typing import Final
 
 from tests.end_to_end.records import Headers, contract, send
 from tests.end_to_end.setting import Setting
-from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import Worker
 
-TIMEOUT_S = 60.0
-NUMBERED = "reorder: {start: zero}, merge: {idle_after: 1s}"
+TIMEOUT_S: Final = 60.0
+NUMBERED: Final = "reorder: {start: zero}, merge: {idle_after: 1s}"
+SOURCES: Final = 20
 
-
-def worker_of(setting: Setting, folder: Path, workers: list[Worker]) -> Worker:
-    worker = Worker("a", setting.path, setting.bootstrap, folder)
-    workers.append(worker)
-    return worker
+Begun = Callable[..., tuple[Setting, Worker]]
+"""From settings to a new application and its worker, which is ready (conftest.py)."""
 
 
 def numbered(sources: int, *numbers: int) -> list[tuple[str, bytes, Headers]]:
@@ -33,7 +32,12 @@ def send_all(setting: Setting, sources: int, *numbers: int) -> None:
     send(setting, numbered(sources, *numbers))
 
 
-def wait_out(setting: Setting, count: int) -> None:
-    emitted = Emitted(setting)
-    emitted.wait_for(count)
-    emitted.close()
+def send_two_of_each(setting: Setting) -> None:
+    """Two events of each of `SOURCES`, until they are out."""
+    send_all(setting, SOURCES, 0, 1)
+    wait_out(setting, 2 * SOURCES)
+
+
+def stop(worker: Worker) -> None:
+    """In peace."""
+    assert worker.stop() == 0, worker.log[-3000:]

@@ -14,9 +14,9 @@ Faults are sentences; none of them is a pass. Checked of the ordered topic:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -60,11 +60,23 @@ class Evidence(NamedTuple):
     gaps: list[Read]
 
 
-def check(setting: Setting, *, repeats: bool = False) -> Verdict:
-    """Read the application's topics, and check them."""
+def check(
+    setting: Setting, *, repeats: bool = False, as_ours: Callable[[Read], Read] = lambda raw: raw
+) -> Verdict:
+    """Read the application's topics, and check them. `as_ours` gives a raw record the headers that
+    its producer left out."""
     topics = setting.topology.topics
     names = (setting.raw, setting.ordered, topics.late, topics.dead, topics.gaps)
-    return checked(Evidence(*(read_all(setting.bootstrap, name) for name in names)), repeats)
+    raw, *others = (read_all(setting.bootstrap, name) for name in names)
+    return checked(Evidence([*map(as_ours, raw)], *others), repeats)
+
+
+def assert_sound(setting: Setting, **how: Any) -> Verdict:
+    """Assert that nothing is wrong with the application's topics."""
+    verdict = check(setting, **how)
+    print(verdict)
+    assert not verdict.faults, verdict
+    return verdict
 
 
 def checked(evidence: Evidence, repeats: bool = False) -> Verdict:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import orjson
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -19,7 +20,7 @@ from confluent_kafka import (
 
 from benchmarks.workloads.rows import Row
 from tests.end_to_end.setting import Setting
-from tests.waiting import Patience
+from tests.waiting import Patience, wait_until
 
 FLUSH_TIMEOUT_S = 60.0
 READ_TIMEOUT_S = 60.0
@@ -111,6 +112,8 @@ class Sender:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
         self.sent = 0
+        self.different = len({(row.source, row.seq) for row in rows})
+        """Events, without their copies."""
 
     @property
     def share(self) -> float:
@@ -126,6 +129,10 @@ class Sender:
         assert not self._thread.is_alive(), f"{self.sent} of {len(self._rows)} rows were sent"
         if self._failure is not None:
             raise self._failure
+
+    def await_share(self, share: float) -> None:
+        """Until that share of the rows is sent."""
+        wait_until(lambda: self.share >= share, f"{share:.0%} of the rows", lambda: self.sent)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -190,18 +197,33 @@ def _produce(
 
 def send(setting: Setting, records: Iterable[tuple[str, bytes | None, Headers]]) -> None:
     """(source for the key, value, headers), in this order, and all of it confirmed."""
+    keyed = (
+        (setting.key(source), value, headers, ANY_PARTITION) for source, value, headers in records
+    )
+    deliver(setting.bootstrap, setting.raw, keyed)
+
+
+ANY_PARTITION = -1
+"""By the key."""
+
+
+def deliver(
+    bootstrap: str,
+    topic: str,
+    records: Iterable[tuple[bytes | None, bytes | None, Headers, int]],
+) -> None:
+    """(key, value, headers, partition), in this order, and all of it confirmed."""
     failed: list[KafkaError] = []
     # One request after the other keeps the order, too, and needs no id, which takes half a second.
     one_by_one = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
-    producer = new_producer(setting.bootstrap, **one_by_one, **{"message.max.bytes": 32 << 20})
+    producer = new_producer(bootstrap, **one_by_one, **{"message.max.bytes": 32 << 20})
 
     def confirmed(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             failed.append(error)
 
-    for source, value, headers in records:
-        key = setting.key(source)
-        producer.produce(setting.raw, value, key, headers=list(headers), on_delivery=confirmed)
+    for key, value, headers, partition in records:
+        producer.produce(topic, value, key, partition, on_delivery=confirmed, headers=list(headers))
     assert producer.flush(FLUSH_TIMEOUT_S) == 0
     assert not failed, failed[0]
 
@@ -278,3 +300,14 @@ def read_all(bootstrap: str, topic: str) -> list[Read]:
         return reader.to_end()
     finally:
         reader.close()
+
+
+def events_of(setting: Setting) -> list[Read]:
+    """All events of the ordered topic, control records apart."""
+    return [each for each in read_all(setting.bootstrap, setting.ordered) if not each.is_control]
+
+
+def letters_of(setting: Setting) -> list[dict[str, Any]]:
+    """All dead letters."""
+    letters = read_all(setting.bootstrap, setting.topology.topics.dead)
+    return [orjson.loads(letter.value or b"") for letter in letters]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.cli.invoking import inorder
-from tests.end_to_end.records import Read
+from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.setting import Setting
 
 
@@ -42,24 +42,16 @@ class Replayed(NamedTuple):
     end_ns: int
 
 
+def said_by(line: dict[str, Any]) -> tuple[Said, int]:
+    """What the line of an event says, and when."""
+    names = ("source", "epoch", "seq", "ref_time", "error", "late")
+    return Said(*(line[name] for name in names)), line["at"]
+
+
 def replay(setting: Setting, path: Path) -> Replayed:
     done = inorder("replay", "--topology", setting.path, "--json", path)
     assert done.code == 0, done.err
-    events = [
-        (
-            Said(
-                line["source"],
-                line["epoch"],
-                line["seq"],
-                line["ref_time"],
-                line["error"],
-                line["late"],
-            ),
-            line["at"],
-        )
-        for line in done.lines
-        if line["kind"] == "event"
-    ]
+    events = [said_by(line) for line in done.lines if line["kind"] == "event"]
     end_ns = json.loads(path.read_bytes().splitlines()[-1])["arrival"]
     return Replayed(events, done.summary, end_ns)
 
@@ -95,3 +87,12 @@ def differences(
     if len(ordered) != len(replayed.events):
         found.append((-1, len(ordered), len(replayed.events)))
     return found[:5]
+
+
+def assert_replays(setting: Setting) -> Replayed:
+    """Assert that what is dumped of the raw topic, replayed, gives the ordered topic."""
+    lines = setting.folder / "raw.jsonl"
+    dump(setting, lines)
+    replayed = replay(setting, lines)
+    assert differences(said(read_all(setting.bootstrap, setting.ordered)), replayed) == []
+    return replayed

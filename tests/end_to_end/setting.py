@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
@@ -43,6 +44,11 @@ class Setting:
     bootstrap: str
     path: Path
     topology: Topology
+
+    @property
+    def folder(self) -> Path:
+        """Where the file is, and what its workers leave."""
+        return self.path.parent
 
     @property
     def raw(self) -> str:
@@ -126,3 +132,22 @@ def settle(
     if make:
         create(declared(setting.topology), bootstrap, 1)
     return setting
+
+
+def fused(bootstrap: str, folder: Path, **more: Any) -> Setting:
+    """`settle` with one stage over one partition."""
+    return settle(bootstrap, folder, **{"stages": FUSED, "partitions": 1, **more})
+
+
+@dataclass(frozen=True)
+class Settles:
+    """`settle` and `fused` on these brokers, in this folder."""
+
+    bootstrap: str
+    folder: Path
+
+    def __call__(self, **more: Any) -> Setting:
+        return settle(self.bootstrap, self.folder, **more)
+
+    def fused(self, **more: Any) -> Setting:
+        return fused(self.bootstrap, self.folder, **more)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Set
+from typing import Any, ClassVar, Self
 
 from tests.end_to_end.records import Reader
 from tests.end_to_end.setting import Setting
 from tests.waiting import Patience
 
+TOPICS = {"window": "windows", "match": "matches", "join": "joins"}
+
 
 class StandingResults:
     """`lines` by id, retracted ones gone. Each revision must follow the one before."""
 
-    kind: str
+    kind: ClassVar[str]
 
-    def __init__(self, setting: Setting, topic: str) -> None:
+    def __init__(self, setting: Setting) -> None:
+        topic = getattr(setting.topology.topics, TOPICS[self.kind])
         self._reader = Reader(setting.bootstrap, topic)
         self._taken = 0
         self._revisions: dict[str, int] = {}
@@ -49,8 +52,29 @@ class StandingResults:
             patience.look(self._taken, what)
             self.read()
 
+    def await_same(
+        self,
+        found: Callable[[], Set[Any]],
+        must: Set[Any],
+        may: Set[Any] = frozenset(),
+    ) -> None:
+        """Until all stands that must, and else nothing but what may."""
+
+        def faults() -> list[tuple[str, Any]]:
+            there = found()
+            lacks = [("lacks", each) for each in must - there]
+            return lacks + [("has", each) for each in there - must - may]
+
+        self.wait_until(
+            lambda: not faults(),
+            lambda: f"{len(must)} results, with {len(faults())} faults like {faults()[:4]}",
+        )
+
     def check(self, line: dict[str, Any]) -> None:
         """What must hold of every line of this kind."""
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._reader.close()

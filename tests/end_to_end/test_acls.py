@@ -11,12 +11,12 @@ import argparse
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import (
     AclBinding,
@@ -59,8 +59,6 @@ MAY_WRITE = {
 }
 STAGES = ("reorder", "merge", "window", "pattern")
 USERS = ("worker", *MAY_WRITE, *STAGES)
-EVENTS = b"".join(b'{"source": "s", "seq": %d, "ts": %d}\n' % (n, n + 1) for n in (0, 2, 1))
-LATER = b"".join(b'{"source": "s", "seq": %d, "ts": %d}\n' % (n, n + 1) for n in (3, 5, 4))
 KINDS = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
@@ -160,6 +158,12 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         yield Guarded(broker.address("KNOWN"), path, [outcome.name for outcome in outcomes])
 
 
+def produce(guarded: Guarded, *numbers: int) -> None:
+    events = b"".join(b'{"source": "s", "seq": %d, "ts": %d}\n' % (n, n + 1) for n in numbers)
+    done = inorder("produce", *guarded.options("source"), "--topic", "events.raw", stdin=events)
+    assert done.code == 0, done.err
+
+
 def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> None:
     brokers, *kafka = guarded.options("worker")[1:]
     worker = Worker("a", guarded.path, brokers, tmp_path, *kafka)
@@ -171,8 +175,7 @@ def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> 
     )
     with running(worker):
         worker.wait_ready()
-        done = inorder("produce", *guarded.options("source"), "--topic", "events.raw", stdin=EVENTS)
-        assert done.code == 0, done.err
+        produce(guarded, 0, 2, 1)
         assert read(guarded, "reader", "events.ordered", 3) == ["0", "1", "2"]
         sink.process.start()
         sink.process.wait_until(lambda: "reading partitions [0]" in sink.log, TIMEOUT_S)
@@ -193,37 +196,29 @@ def test_a_user_for_each_stage_needs_what_the_command_says(
     with running(*started):
         for worker in started:
             worker.wait_ready()
-        done = inorder("produce", *guarded.options("source"), "--topic", "events.raw", stdin=LATER)
-        assert done.code == 0, done.err
+        produce(guarded, 3, 5, 4)
         assert read(guarded, "reader", "events.ordered", 6)[-3:] == ["3", "4", "5"]
         for worker in started:
             assert worker.stop() == 0, worker.log
             assert "uthoriz" not in worker.log
 
 
-def test_doctor_misses_the_right_to_a_group(guarded: Guarded) -> None:
-    """Who reads has topics, and none of the stages' groups."""
-    ask = ("doctor", "--topology", str(guarded.path), "--json")
-    told = json.loads(inorder(*ask, *guarded.options("reader")).out)
-    forbidden = [each["where"] for each in told if each["where"].startswith("group ")]
-    assert forbidden == [f"group inorder.{stage}" for stage in STAGES]
-    told = json.loads(inorder(*ask, *guarded.options("worker")).out)
-    assert not [each for each in told if each["where"].startswith("group ")]
+def test_doctor_misses_rights_to_groups_and_transactional_ids(guarded: Guarded) -> None:
+    """Who reads has topics, and none of the stages' groups; each stage's user has its own ids
+    alone."""
 
-
-def test_doctor_misses_the_right_to_transactional_ids(guarded: Guarded) -> None:
-    """Each stage's user has its own alone."""
-    ids = [f"transactional-id inorder.{stage}." for stage in STAGES]
-
-    def lacking(user: str) -> list[str]:
+    def lacking(user: str, kind: str) -> list[str]:
         ask = ("doctor", "--topology", str(guarded.path), "--json")
         told = json.loads(inorder(*ask, *guarded.options(user)).out)
-        return [each["where"] for each in told if each["where"].startswith("transactional-id ")]
+        return [each["where"] for each in told if each["where"].startswith(f"{kind} ")]
 
-    assert lacking("reader") == ids
-    assert lacking("worker") == []
+    assert lacking("reader", "group") == [f"group inorder.{stage}" for stage in STAGES]
+    assert lacking("worker", "group") == []
+    ids = [f"transactional-id inorder.{stage}." for stage in STAGES]
+    assert lacking("reader", "transactional-id") == ids
+    assert lacking("worker", "transactional-id") == []
     for stage, own in zip(STAGES, ids, strict=True):
-        assert lacking(stage) == [each for each in ids if each != own]
+        assert lacking(stage, "transactional-id") == [each for each in ids if each != own]
 
 
 def read(guarded: Guarded, user: str, topic: str, count: int) -> list[str]:
@@ -247,22 +242,18 @@ def read(guarded: Guarded, user: str, topic: str, count: int) -> list[str]:
 def test_each_may_write_what_it_is_to_write_and_nothing_else(guarded: Guarded) -> None:
     for user, allowed in MAY_WRITE.items():
         producer = Producer(guarded.client(user))
-        refused: dict[str, KafkaError | None] = {}
+        codes: dict[str, int | None] = {}
+
+        def note(
+            error: KafkaError | None, message: Message, codes: dict[str, int | None] = codes
+        ) -> None:
+            codes[message.topic() or ""] = None if error is None else error.code()
+
         for topic in guarded.topics:
-            producer.produce(topic, b"{}", key=b"x", on_delivery=noted(refused, topic))
+            producer.produce(topic, b"{}", key=b"x", on_delivery=note)
         assert producer.flush(TIMEOUT_S) == 0
-        assert {topic for topic, error in refused.items() if error is None} == allowed, user
-        for topic in set(guarded.topics) - allowed:
-            error = refused[topic]
-            assert error is not None
-            assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, (user, topic)
-
-
-def noted(refused: dict[str, KafkaError | None], topic: str) -> Callable[..., None]:
-    def note(error: KafkaError | None, _: object) -> None:
-        refused[topic] = error
-
-    return note
+        refused = KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert codes == {t: None if t in allowed else refused for t in guarded.topics}, user
 
 
 def test_the_page_speaks_of_every_topic_there_is(guarded: Guarded) -> None:

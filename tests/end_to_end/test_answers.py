@@ -5,7 +5,8 @@ mid-flow. The last results equal those of the ordered topic's events.
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections import Counter
+from collections.abc import Set
 from typing import Any
 
 import pytest
@@ -14,14 +15,13 @@ from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
 from tests.end_to_end import matches
 from tests.end_to_end.matches import in_one_go
-from tests.end_to_end.oracle import check
-from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.setting import Settles
 from tests.end_to_end.standing import StandingResults
 from tests.end_to_end.test_detectors import FUNCTIONS, content, expected_of
-from tests.end_to_end.trouble import Trouble, play, stop_all
+from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.windows import StandingWindows, windows_of
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.worker import at_work
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -40,30 +40,23 @@ QUERIES = f"""queries:
 
 
 class Standing(StandingResults):
-    """What matches and detectors tell, on one topic."""
+    """What matches and detectors tell, on one topic, with how often it does."""
 
     kind = "match"
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting, setting.topology.topics.matches)
-
-    @property
-    def found(self) -> list[Any]:
-        return sorted(
-            (line["query"], *content(line["values"]))
-            for line in self.lines.values()
-            if line["query"] == "follows"
-        )
-
-    @property
-    def matched(self) -> set[matches.Content]:
-        return {matches.content_of(line) for line in self.lines.values() if line["query"] == "rise"}
+    def poll(self) -> Set[tuple[Any, int]]:
+        self.read()
+        return Counter(map(told, self.lines.values())).items()
 
 
-def test_results_are_exact_under_kills(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+def told(line: dict[str, Any]) -> Any:
+    if line["query"] == "follows":
+        return (line["query"], *content(line["values"]))
+    return matches.content_of(line)
+
+
+def test_results_are_exact_under_kills(settles: Settles) -> None:
+    setting = settles(
         stages="reorder, merge+window+pattern+detector",
         partitions=2,
         stream="merge: {new_source_allowance: 0s, idle_after: 500ms, quiet_after: 5s,"
@@ -72,28 +65,19 @@ def test_results_are_exact_under_kills(kafka: SharedKafka, tmp_path: Path) -> No
         functions=FUNCTIONS,
     )
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
-    play(setting, tmp_path, _rows(), 1.0, script)
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    play(setting, _rows(), 1.0, script)
+    assert_sound(setting)
     expected, found = in_one_go(setting), expected_of(setting, ["follows"])
     assert len(expected) > 100
     assert len(found) > 100
-    worker = Worker("last", setting.path, setting.bootstrap, tmp_path)
-    standing, standing_windows = Standing(setting), StandingWindows(setting)
-    with running(worker):
-        worker.wait_ready()
-        standing.wait_until(
-            lambda: (standing.matched, standing.found) == (expected, found),
-            lambda: (
-                f"{len(expected)} matches, here {len(standing.matched)}; {len(found)} found,"
-                f" here {len(standing.found)}"
-            ),
-        )
+    with (
+        at_work(setting, name="last"),
+        Standing(setting) as standing,
+        StandingWindows(setting) as standing_windows,
+    ):
+        standing.await_same(standing.poll, Counter([*expected, *found]).items())
         standing_windows.await_expected(windows_of(setting))
-        stop_all([worker])
     print(f"{len(expected)} matches, {len(found)} found, {standing.corrections} corrections")
-    standing.close()
-    standing_windows.close()
 
 
 def _rows() -> list[Row]:

@@ -31,8 +31,8 @@ def app(request: pytest.FixtureRequest, kafka: SharedKafka, tmp_path: Path) -> I
     queries = {"w": {"window": "tumbling 10s", "aggregate": {"n": "count()"}}}
     made = App(kafka.bootstrap, tmp_path, base_ns=hour_ago_ns, queries=queries, **request.param)
     made.default["reorder"] = {"max_wait": "3s"}
-    yield made
-    made.close()
+    with made:
+        yield made
 
 
 def restarting(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:

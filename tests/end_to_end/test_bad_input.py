@@ -14,16 +14,16 @@ import orjson
 import pytest
 
 from tests.end_to_end.bad_input import CASES, CONTROL, DUPLICATE, EMITTED, LATE, Case
-from tests.end_to_end.records import Read, new_producer, read_all
+from tests.end_to_end.records import Read, events_of, letters_of, new_producer, read_all
 from tests.end_to_end.replaying import dump, replay
-from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.setting import Setting, Settles
+from tests.end_to_end.topics import LARGEST, large_input
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import running, worker_on
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-LARGEST = 20_000_000
 SOUND = Case("sound", EMITTED)
 TIMEOUT_S = 60.0
 
@@ -59,17 +59,11 @@ class Log:
         return note
 
 
-def settled(kafka: SharedKafka, folder: Path) -> Setting:
-    """The brokers take more than the contract: else a larger record would never get there."""
-    raw = f"raw-{folder.name}-{time.time_ns()}"
-    arrival = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(LARGEST)}
-    kafka.create_topic(raw, 1, arrival)
-    return settle(kafka.bootstrap, folder, raw=raw, partitions=1)
-
-
-def test_every_record_ends_as_the_table_says(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settled(kafka, tmp_path)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+def test_every_record_ends_as_the_table_says(
+    kafka: SharedKafka, settles: Settles, tmp_path: Path
+) -> None:
+    setting = settles(raw=large_input(kafka), partitions=1)
+    worker = worker_on(setting)
     with running(worker):
         log, emitted = Log(setting), Emitted(setting)
         log.send(0)
@@ -83,9 +77,7 @@ def test_every_record_ends_as_the_table_says(kafka: SharedKafka, tmp_path: Path)
         assert worker.ask("live")[0] == 200
         assert worker.stop() == 0, worker.log
     assert "Traceback" not in worker.log
-    ordered = [r for r in read_all(setting.bootstrap, setting.ordered) if not r.is_control]
-    letters = read_all(setting.bootstrap, setting.topology.topics.dead)
-    dead = [orjson.loads(record.value or b"") for record in letters]
+    ordered, dead = events_of(setting), letters_of(setting)
     gaps = read_all(setting.bootstrap, setting.topology.topics.gaps)
     missing = {(g["source"], g["first"]) for g in (orjson.loads(r.value or b"") for r in gaps)}
     assert outcomes(log.places, ordered, dead) == {case.what: case.outcome for case in CASES}

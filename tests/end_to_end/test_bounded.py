@@ -19,13 +19,12 @@ import pytest
 
 from benchmarks.workloads.rows import Row
 from cli.local.poll import wait_until
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.setting import Settles
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import at_work
 from tests.kit.topologies import in_code
-from tests.services import SharedKafka
 from topology.config.stages import MERGE, REORDER
 from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event
@@ -122,7 +121,11 @@ def flood(count: int) -> Iterator[Event]:
             yield event("calm", number // 100, at_ns)
 
 
-def flooded(count: int) -> Run:
+@pytest.mark.parametrize(
+    "count",
+    [300_000, pytest.param(10_000_000, marks=[pytest.mark.chaos, pytest.mark.timeout(900)])],
+)
+def test_a_flood_ahead_of_a_hole(count: int) -> None:
     held = 5_000
     rule = f"start: zero, rule: fixed, max_wait: 1h, max_held: {held}"
     run = Run(f"streams: {{default: {{reorder: {{{rule}}}}}}}")
@@ -137,17 +140,6 @@ def flooded(count: int) -> Run:
     assert run.out == {"in order": run.came}
     # The hole is given up once `max_held` events came after it, so nobody waits longer.
     assert run.longest_wait_ns["calm"] <= (held + 2) * 10 * US + MS
-    return run
-
-
-def test_a_flood_ahead_of_a_hole() -> None:
-    flooded(300_000)
-
-
-@pytest.mark.chaos
-@pytest.mark.timeout(900)
-def test_ten_million_ahead_of_a_hole() -> None:
-    flooded(10_000_000)
 
 
 def test_all_sources_together_have_a_bound_too() -> None:
@@ -248,15 +240,11 @@ def test_one_source_that_stalls_holds_the_others_up_for_a_moment_only() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_worker_under_a_flood(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_a_worker_under_a_flood(settles: Settles) -> None:
     """Ten thousand sources that come and go, and one far ahead of a hole. More sources are kept
     than one batch of a sender that was held up brings: of those heard in one instant the first by
     name is forgotten first, be it the one that speaks."""
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
-        stages=FUSED,
-        partitions=1,
+    setting = settles.fused(
         stream="reorder: {start: zero, rule: fixed, max_wait: 20s, max_held: 2000,"
         " max_sources: 4000}",
     )
@@ -267,16 +255,12 @@ def test_a_worker_under_a_flood(kafka: SharedKafka, tmp_path: Path) -> None:
             rows.append(Row(at_ns, "flood", number, at_ns))
         if number % 6 == 0:
             rows.append(Row(at_ns, f"s{number}", 0, at_ns))
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting) as worker:
         (stage,) = worker.stages()
         before = rss_bytes(stage)
         began_s = time.monotonic()
         Sender(setting, rows, speed=1.0).start().finish()
-        emitted = Emitted(setting)
-        emitted.wait_for(len(rows))
-        emitted.close()
+        wait_out(setting, len(rows))
         took_s = time.monotonic() - began_s
         grown = rss_bytes(stage) - before
         print(f"the stage grew by {grown / MIB:.0f} MiB, all was out after {took_s:.1f} s")
@@ -284,8 +268,6 @@ def test_a_worker_under_a_flood(kafka: SharedKafka, tmp_path: Path) -> None:
         wait_until(
             lambda: worker.metrics()["records_held:reorder+merge"] == 0, 10.0, "an empty stage"
         )
-        assert worker.stop() == 0, worker.log
     assert took_s < 40.0
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(setting)
     assert verdict.gaps == 1, verdict  # a metric counts it again where a commit is taken back

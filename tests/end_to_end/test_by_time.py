@@ -22,12 +22,11 @@ import pytest
 from cli.program import PROGRAM
 from tests import ROOT
 from tests.end_to_end.records import Read, read_all
-from tests.end_to_end.replaying import differences, dump, replay, said
-from tests.end_to_end.setting import SPLIT, Setting, settle
+from tests.end_to_end.replaying import assert_replays
+from tests.end_to_end.setting import SPLIT, Setting, Settles
 from tests.end_to_end.trouble import Trouble, stop_all
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import running
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -68,16 +67,14 @@ def produce(setting: Setting, path: Path) -> subprocess.Popen[bytes]:
 
 @pytest.mark.parametrize("rule", ["rule: time", "without_seq: by_time"])
 def test_each_record_once_though_the_worker_is_killed(
-    kafka: SharedKafka, tmp_path: Path, rule: str
+    settles: Settles, tmp_path: Path, rule: str
 ) -> None:
     half_numbered = rule != "rule: time"
     reorder = f"reorder: {{{rule}, miss_target: 1%}}"
     # A replay learns waits from all sources; a worker from those of each partition.
-    setting = settle(
-        kafka.bootstrap, tmp_path, stages=SPLIT, partitions=1, stream=reorder, more=CALM
-    )
+    setting = settles(stages=SPLIT, partitions=1, stream=reorder, more=CALM)
     lines = tmp_path / "lines.jsonl"
-    trouble = Trouble(setting, tmp_path, worker_count=1)
+    trouble = Trouble(setting, worker_count=1)
     with running(*trouble.workers, may_start=trouble.everybody):
         trouble.workers[0].wait_ready()
         payloads = recording(lines, half_numbered=half_numbered)
@@ -107,10 +104,7 @@ def test_each_record_once_though_the_worker_is_killed(
     gaps = read_all(setting.bootstrap, setting.topology.topics.gaps)
     assert {gap.key for gap in gaps} <= ({b"s0", b"s2", b"s4"} if half_numbered else set())
 
-    dumped = tmp_path / "raw.jsonl"
-    assert dump(setting, dumped) == len(payloads)
-    again = replay(setting, dumped)
-    assert differences(said(ordered), again) == []
+    again = assert_replays(setting)
     counts = ("in", "duplicate", "dead", "held")
     assert [again.summary[name] for name in counts] == [len(payloads), 0, 0, 0]
     assert again.summary["gaps"] == len(gaps)

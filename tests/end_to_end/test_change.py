@@ -8,12 +8,11 @@ are in test_changed_queries.py and test_changed_streams.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
 from agents.state.changelog import PROGRESS, encode
 from tests.cli.invoking import inorder
@@ -21,23 +20,21 @@ from tests.end_to_end.changing import (
     EVERY_NS,
     MAPPED,
     NESTED,
-    REFUSED,
     RENAMED,
     App,
     Form,
-    Line,
     S,
     assert_each_once,
     assert_ids_once,
-    forget,
     mapped,
     name_of,
     nested,
     plain,
     renamed,
-    standing,
 )
-from tests.end_to_end.records import new_producer
+from tests.end_to_end.records import Headers, new_producer
+from tests.end_to_end.topics import changelogs, delete_topics, forget_groups, grow
+from tests.end_to_end.worker import REFUSED
 from tests.services import SharedKafka
 from tests.waiting import wait_until
 
@@ -46,14 +43,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 SOURCE = ("s0",)
 COUNTED = {"w": {"window": "tumbling 10s", "aggregate": {"n": "count()"}}}
 HOLE = 30
+STAGES = {"stages": ["reorder", "merge", "window"]}
 MappedBy = tuple[dict[str, Any], Form]
 
 
 @pytest.fixture
 def app(kafka: SharedKafka, tmp_path: Path) -> Iterator[App]:
-    made = App(kafka.bootstrap, tmp_path, queries=COUNTED)
-    yield made
-    made.close()
+    with App(kafka.bootstrap, tmp_path, queries=COUNTED) as made:
+        yield made
 
 
 def begin(app: App, count: int = 250) -> None:
@@ -61,10 +58,8 @@ def begin(app: App, count: int = 250) -> None:
     app.create()
     app.start()
     app.send(range(count))
-    app.await_events(count)
     app.await_lines("windows", lambda lines: len(lines) >= count // 100)
-    app.await_drained()
-    app.stop()
+    app.finish(count)
 
 
 def await_watermark(app: App, end: int) -> None:
@@ -75,12 +70,6 @@ def await_watermark(app: App, end: int) -> None:
         lambda: any(r.is_control and r.number("refTs") == newest_ns for r in app.read("ordered")),
         f"a watermark at number {end - 1}",
     )
-
-
-def counts(app: App, lines: Iterable[Line] | None = None) -> dict[int, int]:
-    """What stands of the windows, by their start in seconds."""
-    stand = standing(app.lines("windows") if lines is None else lines)
-    return {(line["start"] - app.base_ns) // S: line["values"]["n"] for line in stand}
 
 
 # -- another application, or the state is gone -----------------------------------------------------
@@ -127,7 +116,7 @@ def test_an_application_that_takes_over_writes_on_from_now(app: App, start: str)
             app.start()
     assert_each_once(app.events(), SOURCE, range(750))
     assert_ids_once(app.lines("windows"))
-    assert counts(app) == dict.fromkeys((0, 10, 30, 40, 50, 60), 100)
+    assert app.counts() == dict.fromkeys((0, 10, 30, 40, 50, 60), 100)
     assert not app.read("gaps")
 
 
@@ -137,11 +126,11 @@ def test_a_deleted_state_is_refused(app: App, made_anew: bool) -> None:
     app.file["state"] = "memory"
     begin(app)
     before = app.read("ordered"), app.read("windows")
-    forget(app)
-    if made_anew:
-        app.create()
+    delete_topics(app.bootstrap, *changelogs(app.setting))
+    forget_groups(app.setting)
     says = f"streams.default.output: {app.default['output']}-2"
     if made_anew:
+        app.create()
         app.refuses("holds records", says)
     else:
         done = app.check()
@@ -183,7 +172,7 @@ def test_buffered_events_are_read_as_they_were_written(
             app.await_events(len(ways) * count)
         else:
             held = (place + 1) * count - HOLE - 1
-            wait_until(lambda held=held: waiting(app) == held, f"{held} that wait")  # type: ignore[misc]
+            app.await_waiting(held)
         app.stop()
     assert_each_once(app.events(), SOURCE, range(len(ways) * count))
     assert not app.read("gaps")
@@ -195,12 +184,6 @@ def changed(was: dict[str, Any], now: dict[str, Any]) -> set[str]:
     return {key for key in was.keys() | now.keys() if was.get(key) != now.get(key)}
 
 
-def waiting(app: App) -> int:
-    """Events that wait in the first stage."""
-    _, partitions = app.worker.ask("explain")
-    return sum(part["held"] for part in partitions or [] if "reorder" in part["stage"])
-
-
 def test_a_pattern_keeps_its_events_over_a_changed_mapping(
     kafka: SharedKafka, tmp_path: Path
 ) -> None:
@@ -210,24 +193,18 @@ def test_a_pattern_keeps_its_events_over_a_changed_mapping(
     for is_changed in (True, False):
         app = App(kafka.bootstrap, tmp_path, queries=pattern)
         kind = {"type": "payload.kind"}
-        form = with_kind(mapped)
+        form: Form = mapped
         app.default.update(MAPPED | {"fields": MAPPED["fields"] | kind})
         app.create()
-        app.start()
-        app.send(range(20), form=form("A"))
-        app.await_events(20)
-        app.await_drained()
-        app.stop()
+        app.run(range(20), 20, form=with_kind(form, "A"))
         if is_changed:
-            form = with_kind(nested)
+            form = nested
             app.default.update(NESTED | {"fields": NESTED["fields"] | kind})
             app.begins("streams.default.fields", "streams.default.ts_unit")
         app.start()
-        app.send(range(20, 40), form=form("B"))
-        app.await_events(40)
+        app.send(range(20, 40), form=with_kind(form, "B"))
         app.await_lines("matches", lambda lines: len(lines) >= 20)
-        app.await_drained()
-        app.stop()
+        app.finish(40)
         lines = app.lines("matches")
         assert_ids_once(lines)
         found.append(
@@ -237,22 +214,19 @@ def test_a_pattern_keeps_its_events_over_a_changed_mapping(
     assert found[0]
 
 
-def with_kind(form: Form) -> Any:
-    """Return what makes a form with a type in the value."""
+def with_kind(form: Form, kind: str) -> Form:
+    """Return the form with a type in the value."""
 
-    def of(kind: str) -> Form:
-        def write(source: str, seq: int, ts_ns: int) -> Any:
-            value, headers = form(source, seq, ts_ns)
-            return value[:-1] + b', "kind": "%s"}' % kind.encode(), headers
+    def write(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
+        value, headers = form(source, seq, ts_ns)
+        return value[:-1] + b', "kind": "%s"}' % kind.encode(), headers
 
-        return write
-
-    return of
+    return write
 
 
 @pytest.mark.parametrize(
     ("first", "more"),
-    [("reorder+merge", {}), ("reorder", {"stages": ["reorder", "merge", "window"]})],
+    [("reorder+merge", {}), ("reorder", STAGES)],
     ids=["one stage", "two stages"],
 )
 def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(
@@ -270,12 +244,9 @@ def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(
     app.default["headers"] = RENAMED
     app.refuses("streams.default.headers", "shows no lag")
     del app.default["headers"]
-    app.start()
-    app.await_events(150)
-    app.await_drained()
-    app.stop()
+    app.run([], 150)
     # A worker that stops leaves the last watermarks of a stage to the next.
-    for stage in more.get("stages", ())[1:]:
+    for stage in more.get("stages", ["reorder+merge", "window"])[1:]:
         app.start("--stage", stage)
         app.await_drained()
         app.stop()
@@ -287,7 +258,7 @@ def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(
     app.await_lines("windows", lambda lines: len(lines) >= 2)
     app.stop()
     assert_each_once(app.events(), SOURCE, range(250))
-    assert counts(app) == {0: 100, 10: 100}
+    assert app.counts() == {0: 100, 10: 100}
     app.changes_nothing()
 
 
@@ -296,7 +267,7 @@ def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(
 
 @pytest.mark.parametrize(
     "more",
-    [{}, {"stages": ["reorder", "merge", "window"]}],
+    [{}, STAGES],
     ids=["one stage", "two stages"],
 )
 def test_an_input_is_left_when_it_is_drained(app: App, more: dict[str, Any]) -> None:
@@ -305,26 +276,19 @@ def test_an_input_is_left_when_it_is_drained(app: App, more: dict[str, Any]) -> 
     app.start()
     app.send(seq for seq in range(40) if seq != HOLE)
     app.await_events(HOLE)
-    wait_until(lambda: waiting(app) == 9, "9 that wait")
+    app.await_waiting(9)
     app.stop()
     old, new = app.default["input"], f"rawx-{app.name}"
     app.default["input"] = new
     app.create()
     app.refuses(f"input {old}", "buffered events", "put it back")
     app.default["input"] = old
-    app.start()
-    app.send([HOLE])
-    app.await_events(40)
-    app.await_drained()
-    app.stop()
+    app.run([HOLE], 40)
     app.send(range(40, 50))
     app.default["input"] = new
     app.refuses(f"input {old}", "unread records", "put it back")
     app.default["input"] = old
-    app.start()
-    app.await_events(50)
-    app.await_drained()
-    app.stop()
+    app.run([], 50)
     app.default["input"] = new
     app.default["reorder"] = {"start": "zero"}
     app.begins(ends=[f"input {old}"])
@@ -334,7 +298,7 @@ def test_an_input_is_left_when_it_is_drained(app: App, more: dict[str, Any]) -> 
     app.await_lines("windows", lambda lines: len(lines) >= 2)
     app.stop()
     assert_each_once(app.events(), SOURCE, range(250))
-    assert counts(app) == {0: 100, 10: 100}
+    assert app.counts() == {0: 100, 10: 100}
     app.changes_nothing()
     app.start()
     app.stop()
@@ -362,11 +326,9 @@ def test_an_input_grows_from_one_partition_to_three_by_the_way_that_is_named(app
     app.start()
     app.send(range(250))
     app.await_events(250)
-    grow(app, app.default["input"], 3)
+    grow(app.bootstrap, app.default["input"], 3)
     app.send(range(250, 300), partition_of=lambda _: 0)
-    app.await_events(300)
-    app.await_drained()
-    app.stop()
+    app.finish(300)
     anew = "begin a new application with a new input topic and new output topics"
     app.refuses("either write `keyed_by: stream`", anew)
     app.file["topics"]["partitions"] = 3
@@ -381,20 +343,12 @@ def test_an_input_grows_from_one_partition_to_three_by_the_way_that_is_named(app
     app.send(range(250), word="rawx", sources=[*places], partition_of=lambda name: places[name])
     app.await_events(750)
     whole = {0: 300, 10: 300}
-    app.await_lines("windows", lambda lines: whole.items() <= counts(app, lines).items())
+    app.await_lines("windows", lambda lines: whole.items() <= app.counts(lines).items())
     app.stop()
     events = app.events()
     assert Counter(map(name_of, events)) == Counter((s, seq) for seq in range(250) for s in places)
     times = [record.number("refTs") for record in events if record.header("late") is None]
     assert times == sorted(times)
-
-
-def grow(app: App, topic: str, count: int) -> None:
-    admin = AdminClient({"bootstrap.servers": app.bootstrap})
-    admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
-    wait_until(
-        lambda: len(admin.list_topics(topic, timeout=30).topics[topic].partitions) == count, topic
-    )
 
 
 # -- other versions, and the first time ------------------------------------------------------------
@@ -420,41 +374,27 @@ def test_a_file_is_checked_where_its_application_has_never_run(app: App) -> None
 def test_an_input_that_was_left_is_not_put_back(app: App) -> None:
     """What went to the other one meanwhile would be missing, and what waits there would stay."""
     app.create()
-    app.start()
-    app.send(range(50))
-    app.await_events(50)
-    app.await_drained()
-    app.stop()
+    app.run(range(50), 50)
     old, new = app.default["input"], f"rawx-{app.name}"
     waits = app.default["reorder"]
     app.default.update(input=new, reorder={"start": "zero"})
     app.create()
-    app.start()
-    app.send(range(50, 60), word="rawx")
-    app.await_events(60)
-    app.stop()
+    app.run(range(50, 60), 60, word="rawx")
     app.default["reorder"] = waits
     app.start()
     app.send((seq for seq in range(60, 100) if seq != 80), word="rawx")
     app.await_events(80)
-    wait_until(lambda: waiting(app) == 19, "19 that wait")
+    app.await_waiting(19)
     app.stop()
     app.default["input"] = old
     app.refuses(f"input {new}", "buffered events", f"put {new} back")
     app.default["input"] = new
-    app.start()
-    app.send([80], word="rawx")
-    app.await_events(100)
-    app.await_drained()
-    app.stop()
+    app.run([80], 100, word="rawx")
     app.default["input"] = old
     app.refuses(f"input {old}: {new} -> {old}", f"put {new} back")
     app.default.update(input=f"rawy-{app.name}", reorder={"start": "zero"})
     app.create()
-    app.start()
-    app.send(range(100, 150), word="rawy")
-    app.await_events(150)
-    app.stop()
+    app.run(range(100, 150), 150, word="rawy")
     assert_each_once(app.events(), SOURCE, range(150))
     assert not app.read("gaps")
     app.changes_nothing()

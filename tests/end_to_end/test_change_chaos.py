@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -29,9 +29,9 @@ from tests.end_to_end.changing import (
     assert_ids_once,
     standing,
 )
-from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, Read, new_producer
+from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer
 from tests.services import SharedKafka
-from tests.waiting import wait_until
+from tests.waiting import Patience, wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -44,11 +44,14 @@ MARGIN_NS: Final = 10**9
 CLOSING_NS: Final = 5 * 10**9
 """The last event of each source is so far ahead of the others, so that all of them are passed."""
 
-WINDOW = {"window": "tumbling 500ms", "aggregate": {"n": "count()"}}
-PATTERN = {"pattern": "PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 1 s RETURN a.i AS i, b.i AS j"}
+READS = {"stream": "default"}
+WINDOW = READS | {"window": "tumbling 500ms", "aggregate": {"n": "count()"}}
+PATTERN = READS | {
+    "pattern": "PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 1 s RETURN a.i AS i, b.i AS j"
+}
 JOIN = {
     "join": "interval 200ms",
-    "sides": {"x": {"type": "A"}, "y": {"type": "B"}},
+    "sides": {"x": READS | {"type": "A"}, "y": READS | {"type": "B"}},
     "key": "payload.k",
     "outer": "left",
     "values": {"x": "x.payload.i", "y": "y.payload.i"},
@@ -57,7 +60,7 @@ STAY = {"w": WINDOW, "p": PATTERN, "j": JOIN}
 MORE = {"w2": WINDOW | {"window": "tumbling 300ms"}, "p2": PATTERN, "j2": JOIN | {"outer": "full"}}
 OTHERWISE = {
     "w2": WINDOW | {"window": "tumbling 400ms"},
-    "p2": {"pattern": PATTERN["pattern"].replace("1 s", "2 s")},
+    "p2": READS | {"pattern": PATTERN["pattern"].replace("1 s", "2 s")},
     "j2": JOIN | {"join": "interval 300ms"},
 }
 TOPICS = ("windows", "matches", "joins")
@@ -181,11 +184,6 @@ class Flow(threading.Thread):
         return range(self._next[stream])
 
 
-def waiting(app: App) -> int:
-    _, partitions = app.worker.ask("explain")
-    return sum(part["held"] for part in partitions or [] if "reorder" in part["stage"])
-
-
 def await_committed(app: App) -> None:
     """Until the first stage has written down that it has read all of its input."""
     source = TopicPartition(app.default["input"], 0)
@@ -212,17 +210,13 @@ def stop(app: App, dice: Random) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_change_under_load(kafka: SharedKafka, tmp_path: Path, kind: str, seed: int) -> None:
     dice = Random(f"{kind} {seed}")
-    app = App(kafka.bootstrap, tmp_path)
-    try:
+    with App(kafka.bootstrap, tmp_path) as app:
         play(app, kind, dice)
-    finally:
-        app.close()
 
 
 def play(app: App, kind: str, dice: Random) -> None:
     files = KINDS[kind]
-    app.file["queries"] = of_default(files[0])
-    app.default["clock"] = {"unsynced": "trust"}
+    app.file["queries"] = dict(files[0])
     app.create()
     app.start()
     flow = Flow(app)
@@ -233,23 +227,22 @@ def play(app: App, kind: str, dice: Random) -> None:
     for queries in files[1:]:
         flow.lack()
         wanted = dice.randrange(20, 300)
-        wait_until(lambda wanted=wanted: waiting(app) >= wanted, "events that wait")  # type: ignore[misc]
-        how = change(app, flow, kind, of_default(queries), dice)
+        wait_until(lambda wanted=wanted: app.waiting >= wanted, "events that wait")  # type: ignore[misc]
+        how = change(app, flow, kind, dict(queries), dice)
         print(f"{how} with {wanted} events that wait at least")
         before = {topic: len(app.lines(topic)) for topic in TOPICS}
         app.start()
         if kind == "stream added":
             flow.add("new", "rawn")
         out = len(app.events())
-        seen = waiting(app)
+        seen = app.waiting
         wait_until(
-            lambda seen=seen: kind == "input changed" or waiting(app) > seen,  # type: ignore[misc]
+            lambda seen=seen: kind == "input changed" or app.waiting > seen,  # type: ignore[misc]
             "more that waits",
         )
         flow.fill()
         app.await_events(out + 300)
-        enough = len(app.events()) + 400
-        app.await_events(enough)
+        app.await_events(len(app.events()) + 400)
     flow.finish()
     count = sum(len(flow.numbers(stream)) * len(SOURCES) for stream in flow.words)
     app.await_events(count)
@@ -257,8 +250,9 @@ def play(app: App, kind: str, dice: Random) -> None:
     await_truth(app, truth, before)
     app.stop()
     for stream in flow.words:
-        events = [e for e in app.events() if (e.header("streamId") or "default") == stream]
-        assert_each_once(without_closing(flow, stream, events), SOURCES, flow.numbers(stream))
+        numbers = flow.numbers(stream)
+        events = [event for event in app.events(stream) if event.number("seqNum") in numbers]
+        assert_each_once(events, SOURCES, numbers)
     assert not app.read("gaps")
     assert not app.read("dead")
 
@@ -295,22 +289,6 @@ def change(app: App, flow: Flow, kind: str, queries: dict[str, Any], dice: Rando
     return how
 
 
-def of_default(queries: Mapping[str, Any]) -> dict[str, Any]:
-    """The queries, each naming the stream that it reads."""
-    found: dict[str, Any] = {}
-    for name, query in queries.items():
-        if "sides" in query:
-            sides = {side: each | {"stream": "default"} for side, each in query["sides"].items()}
-            found[name] = query | {"sides": sides}
-        else:
-            found[name] = query | {"stream": "default"}
-    return found
-
-
-def without_closing(flow: Flow, stream: str, events: Iterable[Read]) -> list[Read]:
-    return [event for event in events if event.number("seqNum") in flow.numbers(stream)]
-
-
 # -- the truth -------------------------------------------------------------------------------------
 
 
@@ -341,30 +319,20 @@ def await_truth(app: App, truth: Mapping[str, Line], before: Mapping[str, int]) 
     """Until all stands that has to. `before`: how many lines there were when the last worker began;
     of queries that were not there all the time only later ones count."""
     newest_ns = max(line["end"] for line in truth.values()) - CLOSING_NS - MARGIN_NS
-    stay = {*STAY}
-    seen: list[int] = [0]
-    said: list[str] = [""]
-
-    def is_so() -> bool:
-        faults = []
-        seen[0] = 0
-        for topic in TOPICS:
-            lines = app.lines(topic)
-            seen[0] += len(lines)
-            faults += found_wrong(lines, before[topic], stay, truth, newest_ns)
-            assert_ids_once(lines)
-        said[0] = f"{len(faults)} faults, like {faults[:3]}"
-        return not faults
-
-    try:
-        wait_until(is_so, "the truth", lambda: seen[0], quiet_s=15.0)
-    except AssertionError as vain:
-        vain.add_note(said[0])
-        raise
+    patience = Patience(quiet_s=15.0)
+    while True:
+        lines = {topic: app.lines(topic) for topic in TOPICS}
+        faults: list[str] = []
+        for topic, found in lines.items():
+            assert_ids_once(found)
+            faults += found_wrong(found, before[topic], truth, newest_ns)
+        if not faults:
+            return
+        patience.look([*map(len, lines.values())], lambda faults=faults: f"{faults[:3]}")  # type: ignore[misc]
 
 
 def found_wrong(
-    lines: list[Line], before: int, stay: set[str], truth: Mapping[str, Line], newest_ns: int
+    lines: list[Line], before: int, truth: Mapping[str, Line], newest_ns: int
 ) -> list[str]:
     """What is wrong with the lines of one topic. A row or a match whose events have all been seen
     is told from the first of them on; a window, or a row without a partner, from the first
@@ -373,7 +341,7 @@ def found_wrong(
     kind = lines[0]["kind"] if lines else ""
     of_kind = [line for line in truth.values() if line["kind"] == kind]
     for query in sorted({line["query"] for line in of_kind}):
-        counted = lines if query in stay else lines[before:]
+        counted = lines if query in STAY else lines[before:]
         stand = {each["id"]: each for each in standing(counted) if each["query"] == query}
         wanted = {each["id"]: each for each in of_kind if each["query"] == query}
         for is_half in (False, True):
@@ -381,7 +349,7 @@ def found_wrong(
             if not starts and any(half(each) == is_half for each in wanted.values()):
                 faults.append(f"{query} says nothing")
                 continue
-            begin_ns = 0 if query in stay or not starts else min(starts) + MARGIN_NS
+            begin_ns = 0 if query in STAY or not starts else min(starts) + MARGIN_NS
             faults += [
                 f"{query} lacks {each}"
                 for key, each in wanted.items()

@@ -5,7 +5,7 @@ Nothing of any stream is lost, each is in order, and what waited in the others s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,12 @@ import pytest
 
 from tests.end_to_end.changing import (
     App,
-    Line,
-    S,
     assert_each_once,
     assert_ids_once,
     of_stream,
     plain,
-    standing,
 )
-from tests.end_to_end.records import Headers, Read
+from tests.end_to_end.records import Headers
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -49,8 +46,8 @@ def app(kafka: SharedKafka, tmp_path: Path, request: pytest.FixtureRequest) -> I
     partitions, more = CUTS[request.param]
     made = App(kafka.bootstrap, tmp_path, partitions=partitions, queries=COUNTED, **more)
     made.file["streams"] = {name: made.stream(word) for name, word in OLD.items()}
-    yield made
-    made.close()
+    with made:
+        yield made
 
 
 def send(app: App, stream: str, word: str, numbers: Iterable[int]) -> None:
@@ -69,17 +66,8 @@ def with_beats(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
     return (b"", [*headers, ("kind", b"heartbeat")]) if seq in BEATS else (value, headers)
 
 
-def counts(app: App, lines: list[Line]) -> dict[int, int]:
-    """What stands of the windows, by their start in seconds."""
-    return {(line["start"] - app.base_ns) // S: line["values"]["n"] for line in standing(lines)}
-
-
 def events_of(numbers: Iterable[int]) -> list[int]:
     return [seq for seq in numbers if seq not in BEATS]
-
-
-def of(app: App, stream: str) -> list[Read]:
-    return [each for each in app.events() if (each.header("streamId") or "default") == stream]
 
 
 @pytest.mark.parametrize("added", ["a", "m", "z"])
@@ -108,7 +96,7 @@ def test_a_stream_is_added_and_removed_while_others_wait(app: App, added: str) -
     app.await_drained()
     app.stop()
     for name in (*OLD, "new"):
-        assert_each_once(of(app, name), SOURCES, events_of(range(120)), may_be_late=races)
+        assert_each_once(app.events(name), SOURCES, events_of(range(120)), may_be_late=races)
     app.changes_nothing()
 
     app.file["streams"] = dict(reversed(app.file["streams"].items()))
@@ -126,10 +114,10 @@ def test_a_stream_is_added_and_removed_while_others_wait(app: App, added: str) -
     for name, word in OLD.items():
         send(app, name, word, range(120, 250))
     app.await_events(len(SOURCES) * (2 * 245 + 116))
-    lines = app.await_lines("windows", lambda lines: counts(app, lines) == {0: 291, 10: 297})
+    lines = app.await_lines("windows", lambda lines: app.counts(lines) == {0: 291, 10: 297})
     app.stop()
     for name in OLD:
-        assert_each_once(of(app, name), SOURCES, events_of(range(250)), may_be_late=races)
+        assert_each_once(app.events(name), SOURCES, events_of(range(250)), may_be_late=races)
     assert_ids_once(lines)
     assert not app.read("gaps")
     assert not app.read("dead")
@@ -141,29 +129,14 @@ def test_a_stream_that_waits_or_is_unread_is_not_removed(
 ) -> None:
     app = App(kafka.bootstrap, tmp_path)
     app.file["streams"] = {name: app.stream(word) for name, word in OLD.items()}
-    app.create()
-    app.start()
-    send(app, "other", "p", (seq for seq in range(50) if seq != HOLE))
-    send(app, "default", "k", range(50))
-    app.await_events(UNTIL_HOLE + len(SOURCES) * 49)
-    app.stop()
-    other = app.file["streams"].pop("other")
-    app.refuses("buffered events")
-    app.file["streams"]["other"] = other
-    app.start()
-    send(app, "other", "p", [HOLE])
-    app.await_events(len(SOURCES) * 98)
-    app.await_drained()
-    app.stop()
+    refused_while_it_waits(app, OLD, "buffered events")
+    other = app.file["streams"]["other"]
     send(app, "other", "p", range(50, 60))
     del app.file["streams"]["other"]
     app.refuses("unread records")
     app.file["streams"]["other"] = other
-    app.start()
-    app.await_events(len(SOURCES) * 107)
-    app.await_drained()
-    app.stop()
-    assert_each_once(of(app, "other"), SOURCES, events_of(range(60)))
+    app.run([], len(SOURCES) * 107)
+    assert_each_once(app.events("other"), SOURCES, events_of(range(60)))
 
 
 def test_a_stream_that_waits_in_an_input_of_others_is_not_removed(
@@ -171,25 +144,29 @@ def test_a_stream_that_waits_in_an_input_of_others_is_not_removed(
 ) -> None:
     app = App(kafka.bootstrap, tmp_path)
     app.file["streams"] = {name: app.stream() for name in OLD}
-    app.create()
-    app.start()
-    send(app, "other", "raw", (seq for seq in range(50) if seq != HOLE))
-    send(app, "default", "raw", range(50))
-    app.await_events(UNTIL_HOLE + len(SOURCES) * 49)
-    app.stop()
-    other = app.file["streams"].pop("other")
-    app.refuses("streams.other", "some of its events are buffered")
-    app.file["streams"]["other"] = other
-    app.start()
-    send(app, "other", "raw", [HOLE])
-    app.await_events(len(SOURCES) * 98)
-    app.await_drained()
-    app.stop()
+    told = "streams.other", "some of its events are buffered"
+    refused_while_it_waits(app, dict.fromkeys(OLD, "raw"), *told)
     del app.file["streams"]["other"]
     app.begins(ends=["streams.other"])
     app.start()
     send(app, "default", "raw", range(50, 100))
     app.await_events(len(SOURCES) * 146)
     app.stop()
-    assert_each_once(of(app, "other"), SOURCES, events_of(range(50)))
-    assert_each_once(of(app, "default"), SOURCES, events_of(range(100)))
+    assert_each_once(app.events("other"), SOURCES, events_of(range(50)))
+    assert_each_once(app.events("default"), SOURCES, events_of(range(100)))
+
+
+def refused_while_it_waits(app: App, words: Mapping[str, str], *says: str) -> None:
+    """The stream `other` lacks a number, so that it is not removed; then what was missing comes."""
+    app.create()
+    app.start()
+    send(app, "other", words["other"], (seq for seq in range(50) if seq != HOLE))
+    send(app, "default", words["default"], range(50))
+    app.await_events(UNTIL_HOLE + len(SOURCES) * 49)
+    app.stop()
+    other = app.file["streams"].pop("other")
+    app.refuses(*says)
+    app.file["streams"]["other"] = other
+    app.start()
+    send(app, "other", words["other"], [HOLE])
+    app.finish(len(SOURCES) * 98)

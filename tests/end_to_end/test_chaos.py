@@ -95,14 +95,10 @@ def test_every_event_once_whatever_happens(
     own_kafka: KafkaBroker | ContainerBroker,
     own_redis: RedisServer,
     tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    say: Callable[[str], None],
     state: str,
     stages: str,
 ) -> None:
-    def say(line: str) -> None:
-        with capfd.disabled():
-            print(line, flush=True)
-
     setting = settle(
         own_kafka.bootstrap,
         tmp_path,
@@ -112,8 +108,8 @@ def test_every_event_once_whatever_happens(
         more=f"redis: {own_redis.url}\n",
     )
     rows = crowd(EVENTS, seed=SEED).rows
-    say(f"\n{stages}, {state}, seed {SEED}, {len(rows)} records at {RATE:.0f}/s")
-    trouble = Trouble(setting, tmp_path, worker_count=WORKERS)
+    say(f"{stages}, {state}, seed {SEED}, {len(rows)} records at {RATE:.0f}/s")
+    trouble = Trouble(setting, worker_count=WORKERS)
     with running(*trouble.workers, may_start=trouble.everybody):
         trouble.workers[0].wait_ready()
         sender = Sender(setting, rows, speed=RATE / RATE_HZ).start()

@@ -4,21 +4,20 @@ a detector tells that reads others."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from pathlib import Path
+from collections import Counter
+from collections.abc import Collection, Set
 from typing import Any
 
 import pytest
 
 from agents.user_functions import bring
 from benchmarks.workloads import crowd
-from tests.end_to_end.oracle import check
-from tests.end_to_end.records import read_all
-from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.records import events_of
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.standing import StandingResults
-from tests.end_to_end.trouble import Trouble, play, stop_all
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.trouble import Trouble, play
+from tests.end_to_end.worker import at_work
 from tests.topology.detector.chain_oracle import Level, chain_truth
 from topology.detector.item import Seen
 
@@ -72,11 +71,14 @@ QUERIES = """queries:
 
 
 class Standing(StandingResults):
+    """What stands, with how often it does."""
+
     kind = "match"
 
-    def poll(self) -> list[Any]:
+    def poll(self) -> Set[tuple[Any, int]]:
         self.read()
-        return sorted((line["query"], *content(line["values"])) for line in self.lines.values())
+        told = ((line["query"], *content(line["values"])) for line in self.lines.values())
+        return Counter(told).items()
 
 
 def content(values: dict[str, Any]) -> tuple[Any, ...]:
@@ -87,11 +89,7 @@ def expected_of(
     setting: Setting, asked: Collection[str] = ("follows", "runs", "last")
 ) -> list[Any]:
     detectors = bring(setting.path.parent / "functions.py").detectors
-    seen = []
-    for record in read_all(setting.bootstrap, setting.ordered):
-        if not record.header("kind"):
-            source, epoch, seq = record.name
-            seen.append(Seen("", record.number("refTs"), None, source, epoch, seq))
+    seen = [Seen("", record.number("refTs"), None, *record.name) for record in events_of(setting)]
     levels = [
         Level("follows", detectors["follows"], None),
         Level("runs", detectors["runs"], None),
@@ -105,38 +103,18 @@ def expected_of(
     )
 
 
-def test_what_is_told_ahead_stands_as_in_order_under_kills(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+def test_what_is_told_ahead_stands_as_in_order_under_kills(settles: Settles) -> None:
+    setting = settles(
         stages="reorder, merge+detector",
         partitions=2,
         more=QUERIES,
         functions=FUNCTIONS,
     )
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
-    play(setting, tmp_path, crowd(EVENTS, seed=5).rows, SPEED, script)
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    play(setting, crowd(EVENTS, seed=5).rows, SPEED, script)
+    assert_sound(setting)
     expected = expected_of(setting)
     assert len(expected) > 100
-    worker = Worker("last", setting.path, setting.bootstrap, tmp_path)
-    standing = Standing(setting, setting.topology.topics.matches)
-    with running(worker):
-        worker.wait_ready()
-        standing.wait_until(
-            lambda: standing.poll() == expected,
-            lambda: (
-                f"{len(expected)} results; missing {_less(expected, standing.poll())},"
-                f" too many {_less(standing.poll(), expected)}"
-            ),
-        )
-        stop_all([worker])
+    with at_work(setting, name="last"), Standing(setting) as standing:
+        standing.await_same(standing.poll, Counter(expected).items())
     print(f"{len(expected)} results, {standing.corrections} corrections, {standing.retracts} taken")
-    standing.close()
-
-
-def _less(some: list[Any], others: list[Any]) -> list[Any]:
-    return sorted(set(some) - set(others))[:3]

@@ -6,16 +6,14 @@ oracle. Each store and each cut is met once.
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.workloads import crowd
-from infra.redis import RedisServer
-from tests.end_to_end.oracle import check
-from tests.end_to_end.setting import FUSED, SPLIT, settle
-from tests.end_to_end.trouble import Trouble, play
-from tests.services import SharedKafka
+from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.setting import FUSED, SPLIT, Settles
+from tests.end_to_end.trouble import Act, Trouble, play
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -24,43 +22,43 @@ SPEED = 0.25
 """A share of 10,000 events a second: 5.6 s of sending."""
 
 
-def test_split_with_rocksdb(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, state="rocksdb")
-    script = [(0.2, Trouble.kill_worker), (0.6, Trouble.pause)]
-    play(setting, tmp_path, crowd(EVENTS).rows, SPEED, script)
-    verdict = check(setting)
-    print(verdict)
-    assert not verdict.faults, verdict
+@pytest.mark.parametrize(
+    ("shape", "script"),
+    [
+        (
+            {"state": "rocksdb"},
+            [(0.2, Trouble.kill_worker), (0.6, Trouble.pause)],
+        ),
+        pytest.param(
+            {"stages": FUSED, "partitions": 1, "state": "redis"},
+            [(0.2, Trouble.kill_stages), (0.6, Trouble.join_and_leave)],
+            marks=pytest.mark.redis,
+        ),
+        pytest.param(
+            {"state": "memory"},
+            [(0.2, Trouble.kill_supervisor), (0.6, Trouble.join_and_leave)],
+            marks=pytest.mark.chaos,
+        ),
+    ],
+    ids=["split with rocksdb", "fused with redis", "split without a store"],
+)
+def test_each_event_once(
+    settles: Settles,
+    shape: dict[str, Any],
+    script: list[tuple[float, Act]],
+    request: pytest.FixtureRequest,
+) -> None:
+    if shape["state"] == "redis":
+        shape |= {"more": f"redis: {request.getfixturevalue('redis_server').url}\n"}
+    setting = settles(**shape)
+    play(setting, crowd(EVENTS).rows, SPEED, script)
+    assert_sound(setting)
 
 
-@pytest.mark.redis
-def test_fused_with_redis(kafka: SharedKafka, redis_server: RedisServer, tmp_path: Path) -> None:
-    redis = f"redis: {redis_server.url}\n"
-    setting = settle(
-        kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, state="redis", more=redis
-    )
-    script = [(0.2, Trouble.kill_stages), (0.6, Trouble.join_and_leave)]
-    play(setting, tmp_path, crowd(EVENTS).rows, SPEED, script)
-    verdict = check(setting)
-    print(verdict)
-    assert not verdict.faults, verdict
-
-
-@pytest.mark.chaos
-def test_split_without_a_store(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, state="memory")
-    script = [(0.2, Trouble.kill_supervisor), (0.6, Trouble.join_and_leave)]
-    play(setting, tmp_path, crowd(EVENTS).rows, SPEED, script)
-    verdict = check(setting)
-    print(verdict)
-    assert not verdict.faults, verdict
-
-
-def test_at_least_once_loses_nothing(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_at_least_once_loses_nothing(settles: Settles) -> None:
     """Some may come again, but nothing is missing, and what is new stays in order."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, delivery="at_least_once")
+    setting = settles(stages=SPLIT, delivery="at_least_once")
     script = [(0.2, Trouble.kill_worker), (0.6, Trouble.pause)]
-    play(setting, tmp_path, crowd(EVENTS).rows, SPEED, script)
-    verdict = check(setting, repeats=True)
-    print(verdict, f"({verdict.repeated} came again)")
-    assert not verdict.faults, verdict
+    play(setting, crowd(EVENTS).rows, SPEED, script)
+    verdict = assert_sound(setting, repeats=True)
+    print(f"{verdict.repeated} came again")

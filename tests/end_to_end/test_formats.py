@@ -1,6 +1,9 @@
-"""End to end: topics in Avro and Protobuf, written by confluent-kafka's own serializers through a
-schema registry, go through a worker exactly once under kill -9; and what a registry that is away,
-or lets nobody in, makes of a worker."""
+"""End to end: topics that others made, without a header of ours and with times of their own. JSON,
+and Avro and Protobuf written by confluent-kafka's own serializers through a schema registry, go
+through a worker exactly once under kill -9; a replay of the dump says the same. And what a topic
+without a word about arrivals, or a registry that is away or lets nobody in, makes of a worker.
+
+`tick_lag` is long, as in test_same_answer."""
 
 from __future__ import annotations
 
@@ -8,24 +11,26 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import orjson
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from agents.exits import Exit
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
 from cli.local.poll import wait_until
+from inorder import rfc3339
 from tests.codec.values.protobufs import message_class
-from tests.end_to_end.oracle import Evidence, checked
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Headers, Read, Sender, contract, read_all
-from tests.end_to_end.setting import SPLIT, Setting, settle
+from tests.end_to_end.replaying import assert_replays
+from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.trouble import Trouble, play
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import running, worker_on
 from tests.kit.registry import Registry, serving
 from tests.services import SharedKafka
 
@@ -36,6 +41,8 @@ SPEED = 0.25
 TIMEOUT_S = 60.0
 FEW = 100
 S_NS = 10**9
+CALM = "tick_lag: 3s\n"
+ARRIVAL = "arrival: timestamp, "
 SCHEMA = json.dumps(
     {
         "type": "record",
@@ -53,60 +60,92 @@ Spoken = tuple[str, int, int]
 """Source, number and time of a value."""
 
 
-class Format:
-    """`write` and `read` of one topic, by confluent-kafka."""
+class Format(NamedTuple):
+    """How values are written and read; `stream` is what the topology file says of them."""
 
-    def __init__(self, name: str, registry: Registry, topic: str) -> None:
-        client = SchemaRegistryClient({"url": registry.url})
-        context = SerializationContext(topic, MessageField.VALUE)
-        self.write: Callable[[Spoken], bytes]
-        self.read: Callable[[bytes], Spoken]
-        if name == "avro":
-            self._use_avro(AvroSerializer(client, SCHEMA), AvroDeserializer(client), context)
-            return
-        settings = {"use.deprecated.format": False}
-        self._use_protobuf(
-            ProtobufSerializer(Telemetry, client, settings),
-            ProtobufDeserializer(Telemetry, settings, client),
-            context,
-        )
+    stream: str
+    write: Callable[[Spoken], bytes]
+    read: Callable[[bytes], Spoken]
 
-    def _use_avro(self, serializer: Any, deserializer: Any, context: Any) -> None:
-        def write(spoken: Spoken) -> bytes:
-            value: bytes = serializer(
-                dict(zip(("device", "n", "at"), spoken, strict=True)), context
-            )
-            return value
+    def as_ours(self, record: Read) -> Read:
+        """With the headers that its producer left out."""
+        return record._replace(headers=contract(*self.read(record.value or b"")))
 
-        def read(value: bytes) -> Spoken:
-            found = deserializer(value, context)
-            return found["device"], found["n"], found["at"]
 
-        self.write, self.read = write, read
+def in_json(_: Registry, __: str) -> Format:
+    """A time has all its digits: the oracle knows one order of events of one instant, and a
+    newcomer cannot keep it."""
 
-    def _use_protobuf(self, serializer: Any, deserializer: Any, context: Any) -> None:
-        def write(spoken: Spoken) -> bytes:
-            message = Telemetry(device=spoken[0], n=spoken[1])
-            message.at.seconds, message.at.nanos = divmod(spoken[2], S_NS)
-            value: bytes = serializer(message, context)
-            return value
+    def write(spoken: Spoken) -> bytes:
+        source, number, ts_ns = spoken
+        at = rfc3339.spelled(ts_ns)
+        return orjson.dumps({"device": {"id": source}, "n": number, "time": at, "note": "\xe4"})
 
-        def read(value: bytes) -> Spoken:
-            found = deserializer(value, context)
-            return found.device, found.n, found.at.seconds * S_NS + found.at.nanos
+    def read(value: bytes) -> Spoken:
+        found = orjson.loads(value)
+        ts_ns = rfc3339.parse_ns(found["time"].encode())
+        assert ts_ns is not None
+        return found["device"]["id"], found["n"], ts_ns
 
-        self.write, self.read = write, read
+    return Format(
+        "fields: {source: payload.device.id, seq: payload.n, ts: payload.time}", write, read
+    )
+
+
+def in_avro(registry: Registry, topic: str) -> Format:
+    client = SchemaRegistryClient({"url": registry.url})
+    context = SerializationContext(topic, MessageField.VALUE)
+    serializer: Any = AvroSerializer(client, SCHEMA)
+    deserializer: Any = AvroDeserializer(client)
+
+    def write(spoken: Spoken) -> bytes:
+        value: bytes = serializer(dict(zip(("device", "n", "at"), spoken, strict=True)), context)
+        return value
+
+    def read(value: bytes) -> Spoken:
+        found = deserializer(value, context)
+        return found["device"], found["n"], found["at"]
+
+    return Format(registered(registry, topic, "avro"), write, read)
+
+
+def in_protobuf(registry: Registry, topic: str) -> Format:
+    client = SchemaRegistryClient({"url": registry.url})
+    context = SerializationContext(topic, MessageField.VALUE)
+    settings = {"use.deprecated.format": False}
+    serializer: Any = ProtobufSerializer(Telemetry, client, settings)
+    deserializer: Any = ProtobufDeserializer(Telemetry, settings, client)
+
+    def write(spoken: Spoken) -> bytes:
+        message = Telemetry(device=spoken[0], n=spoken[1])
+        message.at.seconds, message.at.nanos = divmod(spoken[2], S_NS)
+        value: bytes = serializer(message, context)
+        return value
+
+    def read(value: bytes) -> Spoken:
+        found = deserializer(value, context)
+        return found.device, found.n, found.at.seconds * S_NS + found.at.nanos
+
+    return Format(registered(registry, topic, "protobuf"), write, read)
+
+
+def registered(registry: Registry, topic: str, name: str) -> str:
+    return (
+        f"format: {name}, schema: {{registry: '{registry.url}', subjects: [{topic}-value]}},"
+        " fields: {source: payload.device, seq: payload.n, ts: payload.at}"
+    )
 
 
 class Stranger(Sender):
-    """Sends values of a format, without a header of ours."""
+    """Sends values of a format, with headers that mean something else to us."""
 
     def __init__(self, setting: Setting, rows: Sequence[Row], spoken: Format, **more: Any) -> None:
         self._spoken = spoken
         super().__init__(setting, rows, **more)
 
     def record_of(self, row: Row, ts_ns: int) -> tuple[bytes, Headers]:
-        return self._spoken.write((row.source, row.seq, ts_ns)), [("trace", b"%d" % row.seq)]
+        value = self._spoken.write((row.source, row.seq, ts_ns))
+        return value, [("kind", b"telemetry"), ("trace", b"%d" % row.seq)]
 
 
 @pytest.fixture
@@ -116,58 +155,74 @@ def registry() -> Iterator[Registry]:
 
 
 def settled(
-    kafka: SharedKafka, folder: Path, registry: Registry, name: str
+    kafka: SharedKafka,
+    folder: Path,
+    registry: Registry,
+    format_of: Callable[[Registry, str], Format] = in_avro,
+    arrival: str = ARRIVAL,
 ) -> tuple[Setting, Format]:
     raw = f"telemetry-{uuid.uuid4().hex[:8]}"
-    kafka.create_topic(raw, 2, {"message.timestamp.type": "CreateTime"})
-    stream = (
-        f"arrival: timestamp, format: {name},"
-        f" schema: {{registry: '{registry.url}', subjects: [{raw}-value]}},"
-        " fields: {source: payload.device, seq: payload.n, ts: payload.at}"
+    spoken = format_of(registry, raw)
+    partitions, stages = (1, FUSED) if format_of is in_json else (2, SPLIT)
+    kafka.create_topic(raw, partitions, {"message.timestamp.type": "CreateTime"})
+    setting = settle(
+        kafka.bootstrap,
+        folder,
+        stages=stages,
+        partitions=partitions,
+        raw=raw,
+        stream=arrival + spoken.stream,
+        more=CALM,
     )
-    setting = settle(kafka.bootstrap, folder, stages=SPLIT, raw=raw, stream=stream)
-    return setting, Format(name, registry, raw)
+    return setting, spoken
 
 
-@pytest.mark.parametrize("name", ["avro", "protobuf"])
+@pytest.mark.parametrize("format_of", [in_json, in_avro, in_protobuf])
 def test_exactly_once_with_the_original_bytes(
-    kafka: SharedKafka, tmp_path: Path, registry: Registry, name: str
+    kafka: SharedKafka,
+    tmp_path: Path,
+    registry: Registry,
+    format_of: Callable[[Registry, str], Format],
 ) -> None:
-    setting, spoken = settled(kafka, tmp_path, registry, name)
+    setting, spoken = settled(kafka, tmp_path, registry, format_of)
     rows = crowd(EVENTS).rows
     sender = Stranger(setting, rows, spoken, speed=SPEED)
-    play(setting, tmp_path, rows, SPEED, [(0.3, Trouble.kill_worker)], sender=sender)
-    topics = setting.topology.topics
-    names = (setting.ordered, topics.late, topics.dead, topics.gaps)
-    ordered, late, dead, gaps = (read_all(setting.bootstrap, topic) for topic in names)
-
-    def as_ours(record: Read) -> Read:
-        return record._replace(headers=contract(*spoken.read(record.value or b"")))
-
-    raw = [as_ours(record) for record in read_all(setting.bootstrap, setting.raw)]
-    verdict = checked(Evidence(raw, ordered, late, dead, gaps))
-    print(verdict)
-    assert not verdict.faults, verdict
+    play(setting, rows, SPEED, [(0.3, Trouble.kill_worker)], sender=sender)
+    assert_sound(setting, as_ours=spoken.as_ours)
+    ordered = read_all(setting.bootstrap, setting.ordered)
     (event, *_) = [record for record in ordered if not record.is_control]
     source, number, at_ns = spoken.read(event.value or b"")
     assert (event.header("sourceId"), event.number("seqNum")) == (source, number)
+    assert event.header("trace") == str(number)
     assert event.header("ts") == str(at_ns)
+    if setting.fused:
+        assert_replays(setting)
+
+
+def test_a_topic_without_append_time_has_to_say_when_records_arrive(
+    kafka: SharedKafka, tmp_path: Path, registry: Registry
+) -> None:
+    setting, spoken = settled(kafka, tmp_path, registry, in_json, arrival="")
+    Stranger(setting, crowd(FEW).rows, spoken).start().finish()
+    worker = worker_on(setting)
+    with running(worker):
+        worker.ends_refused("write streams: {default: {arrival: timestamp}}")
 
 
 def test_a_registry_that_is_away_is_waited_for_and_nothing_is_lost(
     kafka: SharedKafka, tmp_path: Path, registry: Registry
 ) -> None:
-    setting, spoken = settled(kafka, tmp_path, registry, "avro")
+    setting, spoken = settled(kafka, tmp_path, registry)
     Stranger(setting, crowd(FEW).rows, spoken).start().finish()
     registry.status = 503
     said = "waits for the schema registry"
-    stopped = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(stopped, may_start=[stopped]):
+    stopped = worker_on(setting)
+    with running(stopped):
         wait_until(lambda: said in str(stopped.ask("ready")), TIMEOUT_S, "the wait for it")
         assert stopped.stop() == 0
         assert "took over" not in stopped.log
-    worker = Worker("b", setting.path, setting.bootstrap, tmp_path)
-    with running(worker, may_start=[worker]):
+    worker = worker_on(setting, name="b")
+    with running(worker):
         wait_until(lambda: said in str(worker.ask("ready")), TIMEOUT_S, "the wait for it")
         assert worker.ask("ready")[0] == 503
         registry.status = 200
@@ -184,11 +239,9 @@ def test_a_registry_that_is_away_is_waited_for_and_nothing_is_lost(
 def test_a_registry_that_lets_nobody_in_ends_the_worker_with_what_to_set(
     kafka: SharedKafka, tmp_path: Path, registry: Registry
 ) -> None:
-    setting, spoken = settled(kafka, tmp_path, registry, "avro")
+    setting, spoken = settled(kafka, tmp_path, registry)
     Stranger(setting, crowd(FEW).rows, spoken).start().finish()
     registry.status = 401
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker, may_start=[worker]):
-        wait_until(lambda: not worker.alive, TIMEOUT_S, "the worker's refusal")
-        assert worker.exit_code() == Exit.REFUSED
-        assert "set INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD" in worker.log
+    worker = worker_on(setting)
+    with running(worker):
+        worker.ends_refused("set INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD")

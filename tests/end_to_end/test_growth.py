@@ -3,50 +3,42 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    NewPartitions,
-)
 
 from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, SPLIT, settle
+from tests.end_to_end.setting import FUSED, SPLIT, Settles
+from tests.end_to_end.topics import grow
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.worker import at_work
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 
-TIMEOUT_S = 60.0
 TOLD_S = 10.0
-REFUSED = 2
 BEFORE, AFTER = 2, 4
 
 
 @pytest.mark.parametrize("stages", [SPLIT, FUSED])
-def test_partitions_that_are_added(kafka: SharedKafka, tmp_path: Path, stages: str) -> None:
+def test_partitions_that_are_added(settles: Settles, stages: str) -> None:
     """Told at once; a restart asks for room for their state, and with that reads them all. The
     input was read to its end before, and what follows is of a new epoch, so that it is in order
     although sources move; a fused stage has two partitions at work on one stream then, whose
     watermarks mix, and of it only is asked that each event comes out once."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=BEFORE)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    before, after = crowd(3_000, seed=5).rows, crowd(3_000, seed=6).rows
-    count = len({(row.source, row.seq) for row in before})
-    with running(worker):
-        worker.wait_ready()
+    setting = settles(stages=stages, partitions=BEFORE)
+    before, after = (
+        Sender(setting, crowd(3_000, seed=5 + epoch).rows, speed=0.5, epoch=epoch)
+        for epoch in range(2)
+    )
+    with at_work(setting) as worker:
         emitted = Emitted(setting)
-        Sender(setting, before, speed=0.5, epoch=0).start().finish()
-        emitted.wait_for(count)
+        before.start().finish()
+        emitted.wait_for(before.different)
 
-        admin = AdminClient({"bootstrap.servers": setting.bootstrap})
-        admin.create_partitions([NewPartitions(setting.raw, AFTER)])[setting.raw].result(TIMEOUT_S)
+        grow(setting.bootstrap, setting.raw, AFTER)
         grown_s = time.monotonic()
         told = f"{setting.raw} has {AFTER} partitions, {BEFORE} when this stage started"
         wait_until(lambda: told in str(worker.ask("ready")), TOLD_S, told)
@@ -56,24 +48,20 @@ def test_partitions_that_are_added(kafka: SharedKafka, tmp_path: Path, stages: s
         assert worker.stop() == 0, worker.log
 
         worker.start()
-        assert worker.exit_code() == REFUSED
-        assert "run `inorder topics create --grow`" in worker.log
+        worker.ends_refused("run `inorder topics create --grow`")
         where = ("--topology", str(setting.path), "--brokers", setting.bootstrap)
         done = inorder("topics", "create", "--grow", *where)
         assert done.code == 0, done.err
         assert f"changelog to {AFTER} partitions" in done.out
 
-        worker.start()
-        worker.wait_ready()
-        Sender(setting, after, speed=0.5, epoch=1).start().finish()
-        count += len({(row.source, row.seq) for row in after})
-        emitted.wait_for(count)
+        worker.begin()
+        after.start().finish()
+        emitted.wait_for(before.different + after.different)
         emitted.close()
         read = {part["partition"] for part in worker.ask("explain")[1] if part["next_offset"]}
         print(f"read partitions {sorted(read)}")
-        assert worker.stop() == 0, worker.log
     verdict = check(setting)
     print(verdict)
     faults = [fault for fault in verdict.faults if stages == SPLIT or "watermark" not in fault]
     assert not faults, verdict
-    assert verdict.raw == len(before) + len(after)
+    assert verdict.raw == before.sent + after.sent

@@ -18,11 +18,10 @@ from benchmarks.workloads.rows import Row
 from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
 from tests.end_to_end.records import Reader, Sender, read_all
-from tests.end_to_end.replaying import Said, differences, dump, replay, said
-from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.replaying import differences, dump, replay, said, said_by
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.test_same_answer import CALM
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.worker import Worker, running, worker_on
 from tests.spark_analytics.backfill.outputs import left_off, tabled
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -53,13 +52,11 @@ def value(row: Row) -> bytes:
     ids=["two stages", "four stages"],
 )
 def test_history_and_live_have_no_seam(
-    kafka: SharedKafka, tmp_path: Path, stages: str, kills: int
+    settles: Settles, tmp_path: Path, stages: str, kills: int
 ) -> None:
     """Sources of the one stream are in two partitions. How long they are waited for is fixed: a
     rule that learns, learns in each partition apart."""
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages=stages,
         clock="unsynced: trust, sync: none",
         stream="reorder: {rule: fixed, max_wait: 400ms}",
@@ -103,7 +100,7 @@ def no_seam(
 ) -> None:
     """What a backfill told, and then a worker that goes on from what it left, is the replay."""
     wanted = replay(setting, dumped)
-    events = [_said(line) for line in told if line["kind"] == "event"]
+    events = [said_by(line) for line in told if line["kind"] == "event"]
     left = len(wanted.events) - len(events)
     assert events
     assert left
@@ -121,7 +118,7 @@ def no_seam(
         return results_of(lines, wanted.end_ns)
 
     options = ("--from-backfill", str(out))
-    worker = Worker("live", setting.path, setting.bootstrap, folder, *options)
+    worker = worker_on(setting, *options, name="live")
     before = results_of(told, wanted.end_ns)
     with running(may_start=[worker]):
         killed_while_it_takes_over(worker, Random(5), kills)
@@ -161,8 +158,3 @@ def killed_while_it_takes_over(worker: Worker, rng: Random, kills: int) -> None:
 def _come(reader: Reader) -> int:
     reader.poll()
     return sum(not record.is_control for record in reader.records)
-
-
-def _said(line: dict[str, Any]) -> tuple[Said, int]:
-    names = ("source", "epoch", "seq", "ref_time", "error", "late")
-    return Said(*(line[name] for name in names)), line["at"]

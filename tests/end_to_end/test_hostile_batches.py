@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import orjson
 import pytest
 
 from codec.batches import RecordBatch
@@ -19,18 +18,18 @@ from inorder.contract import PRESETS
 from inorder.signing_keys import SigningKey, signing_key
 from tests.codec.logs import Headers, batch, framed, record, varint
 from tests.end_to_end.raw_sending import first_batches, send_batches
-from tests.end_to_end.records import read_all
+from tests.end_to_end.records import events_of, letters_of, read_all
 from tests.end_to_end.replaying import dump
-from tests.end_to_end.setting import FUSED, Setting, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.setting import Setting, Settles
+from tests.end_to_end.topics import large_input
+from tests.end_to_end.waiting import Emitted, wait_out
+from tests.end_to_end.worker import at_work
 from tests.services import SharedKafka, UniqueName
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 MASTER = bytes(range(32))
 FAR = 1 << 30
-LARGEST = 20_000_000
 SKIPPABLE = bytes.fromhex("502a4d18") + bytes(4)
 MANY = varint(1 << 24) + b"\x00\x01" * (1 << 24)
 
@@ -77,26 +76,18 @@ def clock_words() -> list[bytes]:
     return [batch([unnamed], attributes=0), packed(GZIP, tail)]
 
 
-def test_the_events_behind_a_hostile_batch_are_emitted(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_the_events_behind_a_hostile_batch_are_emitted(
+    kafka: SharedKafka, settles: Settles, tmp_path: Path
+) -> None:
     """Number 1 comes last, behind a kill of the stage: until then all others are held, and the
     stage that follows reads them again, past what is hostile."""
-    raw = f"raw-{tmp_path.name}-{time.time_ns()}"
-    kafka.create_topic(
-        raw, 1, {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(LARGEST)}
-    )
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
-        stages=FUSED,
-        raw=raw,
-        partitions=1,
-        stream="reorder: {start: zero, rule: fixed, max_wait: 40s}",
+    setting = settles.fused(
+        raw=large_input(kafka), stream="reorder: {start: zero, rule: fixed, max_wait: 40s}"
     )
     clock = setting.topology.topics.clock
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
     table = hostile()
     large = record(None, os.urandom(4_300_000), headers_of("honest", len(table) + 2))
-    with running(worker):
+    with at_work(setting) as worker:
         emitted = Emitted(setting)
         send_batches(setting.bootstrap, clock, clock_words())
         sent = [batch([event("honest", 0)], attributes=0)]
@@ -116,7 +107,6 @@ def test_the_events_behind_a_hostile_batch_are_emitted(kafka: SharedKafka, tmp_p
         emitted.wait_for(len(table) + 3 + len(wanted))
         emitted.close()
         assert worker.ask("live")[0] == 200
-        assert worker.stop() == 0, worker.log
     assert "Traceback" not in worker.log
     assert names(setting) == [("honest", 0, seq) for seq in range(len(table) + 3)]
     assert dead(setting) == wanted
@@ -124,22 +114,15 @@ def test_the_events_behind_a_hostile_batch_are_emitted(kafka: SharedKafka, tmp_p
 
 
 def test_a_signed_stream_takes_nothing_by_an_offset_below_zero(
-    kafka: SharedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settles: Settles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INORDER_MASTER_KEYS", MASTER.hex())
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream="signed: true")
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    setting = settles.fused(stream="signed: true")
     sly = [event("x", 0), event("press-7", 0, delta=-1_000), event("x", 2, delta=2)]
-    with running(worker):
-        emitted = Emitted(setting)
-        base = send_batches(
-            setting.bootstrap,
-            setting.raw,
-            [batch(sly, attributes=0), batch([signed()], attributes=0)],
-        )[0]
-        emitted.wait_for(4)
-        emitted.close()
-        assert worker.stop() == 0, worker.log
+    sent = [batch(sly, attributes=0), batch([signed()], attributes=0)]
+    with at_work(setting):
+        base = send_batches(setting.bootstrap, setting.raw, sent)[0]
+        wait_out(setting, 4)
     assert names(setting) == [("press-7", 0, 0)]
     reasons = ("unsigned", "record_unreadable", "unsigned")
     assert dead(setting) == [(base + at, reason) for at, reason in enumerate(reasons)]
@@ -179,10 +162,8 @@ def signed() -> bytes:
 
 
 def names(setting: Setting) -> Sequence[tuple[str, int, int]]:
-    return [r.name for r in read_all(setting.bootstrap, setting.ordered) if not r.is_control]
+    return [each.name for each in events_of(setting)]
 
 
 def dead(setting: Setting) -> list[tuple[int, str]]:
-    letters = read_all(setting.bootstrap, setting.topology.topics.dead)
-    found = [orjson.loads(letter.value or b"") for letter in letters]
-    return [(letter["offset"], letter["reason"]) for letter in found]
+    return [(letter["offset"], letter["reason"]) for letter in letters_of(setting)]

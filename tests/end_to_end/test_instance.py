@@ -1,36 +1,31 @@
-"""End to end, marked `chaos`: workers that have a name of their own in the consumer group.
+"""End to end: two workers on shared partitions, of which one goes and comes back, with a name of
+its own in the consumer group or without one.
 
-Two workers share two partitions, and all events lie in one of these: whoever has it is killed,
-stopped, or meets a namesake. INORDER_CHAOS_SESSION_S is the group's session (15).
+Where it is marked `chaos`, all events lie in one of two partitions: whoever has it is killed,
+stopped, or meets a namesake. INORDER_CHAOS_SESSION_S is the group's session there (15).
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
-from benchmarks.workloads import crowd
-from benchmarks.workloads.crowd import RATE_HZ
-from tests.end_to_end.oracle import check
-from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, Setting, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.flow import flowing, has_events
+from tests.end_to_end.setting import Setting, Settles
+from tests.end_to_end.worker import Worker, running, worker_on
 
-pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-RATE = 1_000.0
-EVENTS = 25_000
-QUIET_S = 4.0
+EVENTS, BEFORE = 25_000, 4_000
 SESSION_S = float(os.environ.get("INORDER_CHAOS_SESSION_S", "15"))
 """Enough for a start, which takes two seconds on a quiet machine and ten on a busy one."""
 
-REFUSED = 2
+LONG_SESSION_S = 30.0
+"""Longer than a start takes, however busy the machine."""
+
+PARTITIONS = 4
 
 Watch = Callable[[float], None]
 """Look at the output for so many seconds."""
@@ -39,64 +34,72 @@ Act = Callable[[Worker, Worker, Watch], None]
 """What happens to the worker that has the events, and to the other one."""
 
 
-def played(setting: Setting, workers: Sequence[Worker], act: Act) -> float:
-    """The longest silence of the output, in seconds, over what happened after `QUIET_S`."""
-    rows = crowd(EVENTS, seed=3).rows
-    first, second = workers
-    with running(first, second):
-        for worker in workers:
-            worker.wait_ready()
-        sender = Sender(setting, rows, speed=RATE / RATE_HZ).start()
-        emitted = Emitted(setting)
-        emitted.wait_for(int(QUIET_S * RATE))
+def played(
+    setting: Setting,
+    workers: Sequence[Worker],
+    act: Act,
+    events: int = EVENTS,
+    before: int = BEFORE,
+) -> float:
+    """The longest silence of the output, in seconds, over what happened after so many events."""
+    with flowing(setting, workers, 2, events, before) as flow:
+        first, second = workers
         owner, other = (first, second) if has_events(first) else (second, first)
-
-        def watch(seconds: float) -> None:
-            until_s = time.monotonic() + seconds
-            while time.monotonic() < until_s:
-                emitted.poll()
-
-        act(owner, other, watch)
-        emitted.wait_for(len({(row.source, row.seq) for row in rows}))
-        sender.finish()
-        emitted.close()
-        for worker in workers:
-            if worker.alive:
-                assert worker.stop() == 0, worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
-    return emitted.longest_silence_s
-
-
-def has_events(worker: Worker) -> bool:
-    return any(part["next_offset"] for part in worker.ask("explain")[1] or [])
+        act(owner, other, flow.for_seconds)
+    return flow.silence_s
 
 
 def rebalances(worker: Worker) -> float:
     return worker.metrics()["rebalances:reorder+merge"]
 
 
-def pair(setting: Setting, folder: Path, *names: str) -> list[Worker]:
+def opened(worker: Worker) -> int:
+    """How often it has opened a partition, which is what a restart costs: each restores."""
+    return worker.log.count(": reads from ")
+
+
+def several(setting: Setting, *names: str, session_s: float = SESSION_S) -> list[Worker]:
     """Workers of these names, or without one where it is empty."""
+    session = ("--session", f"{session_s:.0f}s")
     return [
-        Worker(
-            f"w{number}",
-            setting.path,
-            setting.bootstrap,
-            folder,
-            *("--session", f"{SESSION_S:.0f}s"),
+        worker_on(
+            setting,
+            *session,
             *(("--instance", name) if name else ()),
+            name=f"w{number}",
         )
         for number, name in enumerate(names)
     ]
 
 
-def test_one_that_is_killed_and_back_takes_its_partitions_back(
-    kafka: SharedKafka, tmp_path: Path
+@pytest.mark.parametrize(
+    ("names", "opened_again"), [(("", ""), PARTITIONS // 2), (("kept0", "kept1"), 0)]
+)
+def test_a_restart_opens_what_moves_and_nothing_else(
+    settles: Settles, names: tuple[str, str], opened_again: int
 ) -> None:
+    """Without a name the worker leaves: its partitions go to the other one, and come back. With one
+    nobody has them meanwhile."""
+    setting = settles.fused(partitions=PARTITIONS)
+
+    told: list[tuple[Worker, int]] = []
+
+    def act(goes: Worker, stays: Worker, _: Watch) -> None:
+        told.append((stays, opened(stays)))
+        assert goes.stop() == 0, goes.log
+        goes.begin()
+
+    workers = several(setting, *names, session_s=LONG_SESSION_S)
+    played(setting, workers, act, events=6_000, before=600)
+    ((stays, before),) = told
+    assert opened(stays) - before == opened_again, stays.log
+
+
+@pytest.mark.chaos
+def test_one_that_is_killed_and_back_takes_its_partitions_back(settles: Settles) -> None:
     silences = {}
     for names in (("", ""), ("one", "two")):
-        setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
+        setting = settles.fused(partitions=2)
         told: list[float] = []
 
         def act(owner: Worker, other: Worker, watch: Watch, told: list[float] = told) -> None:
@@ -106,7 +109,7 @@ def test_one_that_is_killed_and_back_takes_its_partitions_back(
             watch(SESSION_S + 5.0)
             told.append(rebalances(other))
 
-        silences[names] = played(setting, pair(setting, tmp_path, *names), act)
+        silences[names] = played(setting, several(setting, *names), act)
         print(f"{names}: {silences[names]:.1f} s of silence, rebalances of the other one {told}")
         assert (told[0] == told[1]) == bool(names[0])
     # A session counts from the last heartbeat, which may be a third of it old at the kill.
@@ -114,10 +117,9 @@ def test_one_that_is_killed_and_back_takes_its_partitions_back(
     assert silences["one", "two"] < min(SESSION_S, silences["", ""])
 
 
-def test_one_that_is_stopped_without_a_name_leaves_at_once(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
+@pytest.mark.chaos
+def test_one_that_is_stopped_without_a_name_leaves_at_once(settles: Settles) -> None:
+    setting = settles.fused(partitions=2)
 
     def act(owner: Worker, other: Worker, watch: Watch) -> None:
         owner.terminate()
@@ -125,22 +127,21 @@ def test_one_that_is_stopped_without_a_name_leaves_at_once(
         assert has_events(other)
         assert owner.exit_code() == 0
 
-    silence_s = played(setting, pair(setting, tmp_path, "", ""), act)
+    silence_s = played(setting, several(setting, "", ""), act)
     print(f"{silence_s:.1f} s of silence")
     assert silence_s < SESSION_S
 
 
-def test_two_that_live_under_one_name(kafka: SharedKafka, tmp_path: Path) -> None:
+@pytest.mark.chaos
+def test_two_that_live_under_one_name(settles: Settles) -> None:
     """The later one stays, the former says why it leaves; each event comes out once."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
-    first, second, third = pair(setting, tmp_path, "one", "two", "one")
+    setting = settles.fused(partitions=2)
+    first, second, third = several(setting, "one", "two", "one")
 
     def act(_: Worker, __: Worker, watch: Watch) -> None:
         third.start()
         watch(SESSION_S)
-        assert first.exit_code() == REFUSED
-        assert "two workers have the same name" in first.log
-        assert "Traceback" not in first.log
+        first.ends_refused("two workers have the same name")
         third.wait_ready()
 
     with running(may_start=[third]):

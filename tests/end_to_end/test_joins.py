@@ -3,8 +3,6 @@ mid-flow; the rows that stand are those of the events on the ordered topic."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks.workloads import crowd
@@ -17,12 +15,11 @@ from tests.end_to_end.joins import (
     stream_of,
     value_of,
 )
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import settle
-from tests.end_to_end.trouble import Trouble, play, stop_all
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.setting import Settles
+from tests.end_to_end.trouble import Trouble, play
+from tests.end_to_end.worker import at_work
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -45,24 +42,16 @@ def promised() -> str:
     ],
     ids=["split", "in the merge", "before the merge, promised"],
 )
-def test_rows_under_kills(kafka: SharedKafka, tmp_path: Path, stages: str, asked: str) -> None:
-    setting = settle(
-        kafka.bootstrap, tmp_path, stages=stages, partitions=3, others=[OTHER], more=asked
-    )
+def test_rows_under_kills(settles: Settles, stages: str, asked: str) -> None:
+    setting = settles(stages=stages, partitions=3, others=[OTHER], more=asked)
     assert setting.topology.partition_name_of(OTHER) == FIRST
     rows = crowd(EVENTS, seed=9).rows
     sender = Sender(setting, rows, speed=SPEED, value=value_of, stream=stream_of)
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
-    play(setting, tmp_path, rows, SPEED, script, sender=sender)
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    play(setting, rows, SPEED, script, sender=sender)
+    assert_sound(setting)
     expected = joins_of(setting)
     assert len(expected.must) > 2_000
-    worker = Worker("last", setting.path, setting.bootstrap, tmp_path)
-    standing = StandingRows(setting)
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting, name="last"), StandingRows(setting) as standing:
         standing.await_expected(expected)
-        stop_all([worker])
     print(f"{len(standing.lines)} rows, {standing.retracts} retracted")
-    standing.close()

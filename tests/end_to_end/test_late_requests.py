@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,10 @@ from infra.kafka import missing
 from tests.end_to_end.late_requests import AIMED, ANSWER, ANY_TIME, STAYS, Holds, Plan
 from tests.end_to_end.oracle import Verdict, check
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import Setting, fused
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.way_to_brokers import cluster
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import at_work
 from tests.services import require
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -95,15 +96,11 @@ def play(
     more, value = (times, b"{}") if nodes == 2 else (SELDOM, LARGE)
     require(missing())
     with cluster(folder / "kafka", nodes=nodes, version=version) as brokers:
-        setting = settle(
-            brokers.direct, folder, stages=FUSED, partitions=1, more=more, make=nodes == 1
-        )
+        setting = fused(brokers.direct, folder, more=more, make=nodes == 1)
         if nodes == 2:
             on_two(setting)
         brokers.judge(holds)
-        worker = Worker("a", setting.path, brokers.through, folder)
-        with running(worker):
-            worker.wait_ready()
+        with at_work(replace(setting, bootstrap=brokers.through)) as worker:
             rows = crowd(at_most).rows
             sender = Sender(setting, rows, speed=RATE / RATE_HZ, value=lambda _: value).start()
             emitted = Emitted(setting)
@@ -127,7 +124,6 @@ def play(
                 for sample in family.samples
                 if sample.name == "inorder_checkpoint_unanswered_total"
             }
-            assert worker.stop() == 0, worker.log[-3000:]
         verdict = check(setting)
         say(
             f"{nodes} broker(s), {version}: {holds}\n"
@@ -149,12 +145,8 @@ def test_the_end_of_a_transaction_that_comes_late_ends_no_other(tmp_path: Path) 
 @pytest.mark.parametrize("version", [jars.VERSION, jars.OLDER])
 @pytest.mark.parametrize("nodes", [1, 2], ids=["one", "two"])
 def test_no_request_that_comes_late_tears_a_transaction(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], nodes: int, version: str
+    tmp_path: Path, say: Callable[[str], None], nodes: int, version: str
 ) -> None:
-    def say(line: str) -> None:
-        with capfd.disabled():
-            print(f"\n{line}", flush=True)
-
     holds = Holds(ALL, HOLDS, seed=SEED, gap_s=0.3, two=nodes == 2)
     verdict, counted = play(tmp_path, holds, nodes, version, AT_MOST[1], say)
     assert not verdict.faults, verdict
@@ -164,15 +156,10 @@ def test_no_request_that_comes_late_tears_a_transaction(
 
 @pytest.mark.chaos
 def test_nor_does_one_that_outlives_the_clients_patience(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, say: Callable[[str], None]
 ) -> None:
     """Its connection stays; the client waits for 30 s, and the transaction lives on. Twice in turn
     that is the minute after which a stage without a checkpoint gives up, so it gets longer."""
-
-    def say(line: str) -> None:
-        with capfd.disabled():
-            print(f"\n{line}", flush=True)
-
     holds = Holds([("EndTxn", STAYS)], 2, seed=SEED, gap_s=0.3, two=True)
     longer = "transaction_timeout: 45s\n"
     verdict, counted = play(tmp_path, holds, 2, jars.VERSION, AT_MOST[1], say, longer)

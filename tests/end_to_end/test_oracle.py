@@ -49,11 +49,15 @@ def sound() -> Evidence:
     return Evidence(raw, ordered, [], [letter("b", 2), letter(None, None)], [gap("a", 2, 2)])
 
 
-def test_a_sound_log_has_no_faults() -> None:
+def test_a_sound_log_has_no_faults_and_what_comes_again_is_none_where_it_may() -> None:
     verdict = checked(sound())
     assert verdict.faults == []
     assert (verdict.raw, verdict.unmarked, verdict.dead, verdict.duplicates) == (8, 4, 2, 1)
     assert verdict.late == {"merge_wait": 1}
+    evidence = sound()
+    evidence.ordered.extend(evidence.ordered[:3])
+    verdict = checked(evidence, repeats=True)
+    assert (verdict.faults, verdict.repeated) == ([], 3)
 
 
 def replace(evidence: Evidence, place: int, **fields: Any) -> None:
@@ -94,11 +98,3 @@ def test_each_fault_is_seen(what: str, tamper: Tamper, told: str) -> None:
     evidence = sound()
     tamper(evidence)
     assert any(told in fault for fault in checked(evidence).faults), what
-
-
-def test_what_comes_again_is_no_fault_where_it_may() -> None:
-    evidence = sound()
-    evidence.ordered.extend(evidence.ordered[:3])
-    verdict = checked(evidence, repeats=True)
-    assert verdict.faults == []
-    assert verdict.repeated == 3

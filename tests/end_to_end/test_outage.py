@@ -22,11 +22,11 @@ from cli.local.kafka import KafkaBroker
 from infra.kafka import ContainerBroker
 from inorder.channel import ChannelLimits
 from inorder.sequenced import SequencedProducer
-from tests.end_to_end.oracle import check
-from tests.end_to_end.records import read_all
+from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.records import events_of, read_all
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import at_work
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 
@@ -70,8 +70,8 @@ def send(setting: Setting, hurt: Callable[[float], None]) -> int:
     return sent
 
 
-def stopping(broker: KafkaBroker | ContainerBroker, how: str) -> Callable[[float], None]:
-    """What `send` has to tell the time, so that the broker stops and comes back."""
+def through_an_outage(setting: Setting, broker: KafkaBroker | ContainerBroker, how: str) -> int:
+    """Send while the broker stops and comes back, until all is out; how many were sent."""
     steps = [
         (BEFORE_S, broker.kill if how == "killed" else broker.pause),
         (BEFORE_S + OUTAGE_S, broker.restart if how == "killed" else broker.resume),
@@ -81,7 +81,10 @@ def stopping(broker: KafkaBroker | ContainerBroker, how: str) -> Callable[[float
         if steps and now_s >= steps[0][0]:
             steps.pop(0)[1]()
 
-    return hurt
+    with at_work(setting):
+        sent = send(setting, hurt)
+        wait_out(setting, sent)
+    return sent
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def stopping(broker: KafkaBroker | ContainerBroker, how: str) -> Callable[[float
 def test_a_broker_that_stops_makes_next_to_nothing_late(
     own_kafka: KafkaBroker | ContainerBroker,
     tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    say: Callable[[str], None],
     stages: str,
     how: str,
     merge: str,
@@ -109,26 +112,16 @@ def test_a_broker_that_stops_makes_next_to_nothing_late(
     setting = settle(
         own_kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, stream=merge
     )
-    hurt = stopping(own_kafka, how)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker):
-        worker.wait_ready()
-        sent = send(setting, hurt)
-        emitted = Emitted(setting)
-        emitted.wait_for(sent)
-        emitted.close()
-        assert worker.stop() == 0, worker.log[-3000:]
-    verdict = check(setting)
-    assert not verdict.faults, verdict
-    events = [each for each in read_all(setting.bootstrap, setting.ordered) if not each.is_control]
+    sent = through_an_outage(setting, own_kafka, how)
+    verdict = assert_sound(setting)
+    events = events_of(setting)
     warm_ns = min(each.number("refTs") for each in events) + WARM_NS
     late = Counter(
         each.header("late")
         for each in events
         if each.header("late") and each.number("refTs") >= warm_ns
     )
-    with capfd.disabled():
-        print(f"\n{stages}, {how}: of {sent} events {dict(late)} late through the outage")
+    say(f"{stages}, {how}: of {sent} events {dict(late)} late through the outage")
     assert (late.total() > AT_MOST_LATE * sent) == is_late, verdict
 
 
@@ -160,19 +153,11 @@ def test_nobody_is_absent_while_the_broker_is_away(
         stream=merge,
         more=f"queries: {{gone: {{pattern: {json.dumps(GONE)}}}}}\n",
     )
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker):
-        worker.wait_ready()
-        sent = send(setting, stopping(own_kafka, how))
-        emitted = Emitted(setting)
-        emitted.wait_for(sent)
-        emitted.close()
-        assert worker.stop() == 0, worker.log[-3000:]
+    through_an_outage(setting, own_kafka, how)
     topics = setting.topology.topics
     times = defaultdict(list)
-    for event in read_all(setting.bootstrap, setting.ordered):
-        if not event.is_control:
-            times[event.header("sourceId")].append(event.number("refTs"))
+    for event in events_of(setting):
+        times[event.header("sourceId")].append(event.number("refTs"))
     there = {
         ns
         for each in times.values()

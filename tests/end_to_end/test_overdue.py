@@ -4,14 +4,12 @@ and names what it waits for; both are sound again when a worker has the partitio
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import settle
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.setting import Settles
+from tests.end_to_end.worker import running, worker_on
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.chaos]
@@ -26,17 +24,12 @@ WAITS = (
 )
 
 
-def test_the_stage_that_waits_for_what_never_comes_is_not_ready(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    setting = settle(
-        kafka.bootstrap, tmp_path, partitions=1, stream=WAITS, more="transaction_timeout: 2s\n"
-    )
+def test_the_stage_that_waits_for_what_never_comes_is_not_ready(settles: Settles) -> None:
+    setting = settles(partitions=1, stream=WAITS, more="transaction_timeout: 2s\n")
     first, again = (
-        Worker(name, setting.path, setting.bootstrap, tmp_path, "--stage", "reorder")
-        for name in ("first", "again")
+        worker_on(setting, "--stage", "reorder", name=name) for name in ("first", "again")
     )
-    merge = Worker("merge", setting.path, setting.bootstrap, tmp_path, "--stage", "merge")
+    merge = worker_on(setting, "--stage", "merge", name="merge")
 
     def held() -> float:
         return merge.metrics().get("records_held:merge", 0.0)
@@ -59,8 +52,7 @@ def test_the_stage_that_waits_for_what_never_comes_is_not_ready(
         (sample,) = shown.samples
         assert sample.labels["waits_for"] == f"progress of {setting.raw}/0"
         assert sample.value > 0
-        again.start()
-        again.wait_ready()
+        again.begin()
         merge.wait_ready()
         wait_until(lambda: held() == 0, "the event to leave", lambda: merge.log)
         assert "overdue_seconds:merge" not in merge.metrics()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
@@ -12,10 +11,9 @@ import pytest
 
 from cli.local.poll import wait_until
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import SPLIT, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.setting import SPLIT, Settles
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import Worker, running, worker_on
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -31,18 +29,16 @@ def view_of(worker: Worker) -> dict[str, Any]:
         return found
 
 
-def test_who_has_which_partition_and_what_was_late(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_who_has_which_partition_and_what_was_late(settles: Settles) -> None:
     waits = "reorder: {rule: fixed, max_wait: 50ms, start: zero}"
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, partitions=PARTITIONS, stream=waits)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    setting = settles(stages=SPLIT, partitions=PARTITIONS, stream=waits)
+    worker = worker_on(setting)
 
     with running(worker):
         worker.wait_ready()
         now_ns = time.time_ns()
         send(setting, [("s", b"{}", contract("s", seq, now_ns + seq * MS)) for seq in (0, 2)])
-        emitted = Emitted(setting)
-        emitted.wait_for(2)  # number 1 has been given up
-        emitted.close()
+        wait_out(setting, 2)  # number 1 has been given up
         send(setting, [("s", b"{}", contract("s", 1, now_ns + MS))])
 
         def late() -> list[tuple[str, int]]:

@@ -14,24 +14,19 @@ import gzip
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.traces import BASE_NS, MS, TraceAbsent, TraceRow, folder, jr_umts, usgs_quakes
-from tests.end_to_end.matches import Content, Members, Standing, in_one_go
-from tests.end_to_end.oracle import check
+from tests.end_to_end.matches import Content, Members, Standing, in_one_go, matches_of
+from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.recordings import recorded
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import Setting, settle
-from tests.end_to_end.trouble import Trouble, play, stop_all
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka, without_trace
+from tests.end_to_end.setting import Setting, Settles
+from tests.end_to_end.trouble import Trouble, play
+from tests.end_to_end.worker import at_work
 from topology.model.event import Event
-from topology.model.result import MatchResult
-from topology.pattern.match.compiled import Compiled
-from topology.pattern.run.admit import STORED
-from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 
 pytestmark = [
@@ -124,19 +119,12 @@ def entries_of(rows: Sequence[TraceRow]) -> list[Entry]:
 
 def oracle(setting: Setting, rows: Sequence[TraceRow]) -> set[Content]:
     """What all events in order come to."""
-    found: set[Content] = set()
-    for name, query in setting.topology.queries.items():
-        assert query.pattern is not None
-        engine = Engine([Compiled(query.pattern)])
-        for entry in entries_of(rows):
-            engine.accept(entry, 0)
-        engine.end(0)
-        assert engine.counts[STORED] > len(rows) / 20
-        for finding in engine.findings:
-            assert isinstance(finding, MatchResult)
-            assert finding.revision == 0
-            found.add((name, tuple((m.alias, m.source, m.epoch, m.seq) for m in finding.members)))
-    return found
+    return {
+        (name, found)
+        for name, query in setting.topology.queries.items()
+        if query.pattern is not None
+        for found in matches_of(entries_of(rows), query.pattern, len(rows) / 20)
+    }
 
 
 def members(*labelled: tuple[str, Entry]) -> Members:
@@ -170,17 +158,6 @@ def saves(entries: Sequence[Entry]) -> set[Content]:
     }
 
 
-def records(rows: Sequence[TraceRow]) -> list[tuple[str, bytes, list[tuple[str, bytes | None]]]]:
-    return [
-        (
-            row.source,
-            json.dumps(row.payload).encode(),
-            [*contract(row.source, row.seq, row.ts_ns, 0), ("type", row.type.encode())],
-        )
-        for row in rows
-    ]
-
-
 @pytest.mark.parametrize(
     ("trace", "patterns", "stages", "correct_for", "by_loops"),
     [
@@ -190,22 +167,16 @@ def records(rows: Sequence[TraceRow]) -> list[tuple[str, bytes, list[tuple[str, 
     ids=["quakes", "soccer"],
 )
 def test_the_engine_alone_corrects(
-    kafka: SharedKafka,
-    tmp_path: Path,
+    settles: Settles,
     trace: Callable[[], list[TraceRow]],
     patterns: Mapping[str, str],
     stages: str,
     correct_for: str,
     by_loops: Callable[[Sequence[Entry]], set[Content]],
 ) -> None:
-    try:
-        rows = trace()
-    except TraceAbsent as missing:
-        without_trace(missing)
+    rows = recorded(trace)
     asked = queries(patterns).replace("{pattern: ", "{answer: speculate, pattern: ")
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages=stages,
         partitions=1,
         stream="reorder: {rule: fixed, max_wait: 1us, start: zero, late: pass}",
@@ -217,55 +188,48 @@ def test_the_engine_alone_corrects(
     (name,) = {name for name, _ in looped}
     assert {match for match in expected if match[0] == name} == looped
     assert {name for name, _ in expected} == patterns.keys()
-    worker = Worker("only", setting.path, setting.bootstrap, tmp_path)
-    standing = Standing(setting)
     halfway = len(rows) // 2
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting) as worker, Standing(setting) as standing:
         send_in_pieces(setting, rows[:halfway])
-        await_some(standing)
+        standing.wait_until(lambda: bool(standing.poll()), lambda: "the first match")
         worker.kill_all()
         worker.start()
         send_in_pieces(setting, rows[halfway:])
         standing.await_expected(expected)
-        stop_all([worker])
     print(f"{len(expected)} matches, {standing.corrections} corrections")
     assert standing.corrections > 0
-    standing.close()
 
 
 def send_in_pieces(setting: Setting, rows: Sequence[TraceRow]) -> None:
     """Not all in one instant, in which nothing would have to be corrected."""
     for at in range(0, len(rows), PIECE):
-        send(setting, records(rows[at : at + PIECE]))
+        send(
+            setting,
+            (
+                (
+                    row.source,
+                    json.dumps(row.payload).encode(),
+                    [*contract(row.source, row.seq, row.ts_ns, 0), ("type", row.type.encode())],
+                )
+                for row in rows[at : at + PIECE]
+            ),
+        )
 
 
-def await_some(standing: Standing) -> None:
-    """The first results are out."""
-    standing.wait_until(lambda: bool(standing.poll()), lambda: "the first match")
-
-
-def test_phones(kafka: SharedKafka, tmp_path: Path) -> None:
-    try:
-        rows = [row.row() for row in jr_umts("d1")[:PHONE_RECORDS]]
-    except TraceAbsent as missing:
-        without_trace(missing)
+def test_phones(settles: Settles) -> None:
+    rows = [row.row() for row in recorded(lambda: jr_umts("d1"))[:PHONE_RECORDS]]
     span_s = (rows[-1].arrival_ns - rows[0].arrival_ns) / 1e9
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages="reorder+merge+pattern",
         partitions=1,
         stream="reorder: {rule: fixed, max_wait: 300ms, start: zero}",
         more=queries(PHONES),
     )
     script = [(0.5, Trouble.kill_worker)]
-    play(setting, tmp_path, rows, span_s / PHONE_SECONDS, script, worker_count=1)
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    play(setting, rows, span_s / PHONE_SECONDS, script, worker_count=1)
+    assert_sound(setting)
     expected = in_one_go(setting)
     assert {name for name, _ in expected} == PHONES.keys()
-    standing = Standing(setting)
-    standing.await_expected(expected)
+    with Standing(setting) as standing:
+        standing.await_expected(expected)
     print(f"{len(expected)} matches, {standing.corrections} corrections")
-    standing.close()

@@ -3,25 +3,17 @@ killed right after that goes on exactly."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from benchmarks.workloads import crowd
-from benchmarks.workloads.crowd import RATE_HZ
-from tests.end_to_end.oracle import check
-from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import SPLIT, Setting, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.flow import flowing
+from tests.end_to_end.setting import Setting, Settles
+from tests.end_to_end.worker import worker_on
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 9_000
-RATE = 1_000.0
 QUIET_S = 30.0
 
 
@@ -40,29 +32,18 @@ class Beginnings:
         self._consumer.close()
 
 
-def test_a_kill_after_a_purge_loses_nothing(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, partitions=1)
-    rows = crowd(EVENTS, seed=3).rows
-    worker = Worker("w", setting.path, setting.bootstrap, tmp_path)
+def test_a_kill_after_a_purge_loses_nothing(settles: Settles) -> None:
+    setting = settles(partitions=1)
+    worker = worker_on(setting, name="w")
     begins = Beginnings(setting)
-    with running(worker):
-        worker.wait_ready()
-        sender = Sender(setting, rows, speed=RATE / RATE_HZ).start()
-        emitted = Emitted(setting)
+    with flowing(setting, [worker], 1, EVENTS, 0) as flow:
         wait_until(
-            lambda: emitted.poll() < 0 or begins.first() > 0,
+            lambda: flow.emitted.poll() < 0 or begins.first() > 0,
             "the first purge",
             lambda: worker.log,
             quiet_s=QUIET_S,
         )
         worker.kill_all()
-        worker.start()
-        worker.wait_ready()
-        emitted.wait_for(len({(row.source, row.seq) for row in rows}))
-        sender.finish()
-        emitted.close()
-        assert begins.first() > 0
-        assert worker.stop() == 0, worker.log
+        worker.begin()
+    assert begins.first() > 0
     begins.close()
-    verdict = check(setting)
-    assert not verdict.faults, verdict

@@ -6,20 +6,19 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.workloads import crowd
 from tests.end_to_end import windows
 from tests.end_to_end.matches import Content, Standing, in_one_go
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import settle
-from tests.end_to_end.trouble import Trouble, play, stop_all
+from tests.end_to_end.setting import Settles
+from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.windows import StandingWindows, windows_of
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.worker import at_work
 from topology.model.operator import NEVER
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -46,62 +45,48 @@ QUERIES = f"""queries:
 """
 
 
+def chaotic(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.chaos)
+
+
+ALL_FUSED = "reorder+merge+window+pattern"
+
+
 @pytest.mark.parametrize(
     ("stages", "partitions", "answer", "asked"),
     [
         ("reorder, merge, window+pattern", 2, "early", windows.QUERIES),
-        pytest.param(
-            "reorder+merge+window+pattern", 1, "early", windows.QUERIES, marks=pytest.mark.chaos
-        ),
-        pytest.param(
-            "reorder+merge+pattern, window",
-            1,
-            "speculate",
-            windows.QUERIES,
-            marks=pytest.mark.chaos,
-        ),
-        pytest.param(
-            "reorder, merge+window, pattern",
-            2,
-            "early",
-            windows.PROMISED,
-            marks=pytest.mark.chaos,
-        ),
-        pytest.param(
-            "reorder+merge+window+pattern", 1, "early", windows.PROMISED, marks=pytest.mark.chaos
-        ),
+        chaotic(ALL_FUSED, 1, "early", windows.QUERIES),
+        chaotic("reorder+merge+pattern, window", 1, "speculate", windows.QUERIES),
+        chaotic("reorder, merge+window, pattern", 2, "early", windows.PROMISED),
+        chaotic(ALL_FUSED, 1, "early", windows.PROMISED),
     ],
     ids=["split", "fused", "patterns before the merge", "split, promised", "fused, promised"],
 )
 def test_results_under_kills(
-    kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int, answer: str, asked: str
+    settles: Settles, stages: str, partitions: int, answer: str, asked: str
 ) -> None:
     more = f"{QUERIES.replace('{pattern:', f'{{answer: {answer}, pattern:')}{asked}"
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages=stages,
         partitions=partitions,
         stream="merge: {quiet_after: 5s}",  # the last results wait for it
         more=more,
     )
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
-    play(setting, tmp_path, crowd(EVENTS, seed=5).rows, SPEED, script)
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    play(setting, crowd(EVENTS, seed=5).rows, SPEED, script)
+    assert_sound(setting)
     expected, expected_windows = in_one_go(setting), windows_of(setting)
     assert len(expected) > 1_000
-    worker = Worker("last", setting.path, setting.bootstrap, tmp_path)
-    standing, standing_windows = Standing(setting), StandingWindows(setting)
-    with running(worker):
-        worker.wait_ready()
+    with (
+        at_work(setting, name="last"),
+        Standing(setting) as standing,
+        StandingWindows(setting) as standing_windows,
+    ):
         standing.await_expected(expected)
         standing_windows.await_expected(expected_windows)
-        stop_all([worker])
     print(f"{len(expected)} matches, {standing.corrections} corrections;")
     print(f"{len(standing_windows.lines)} windows, {standing_windows.corrections} updates")
-    standing.close()
-    standing_windows.close()
 
 
 GONE = "PATTERN SEQ(_ a, !_ n) WHERE n.source = a.source WITHIN 5 s EMIT EAGER"
@@ -112,23 +97,21 @@ ABSENT_S, QUIET_AFTER_S = 5, 3
     ("stages", "partitions"),
     [
         ("reorder+merge+pattern", 1),
-        pytest.param("reorder, merge, pattern", 2, marks=pytest.mark.chaos),
+        chaotic("reorder, merge, pattern", 2),
     ],
     ids=["fused", "split"],
 )
 def test_an_absence_is_told_though_nobody_sends_anything(
-    kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int
+    settles: Settles, stages: str, partitions: int
 ) -> None:
     """And none for what was sent while no worker read it."""
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages=stages,
         partitions=partitions,
         stream=f"merge: {{quiet_after: {QUIET_AFTER_S}s}}",
         more=f"queries: {{gone: {{pattern: {json.dumps(GONE)}}}}}\n",
     )
-    standing, sources = Standing(setting), ("a", "b", "c")
+    sources = "a", "b", "c"
     sent_ns: list[int] = []
 
     def all_send() -> None:
@@ -142,22 +125,17 @@ def test_an_absence_is_told_though_nobody_sends_anything(
         seqs = [n for n, ns in enumerate(sent_ns) if until_ns[n] - ns > ABSENT_S * S]
         return {("gone", (("a", each, 0, seq),)) for each in sources for seq in seqs}
 
-    worker, again = (Worker(n, setting.path, setting.bootstrap, tmp_path) for n in ("one", "two"))
-    with running(worker, may_start=[again]):
-        worker.wait_ready()
-        all_send()
-        standing.await_expected(gone())
-        stop_all([worker])
+    with Standing(setting) as standing:
+        with at_work(setting, name="one"):
+            all_send()
+            standing.await_expected(gone())
         while len(sent_ns) * PAUSE_S < 2 * ABSENT_S + QUIET_AFTER_S:
             all_send()
             time.sleep(PAUSE_S)
-        again.start()
-        again.wait_ready()
-        standing.await_expected(gone())
-        stop_all([again])
+        with at_work(setting, name="two"):
+            standing.await_expected(gone())
     assert standing.corrections == 0
     for line in standing.lines.values():
         is_last = line["events"][0]["seq"] in (0, len(sent_ns) - 1)
         assert line["at"] - line["start"] > (ABSENT_S + QUIET_AFTER_S * is_last) * S
         assert not line["final"]
-    standing.close()

@@ -7,18 +7,17 @@ dumped with its append times, gives the same through `inorder replay`.
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from benchmarks.traces import TraceAbsent, TraceRow, jr_umts, mesh_sensors
-from benchmarks.workloads.rows import Row, figures
-from tests.end_to_end.oracle import check
-from tests.end_to_end.records import read_all
-from tests.end_to_end.replaying import differences, dump, replay, said
-from tests.end_to_end.setting import FUSED, SPLIT, settle
+from benchmarks.traces import TraceRow, jr_umts, mesh_sensors
+from benchmarks.workloads.rows import figures
+from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.recordings import one_life, recorded
+from tests.end_to_end.replaying import assert_replays
+from tests.end_to_end.setting import FUSED, SPLIT, Settles
 from tests.end_to_end.trouble import play
-from tests.services import SharedKafka, without_trace
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -29,45 +28,31 @@ RECORDS = 6_000
 CALM = "tick_lag: 3s\n"
 
 
-def first(trace: str) -> list[Row]:
-    """The first records of a trace, of each source up to its first restart: played this
-    fast, two lives of a source without epochs cannot be told apart."""
-    try:
-        rows: list[TraceRow] = mesh_sensors() if trace == "mesh_sensors" else jr_umts("d1")
-    except TraceAbsent as missing:
-        without_trace(missing)
-    stamps: dict[tuple[str, int], int] = {}
-    restarted: set[str] = set()
-    kept = []
-    for row in rows[:RECORDS]:
-        if stamps.setdefault((row.source, row.seq), row.ts_ns) != row.ts_ns:
-            restarted.add(row.source)
-        if row.source not in restarted:
-            kept.append(row.row())
-    return kept
-
-
 @pytest.mark.parametrize(
     ("trace", "stages", "stream"),
     [
-        ("mesh_sensors", FUSED, ""),
-        ("jr_umts", SPLIT, "reorder: {rule: fixed, max_wait: 300ms, start: zero}"),
+        (mesh_sensors, FUSED, ""),
+        (
+            lambda: jr_umts("d1"),
+            SPLIT,
+            "reorder: {rule: fixed, max_wait: 300ms, start: zero}",
+        ),
     ],
+    ids=["mesh_sensors", "jr_umts"],
 )
-def test_trace(kafka: SharedKafka, tmp_path: Path, trace: str, stages: str, stream: str) -> None:
-    rows = first(trace)
+def test_trace(
+    settles: Settles,
+    trace: Callable[[], list[TraceRow]],
+    stages: str,
+    stream: str,
+) -> None:
+    rows = [row.row() for row in one_life(recorded(trace)[:RECORDS])]
     assert figures(rows).late > 1_000  # else nothing is shown here
     span_s = (rows[-1].arrival_ns - rows[0].arrival_ns) / 1e9
     partitions = 1 if stages == FUSED else 3
-    setting = settle(
-        kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, stream=stream, more=CALM
-    )
-    play(setting, tmp_path, rows, span_s / SECONDS, worker_count=1)
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    setting = settles(stages=stages, partitions=partitions, stream=stream, more=CALM)
+    play(setting, rows, span_s / SECONDS, worker_count=1)
+    verdict = assert_sound(setting)
     assert verdict.raw == len(rows)
-    lines = tmp_path / "raw.jsonl"
-    assert dump(setting, lines) == len(rows)
-    replayed = replay(setting, lines)
-    assert differences(said(read_all(setting.bootstrap, setting.ordered)), replayed) == []
+    replayed = assert_replays(setting)
     assert replayed.summary["duplicate"] == verdict.duplicates

@@ -15,11 +15,10 @@ from cli.local.poll import wait_until
 from inorder import Resend, SequencedProducer, current, record_of
 from inorder.channel import Channel
 from tests.cli.invoking import inorder
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import read_all
-from tests.end_to_end.setting import FUSED, Setting, settle
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.setting import FUSED, Setting, Settles
+from tests.end_to_end.worker import at_work
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -53,12 +52,10 @@ def count_that_stands(setting: Setting) -> int:
 
 @pytest.mark.usefixtures("lossy")
 def test_what_is_missing_is_asked_for_and_corrects_its_window(
-    kafka: SharedKafka, tmp_path: Path
+    settles: Settles, tmp_path: Path
 ) -> None:
     requests = f"requests-{uuid.uuid4().hex[:8]}"
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+    setting = settles(
         stages=f"{FUSED}+window",
         partitions=1,
         topics=f"resend: {requests}",
@@ -67,10 +64,8 @@ def test_what_is_missing_is_asked_for_and_corrects_its_window(
         more=QUERY,
     )
     asked = ("resend", "--topology", str(setting.path), "--brokers", setting.bootstrap)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
     resend = Resend(requests, tmp_path / "s1.kept")
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting) as worker:
         producer = SequencedProducer(
             *(setting.bootstrap, setting.raw, "s1"), key_by="stream", resend=resend
         )
@@ -103,9 +98,7 @@ def test_what_is_missing_is_asked_for_and_corrects_its_window(
             TIMEOUT_S,
             "all records",
         )
-        assert worker.stop() == 0, worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(setting)
     assert (verdict.unmarked, dict(verdict.late), verdict.duplicates) == (
         COUNT - len(LOST),
         {"gap": len(LOST)},

@@ -10,29 +10,20 @@ of starts and restores, so it grows with the load; docs/operate/size.md has what
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.workloads import crowd
-from benchmarks.workloads.crowd import RATE_HZ
-from tests.end_to_end.oracle import check
-from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import SESSION_S, Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.flow import Flow, flowing, has_events
+from tests.end_to_end.setting import FUSED, SPLIT, Setting, Settles
+from tests.end_to_end.worker import SESSION_S, Worker, worker_on
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(600)]
 
-RATE = 1_000.0
+BEFORE = 2_000
 FLOWS_S = 4.0
-"""So long events flow before anything happens, and between what happens."""
+"""So long events flow between what happens."""
 
-TIMEOUT_S = 120.0
 PAUSE_S = 2.0
 """A move of partitions, start and restore included."""
 
@@ -54,62 +45,12 @@ def pause_bound_s() -> float:
     return bound_s
 
 
-class Flow:
-    """Events under way; what came out is looked at all the time."""
-
-    def __init__(self, setting: Setting, seconds: float) -> None:
-        self._rows = crowd(int(seconds * RATE), seed=5).rows
-        self._sender = Sender(setting, self._rows, speed=RATE / RATE_HZ).start()
-        self._emitted = Emitted(setting)
-
-    def for_seconds(self, seconds: float) -> None:
-        self.until(lambda: False, seconds)
-
-    def until(self, done: Callable[[], bool], timeout_s: float) -> None:
-        until_s = time.monotonic() + timeout_s
-        while not done() and time.monotonic() < until_s:
-            self._emitted.poll()
-
-    @property
-    def silence_s(self) -> float:
-        """The longest since it was asked before."""
-        found, self._emitted.longest_silence_s = self._emitted.longest_silence_s, 0.0
-        return found
-
-    def finish(self) -> None:
-        self._emitted.wait_for(len({(row.source, row.seq) for row in self._rows}))
-        self._sender.finish(TIMEOUT_S)
-        self._emitted.close()
-
-
-@contextmanager
-def flowing(setting: Setting, workers: Sequence[Worker], seconds: float) -> Iterator[Flow]:
-    """The first worker runs, events flow; at the end all of them came out, once and in order."""
-    with running(workers[0], may_start=workers):
-        workers[0].wait_ready()
-        flow = Flow(setting, seconds)
-        flow.until(lambda: flow._emitted.poll() > FLOWS_S * RATE / 2, TIMEOUT_S)
-        flow.silence_s  # noqa: B018 - what was before does not count
-        yield flow
-        flow.finish()
-        for worker in workers:
-            if worker.alive:
-                assert worker.stop() == 0, worker.log
-    verdict = check(setting)
-    print(verdict)
-    assert not verdict.faults, verdict
-
-
-def named(setting: Setting, folder: Path, count: int) -> list[Worker]:
+def several(setting: Setting, count: int, *, named: bool = False) -> list[Worker]:
+    """Without a name who stops leaves, and the others go on."""
     return [
-        Worker(f"w{at}", setting.path, setting.bootstrap, folder, "--instance", f"w{at}")
-        for at in range(count)
+        worker_on(setting, *(("--instance", name) if named else ()), name=name)
+        for name in (f"w{at}" for at in range(count))
     ]
-
-
-def several(setting: Setting, folder: Path, count: int) -> list[Worker]:
-    """Without a name: who stops leaves, and the others go on."""
-    return [Worker(f"w{at}", setting.path, setting.bootstrap, folder) for at in range(count)]
 
 
 def grown(flow: Flow, workers: Sequence[Worker]) -> float:
@@ -117,7 +58,7 @@ def grown(flow: Flow, workers: Sequence[Worker]) -> float:
     for worker in workers[1:]:
         worker.start()
     for worker in workers[1:]:
-        flow.until(is_ready(worker), TIMEOUT_S)
+        flow.until_ready(worker)
     flow.for_seconds(FLOWS_S)
     return flow.silence_s
 
@@ -127,28 +68,22 @@ def stopped(flow: Flow, *workers: Worker) -> None:
     for worker in workers:
         worker.terminate()
     for worker in workers:
-        flow.until(lambda worker=worker: not worker.alive, TIMEOUT_S)  # type: ignore[misc]
+        flow.until(lambda worker=worker: not worker.alive)  # type: ignore[misc]
         assert worker.exit_code() == 0, worker.log
 
 
-def is_ready(worker: Worker) -> Callable[[], bool]:
-    return lambda: worker.ask("ready")[0] == 200
-
-
 @pytest.mark.parametrize("stages", [FUSED, SPLIT], ids=["fused", "split"])
-def test_four_workers_are_upgraded_one_after_the_other(
-    kafka: SharedKafka, tmp_path: Path, stages: str
-) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=4)
-    workers = several(setting, tmp_path, 4)
+def test_four_workers_are_upgraded_one_after_the_other(settles: Settles, stages: str) -> None:
+    setting = settles(stages=stages, partitions=4)
+    workers = several(setting, 4)
     bound_s = pause_bound_s()
-    with flowing(setting, workers, 75.0) as flow:
+    with flowing(setting, workers, 1, 75_000, BEFORE) as flow:
         print(f"\nthree more: {grown(flow, workers):.1f} s of silence")
         pauses = []
         for worker in workers:
             stopped(flow, worker)
             worker.start()
-            flow.until(is_ready(worker), TIMEOUT_S)
+            flow.until_ready(worker)
             flow.for_seconds(1.0)
             pauses.append(flow.silence_s)
         print(f"upgrade: {', '.join(f'{pause:.1f}' for pause in pauses)} s of silence")
@@ -156,13 +91,11 @@ def test_four_workers_are_upgraded_one_after_the_other(
 
 
 @pytest.mark.parametrize("stages", [FUSED, SPLIT], ids=["fused", "split"])
-def test_one_worker_becomes_four_and_then_two(
-    kafka: SharedKafka, tmp_path: Path, stages: str
-) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=4)
-    workers = several(setting, tmp_path, 4)
+def test_one_worker_becomes_four_and_then_two(settles: Settles, stages: str) -> None:
+    setting = settles(stages=stages, partitions=4)
+    workers = several(setting, 4)
     bound_s = pause_bound_s()
-    with flowing(setting, workers, 45.0) as flow:
+    with flowing(setting, workers, 1, 45_000, BEFORE) as flow:
         more_s = grown(flow, workers)
         stopped(flow, *workers[2:])
         flow.for_seconds(FLOWS_S)
@@ -173,15 +106,15 @@ def test_one_worker_becomes_four_and_then_two(
 
 @pytest.mark.parametrize("back", [True, False], ids=["back", "gone"])
 def test_a_killed_worker_pauses_no_longer_than_its_session_and_a_little(
-    kafka: SharedKafka, tmp_path: Path, back: bool
+    settles: Settles, back: bool
 ) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
-    workers = named(setting, tmp_path, 2)
-    with flowing(setting, workers, 40.0) as flow:
+    setting = settles.fused()
+    workers = several(setting, 2, named=True)
+    with flowing(setting, workers, 1, 40_000, BEFORE) as flow:
         workers[1].start()
-        flow.until(is_ready(workers[1]), TIMEOUT_S)
+        flow.until_ready(workers[1])
         flow.for_seconds(FLOWS_S)
-        owner = next(w for w in workers if any(p["next_offset"] for p in w.ask("explain")[1] or []))
+        owner = next(w for w in workers if has_events(w))
         flow.silence_s  # noqa: B018
         owner.kill_all()
         if back:

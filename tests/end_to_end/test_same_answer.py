@@ -11,89 +11,70 @@ default 100 ms, which is counted, and is the one thing that two runs need not sh
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.workloads import crowd
-from tests.end_to_end.oracle import check
-from tests.end_to_end.records import Read, read_all
-from tests.end_to_end.replaying import differences, dump, replay, said
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
-from tests.end_to_end.trouble import Trouble, play, stop_all
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.records import events_of
+from tests.end_to_end.replaying import Replayed, assert_replays
+from tests.end_to_end.setting import FUSED, Setting, Settles
+from tests.end_to_end.trouble import Trouble, play
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import at_work
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-EVENTS = 10_000
 SPEED = 0.2
 CALM = "tick_lag: 3s\n"
 
 SCRIPT = [(0.3, Trouble.kill_stages), (0.8, Trouble.kill_worker)]
 
 
-def in_one_go(setting: Setting, folder: Path, expected: int) -> None:
-    worker = Worker("calm", setting.path, setting.bootstrap, folder)
-    with running(worker):
-        emitted = Emitted(setting)
-        emitted.wait_for(expected)
-        emitted.close()
-        stop_all([worker])
-
-
-def content(setting: Setting) -> dict[int, list[tuple[object, ...]]]:
-    """What each partition of the ordered topic has, in log order."""
-    found: dict[int, list[tuple[object, ...]]] = {}
-    for record in read_all(setting.bootstrap, setting.ordered):
-        if not record.is_control:
-            found.setdefault(record.partition, []).append(bytes_of(record))
-    return found
-
-
-def bytes_of(record: Read) -> tuple[object, ...]:
-    return record.timestamp_ms, record.key, record.value, tuple(record.headers)
-
-
-def assert_equal(hurt: Setting, calm: Setting) -> None:
+def assert_one_answer(hurt: Setting, calm: Setting) -> Replayed:
+    """Assert that one who reads the same topic in a single go says the same, byte for byte, and so
+    does a replay of it."""
+    verdict = assert_sound(hurt)
+    with at_work(calm, name="calm"):
+        wait_out(calm, verdict.accepted)
     one, other = content(hurt), content(calm)
     assert one.keys() == other.keys()
     for partition, records in one.items():
         assert len(records) == len(other[partition])
         for place, (mine, its) in enumerate(zip(records, other[partition], strict=True)):
             assert mine == its, f"record {place} of partition {partition}"
+    replayed = assert_replays(hurt)
+    assert replayed.summary["in"] == verdict.raw
+    return replayed
 
 
-@pytest.mark.chaos
-def test_fused(kafka: SharedKafka, tmp_path: Path) -> None:
-    rows = crowd(EVENTS, seed=3).rows
-    hurt = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, more=CALM)
-    calm = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, more=CALM, raw=hurt.raw)
-    play(hurt, tmp_path / "hurt", rows, SPEED, SCRIPT)
-    verdict = check(hurt)
-    assert not verdict.faults, verdict
-    in_one_go(calm, tmp_path / "calm", verdict.accepted)
-    assert_equal(hurt, calm)
-    lines = tmp_path / "raw.jsonl"
-    assert dump(hurt, lines) == verdict.raw
-    replayed = replay(hurt, lines)
-    assert differences(said(read_all(hurt.bootstrap, hurt.ordered)), replayed) == []
-    assert replayed.summary["duplicate"] == verdict.duplicates
+def content(setting: Setting) -> dict[int, list[tuple[object, ...]]]:
+    """What each partition of the ordered topic has, in log order."""
+    found: dict[int, list[tuple[object, ...]]] = {}
+    for record in events_of(setting):
+        told = record.timestamp_ms, record.key, record.value, tuple(record.headers)
+        found.setdefault(record.partition, []).append(told)
+    return found
 
 
-def test_split_over_several_partitions(kafka: SharedKafka, tmp_path: Path) -> None:
-    rows = crowd(EVENTS // 2, seed=4).rows
-    # Known starts and a fixed wait: nothing depends on which sources share a partition.
-    fixed = "reorder: {rule: fixed, max_wait: 200ms, start: zero}"
-    hurt = settle(kafka.bootstrap, tmp_path, partitions=3, more=CALM, stream=fixed)
-    calm = settle(kafka.bootstrap, tmp_path, partitions=3, more=CALM, stream=fixed, raw=hurt.raw)
-    assert hurt.stages == SPLIT.split(", ")
-    play(hurt, tmp_path / "hurt", rows, SPEED, SCRIPT)
-    verdict = check(hurt)
-    assert not verdict.faults, verdict
-    in_one_go(calm, tmp_path / "calm", verdict.accepted)
-    assert_equal(hurt, calm)
-    lines = tmp_path / "raw.jsonl"
-    assert dump(hurt, lines) == verdict.raw
-    assert differences(said(read_all(hurt.bootstrap, hurt.ordered)), replay(hurt, lines)) == []
+@pytest.mark.parametrize(
+    ("shape", "events"),
+    [
+        pytest.param({"stages": FUSED, "partitions": 1}, 10_000, marks=pytest.mark.chaos),
+        # Known starts and a fixed wait: nothing depends on which sources share a partition.
+        (
+            {
+                "partitions": 3,
+                "stream": "reorder: {rule: fixed, max_wait: 200ms, start: zero}",
+            },
+            5_000,
+        ),
+    ],
+    ids=["fused", "split over several partitions"],
+)
+def test_whatever_happened(settles: Settles, shape: dict[str, Any], events: int) -> None:
+    hurt = settles(more=CALM, **shape)
+    calm = settles(more=CALM, raw=hurt.raw, **shape)
+    play(hurt, crowd(events, seed=3).rows, SPEED, SCRIPT)
+    assert_one_answer(hurt, calm)

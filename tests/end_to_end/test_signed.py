@@ -17,12 +17,11 @@ from inorder import SequencedProducer, SigningKey
 from inorder.header_writer import Headers
 from inorder.signing_keys import signing_key
 from tests.cli.invoking import inorder
-from tests.end_to_end.records import new_producer, read_all
+from tests.end_to_end.records import events_of, letters_of, new_producer
 from tests.end_to_end.replaying import dump, replay
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.worker import running, worker_on
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -55,20 +54,16 @@ class Stranger:
 
 
 def test_a_stranger_is_not_heard(
-    kafka: SharedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settles: Settles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masters = tmp_path / "masters"
     masters.write_text(f"# the newest first\n{'cd' * 32}\n{MASTER.hex()}\n")
     monkeypatch.setenv("INORDER_MASTER_KEYS_FILE", str(masters))
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
-        stages=FUSED,
-        partitions=1,
+    setting = settles.fused(
         stream="signed: true, keyed_by: stream, reorder: {start: zero, rule: fixed, max_wait: 3s}",
     )
     stranger = Stranger(setting)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    worker = worker_on(setting)
     producer = SequencedProducer(
         setting.bootstrap,
         setting.raw,
@@ -92,12 +87,10 @@ def test_a_stranger_is_not_heard(
         emitted.wait_for(COUNT + stranger.sent.total())
         emitted.close()
         assert worker.stop() == 0, worker.log
-    out = [r for r in read_all(setting.bootstrap, setting.ordered) if not r.is_control]
+    out, dead = events_of(setting), letters_of(setting)
     assert [(r.name, r.header("late")) for r in out] == [
         (("press-7", 3, seq), None) for seq in range(COUNT)
     ]
-    letters = read_all(setting.bootstrap, setting.topology.topics.dead)
-    dead = [orjson.loads(record.value or b"") for record in letters]
     assert Counter(letter["reason"] for letter in dead) == stranger.sent
     assert {(letter["source"], letter["seq"]) for letter in dead} == {("press-7", None)}
     assert SECRET not in worker.log
@@ -116,10 +109,10 @@ def test_a_stranger_is_not_heard(
 
 
 def test_what_is_published_by_the_command_is_signed(
-    kafka: SharedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settles: Settles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INORDER_MASTER_KEYS", MASTER.hex())
-    setting = settle(kafka.bootstrap, tmp_path, partitions=1, stream="signed: true")
+    setting = settles(partitions=1, stream="signed: true")
     made = inorder("keys", "--prefix", "press-")
     lines = [{"source": f"press-{n % 2}", "seq": n // 2, "ts": time.time_ns()} for n in range(6)]
     there = ("--brokers", setting.bootstrap, "--topic", setting.raw, "--topology", setting.path)

@@ -21,10 +21,9 @@ from infra.postgres import PostgresServer
 from infra.redis import RedisServer
 from sinks.files import Form
 from tests.end_to_end.records import Read, Sender
-from tests.end_to_end.setting import Setting, settle
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
-from tests.sinks.kinds import Place, file_place, postgres_place, redis_place
+from tests.end_to_end.setting import Setting, Settles
+from tests.end_to_end.worker import at_work
+from tests.sinks.kinds import Place, places_of
 from tests.sinks.results import same
 from tests.sinks.sink_process import SinkProcess, served
 from tests.sinks.told import (
@@ -121,51 +120,34 @@ def sinks_on(
     """Every kind on windows and on matches."""
     made = []
     for topic in setting.topology.result_topics.values():
-        table = topic.replace("-", "_")
         form = Form.PARQUET if topic == setting.topology.topics.windows else Form.JSON_LINES
-        files = folder / topic
-        kinds: dict[str, tuple[Place, list[str]]] = {
-            "redis": (redis_place(redis, topic), ["--redis", redis.url]),
-            "postgres": (
-                postgres_place(postgres, table),
-                ["--postgres", postgres.url, "--table", table],
-            ),
-            "files": (
-                file_place(files, form, roll_bytes=1),
-                ["--folder", str(files), "--format", form, "--roll-seconds", "0.5"],
-            ),
-        }
         made += [
             Sinking(kind, setting.bootstrap, topic, folder / "logs", place, *options)
-            for kind, (place, options) in kinds.items()
+            for kind, (place, options) in places_of(
+                redis, postgres, topic, folder / topic, form
+            ).items()
         ]
     return made
 
 
-def await_share(sender: Sender, share: float) -> None:
-    wait_until(lambda: sender.share >= share, TIMEOUT_S, f"{share:.0%} of the events to be sent")
-
-
 def test_the_stores_hold_what_the_replay_says(
-    kafka: SharedKafka,
+    settles: Settles,
     redis_server: RedisServer,
     postgres_server: PostgresServer,
     tmp_path: Path,
 ) -> None:
     stages = "reorder+merge, window+pattern"
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, stream=STREAM, more=QUERIES)
+    setting = settles(stages=stages, stream=STREAM, more=QUERIES)
     partitions = setting.topology.topics.partitions
     rows = crowd(EVENTS, seed=5).rows
-    worker = Worker("worker", setting.path, setting.bootstrap, tmp_path)
     sinks = sinks_on(setting, tmp_path, redis_server, postgres_server)
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting, name="worker") as worker:
         sender = Sender(setting, rows, speed=SPEED, value=value_of).start()
         with served(sinks):
-            await_share(sender, SINKS_KILLED)
+            sender.await_share(SINKS_KILLED)
             for sink in sinks:
                 sink.kill_in_mid_flow(partitions)
-            await_share(sender, WORKER_KILLED)
+            sender.await_share(WORKER_KILLED)
             worker.kill_all()
             worker.start()
             sender.finish()

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from infra.kafka import missing
 from tests.end_to_end.numbered import NUMBERED
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import FUSED, settle
-from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.setting import fused
+from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.way_to_brokers import cluster
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import at_work
 from tests.services import require
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -34,9 +35,7 @@ def test_a_backlog_is_read_once(tmp_path: Path) -> None:
     dice = random.Random(1)
     now_ns = time.time_ns()
     with cluster(tmp_path / "kafka") as brokers:
-        setting = settle(
-            brokers.direct, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED, more=TIMES
-        )
+        setting = fused(brokers.direct, tmp_path, stream=NUMBERED, more=TIMES)
         records = (
             (f"s{number % SOURCES}", dice.randbytes(EVENT_BYTES), number // SOURCES)
             for number in range(EVENTS)
@@ -44,20 +43,13 @@ def test_a_backlog_is_read_once(tmp_path: Path) -> None:
         send(setting, ((s, value, contract(s, seq, now_ns + seq)) for s, value, seq in records))
         for way in brokers.ways:
             way.bytes_per_s = BYTES_PER_S
-        worker = Worker("a", setting.path, brokers.through, tmp_path)
-        with running(worker):
-            worker.wait_ready()
-            emitted = Emitted(setting)
-            emitted.wait_for(EVENTS)
-            emitted.close()
+        through = replace(setting, bootstrap=brokers.through)
+        with at_work(through) as worker:
+            silence_s = wait_out(setting, EVENTS)
             counted = {name.partition(":")[0]: count for name, count in worker.metrics().items()}
-            assert worker.stop() == 0, worker.log[-3000:]
-        verdict = check(setting)
-    print(
-        verdict, f"read {counted['records_in']:.0f}, {counted['checkpoint_commits']:.0f} commits,"
-    )
-    print(f"{emitted.longest_silence_s:.1f} s silent at most")
-    assert not verdict.faults, verdict
-    assert counted["records_in"] < 1.2 * EVENTS
-    assert counted["checkpoint_commits"] >= 5
-    assert emitted.longest_silence_s < 4.0
+        assert_sound(setting)
+    read, commits = counted["records_in"], counted["checkpoint_commits"]
+    print(f"read {read:.0f}, {commits:.0f} commits, {silence_s:.1f} s silent at most")
+    assert read < 1.2 * EVENTS
+    assert commits >= 5
+    assert silence_s < 4.0

@@ -1,7 +1,7 @@
 """End to end: nothing gets committed any more, and the worker says so, and why.
 
-Short: `events.ordered` is deleted under a running worker, by somebody else. Marked `chaos`: also
-a changelog, and an output that takes nothing; and what comes after that.
+Short: `events.ordered` is deleted under a running worker, by somebody else, and comes back. Marked
+`chaos`: also a changelog, and an output that takes nothing.
 """
 
 from __future__ import annotations
@@ -14,22 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-)
+from confluent_kafka.admin import AdminClient
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from cli.local.kafka import KafkaBroker
 from cli.local.poll import wait_until
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import FUSED, Setting, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.setting import FUSED, Setting, Settles, settle
+from tests.end_to_end.topics import admin_of, changelogs, configure
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import REFUSED, Worker, at_work
 from tests.waiting import calm_s
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -39,7 +34,7 @@ UNREADY_S = 15.0
 TOLD_S = 10.0
 STUCK_S = 60.0
 SEND_EVERY_S = 0.1
-REFUSED = 2
+SOME = 10
 SMALL = 150
 """Bytes: room for the mark of a transaction, and not for an event with its headers."""
 
@@ -71,22 +66,12 @@ class Sending:
 
 
 def administrator(setting: Setting) -> AdminClient:
-    return AdminClient({"bootstrap.servers": setting.bootstrap})
+    return admin_of(setting.bootstrap)
 
 
 def delete(setting: Setting, topic: str) -> None:
     admin = administrator(setting)
     admin.delete_topics([topic])[topic].result(TIMEOUT_S)
-
-
-def changelog_of(setting: Setting) -> str:
-    return f"{setting.topology.application}.reorder-merge.{setting.raw}.changelog"
-
-
-def wait_until_some_are_out(setting: Setting) -> None:
-    emitted = Emitted(setting)
-    emitted.wait_for(10)
-    emitted.close()
 
 
 def wait_until_told(worker: Worker, *told: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -102,86 +87,57 @@ def wait_until_it_stands(worker: Worker, *told: str) -> None:
     print(f"not ready after {unready_s:.1f} s, told after {time.monotonic() - began_s:.1f} s")
 
 
-def test_a_deleted_output_is_told(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker), Sending(setting).going_on():
-        worker.wait_ready()
-        wait_until_some_are_out(setting)
-        wait_until_told(
-            worker, rf"starts; reads {setting.raw} \(1\)", f"owns {setting.raw}/0", "INFO ready"
-        )
-        delete(setting, setting.ordered)
-        wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")
-        wait_until(lambda: STANDS in str(worker.ask("ready")[1]), UNREADY_S, STANDS)
-
-
-@pytest.mark.chaos
-def test_a_deleted_output_that_comes_back(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_a_deleted_output_is_told_and_may_come_back(settles: Settles) -> None:
     """Ready again by itself, and what the worker had not committed comes out."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    setting = settles.fused()
     sending = Sending(setting)
-    with running(worker):
+    with at_work(setting) as worker:
         with sending.going_on():
-            worker.wait_ready()
-            wait_until_some_are_out(setting)
+            wait_out(setting, SOME)
+            wait_until_told(
+                worker, rf"starts; reads {setting.raw} \(1\)", f"owns {setting.raw}/0", "INFO ready"
+            )
             before = sending.sent
             delete(setting, setting.ordered)
             wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")
+            wait_until(lambda: STANDS in str(worker.ask("ready")[1]), UNREADY_S, STANDS)
             create(declared(setting.topology), setting.bootstrap, 1)
             worker.wait_ready()
-        emitted = Emitted(setting)
-        emitted.wait_for(sending.sent - before - 10)
-        emitted.close()
-        assert worker.stop() == 0, worker.log
+        wait_out(setting, sending.sent - before - SOME)
 
 
 @pytest.mark.chaos
-def test_a_deleted_changelog_ends_the_worker_with_the_remedy(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker), Sending(setting).going_on():
-        worker.wait_ready()
-        wait_until_some_are_out(setting)
-        delete(setting, changelog_of(setting))
-        wait_until_it_stands(worker, f"the topic {changelog_of(setting)} was deleted")
+def test_a_deleted_changelog_ends_the_worker_with_the_remedy(settles: Settles) -> None:
+    setting = settles.fused()
+    with at_work(setting) as worker, Sending(setting).going_on():
+        wait_out(setting, SOME)
+        (changelog,) = changelogs(setting)
+        delete(setting, changelog)
+        wait_until_it_stands(worker, f"the topic {changelog} was deleted")
         wait_until(lambda: not worker.alive, 2 * STUCK_S, "the end of the worker")
         assert worker.exit_code() == REFUSED
         assert "Stuck: " in worker.log
-        assert f"no such topic: {changelog_of(setting)}" in worker.log
+        assert f"no such topic: {changelog}" in worker.log
 
 
 @pytest.mark.chaos
-def test_checkpoints_that_fail(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_checkpoints_that_fail(settles: Settles) -> None:
     """All topics are there, and the ordered one takes nothing: ready again once it does."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    setting = settles.fused()
     sending = Sending(setting)
-    with running(worker):
+    with at_work(setting) as worker:
         with sending.going_on():
-            worker.wait_ready()
-            wait_until_some_are_out(setting)
+            wait_out(setting, SOME)
             largest(setting, SMALL)
             wait_until_it_stands(worker, "CommitFailed|restoring and reading again:.*Size")
             largest(setting, 1 << 20)
             worker.wait_ready()
-        emitted = Emitted(setting)
-        emitted.wait_for(sending.sent)
-        emitted.close()
-        assert worker.stop() == 0, worker.log
+        wait_out(setting, sending.sent)
 
 
 def largest(setting: Setting, size: int) -> None:
     """So many bytes a batch of the ordered topic may have."""
-    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(
-        ConfigResource.Type.TOPIC, setting.ordered, incremental_configs=[entry]
-    )
-    admin = administrator(setting)
-    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+    configure(setting.bootstrap, setting.ordered, "max.message.bytes", str(size))
 
 
 @pytest.mark.chaos
@@ -189,12 +145,10 @@ def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, partitions=2, make=False)
         create(declared(setting.topology), setting.bootstrap, 3)
-        worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
         sending = Sending(setting)
-        with running(worker):
-            worker.wait_ready()
+        with at_work(setting) as worker:
             with sending.going_on():
-                wait_until_some_are_out(setting)
+                wait_out(setting, SOME)
             began_s = time.monotonic()
             brokers.kill(1)
             brokers.kill(2)
@@ -204,4 +158,3 @@ def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
             for node in (1, 2):
                 brokers.nodes[node].start()
             worker.wait_ready()
-            assert worker.stop() == 0, worker.log

@@ -27,9 +27,8 @@ from inorder.sync.keys import KeyRing
 from inorder.sync.settings import SyncSettings
 from tests.cli.run.test_sync_server import Server, running
 from tests.end_to_end.records import Read, read_all
-from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.setting import Setting, Settles, settle
 from tests.inorder.sync.key_file import key_table
-from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -62,10 +61,8 @@ def samples(setting: Setting) -> list[Read]:
     return read_all(setting.bootstrap, setting.topology.topics.clock)
 
 
-def test_samples_stand_in_the_topic_as_the_contract_says(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
-    setting = settle(kafka.bootstrap, tmp_path)
+def test_samples_stand_in_the_topic_as_the_contract_says(settles: Settles, tmp_path: Path) -> None:
+    setting = settles()
     clocks = {source: clock_of(offset_ns) for source, offset_ns in OFFSETS_NS.items()}
     ring = KeyRing.parse(KEYS)
     with served(setting, tmp_path) as server:
@@ -136,8 +133,8 @@ def test_a_broker_that_is_away_does_not_stop_the_exchange(
     assert len(samples(setting)) >= rounds
 
 
-def test_a_topic_that_is_not_there_is_told(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, make=False)
+def test_a_topic_that_is_not_there_is_told(settles: Settles, tmp_path: Path) -> None:
+    setting = settles(make=False)
     server = Server(tmp_path, "--brokers", setting.bootstrap, "--topology", str(setting.path))
     server.process.start()
     _wait(lambda: not server.process.is_alive(), "its end")

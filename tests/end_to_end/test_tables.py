@@ -10,33 +10,24 @@ from typing import Any
 
 import pytest
 
-from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
-from tests.end_to_end.records import Sender, read_all
-from tests.end_to_end.setting import Setting, settle
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.records import read_all
+from tests.end_to_end.setting import Setting, Settles
 from tests.sinks.told import (
     COURSE,
-    SPEED,
     STREAM,
     TIMEOUT_S,
     as_tables,
-    beat,
     content,
     is_overflow,
     overflows,
-    replayed,
-    value_of,
+    worked,
 )
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 2_000
-KILLED = 0.5
-"""Share of the events sent."""
-
 Table = dict[str, dict[str, Any]]
 
 
@@ -71,30 +62,20 @@ def without_course(table: Table) -> Table:
     }
 
 
-def test_tables_are_what_the_replay_comes_to(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
+def await_tables(setting: Setting, expected: Table) -> None:
+    wait_until(
+        lambda: without_course(folded(setting)[0]) == expected, TIMEOUT_S, "what is expected"
+    )
+
+
+def test_tables_are_what_the_replay_comes_to(settles: Settles, tmp_path: Path) -> None:
+    setting = settles(
         stages="reorder+merge, window+pattern",
         stream=STREAM,
         more=as_tables(tmp_path.name),
     )
-    rows = crowd(EVENTS, seed=5).rows
-    worker = Worker("worker", setting.path, setting.bootstrap, tmp_path)
-    with running(worker):
-        worker.wait_ready()
-        sender = Sender(setting, rows, speed=SPEED, value=value_of).start()
-        wait_until(lambda: sender.share >= KILLED, TIMEOUT_S, "half of the events to be sent")
-        worker.kill_all()
-        worker.start()
-        sender.finish()
-        beat(setting, rows)
-        lines = replayed(setting, tmp_path / "raw.jsonl")
-        expected = content(lines)
-        wait_until(
-            lambda: without_course(folded(setting)[0]) == expected, TIMEOUT_S, "what is expected"
-        )
-        assert worker.stop() == 0, worker.log
+    lines = worked(setting, EVENTS, await_tables, killed=0.5)
+    expected = content(lines)
     table, seen = folded(setting)
     assert without_course(table) == expected
     assert seen.keys() == {"emit", "update", "retract"}

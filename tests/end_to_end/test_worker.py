@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,11 @@ from cli.local.kafka import KafkaBroker
 from cli.local.poll import wait_until
 from infra.kafka import ContainerBroker
 from tests.cli.invoking import inorder
-from tests.end_to_end.oracle import check
-from tests.end_to_end.records import Sender, contract, read_all, send
-from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.records import Sender, contract, events_of, send
+from tests.end_to_end.setting import Settles, fused, settle
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import Worker, at_work, running, worker_on
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -32,6 +31,11 @@ TIMEOUT_S = 40.0
 HELD_S = 15
 """Each question takes milliseconds, so this is enough on a busy machine; and it is waited for once,
 after the stop."""
+
+HELD = (
+    f"reorder: {{rule: fixed, max_wait: {HELD_S}s, start: zero}},"
+    f" merge: {{max_wait: {HELD_S}s, idle_after: {2 * HELD_S}s}}"
+)
 
 UNREADY_S = 15.0
 """A standstill that `/ready` bears (agents.watch.watchdog)."""
@@ -57,17 +61,10 @@ def wait_for_words(worker: Worker, *patterns: str) -> None:
     wait_until(are_said, HELD_S, f"the words {patterns}")
 
 
-def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_explain_then_a_stop_with_events_held(settles: Settles) -> None:
     """What is held at a graceful stop is neither lost nor flushed: the next one goes on."""
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
-        stages=FUSED,
-        partitions=1,
-        stream=f"reorder: {{rule: fixed, max_wait: {HELD_S}s, start: zero}},"
-        f" merge: {{max_wait: {HELD_S}s, idle_after: {2 * HELD_S}s}}",
-    )
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    setting = settles.fused(stream=HELD)
+    worker = worker_on(setting)
     now_ns = time.time_ns()
 
     def tell(*events: tuple[str, int, int]) -> None:
@@ -106,35 +103,23 @@ def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path
         assert worker.stop() == 0, worker.log
         assert time.monotonic() - began_s < HELD_S
         worker.start()
-        emitted = Emitted(setting)
-        emitted.wait_for(8)
-        emitted.close()
+        wait_out(setting, 8)
         assert worker.stop() == 0, worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    verdict = assert_sound(setting)
     assert (verdict.unmarked, verdict.gaps) == (8, 1)
     answer = inorder("explain", "127.0.0.1:1")
     assert answer.code == Exit.REFUSED
     assert "no worker answers at 127.0.0.1:1" in answer.err
 
 
-def test_a_worker_tells_of_all_its_stages(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
-        stages=SPLIT,
-        partitions=1,
-        stream=f"reorder: {{rule: fixed, max_wait: {HELD_S}s, start: zero}},"
-        f" merge: {{max_wait: {HELD_S}s, idle_after: {2 * HELD_S}s}}",
-    )
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+def test_a_worker_tells_of_all_its_stages(settles: Settles) -> None:
+    setting = settles(partitions=1, stream=HELD)
     now_ns = time.time_ns()
 
     def words_of(seq: int) -> str:
         return lines_of(worker, "--source", "s", "--seq", str(seq))
 
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting) as worker:
         headers = [contract("s", seq, now_ns + seq) for seq in (0, 2)]
         send(setting, [("s", b"{}", each) for each in headers])
         held = "default: s/0/2: buffered by reorder"
@@ -143,44 +128,33 @@ def test_a_worker_tells_of_all_its_stages(kafka: SharedKafka, tmp_path: Path) ->
         assert "has not arrived; awaited" in words_of(1)
 
 
-def assert_balanced(worker: Worker, stages: list[str], records: int) -> None:
+def is_balanced(worker: Worker, stages: list[str], records: int) -> bool:
     """in = emitted + late + duplicate + dead + held, of each stage."""
     counted = worker.metrics()
-    for stage in stages:
-        parts = {
-            name: counted.get(f"records_{name}:{stage}", 0.0)
-            for name in ("emitted", "late", "duplicate", "dead", "held")
-        }
-        assert counted[f"records_in:{stage}"] == sum(parts.values()), (stage, parts)
-    assert counted[f"records_in:{stages[0]}"] == records
-    assert counted[f"checkpoint_commits:{stages[0]}"] > 0
+    ways = ("emitted", "late", "duplicate", "dead", "held")
+    return (
+        all(
+            counted.get(f"records_in:{stage}")
+            == sum(counted.get(f"records_{way}:{stage}", 0.0) for way in ways)
+            for stage in stages
+        )
+        and counted[f"records_in:{stages[0]}"] == records
+        and counted[f"checkpoint_commits:{stages[0]}"] > 0
+    )
 
 
-def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+def test_health_balance_and_a_stage_that_dies(settles: Settles) -> None:
+    setting = settles()
     rows = crowd(6_000, seed=5).rows
     half = len(rows) // 2
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting) as worker:
         assert worker.ask("live") == (200, {"ok": True, "reasons": []})
-        emitted = Emitted(setting)
-        Sender(setting, rows[:half], speed=0.5, epoch=0).start().finish()
-        emitted.wait_for(len({(r.source, r.seq) for r in rows[:half]}))
-
-        def balanced() -> bool:
-            try:
-                assert_balanced(worker, setting.stages, half)
-            except AssertionError:
-                return False
-            return True
-
-        wait_until(balanced, TIMEOUT_S, f"the balance of {worker.metrics()}")  # gauges lag 1 s
-        counted = worker.metrics()
-        for stage in setting.stages:
-            seconds = counted[f"checkpoint_commit_seconds_sum:{stage}"]
-            commits = counted[f"checkpoint_commits:{stage}"]
-            print(f"{stage}: {commits:.0f} checkpoints of {1000 * seconds / commits:.0f} ms")
+        first = Sender(setting, rows[:half], speed=0.5, epoch=0).start()
+        first.finish()
+        wait_out(setting, first.different)
+        wait_until(  # gauges lag 1 s
+            lambda: is_balanced(worker, setting.stages, half), TIMEOUT_S, "the balance"
+        )
         before = worker.stages()
         assert {command_of(pid) for pid in before} == {command_of(worker.process.pid)}  # forked
         killed = worker.kill_stage(0)
@@ -191,19 +165,15 @@ def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path
         assert worker.ask("live")[0] == 200
         Sender(setting, rows[half:], speed=0.5, epoch=0).start().finish()
         worker.wait_ready()
-        emitted.wait_for(len({(r.source, r.seq) for r in rows}))
-        emitted.close()
-        assert worker.stop() == 0, worker.log
+        wait_out(setting, len({(r.source, r.seq) for r in rows}))
     assert "exit -9" in worker.log
-    verdict = check(setting)
-    assert not verdict.faults, verdict
-    assert verdict.raw == len(rows)
+    assert assert_sound(setting).raw == len(rows)
 
 
-def test_a_stop_before_it_has_begun(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_a_stop_before_it_has_begun(settles: Settles) -> None:
     """A stage that is told to stop while it starts owned nothing yet: all is well."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    setting = settles()
+    worker = worker_on(setting)
     with running(worker):
         wait_until(lambda: bool(worker.stages()), TIMEOUT_S, "a stage that starts")
         assert worker.stop() == 0, worker.log
@@ -213,10 +183,8 @@ def test_a_broker_that_says_nothing(
     own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
 ) -> None:
     """Not ready, and why; ready again by itself once the broker is back."""
-    setting = settle(own_kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker):
-        worker.wait_ready()
+    setting = fused(own_kafka.bootstrap, tmp_path)
+    with at_work(setting) as worker:
         own_kafka.pause()
         try:
             wait_until(lambda: worker.ask("ready")[0] == 503, 2 * UNREADY_S, "not ready")
@@ -227,44 +195,32 @@ def test_a_broker_that_says_nothing(
             own_kafka.resume()
         worker.wait_ready()
         send(setting, [("s", b"{}", contract("s", seq)) for seq in range(3)])
-        emitted = Emitted(setting)
-        emitted.wait_for(3)
-        emitted.close()
-        assert worker.stop() == 0, worker.log
+        wait_out(setting, 3)
 
 
 def test_embedded_broker(tmp_path: Path) -> None:
     """No Java, no container: the worker brings its own Kafka, which lives as long as it."""
-    setting = settle("embedded", tmp_path, stages=SPLIT, make=False)
-    worker = Worker("a", setting.path, "embedded", tmp_path)
-    rows = crowd(2_000, seed=6).rows
-    with running(worker):
-        worker.wait_ready()
+    setting = settle("embedded", tmp_path, make=False)
+    with at_work(setting) as worker:
         found = re.search(r"embedded broker at (\S+)", worker.log)
         assert found, worker.log
-        inside = Setting(found[1], setting.path, setting.topology)
-        sender = Sender(inside, rows, speed=0.5).start()
+        inside = replace(setting, bootstrap=found[1])
+        sender = Sender(inside, crowd(2_000, seed=6).rows, speed=0.5).start()
         sender.finish()
-        emitted = Emitted(inside)
-        emitted.wait_for(len({(row.source, row.seq) for row in rows}))
-        emitted.close()
+        wait_out(inside, sender.different)
         # Append times are not to be had here, so only this is promised: each once.
-        ordered = [r for r in read_all(inside.bootstrap, inside.ordered) if not r.is_control]
-        assert worker.stop() == 0, worker.log
-    again = {name: n for name, n in Counter(record.name for record in ordered).items() if n > 1}
-    assert again == {}
+        ordered = [event.name for event in events_of(inside)]
+    assert len(ordered) == len({*ordered})
 
 
 @pytest.mark.chaos
-def test_a_stop_in_mid_start_is_a_stop(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_a_stop_in_mid_start_is_a_stop(settles: Settles) -> None:
     """At any instant of the start, while another one works: each ends in time, with 0."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, state="memory")
+    setting = settles(state="memory")
     sender = Sender(setting, crowd(20_000).rows, speed=0.02).start()
-    other = Worker("other", setting.path, setting.bootstrap, tmp_path)
-    with running(other):
-        other.wait_ready()
+    with at_work(setting, name="other"):
         for number in range(12):
-            worker = Worker(f"w{number}", setting.path, setting.bootstrap, tmp_path)
+            worker = worker_on(setting, name=f"w{number}")
             with running(worker):
                 time.sleep(1.0 + 0.5 * number)
                 assert worker.stop() == 0, worker.log[-3000:]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from benchmarks.workloads.rows import Row
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import SESSION_S, Worker, running
+from tests.end_to_end.worker import SESSION_S, Worker, running, worker_on
 
 ZOMBIE_S = SESSION_S + 3.0
 """So the sleeper's partitions have gone elsewhere when it wakes."""
@@ -19,9 +18,9 @@ ZOMBIE_S = SESSION_S + 3.0
 class Trouble:
     """Two workers that run, one that may join, and what can be done to them."""
 
-    def __init__(self, setting: Setting, folder: Path, *, worker_count: int = 2) -> None:
+    def __init__(self, setting: Setting, *, worker_count: int = 2) -> None:
         names = "abcdefgh"[: worker_count + 1]
-        workers = [Worker(name, setting.path, setting.bootstrap, folder) for name in names]
+        workers = [worker_on(setting, name=name) for name in names]
         self.workers, self.spare = workers[:-1], workers[-1]
         self._wakes: list[tuple[float, Worker, int]] = []
 
@@ -89,7 +88,6 @@ Act = Callable[[Trouble], None]
 
 def play(
     setting: Setting,
-    folder: Path,
     rows: Sequence[Row],
     speed: float | None,
     script: Sequence[tuple[float, Act]] = (),
@@ -97,7 +95,7 @@ def play(
     sender: Sender | None = None,
 ) -> None:
     """Send, act when that share of the rows has been sent, wait until all is out, stop."""
-    trouble = Trouble(setting, folder, worker_count=worker_count)
+    trouble = Trouble(setting, worker_count=worker_count)
     with running(*trouble.workers, may_start=trouble.everybody):
         trouble.workers[0].wait_ready()
         sender = (sender or Sender(setting, rows, speed=speed)).start()

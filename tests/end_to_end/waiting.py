@@ -52,3 +52,11 @@ class Emitted:
     def close(self) -> None:
         for reader in (self._ordered, *self._aside):
             reader.close()
+
+
+def wait_out(setting: Setting, count: int) -> float:
+    """Until so many events are out; the longest silence on the way, in seconds."""
+    emitted = Emitted(setting)
+    emitted.wait_for(count)
+    emitted.close()
+    return emitted.longest_silence_s

@@ -63,9 +63,6 @@ class StandingWindows(StandingResults):
 
     kind = "window"
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting, setting.topology.topics.windows)
-
     def check(self, line: dict[str, Any]) -> None:
         assert line["low"]["n"] <= line["values"]["n"] <= line["high"]["n"]
 
@@ -74,13 +71,6 @@ class StandingWindows(StandingResults):
         return {(line["query"], line["start"]): line["values"]["n"] for line in self.lines.values()}
 
     def await_expected(self, expected: Expected) -> None:
-        def wrong() -> list[tuple[tuple[str, int], int | None, int | None]]:
-            found, counts = self.poll(), expected.counts
-            keys = sorted({*found, *expected.passed})
-            return [
-                (key, found.get(key), counts.get(key))
-                for key in keys
-                if found.get(key) != counts.get(key)
-            ]
-
-        self.wait_until(lambda: not wrong(), lambda: f"windows, found and wanted: {wrong()[:5]}")
+        counts, passed = expected.counts, expected.passed
+        must = {(window, counts[window]) for window in passed}
+        self.await_same(lambda: self.poll().items(), must, counts.items())

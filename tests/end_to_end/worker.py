@@ -10,8 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.command import Command
+from tests.end_to_end.setting import Setting
 from tests.waiting import POLL_S, Patience, wait_until
 
+REFUSED = 2
 STOP_QUIET_S = 45.0
 ORPHAN_QUIET_S = 30.0
 SESSION_S = 3.0
@@ -70,6 +72,11 @@ class Worker(Command):
             patience.look(self.log, lambda: f"{self.name} to be ready:\n{self.log[-3000:]}")
             time.sleep(POLL_S)
 
+    def begin(self) -> None:
+        """Start it, and wait until it is ready."""
+        self.start()
+        self.wait_ready()
+
     # -- its stages ----------------------------------------------------------------------------
 
     def stages(self) -> list[int]:
@@ -86,21 +93,21 @@ class Worker(Command):
 
     def kill_stage(self, index: int) -> int | None:
         """SIGKILL one stage process; its id, None if there is none at the moment."""
-        found = self.stages()
-        if not found:
-            return None
-        pid = found[index % len(found)]
-        _signal(pid, signal.SIGKILL)
-        return pid
+        return self._signal_stage(index, signal.SIGKILL)
 
     def pause_stage(self, index: int) -> int | None:
         """SIGSTOP one stage process: it keeps its connections and does nothing."""
+        pid = self._signal_stage(index, signal.SIGSTOP)
+        if pid is not None:
+            self._paused.add(pid)
+        return pid
+
+    def _signal_stage(self, index: int, number: int) -> int | None:
         found = self.stages()
         if not found:
             return None
         pid = found[index % len(found)]
-        self._paused.add(pid)
-        _signal(pid, signal.SIGSTOP)
+        _signal(pid, number)
         return pid
 
     def wake(self, pid: int) -> None:
@@ -135,6 +142,13 @@ class Worker(Command):
         """SIGTERM, and the exit code."""
         self.terminate()
         return self.exit_code()
+
+    def ends_refused(self, *says: str) -> None:
+        """Assert that it ends of itself with exit 2, without a stack trace, and says these."""
+        assert self.exit_code() == REFUSED, self.log[-3000:]
+        assert "Traceback" not in self.log, self.log[-3000:]
+        for words in says:
+            assert words in self.log, self.log[-3000:]
 
     def await_orphans(self) -> None:
         """Until the stages that lost their supervisor have stopped of themselves."""
@@ -182,3 +196,19 @@ def running(*workers: Worker, may_start: Sequence[Worker] = ()) -> Iterator[None
     finally:
         for worker in {*workers, *may_start}:
             worker.close()
+
+
+def worker_on(setting: Setting, *options: str, name: str = "a") -> Worker:
+    """A worker of that file, which keeps its state beside it."""
+    return Worker(name, setting.path, setting.bootstrap, setting.folder, *options)
+
+
+@contextmanager
+def at_work(setting: Setting, *options: str, name: str = "a") -> Iterator[Worker]:
+    """A worker that is ready; at the end it stops in peace, if it has not stopped before."""
+    worker = worker_on(setting, *options, name=name)
+    with running(worker):
+        worker.wait_ready()
+        yield worker
+        if worker.alive:
+            assert worker.stop() == 0, worker.log[-3000:]

@@ -52,3 +52,21 @@ def file_place(folder: Path, form: Form, roll_bytes: int) -> Place:
         lambda: FileSink(folder, form, Rolling(roll_bytes=roll_bytes)),
         lambda: current_of(rows_in(folder)),
     )
+
+
+def places_of(
+    redis_server: RedisServer, postgres_server: PostgresServer, name: str, folder: Path, form: Form
+) -> dict[str, tuple[Place, list[str]]]:
+    """A place of each store, with the options of a command that fills it."""
+    table = name.replace("-", "_").lower()
+    return {
+        "redis": (redis_place(redis_server, name), ["--redis", redis_server.url]),
+        "postgres": (
+            postgres_place(postgres_server, table),
+            ["--postgres", postgres_server.url, "--table", table],
+        ),
+        "files": (
+            file_place(folder, form, roll_bytes=1),
+            ["--folder", str(folder), "--format", form, "--roll-mib", "1", "--roll-seconds", "0.3"],
+        ),
+    }

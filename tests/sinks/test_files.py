@@ -39,6 +39,13 @@ def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "BACKOFF_S", 0.001)
 
 
+def sweep(folder: Path, form: Form = Form.PARQUET) -> None:
+    """What a next sink does with what was left behind."""
+    sink = FileSink(folder, form)
+    sink.write([])
+    sink.close()
+
+
 def names(folder: Path) -> list[str]:
     """Suffixes of the finished files, and what is unfinished by its first word."""
     return sorted(
@@ -92,11 +99,9 @@ def test_what_a_crash_left_is_finished_without_the_half_line(
     journal.release()
     with journal.path.open("ab") as file:
         file.write(torn)
-    sink = FileSink(tmp_path, form)
-    sink.write([])
+    sweep(tmp_path, form)
     assert names(tmp_path) == [f".{form}"]
     assert rows_in(tmp_path) == [result("a", 0), result("a", 1)]
-    sink.close()
 
 
 @pytest.mark.parametrize("torn", [b"", b"half a li"])
@@ -104,9 +109,7 @@ def test_an_empty_journal_leaves_no_file(tmp_path: Path, torn: bytes) -> None:
     journal = journals.opened(tmp_path)
     journal.release()
     journal.path.write_bytes(torn)
-    sink = FileSink(tmp_path)
-    sink.write([])
-    sink.close()
+    sweep(tmp_path)
     assert names(tmp_path) == []
 
 
@@ -119,9 +122,7 @@ def test_a_crash_between_the_file_and_the_end_of_its_journal_makes_it_once(
     sink.close()
     monkeypatch.undo()
     assert names(tmp_path) == [".parquet", "_open"]
-    sink = FileSink(tmp_path)
-    sink.write([])
-    sink.close()
+    sweep(tmp_path)
     assert names(tmp_path) == [".parquet"]
     assert rows_in(tmp_path) == [result("a", 0)]
 
@@ -160,9 +161,7 @@ def test_what_was_confirmed_survives_kill(tmp_path: Path) -> None:
             child.wait(30)
     confirmed = int((tmp_path / "told").read_text().split()[-1])
     assert names(folder) == ["_open"]
-    sink = FileSink(folder)
-    sink.write([])
-    sink.close()
+    sweep(folder)
     revisions = [(each.id, each.revision) for each in rows_in(folder)]
     assert revisions == [(id_, n) for n in range(len(revisions) // 2) for id_ in "ab"]
     assert len(revisions) // 2 > confirmed
@@ -286,14 +285,6 @@ def test_bounds_that_never_let_a_file_grow_are_refused(rolling: dict[str, Any]) 
         Rolling(**rolling)
 
 
-def link(path: Path, victim: Path) -> None:
-    path.symlink_to(victim)
-
-
-def hard_link(path: Path, victim: Path) -> None:
-    path.hardlink_to(victim)
-
-
 def folder(path: Path, _: Path) -> None:
     path.mkdir()
 
@@ -302,7 +293,7 @@ def pipe(path: Path, _: Path) -> None:
     os.mkfifo(path)
 
 
-@pytest.mark.parametrize("make", [link, hard_link, folder, pipe])
+@pytest.mark.parametrize("make", [Path.symlink_to, Path.hardlink_to, folder, pipe])
 def test_what_is_called_as_a_journal_and_is_none_is_told(make: Any, tmp_path: Path) -> None:
     """Nothing of it is changed: without a line end, a journal's rest would be cut off."""
     victim, results = tmp_path / "victim", tmp_path / "results"
@@ -320,8 +311,6 @@ def test_a_file_in_the_making_is_never_written_through_a_link(tmp_path: Path) ->
     results.mkdir()
     (results / "_open-20200101T000000Z-00000000.jsonl").write_bytes(record("x") + b"\n")
     (results / "_making-results-20200101T000000Z-00000000.parquet").symlink_to(victim)
-    sink = FileSink(results)
-    sink.write([])
-    sink.close()
+    sweep(results)
     assert victim.read_text() == "precious"
     assert rows_in(results) == [result("x")]

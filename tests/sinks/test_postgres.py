@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
 
@@ -16,7 +18,7 @@ from infra.postgres import PostgresServer
 from sinks import attempts
 from sinks.postgres import PostgresSink
 from sinks.result import Result, parse
-from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
+from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 from tests.sinks.results import fields, result
 
 pytestmark = pytest.mark.postgres
@@ -29,78 +31,84 @@ def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "BACKOFF_S", 0.001)
 
 
-@pytest.fixture
-def table() -> str:
-    return f"examples_{next(NUMBERS)}"
+@dataclass
+class Store:
+    """A table of a test, and the sink on it, which opens at its first write."""
+
+    url: str
+    table: str = field(default_factory=lambda: f"examples_{next(NUMBERS)}")
+
+    def __post_init__(self) -> None:
+        self.sink = PostgresSink(self.url, self.table)
+
+    def write(self, *results: Result) -> Sequence[Refused]:
+        return self.sink.write(results)
+
+    def refused(self, *results: Result) -> list[str]:
+        """The ids of those."""
+        return [each.result.id for each in self.write(*results)]
+
+    def rows(self, columns: str) -> list[tuple[Any, ...]]:
+        """By id."""
+        query: Any = f"select {columns} from {self.table} order by id"
+        with psycopg.connect(self.url) as connection:
+            return connection.execute(query).fetchall()
+
+    @property
+    def ids(self) -> list[str]:
+        return [id_ for (id_,) in self.rows("id")]
+
+    def run(self, *statements: Any) -> None:
+        with psycopg.connect(self.url) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def fails(self, body: str, when: str = "") -> None:
+        """From now on that happens before a row is inserted."""
+        own = f"fail_{self.table}"
+        self.run(
+            f"create function {own}() returns trigger language plpgsql as"
+            f" $$ begin {body} return new; end $$",
+            f"create trigger fail before insert on {self.table} for each row {when}"
+            f" execute function {own}()",
+        )
 
 
 @pytest.fixture
-def sink(postgres_server: PostgresServer, table: str) -> Iterator[PostgresSink]:
-    opened = PostgresSink(postgres_server.url, table)
-    yield opened
-    opened.close()
+def store(postgres_server: PostgresServer) -> Iterator[Store]:
+    made = Store(postgres_server.url)
+    yield made
+    made.sink.close()
 
 
-def asked(server: PostgresServer, query: Any) -> list[tuple[Any, ...]]:
-    with psycopg.connect(server.url) as connection:
-        return connection.execute(query).fetchall()
-
-
-def run_on(server: PostgresServer, *statements: Any) -> None:
-    with psycopg.connect(server.url) as connection:
-        for statement in statements:
-            connection.execute(statement)
-
-
-def test_a_row_holds_the_latest(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str
-) -> None:
-    sink.write([result("a", 0), result("a", 2), result("a", 1), result("b", 0)])
-    sink.write([result("a", 1), result("b", 1, "retract", start=None, end=None)])
-    rows = asked(
-        postgres_server,
-        f"select id, op, revision, final, start_ns, end_ns, record from {table} order by id",
-    )
+def test_a_row_holds_the_latest(store: Store) -> None:
+    store.write(result("a", 0), result("a", 2), result("a", 1), result("b", 0))
+    store.write(result("a", 1), result("b", 1, "retract", start=None, end=None))
+    rows = store.rows("id, op, revision, final, start_ns, end_ns, record")
     one = fields("a", 2)
     assert rows[0] == ("a", "update", 2, False, one["start"], one["end"], one)
     assert rows[1][:6] == ("b", "retract", 1, False, None, None)
 
 
-def test_a_retract_is_remembered(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str
-) -> None:
-    sink.write([result("a", 1, "retract")])
-    sink.write([result("a", 0)])
-    assert asked(postgres_server, f"select op, revision from {table}") == [("retract", 1)]
-    sink.write([result("a", 2, "emit")])
-    assert asked(postgres_server, f"select op, revision from {table}") == [("emit", 2)]
-
-
-def test_what_the_server_can_never_hold_comes_back_and_the_rest_is_written(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str
-) -> None:
-    bad = [
+def test_what_the_server_can_never_hold_comes_back_and_the_rest_is_written(store: Store) -> None:
+    refused = store.write(
         result("nul\0", 0),
         result("a", 5, values={"text": "nul\0"}),
         result("a", 3),
         result("b", 0),
-    ]
-    refused = sink.write(bad)
+    )
     assert [(each.result.id, each.result.revision) for each in refused] == [("a", 5), ("nul\0", 0)]
     assert all("NUL" in each.detail or "Unicode" in each.detail for each in refused)
-    rows = asked(postgres_server, f"select id, revision from {table} order by id")
-    assert rows == [("a", 3), ("b", 0)]
+    assert store.rows("id, revision") == [("a", 3), ("b", 0)]
 
 
-def test_a_constraint_of_the_users_refuses_rows_only(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str
-) -> None:
-    sink.write([result("a", 0)])
-    run_on(postgres_server, f"alter table {table} add check (query <> 'secret')")
-    refused = sink.write([result("b", 0, query="secret"), result("c", 0)])
-    assert [each.result.id for each in refused] == ["b"]
-    assert "secret" not in refused[0].detail
-    assert asked(postgres_server, f"select id from {table} order by id") == [("a",), ("c",)]
+def test_a_constraint_of_the_users_refuses_rows_only(store: Store) -> None:
+    store.write(result("a", 0))
+    store.run(f"alter table {store.table} add check (query <> 'secret')")
+    (refused,) = store.write(result("b", 0, query="secret"), result("c", 0))
+    assert refused.result.id == "b"
+    assert "secret" not in refused.detail
+    assert store.ids == ["a", "c"]
 
 
 @pytest.mark.parametrize(
@@ -111,56 +119,53 @@ def test_a_constraint_of_the_users_refuses_rows_only(
     ],
 )
 def test_what_is_at_fault_by_its_content_is_refused_and_stops_nothing(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str, bad: Any, says: str
+    store: Store, bad: Any, says: str
 ) -> None:
-    sink.write([result("a", 0)])
-    run_on(
-        postgres_server,
-        f"create function refuse_{table}() returns trigger language plpgsql as"
-        " $$ begin if new.query = 'raises' then raise 'not this one'; end if; return new; end $$",
-        f"create trigger refuse before insert on {table} for each row"
-        f" execute function refuse_{table}()",
-    )
-    refused = sink.write([result("b", 0), result("bad", 0, **bad), result("c", 0)])
-    assert [each.result.id for each in refused] == ["bad"]
-    assert says in refused[0].detail
-    ids = asked(postgres_server, f"select id from {table} order by id")
-    assert ids == [("a",), ("b",), ("c",)]
+    store.write(result("a", 0))
+    store.fails("if new.query = 'raises' then raise 'not this one'; end if;")
+    (refused,) = store.write(result("b", 0), result("bad", 0, **bad), result("c", 0))
+    assert refused.result.id == "bad"
+    assert says in refused.detail
+    assert store.ids == ["a", "b", "c"]
+
+
+@pytest.fixture
+def puts(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each statement puts."""
+    found: list[int] = []
+    put = store.sink._put
+
+    def counted(connection: Any, rows: Any) -> None:
+        found.append(len(rows))
+        put(connection, rows)
+
+    monkeypatch.setattr(store.sink, "_put", counted)
+    return found
 
 
 def test_one_bad_row_costs_a_few_statements_not_one_for_each_row(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str, monkeypatch: pytest.MonkeyPatch
+    store: Store, puts: list[int]
 ) -> None:
-    puts: list[int] = []
-    put = PostgresSink._put
-
-    def counted(self: PostgresSink, connection: Any, rows: Any) -> None:
-        puts.append(len(rows))
-        put(self, connection, rows)
-
-    monkeypatch.setattr(PostgresSink, "_put", counted)
     rows = [result(f"r{number:03}", 0) for number in range(512)]
     rows[300] = result("r300", 0, values={"text": "nul\0"})
-    assert [each.result.id for each in sink.write(rows)] == ["r300"]
+    assert store.refused(*rows) == ["r300"]
     assert len(puts) == 1 + 1 + 2 * 9  # the batch, the batch again, two halves nine times
-    assert asked(postgres_server, f"select count(*) from {table}") == [(511,)]
+    assert len(store.ids) == 511
 
 
-def test_every_row_may_be_at_fault(sink: PostgresSink) -> None:
+def test_every_row_may_be_at_fault(store: Store) -> None:
     rows = [result(f"r{number}", 0, values={"text": "\0"}) for number in range(33)]
-    assert {each.result.id for each in sink.write(rows)} == {each.id for each in rows}
+    assert {*store.refused(*rows)} == {each.id for each in rows}
 
 
 def test_the_environment_does_not_choose_the_encoding(
-    postgres_server: PostgresServer, table: str, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
-    sink = PostgresSink(f"{postgres_server.url}?client_encoding=SQL_ASCII", table)
-    sink.write([result("a", 0, values={"price": "5 \u20ac"})])
-    sink.close()
+    with closing(PostgresSink(f"{store.url}?client_encoding=SQL_ASCII", store.table)) as sink:
+        sink.write([result("a", 0, values={"price": "5 \u20ac"})])
     monkeypatch.undo()
-    found = asked(postgres_server, f"select record->'values'->>'price' from {table}")
-    assert found == [("5 \u20ac",)]
+    assert store.rows("record->'values'->>'price'") == [("5 \u20ac",)]
 
 
 @pytest.mark.parametrize(
@@ -178,117 +183,81 @@ def test_the_environment_does_not_choose_the_encoding(
         ("42501", SinkUnusable),  # no right
     ],
 )
-def test_states_that_are_not_the_rows_fault(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str, state: str, seen_as: Any
-) -> None:
-    sink.write([result("a", 0)])
-    run_on(
-        postgres_server,
-        f"create function fail_{table}() returns trigger language plpgsql as"
-        f" $$ begin raise 'so it is' using errcode = '{state}'; end $$",
-        f"create trigger fail before insert on {table} for each row"
-        f" execute function fail_{table}()",
-    )
+def test_states_that_are_not_the_rows_fault(store: Store, state: str, seen_as: Any) -> None:
+    store.write(result("a", 0))
+    store.fails(f"raise 'so it is' using errcode = '{state}';")
     with pytest.raises(seen_as, match="so it is"):
-        sink.write([result("b", 0), result("c", 0)])
+        store.write(result("b", 0), result("c", 0))
 
 
-def test_many_rows_go_in_pieces(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str
-) -> None:
-    sink.write([result(f"r{number}", 0) for number in range(2 * kind.ROWS_PER_STATEMENT + 1)])
-    assert asked(postgres_server, f"select count(*) from {table}") == [(2001,)]
+def test_many_rows_go_in_pieces(store: Store) -> None:
+    store.write(*(result(f"r{number}", 0) for number in range(2 * kind.ROWS_PER_STATEMENT + 1)))
+    assert len(store.ids) == 2001
 
 
-def test_a_row_that_the_server_fails_at_each_time_is_refused(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str
-) -> None:
-    sink.write([result("a", 0)])
-    run_on(
-        postgres_server,
-        f"create function fail_{table}() returns trigger language plpgsql as"
-        " $$ begin raise 'no memory' using errcode = 'XX000'; end $$",
-        f"create trigger fail before insert on {table} for each row"
-        f" when (new.id = 'huge') execute function fail_{table}()",
-    )
+def test_a_row_that_the_server_fails_at_each_time_is_refused(store: Store) -> None:
+    store.write(result("a", 0))
+    store.fails("raise 'no memory' using errcode = 'XX000';", "when (new.id = 'huge')")
     huge = result("huge", 0, values={"a": "x" * 2**20})
-    assert [each.result.id for each in sink.write([result("b", 0), huge])] == ["huge"]
-    assert asked(postgres_server, f"select id from {table} order by id") == [("a",), ("b",)]
+    assert store.refused(result("b", 0), huge) == ["huge"]
+    assert store.ids == ["a", "b"]
 
 
 @pytest.mark.long
-def test_more_elements_than_the_server_holds_are_refused(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str
-) -> None:
+def test_more_elements_than_the_server_holds_are_refused(store: Store) -> None:
     """It calls them an internal error."""
     huge = result("huge", 0, values={"a": [0] * (2**24 + 2)})
-    assert [each.result.id for each in sink.write([result("a", 0), huge])] == ["huge"]
-    assert asked(postgres_server, f"select id from {table}") == [("a",)]
+    assert store.refused(result("a", 0), huge) == ["huge"]
+    assert store.ids == ["a"]
 
 
-def test_what_nobody_could_select_is_refused(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str
-) -> None:
+def test_what_nobody_could_select_is_refused(store: Store) -> None:
     """A number of nine characters is 16,385 digits to the server."""
     record = result("tiny", 0).record.replace(b'"v":0.0', b'"v":[' + b"1e-16383," * 9_000 + b"0]")
     tiny, small = parse(record), result("small", 0, values={"v": [1e-300] * 1_000})
     assert isinstance(tiny, Result)
-    assert [each.result.id for each in sink.write([tiny, small])] == ["tiny"]
-    assert len(asked(postgres_server, f"select record from {table}")) == 1
+    assert store.refused(tiny, small) == ["tiny"]
+    assert len(store.rows("record")) == 1
 
 
 def test_a_statement_has_a_bound_in_bytes(
-    sink: PostgresSink, monkeypatch: pytest.MonkeyPatch
+    store: Store, puts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    statements: list[int] = []
-    put = sink._put
     monkeypatch.setattr(kind, "BYTES_PER_STATEMENT", 1_000)
-
-    def counted(connection: Any, rows: Any) -> None:
-        statements.append(len(rows))
-        put(connection, rows)
-
-    monkeypatch.setattr(sink, "_put", counted)
-    sink.write([result(f"r{number}", 0, values={"v": "x" * 400}) for number in range(6)])
-    assert statements == [1] * 6
+    store.write(*(result(f"r{number}", 0, values={"v": "x" * 400}) for number in range(6)))
+    assert puts == [1] * 6
 
 
-def test_a_table_of_another_shape_is_told(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str
-) -> None:
-    run_on(postgres_server, f"create table {table} (id text primary key)")
+def test_a_table_of_another_shape_is_told(store: Store) -> None:
+    store.run(f"create table {store.table} (id text primary key)")
     with pytest.raises(SinkUnusable, match="choose another"):
-        sink.write([result()])
+        store.write(result())
 
 
-def test_a_user_who_may_only_write_needs_no_right_to_make_tables(
-    postgres_server: PostgresServer, table: str
-) -> None:
-    sink = PostgresSink(postgres_server.url, table)
-    sink.write([result("a", 0)])
-    sink.close()
-    run_on(
-        postgres_server,
+def test_a_user_who_may_only_write_needs_no_right_to_make_tables(store: Store) -> None:
+    table = store.table
+    store.write(result("a", 0))
+    store.run(
         f"create role writer_{table} login",
         f"grant select, insert, update on {table} to writer_{table}",
     )
-    url = postgres_server.url.replace("postgres@", f"writer_{table}@")
-    sink = PostgresSink(url, table)
-    sink.write([result("a", 1)])
-    sink.close()
-    sink = PostgresSink(url, f"other_{table}")
-    with pytest.raises(SinkUnusable, match="permission denied"):
+    url = store.url.replace("postgres@", f"writer_{table}@")
+    with closing(PostgresSink(url, table)) as sink:
         sink.write([result("a", 1)])
-    sink.close()
-    assert asked(postgres_server, f"select revision from {table}") == [(1,)]
+    with (
+        closing(PostgresSink(url, f"other_{table}")) as sink,
+        pytest.raises(SinkUnusable, match="permission denied"),
+    ):
+        sink.write([result("a", 1)])
+    assert store.rows("revision") == [(1,)]
 
 
-def test_a_schema_may_be_named(postgres_server: PostgresServer) -> None:
-    run_on(postgres_server, "create schema if not exists shop")
-    sink = PostgresSink(postgres_server.url, "shop.results")
-    sink.write([result("a", 0)])
-    sink.close()
-    assert asked(postgres_server, "select id from shop.results") == [("a",)]
+def test_a_schema_may_be_named(store: Store) -> None:
+    store.run("create schema if not exists shop")
+    shop = Store(store.url, "shop.results")
+    shop.write(result("a", 0))
+    shop.sink.close()
+    assert shop.ids == ["a"]
 
 
 @pytest.mark.parametrize("table", ["", "a b", "a;drop table b", "a.b.c", "1a", "ä", "a" * 64])
@@ -303,40 +272,35 @@ def test_a_bad_connection_string_is_refused_without_its_secret() -> None:
     assert "hidden" not in str(refused.value)
 
 
-def test_a_session_that_is_ended_is_not_noticed(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str
-) -> None:
-    sink.write([result("a", 0)])
-    run_on(
-        postgres_server,
+def test_a_session_that_is_ended_is_not_noticed(store: Store) -> None:
+    store.write(result("a", 0))
+    store.run(
         "select pg_terminate_backend(pid) from pg_stat_activity"
-        " where application_name = 'inorder-sink'",
+        " where application_name = 'inorder-sink'"
     )
-    sink.write([result("a", 1)])
-    assert asked(postgres_server, f"select revision from {table}") == [(1,)]
+    store.write(result("a", 1))
+    assert store.rows("revision") == [(1,)]
 
 
 def test_a_server_that_is_killed_is_unavailable_and_then_gone_on_with(
     own_postgres: PostgresServer,
 ) -> None:
-    sink = PostgresSink(own_postgres.url, "results")
-    sink.write([result("a", 0)])
+    store = Store(own_postgres.url, "results")
+    store.write(result("a", 0))
     own_postgres.kill()
     with pytest.raises(SinkUnavailable, match="after 3 attempt"):
-        sink.write([result("a", 1)])
+        store.write(result("a", 1))
     own_postgres.start()
-    sink.write([result("a", 1)])
-    assert asked(own_postgres, "select id, revision from results") == [("a", 1)]
-    sink.close()
-    sink.close()
+    store.write(result("a", 1))
+    assert store.rows("id, revision") == [("a", 1)]
+    store.sink.close()
+    store.sink.close()
     with pytest.raises(SinkError, match="closed"):
-        sink.write([result()])
+        store.write(result())
 
 
-def test_a_record_comes_back_as_it_was(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str
-) -> None:
+def test_a_record_comes_back_as_it_was(store: Store) -> None:
     one = result("a", 0, values={"ü": [1.5, None, "'\\\"{}"], "big": 2**63})
-    sink.write([one])
-    [(found,)] = asked(postgres_server, f"select record from {table}")
+    store.write(one)
+    [(found,)] = store.rows("record")
     assert found == orjson.loads(one.record)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import orjson
 import pytest
@@ -11,8 +10,8 @@ import pytest
 import topology.model.result
 from inorder.contract import retraction_headers
 from sinks import result as kind
-from sinks.result import MAX_ID_CHARS, MAX_REVISION, Malformed, Result, newest, parse
-from tests.sinks.results import fields, record, result
+from sinks.result import MAX_ID_CHARS, MAX_REVISION, Malformed, Result, parse
+from tests.sinks.results import fields, record
 from tests.sinks.written import WRITTEN
 from topology.wire.json_lines import line_json, result_line
 
@@ -171,8 +170,3 @@ def test_a_malformed_one_names_its_id_if_it_can() -> None:
 def test_the_bounds_are_inside() -> None:
     assert isinstance(parse(record("x" * MAX_ID_CHARS, MAX_REVISION)), Result)
     assert isinstance(parse(record(start=-(2**63), end=2**63 - 1)), Result)
-
-
-def test_of_one_id_the_highest_revision_counts() -> None:
-    given: list[Any] = [result("b", 1), result("a", 2, "retract"), result("a", 1), result("b", 0)]
-    assert newest(given) == [result("a", 2, "retract"), result("b", 1)]

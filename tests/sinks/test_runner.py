@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -20,42 +22,27 @@ from sinks.dead import DeadLetter
 from sinks.result import Result
 from sinks.runner import TOO_LARGE, Runner, RunnerLimits, SourceFailed
 from sinks.sink import REFUSED, Refused, SinkUnavailable, SinkUnusable
-from tests.sinks.results import MemorySink, record, result
+from tests.sinks.results import MemorySink, record
 
 LIMITS = RunnerLimits(batch_wait_s=0.005, retry_pause_s=0.01, max_retry_pause_s=0.02)
 
 
+@dataclass
 class Record:
-    """A message, as far as the runner looks at it."""
+    """A message, as far as the runner looks at it: each attribute is asked for by a call."""
 
-    def __init__(
-        self,
-        offset: int,
-        value: bytes | None,
-        key: bytes | None = b"a",
-        error: KafkaError | None = None,
-        partition: int = 0,
-    ) -> None:
-        self._offset, self._value, self._key = offset, value, key
-        self._error, self._partition = error, partition
+    place: int
+    content: bytes | None
+    id_: bytes | None = b"a"
+    trouble: KafkaError | None = None
+    of: int = 0
 
-    def offset(self) -> int:
-        return self._offset
-
-    def partition(self) -> int:
-        return self._partition
-
-    def value(self) -> bytes | None:
-        return self._value
-
-    def key(self) -> bytes | None:
-        return self._key
-
-    def headers(self) -> None:
-        raise SystemError("no sink may ask for them: a name that is no UTF-8 breaks the client")
-
-    def error(self) -> KafkaError | None:
-        return self._error
+    def __getattr__(self, name: str) -> Callable[[], Any]:
+        if name == "headers":
+            raise SystemError("no sink may ask for them: a name that is no UTF-8 breaks the client")
+        meant = {"offset": "place", "value": "content", "key": "id_"}
+        meant |= {"error": "trouble", "partition": "of"}
+        return lambda: vars(self)[meant[name]]
 
 
 NO_OFFSET = KafkaError(KafkaError._AUTO_OFFSET_RESET)
@@ -90,11 +77,11 @@ class ScriptedConsumer:
     def get_watermark_offsets(self, _: TopicPartition, __: float) -> tuple[int, int]:
         return self.lowest, 10_000
 
-    def incremental_unassign(self, places: list[TopicPartition]) -> None:
-        self.log.append(("unassign", [place.partition for place in places]))
-
-    def incremental_assign(self, places: list[TopicPartition]) -> None:
-        self.log.append(("assign", [place.partition for place in places]))
+    def __getattr__(self, name: str) -> Callable[[list[TopicPartition]], None]:
+        if name not in ("incremental_assign", "incremental_unassign", "pause", "resume"):
+            raise AttributeError(name)
+        what = name.removeprefix("incremental_")
+        return lambda places: self.log.append((what, [place.partition for place in places]))
 
     def consume(self, count: int, timeout_s: float) -> list[Record]:
         """Waits where nothing is left: the second time is another batch's."""
@@ -111,12 +98,6 @@ class ScriptedConsumer:
 
     def poll(self, _: float) -> Record | None:
         return self.while_paused.pop(0) if self.while_paused else None
-
-    def pause(self, places: list[TopicPartition]) -> None:
-        self.log.append(("pause", [place.partition for place in places]))
-
-    def resume(self, places: list[TopicPartition]) -> None:
-        self.log.append(("resume", [place.partition for place in places]))
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
         assert not asynchronous
@@ -281,7 +262,6 @@ def test_what_comes_while_it_waits_is_written_after() -> None:
     setting = Setting(updates(0))
     setting.sink.fails = 1
     setting.consumer.while_paused = [Record(1, record("a", 1))]
-    setting.consumer.at_the_end = lambda: None
     written = setting.sink.log
     seen: list[int] = []
 
@@ -325,7 +305,7 @@ def test_stopped_while_it_waits_it_commits_nothing() -> None:
 
 
 def test_partitions_that_were_taken_away_are_not_committed() -> None:
-    records = [Record(7, record("a", 0), partition=number) for number in (0, 1)]
+    records = [Record(7, record("a", 0), of=number) for number in (0, 1)]
     setting = Setting(records, partitions=2)
     setting.sink.fails = 1
     taken = [TopicPartition("results", 1)]
@@ -354,7 +334,7 @@ def test_partitions_that_come_while_it_waits_are_paused() -> None:
     "code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED]
 )
 def test_a_topic_that_is_gone_ends_it(code: int) -> None:
-    setting = Setting([*updates(0), Record(0, None, error=KafkaError(code))])
+    setting = Setting([*updates(0), Record(0, None, trouble=KafkaError(code))])
     with pytest.raises(SourceFailed, match="topic results"):
         setting.runner.run()
     assert ("close", "consumer") in setting.log
@@ -363,11 +343,8 @@ def test_a_topic_that_is_gone_ends_it(code: int) -> None:
 
 def test_a_client_that_refuses_ends_it() -> None:
     setting = Setting(updates(0))
-
-    def refused(count: int, timeout_s: float) -> list[Record]:
-        raise KafkaException(KafkaError(KafkaError._FATAL))
-
-    setting.consumer.consume = refused  # type: ignore[method-assign]
+    fatal = KafkaException(KafkaError(KafkaError._FATAL))
+    setting.consumer.consume = Mock(side_effect=fatal)  # type: ignore[method-assign]
     with pytest.raises(SourceFailed, match="topic results"):
         setting.runner.run()
     assert setting.log[-1] == ("close", "consumer")
@@ -378,7 +355,7 @@ def test_reading_begins_where_the_topic_does(
     committed: int, expired: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without an offset, before the topic's first, or behind its end (made anew)."""
-    setting = Setting([Record(0, None, error=NO_OFFSET), Record(40, record("a", 0))])
+    setting = Setting([Record(0, None, trouble=NO_OFFSET), Record(40, record("a", 0))])
     setting.consumer.committed_offset = committed
     setting.consumer.lowest = 40
     setting.consumer.ask_failures = 2
@@ -392,14 +369,14 @@ def test_reading_begins_where_the_topic_does(
 
 def test_a_group_that_never_answers_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sinks.runner.BEGIN_TIMEOUT_S", 0.1)
-    setting = Setting([Record(0, None, error=NO_OFFSET)])
+    setting = Setting([Record(0, None, trouble=NO_OFFSET)])
     setting.consumer.ask_failures = 10**9
     with pytest.raises(SourceFailed, match="topic results"):
         setting.runner.run()
 
 
 def test_passing_troubles_of_the_brokers_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    setting = Setting([Record(0, None, error=KafkaError(KafkaError._TRANSPORT)), *updates(0)])
+    setting = Setting([Record(0, None, trouble=KafkaError(KafkaError._TRANSPORT)), *updates(0)])
     with caplog.at_level(logging.WARNING, "inorder.sink"):
         assert setting.run() == [("write", [0]), ("commit", {0: 1})]
     assert any("topic results" in each for each in caplog.messages)
@@ -408,11 +385,8 @@ def test_passing_troubles_of_the_brokers_are_told(caplog: pytest.LogCaptureFixtu
 
 def test_a_store_that_is_not_as_it_must_be_ends_it() -> None:
     setting = Setting(updates(0))
-
-    def unusable(results: Sequence[Result]) -> Sequence[Refused]:
-        raise SinkUnusable("another table")
-
-    setting.sink.write = unusable  # type: ignore[method-assign]
+    unusable = SinkUnusable("another table")
+    setting.sink.write = Mock(side_effect=unusable)  # type: ignore[method-assign]
     with pytest.raises(SinkUnusable):
         setting.runner.run()
     assert not any(step == "commit" for step, _ in setting.log)
@@ -425,4 +399,3 @@ def test_the_same_result_twice_in_a_batch_keeps_both_places() -> None:
     setting.run()
     assert [each.offset for each in setting.letters.letters] == [0, 1]
     assert setting.sink.current() == {}
-    assert result("a", 0) == result("a", 0)

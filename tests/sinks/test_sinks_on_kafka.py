@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.as_they_stand import send_with_no_name
 from tests.services import SharedKafka, UniqueName
 from tests.sinks.kinds import redis_place
 from tests.sinks.results import MemorySink, current_of, result, rows_in, same
-from tests.sinks.sink_process import SinkProcess
+from tests.sinks.sink_process import SinkProcess, served
 from tests.sinks.topic import ResultsProducer, group_has_read, history, never_committed
 
 pytestmark = [pytest.mark.kafka]
@@ -43,52 +43,51 @@ class Letters:
 
 
 @contextmanager
-def running(brokers: str, topic: str, group: str, sink: MemorySink) -> Iterator[Runner]:
+def running(brokers: str, topic: str, sink: MemorySink) -> Iterator[Runner]:
     """A runner in a thread, stopped at the end."""
-    consumer = consumer_of(brokers, group)
+    consumer = consumer_of(brokers, topic)
     runner = Runner(consumer, topic, sink, Letters(), RunnerLimits())
-    failures: list[BaseException] = []
-
-    def run() -> None:
+    with ThreadPoolExecutor() as threads:
+        ended = threads.submit(runner.run)
         try:
-            runner.run()
-        except Exception as error:  # noqa: BLE001 - told below
-            failures.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield runner
-    finally:
-        runner.stop()
-        thread.join(TIMEOUT_S)
-    assert not thread.is_alive()
-    assert failures == []
+            yield runner
+        finally:
+            runner.stop()
+        ended.result(TIMEOUT_S)
 
 
-def wait_for_read(brokers: str, topic: str, group: str, producer: ResultsProducer) -> None:
-    has_read = partial(group_has_read, brokers, topic, group, producer.next_offsets)
-    wait_until(has_read, TIMEOUT_S, f"{group} to read {topic}")
+def wait_for_read(brokers: str, topic: str, producer: ResultsProducer) -> None:
+    """The group is called as the topic."""
+    has_read = partial(group_has_read, brokers, topic, topic, producer.next_offsets)
+    wait_until(has_read, TIMEOUT_S, f"{topic} to be read")
+
+
+def all_read(brokers: str, topic: str, sink: MemorySink, producer: ResultsProducer) -> Runner:
+    with running(brokers, topic, sink) as runner:
+        wait_for_read(brokers, topic, producer)
+    return runner
+
+
+@pytest.fixture
+def topic(kafka: SharedKafka, unique_name: UniqueName) -> str:
+    """With two partitions."""
+    name = unique_name("results")
+    kafka.create_topic(name, partitions=2)
+    return name
 
 
 def test_only_what_was_committed_counts_and_a_restart_goes_on(
-    kafka: SharedKafka, unique_name: UniqueName
+    kafka: SharedKafka, topic: str
 ) -> None:
-    topic = unique_name("results")
-    kafka.create_topic(topic, partitions=2)
     sink = MemorySink()
     changes = list(history(seed=1, ids=40, changes=1_000))
     with ResultsProducer(kafka.bootstrap, topic) as producer:
         producer.results(changes[:500])
         producer.records([never_committed(f"r{number}") for number in range(40)], abort=True)
-        with running(kafka.bootstrap, topic, topic, sink) as runner:
-            wait_for_read(kafka.bootstrap, topic, topic, producer)
-        assert runner.counts.records == 500
+        assert all_read(kafka.bootstrap, topic, sink, producer).counts.records == 500
         producer.results(changes[500:])
-        with running(kafka.bootstrap, topic, topic, sink) as runner:
-            wait_for_read(kafka.bootstrap, topic, topic, producer)
-        assert runner.counts.records == 500
-        assert runner.counts.expired == 0
+        counts = all_read(kafka.bootstrap, topic, sink, producer).counts
+    assert (counts.records, counts.expired) == (500, 0)
     assert same(sink.current()) == same(current_of(changes))
 
 
@@ -100,16 +99,14 @@ def test_records_that_the_topic_deleted_are_counted_and_told(
     sink = MemorySink()
     with ResultsProducer(kafka.bootstrap, topic) as producer:
         producer.results([result("a", 0)])
-        with running(kafka.bootstrap, topic, topic, sink):
-            wait_for_read(kafka.bootstrap, topic, topic, producer)
+        all_read(kafka.bootstrap, topic, sink, producer)
         for revision in range(1, 5):
             producer.results([result("a", revision)])
         first_kept = TopicPartition(topic, 0, producer.next_offsets[0] - 1)
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         for future in admin.delete_records([first_kept]).values():
             future.result(TIMEOUT_S)
-        with running(kafka.bootstrap, topic, topic, sink) as runner:
-            wait_for_read(kafka.bootstrap, topic, topic, producer)
+        runner = all_read(kafka.bootstrap, topic, sink, producer)
     # Offsets: a record and the mark of its transaction each; 1 was to be read next, 8 is kept.
     assert runner.counts.expired == 7
     assert "the next offset to read, 1, no longer exists" in caplog.text
@@ -123,14 +120,14 @@ def test_sinks_of_one_group_share_the_work(kafka: SharedKafka, unique_name: Uniq
     changes = list(history(seed=2, ids=60, changes=2_000))
     with (
         ResultsProducer(kafka.bootstrap, topic) as producer,
-        running(kafka.bootstrap, topic, topic, one) as first,
+        running(kafka.bootstrap, topic, one) as first,
     ):
         producer.results(changes[:1_000])
-        wait_for_read(kafka.bootstrap, topic, topic, producer)
-        with running(kafka.bootstrap, topic, topic, other) as second:
+        wait_for_read(kafka.bootstrap, topic, producer)
+        with running(kafka.bootstrap, topic, other) as second:
             wait_until(lambda: len(second._owned) == 2, TIMEOUT_S, "the second to have a part")
             producer.results(changes[1_000:])
-            wait_for_read(kafka.bootstrap, topic, topic, producer)
+            wait_for_read(kafka.bootstrap, topic, producer)
         assert 0 < second.counts.records < 1_000
         assert first.counts.records + second.counts.records >= 2_000
         assert first.counts.commit_failures == second.counts.commit_failures == 0
@@ -140,10 +137,8 @@ def test_sinks_of_one_group_share_the_work(kafka: SharedKafka, unique_name: Uniq
 
 @pytest.mark.redis
 def test_a_store_that_is_killed_is_waited_for(
-    kafka: SharedKafka, own_redis: RedisServer, unique_name: UniqueName, tmp_path: Path
+    kafka: SharedKafka, own_redis: RedisServer, topic: str, tmp_path: Path
 ) -> None:
-    topic = unique_name("results")
-    kafka.create_topic(topic, partitions=2)
     place = redis_place(own_redis, topic)
     changes = list(history(seed=3, ids=200, changes=6_000))
     sink = SinkProcess(
@@ -155,23 +150,31 @@ def test_a_store_that_is_killed_is_waited_for(
     )
     with ResultsProducer(kafka.bootstrap, topic) as producer:
         producer.results(changes[:3_000])
-        try:
-            sink.start()
+        with served([sink]):
             sink.wait_until_written(100)
             own_redis.kill()
             producer.results(changes[3_000:])
             sink.process.wait_until(lambda: sink.ask("ready")[0] == 503, TIMEOUT_S)
             assert "Redis failed" in sink.ask("ready")[1]["reasons"][0]
             own_redis.restart()
-            wait_for_read(kafka.bootstrap, topic, topic, producer)
+            wait_for_read(kafka.bootstrap, topic, producer)
             sink.process.wait_until(lambda: sink.ask("ready")[0] == 200, TIMEOUT_S)
             assert sink.metrics()["waits"] >= 1
             assert sink.process.stop() == 0
-        finally:
-            sink.process.kill()
     assert "the store answers again" in sink.log
     assert "6000 records: 6000 written, 0 dead, 0 control" in sink.log
     assert same(place.current()) == same(current_of(changes))
+
+
+@contextmanager
+def in_files(brokers: str, topic: str, folder: Path, *more: str) -> Iterator[SinkProcess]:
+    """A sink that fills `out` in the folder."""
+    where = ("--brokers", brokers, "--topic", topic, "--group", topic)
+    output = ("--folder", str(folder / "out"), "--format", "jsonl")
+    sink = SinkProcess("sink", folder / "sink", "files", *where, *output, *more)
+    with served([sink]):
+        yield sink
+        assert sink.process.stop() == 0
 
 
 def test_dead_letters_reach_their_topic_and_files_appear(
@@ -180,12 +183,6 @@ def test_dead_letters_reach_their_topic_and_files_appear(
     topic, dead = unique_name("results"), unique_name("dead")
     kafka.create_topic(topic)
     kafka.create_topic(dead)
-    sink = SinkProcess(
-        "sink",
-        tmp_path / "sink",
-        *("files", "--brokers", kafka.bootstrap, "--topic", topic, "--dead-topic", dead),
-        *("--group", topic, "--folder", str(tmp_path / "out"), "--format", "jsonl"),
-    )
     with ResultsProducer(kafka.bootstrap, topic) as producer:
         producer.records(
             [
@@ -195,13 +192,9 @@ def test_dead_letters_reach_their_topic_and_files_appear(
                 (b"wrong", result("a", 1).record, {}),
             ]
         )
-        try:
-            sink.start()
-            wait_for_read(kafka.bootstrap, topic, topic, producer)
+        with in_files(kafka.bootstrap, topic, tmp_path, "--dead-topic", dead) as sink:
+            wait_for_read(kafka.bootstrap, topic, producer)
             assert sink.metrics()["control"] == 1
-            assert sink.process.stop() == 0
-        finally:
-            sink.process.kill()
     assert rows_in(tmp_path / "out") == [result("a", 0)]
     letters = [orjson.loads(value) for value in read(kafka.bootstrap, dead, 2)]
     told = [(each["kind"], each["topic"], each["offset"], each["reason"]) for each in letters]
@@ -215,12 +208,6 @@ def test_a_name_of_a_header_that_is_no_text_ends_no_sink(
     topic = unique_name("results")
     kafka.create_topic(topic)
     changes = [result(f"r{number}", 0) for number in range(200)]
-    sink = SinkProcess(
-        "sink",
-        tmp_path / "sink",
-        *("files", "--brokers", kafka.bootstrap, "--topic", topic, "--group", topic),
-        *("--folder", str(tmp_path / "out"), "--format", "jsonl"),
-    )
     with ResultsProducer(kafka.bootstrap, topic) as producer:
         producer.results(changes[:100])
         for number in range(5):
@@ -229,12 +216,8 @@ def test_a_name_of_a_header_that_is_no_text_ends_no_sink(
             for _ in range(4):  # often enough for the short way of calling the client
                 send_with_no_name(kafka.bootstrap, topic, b"gone", None, (b"op", b"retract"))
         producer.results(changes[100:])
-        try:
-            sink.start()
-            wait_for_read(kafka.bootstrap, topic, topic, producer)
-            assert sink.process.stop() == 0
-        finally:
-            sink.process.kill()
+        with in_files(kafka.bootstrap, topic, tmp_path) as sink:
+            wait_for_read(kafka.bootstrap, topic, producer)
     ids = {each.id for each in rows_in(tmp_path / "out")}
     assert ids == {*(each.id for each in changes), *(f"stranger{n}" for n in range(5))}
     assert [each["reason"] for each in sink.dead_letters] == ["value_missing"] * 20

@@ -18,7 +18,7 @@ from infra.postgres import PostgresServer
 from infra.redis import RedisServer
 from sinks.files import Form
 from tests.services import SharedKafka, UniqueName
-from tests.sinks.kinds import Place, file_place, postgres_place, redis_place
+from tests.sinks.kinds import places_of
 from tests.sinks.results import MemorySink, same
 from tests.sinks.sink_process import SinkProcess, served
 from tests.sinks.topic import ResultsProducer, group_has_read, history, never_committed
@@ -72,25 +72,16 @@ def test_the_stores_are_exact(
 ) -> None:
     topic = unique_name("results")
     kafka.create_topic(topic, partitions=3)
-    table = f"under_{kills}_kills"
-    places: dict[str, Place] = {
-        "redis": redis_place(redis_server, topic),
-        "postgres": postgres_place(postgres_server, table),
-        "files": file_place(tmp_path / "out", Form.PARQUET, roll_bytes=1),
-    }
-    options = {
-        "redis": ["--redis", redis_server.url],
-        "postgres": ["--postgres", postgres_server.url, "--table", table],
-        "files": ["--folder", str(tmp_path / "out"), "--roll-mib", "1", "--roll-seconds", "0.3"],
-    }
+    name = f"under-{kills}-kills"
+    places = places_of(redis_server, postgres_server, name, tmp_path / "out", Form.PARQUET)
     sinks = {
         kind: SinkProcess(
             kind,
             tmp_path / kind,
             *(kind, "--brokers", kafka.bootstrap, "--topic", topic),
-            *("--group", f"{topic}.{kind}", "--batch", str(BATCH), *options[kind]),
+            *("--group", f"{topic}.{kind}", "--batch", str(BATCH), *options),
         )
-        for kind in places
+        for kind, (_, options) in places.items()
     }
     with ResultsProducer(kafka.bootstrap, topic) as producer:
         oracle = publish(producer)
@@ -112,7 +103,7 @@ def test_the_stores_are_exact(
             assert sink.process.stop() == 0, sink.log
     expected = same(oracle.current())
     assert len(oracle.known) / 2 < len(expected) < len(oracle.known)
-    for kind, place in places.items():
+    for kind, (place, _) in places.items():
         assert same(place.current()) == expected, kind
         coordinates = {(each["partition"], each["offset"]) for each in sinks[kind].dead_letters}
         assert len(coordinates) == TRANSACTIONS, kind

@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
 from tests.cli.invoking import inorder
-from tests.end_to_end.records import Headers, Read, contract, read_all, send
+from tests.end_to_end.records import Headers, Read, Sender, contract, read_all, send
 from tests.end_to_end.replaying import dump
 from tests.end_to_end.setting import Setting
+from tests.end_to_end.worker import at_work
 
 SPEED = 0.1
 """The speed of the workload `crowd`, for these lengths of windows."""
@@ -138,3 +140,26 @@ def await_expected(setting: Setting, expected: dict[str, Line]) -> None:
             some = [(found.get(id_), expected.get(id_)) for id_ in wrong[:3]]
             pytest.fail(f"{len(wrong)} of {len(expected)} results differ: {some}")
         time.sleep(POLL_S)
+
+
+def worked(
+    setting: Setting,
+    count: int,
+    await_all: Callable[[Setting, dict[str, Line]], None] = await_expected,
+    *,
+    killed: float | None = None,
+) -> list[Line]:
+    """What a replay says of so many events that went through a worker, which was killed behind that
+    share of them; by then its topics say the same."""
+    rows = crowd(count, seed=5).rows
+    with at_work(setting, name="worker") as worker:
+        sender = Sender(setting, rows, speed=SPEED, value=value_of).start()
+        if killed is not None:
+            sender.await_share(killed)
+            worker.kill_all()
+            worker.start()
+        sender.finish()
+        beat(setting, rows)
+        expected = replayed(setting, setting.folder / "raw.jsonl")
+        await_all(setting, content(expected))
+    return expected

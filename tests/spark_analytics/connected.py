@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,7 +24,7 @@ from spark_analytics.jobs.work import JobRefused, Options, Table
 from spark_analytics.payload import schema_of
 from spark_analytics.session import is_connected, new_session
 from tests.spark_analytics.conftest import SETTINGS
-from tests.spark_analytics.records import MS, Record, frame, ordered_records, raw_records
+from tests.spark_analytics.records import MS, GivenTopics, Record, ordered_records, raw_records
 from tests.spark_analytics.values import result
 from topology.config import parse
 from topology.flow.stage import Stage
@@ -45,41 +44,31 @@ ROWS = crowd(60).rows
 Answers = dict[str, list[str]]
 
 
-class Given:
-    """Topics as frames; others are empty."""
-
-    streaming = False
-
-    def __init__(self, spark: SparkSession) -> None:
-        self.asked: set[str] = set()
-        self._spark = spark
-        topology = parse(TOPOLOGY)
-        stage = Stage(topology, topology.stages[0].operators)
-        events = to_events(ROWS)
-        released = stage.on_batch(events, events[-1].arrival_ns).released
-        released += stage.on_end(events[-1].arrival_ns).released
-        rounds = [{f"t{at}": (number * 10 + at) * MS for at in range(1, 5)} for number in range(9)]
-        records = [result(f"w{number}", 0, "emit", at=number) for number in range(5)]
-        records += [result("w1", 1, "retract", at=9), result("w2", 1, "update", at=9)]
-        self._records = {
-            "raw": raw_records(ROWS),
-            "ordered": ordered_records(released),
-            "clock.offsets": [
-                Record(b"s01", json.dumps(each).encode(), [], at, at)
-                for at, each in enumerate(rounds)
-            ],
-            "results.windows": [
-                Record(key, value, [], at, at) for at, (key, value) in enumerate(records)
-            ],
-        }
-
-    def records(self, *topics: str) -> DataFrame:
-        return frame(self._spark, [r for topic in topics for r in self._records.get(topic, [])])
+def given(spark: SparkSession) -> GivenTopics:
+    topology = parse(TOPOLOGY)
+    stage = Stage(topology, topology.stages[0].operators)
+    events = to_events(ROWS)
+    released = stage.on_batch(events, events[-1].arrival_ns).released
+    released += stage.on_end(events[-1].arrival_ns).released
+    rounds = [{f"t{at}": (number * 10 + at) * MS for at in range(1, 5)} for number in range(9)]
+    words = [result(f"w{number}", 0, "emit", at=number) for number in range(5)]
+    words += [result("w1", 1, "retract", at=9), result("w2", 1, "update", at=9)]
+    records = {
+        "raw": raw_records(ROWS),
+        "ordered": ordered_records(released),
+        "clock.offsets": [
+            Record(b"s01", json.dumps(each).encode(), [], at, at) for at, each in enumerate(rounds)
+        ],
+        "results.windows": [
+            Record(key, value, [], at, at) for at, (key, value) in enumerate(words)
+        ],
+    }
+    return GivenTopics(spark, records)
 
 
 def answers(spark: SparkSession, folder: Path) -> Answers:
     found: Answers = {}
-    topics = Given(spark)
+    topics = given(spark)
     wanted = Options(measures=Measures(("payload.v",)), schema=schema_of("v BIGINT"))
     for job, names in TABLES.items():
         for table in JOBS[job](topics, parse(TOPOLOGY), wanted):
@@ -104,20 +93,14 @@ def texts_of(rows: DataFrame) -> list[str]:
     return sorted(row[0] for row in rows.select(F.to_json(F.struct("*"))).collect())
 
 
-def refused(spark: SparkSession, folder: Path) -> list[str]:
+def refused(spark: SparkSession, folder: Path) -> str:
     """What it says where Spark has to be in this process."""
     stream = spark.readStream.format("rate").load()
-    output = Folder(str(folder))
-    asked: list[Any] = [
-        lambda: Running([Table("s", stream, ["value"])], output, "", str(folder), None),
-    ]
-    said = []
-    for each in asked:
-        try:
-            each()
-        except JobRefused as error:
-            said.append(str(error))
-    return said
+    try:
+        Running([Table("s", stream, ["value"])], Folder(str(folder)), "", str(folder), None)
+    except JobRefused as error:
+        return str(error)
+    return ""
 
 
 def main() -> None:

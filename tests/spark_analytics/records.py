@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +39,23 @@ class Record(NamedTuple):
 
 def frame(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
     return spark.createDataFrame([_row(record) for record in records], SCHEMA)
+
+
+class GivenTopics:
+    """Topics whose records are given; others are empty. `asked`: those that were."""
+
+    streaming = False
+
+    def __init__(
+        self, spark: SparkSession, records: Mapping[str, Sequence[Record]] | None = None
+    ) -> None:
+        self.asked: set[str] = set()
+        self._spark = spark
+        self._records = records or {}
+
+    def records(self, *topics: str) -> DataFrame:
+        self.asked |= {*topics}
+        return frame(self._spark, [r for topic in topics for r in self._records.get(topic, ())])
 
 
 def _row(record: Record) -> tuple[object, ...]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics import decode, payload
-from spark_analytics.aggregates import Measures, Windows, aggregate, late, of_stream, unmarked
+from spark_analytics.aggregates import Measures, Windows, aggregate, of_stream, unmarked
 from spark_analytics.jobs.outputs import Folder, read
 from spark_analytics.jobs.running import JobFailed, Running
 from spark_analytics.jobs.work import Table
@@ -40,18 +39,6 @@ WINDOWS = {
     "session": Windows("session", "60 milliseconds"),
 }
 MEASURES = Measures(sums=("payload.v",), quantiles=("payload.v",), ranks=(0.0, 0.5, 1.0))
-
-
-@dataclass(frozen=True)
-class GivenTopics:
-    """The same records whichever topic is asked for."""
-
-    given: DataFrame
-    streaming: bool = False
-    asked: set[str] = field(default_factory=set)
-
-    def records(self, *topics: str) -> DataFrame:
-        return self.given
 
 
 def seeded_events(seed: int, count: int) -> list[Event]:
@@ -152,14 +139,6 @@ def test_a_stream_stopped_and_started_says_what_batch_says(
         got = row_values(read(spark, output.path, kind))
         assert 0 < before[kind] < len(got)
         assert got == row_values(windowed(frame(spark, records), windows))
-
-
-def test_late_events_are_in_a_table_of_their_own(spark: SparkSession) -> None:
-    events = seeded_events(3, 200)
-    rows = decode.sound(decode.ordered(frame(spark, ordered_records(events)), HeaderConfig()))
-    marked = [event.seq for event in events if event.late]
-    assert marked
-    assert sorted(row.seq for row in late(rows).collect()) == marked
 
 
 def test_a_row_that_the_watermark_has_passed_ends_the_job(

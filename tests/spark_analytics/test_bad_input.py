@@ -7,20 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from cli.local.poll import wait_until
 from spark_analytics.jobs.outputs import read
-from tests.cli.invoking import Answer
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import Setting, fused
+from tests.end_to_end.topics import admin_of, delete_topics
 from tests.services import SharedKafka
+from tests.spark_analytics.answers import assert_refused, done
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, ordered_records, watermark
-from tests.spark_analytics.topics import done, run
+from tests.spark_analytics.topics import run
 from topology.model.event import Event
 
 pytestmark = [*SPARK, pytest.mark.kafka]
@@ -32,7 +32,7 @@ STAMPS = {"refTs", "err", "segment", "at"}
 
 @pytest.fixture
 def setting(kafka: SharedKafka, tmp_path: Path) -> Setting:
-    return settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    return fused(kafka.bootstrap, tmp_path)
 
 
 def fill(setting: Setting, count: int = 20) -> list[str]:
@@ -65,23 +65,14 @@ def fill(setting: Setting, count: int = 20) -> list[str]:
 
 def make_again(setting: Setting) -> None:
     """The ordered topic deleted, and made anew."""
-    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
-
-    def is_there() -> bool:
-        return setting.ordered in admin.list_topics(timeout=TIMEOUT_S).topics
-
-    admin.delete_topics([setting.ordered])[setting.ordered].result(TIMEOUT_S)
-    wait_until(lambda: not is_there(), TIMEOUT_S, "the topic to be gone")
+    delete_topics(setting.bootstrap, setting.ordered)
     create(declared(setting.topology), setting.bootstrap, 1)
-    wait_until(is_there, TIMEOUT_S, "the topic to be there")
-
-
-def assert_refused(answer: Answer, code: int, *words: str) -> None:
-    assert answer.code == code, answer.err
-    for each in words:
-        assert each in answer.err
-    assert "Traceback" not in answer.err
-    assert "\tat " not in answer.err
+    admin = admin_of(setting.bootstrap)
+    wait_until(
+        lambda: setting.ordered in admin.list_topics(timeout=TIMEOUT_S).topics,
+        TIMEOUT_S,
+        "the topic to be there",
+    )
 
 
 def test_what_cannot_be_read_is_aside_and_a_checkpoint_is_its_jobs(

@@ -37,7 +37,7 @@ from topology.model.event import Event
 pytestmark = [*SPARK]
 
 FOLDER = ROOT / "infra" / "spark"
-MANIFESTS = sorted(FOLDER.glob("*.yaml"))
+MANIFEST = FOLDER / "application.yaml"
 EVENTS = 300
 SUBMIT_TIMEOUT_S = 200.0
 TOPOLOGY = """\
@@ -59,13 +59,9 @@ def asked(arguments: list[str]) -> Any:
     return Asked(topology=topology, security=PLAINTEXT, **options)
 
 
-def test_there_is_a_manifest() -> None:
-    assert [path.name for path in MANIFESTS] == ["application.yaml"]
-
-
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
-def test_a_manifest_asks_for_what_the_command_line_offers(path: Path, spark: SparkSession) -> None:
-    spec = yaml.safe_load(path.read_text())["spec"]
+def test_the_manifest_asks_for_what_the_command_line_offers(spark: SparkSession) -> None:
+    assert [*FOLDER.glob("*.yaml")] == [MANIFEST]
+    spec = yaml.safe_load(MANIFEST.read_text())["spec"]
     wanted = asked(spec["arguments"])
     assert wanted.interval is not None  # it goes on: restarts mean something
     mounts = [mount["mountPath"] for mount in spec["executor"]["volumeMounts"]]
@@ -75,16 +71,9 @@ def test_a_manifest_asks_for_what_the_command_line_offers(path: Path, spark: Spa
     assert names == [mount["name"] for mount in spec["driver"]["volumeMounts"]]
 
 
-def test_arguments_that_nobody_offers_are_noticed(spark: SparkSession) -> None:
-    from click import UsageError
-
-    with pytest.raises(UsageError):
-        asked(["run", "rates", "--topology=t", "--brokers=b:1", "--out=o", "--widnow=tumbling 1s"])
-
-
 def test_every_place_of_the_image_agrees() -> None:
     dockerfile = (FOLDER / "Dockerfile").read_text()
-    spec = yaml.safe_load(MANIFESTS[0].read_text())["spec"]
+    spec = yaml.safe_load(MANIFEST.read_text())["spec"]
     assert spec["sparkVersion"] == cli.spark.jars.VERSION
     assert f"ARG SPARK=apache/spark:{cli.spark.jars.VERSION}-" in dockerfile
     assert spec["mainApplicationFile"] == f"local:///opt/inorder/{package.APPLICATION}"

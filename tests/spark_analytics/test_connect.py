@@ -42,4 +42,4 @@ def test_it_answers_the_same_by_connect(spark: SparkSession, tmp_path: Path) -> 
     for name, rows in mine.items():
         assert theirs[name] == rows, name
     assert all(mine.values())
-    assert document["refused"] == [STREAM]
+    assert document["refused"] == STREAM

@@ -17,12 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.workloads import crowd
 from spark_analytics.jobs.outputs import read
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, contract, read_all, send
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import Setting, fused
 from tests.end_to_end.trouble import play
 from tests.services import SharedKafka
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, S, watermark
-from tests.spark_analytics.topics import done, run, write_ordered
+from tests.spark_analytics.topics import run, write_ordered
 
 pytestmark = [*SPARK, pytest.mark.kafka]
 
@@ -44,9 +45,9 @@ def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Set
     """Disordered events, doubled and lost ones, and what cannot be read, put in order by a
     worker; rounds of time sync."""
     folder = tmp_path_factory.mktemp("written")
-    setting = settle(kafka.bootstrap, folder, stages=FUSED, partitions=1, state="memory")
+    setting = fused(kafka.bootstrap, folder, state="memory")
     send(setting, [("s", b"?", headers) for headers in UNREADABLE.values()])
-    play(setting, folder, ROWS, None, worker_count=1)
+    play(setting, ROWS, None, worker_count=1)
     late_ns = time.time_ns() + 3_600 * S
     write_ordered(setting, [watermark(late_ns, late_ns)])  # so that all windows close
     tell_clocks(setting)

@@ -14,7 +14,7 @@ from spark_analytics.backfill.kinds import TABLE_OF, TABLES, schema_of
 from spark_analytics.backfill.pieces import pieces_of
 from spark_analytics.history import InorderSource, RowsReader, file_rows, history
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.outputs import Lines, replayed
+from tests.spark_analytics.backfill.outputs import Lines, parts_of, replayed
 from tests.spark_analytics.marks import SPARK
 
 pytestmark = [*SPARK]
@@ -72,12 +72,8 @@ def test_law_a_folder_of_files_gives_what_the_whole_gives(seed: int, tmp_path: P
     rng = Random(seed)
     setting = streams.some(seed, rng, tmp_path)
     whole = streams.recording(rng, tmp_path / "whole.jsonl")
-    lines = whole.read_text().splitlines(keepends=True)
     folder = tmp_path / "parts"
-    folder.mkdir()
-    for number, begin in enumerate((0, len(lines) // 3)):
-        end = (len(lines) // 3, None)[number]
-        (folder / f"{number}.jsonl").write_text("".join(lines[begin:end]))
+    parts_of(whole, folder, [len(whole.read_text().splitlines()) // 3])
     wanted = replayed(tmp_path / "t.yaml", whole)[0]
     for kind, table in TABLE_OF.items():
         all_rows = partial(file_rows, setting, pieces_of([str(folder)]))

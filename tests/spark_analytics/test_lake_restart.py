@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 
 from benchmarks.workloads import crowd
 from spark_analytics.tables.lake import IcebergLake
-from tests.end_to_end.setting import FUSED, settle
+from tests.end_to_end.setting import Setting, fused, settle
 from tests.services import SharedKafka
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import BOTH
 from tests.spark_analytics.topics import (
-    done,
     in_order,
     killed,
     results_of,
@@ -55,18 +55,30 @@ def lake(spark: SparkSession, folder: Path, job: str) -> IcebergLake:
     return IcebergLake(spark, str(folder / job), job)
 
 
-def moment(dice: random.Random, commits: Path, seen: Callable[[], None]) -> Callable[[], bool]:
-    """Some time after the next commit of a batch; `seen` is called meanwhile."""
-    before = count(commits)
-    until_s: list[float] = []
+def killed_at_random(
+    setting: Setting,
+    folder: Path,
+    job: Sequence[str],
+    dice: random.Random,
+    kills: int,
+    look: Callable[[], None],
+) -> None:
+    """The job is killed so often, each time some time after its next commit of a batch, and brought
+    to its end. `look` is called meanwhile, and behind it."""
+    commits = folder / "checkpoints" / "events" / "events" / "commits"
+    for _ in range(kills):
+        before = count(commits)
+        until_s: list[float] = []
 
-    def is_it() -> bool:
-        seen()
-        if not until_s and count(commits) > before:
-            until_s.append(time.monotonic() + dice.uniform(0, LONGEST_S))
-        return bool(until_s) and time.monotonic() > until_s[0]
+        def is_it(before: int = before, until_s: list[float] = until_s) -> bool:
+            look()
+            if not until_s and count(commits) > before:
+                until_s.append(time.monotonic() + dice.uniform(0, LONGEST_S))
+            return bool(until_s) and time.monotonic() > until_s[0]
 
-    return is_it
+        killed(setting, folder, *job, "--every", "100ms", until=is_it)
+    done(run(setting, folder, *job, "--until-caught-up"))
+    look()
 
 
 def count(folder: Path) -> int:
@@ -85,12 +97,11 @@ def named(of: IcebergLake, table: str) -> set[str]:
 def test_ten_kills_leave_the_tables_of_the_batch(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    setting = fused(kafka.bootstrap, tmp_path)
     written = in_order(setting, crowd(EVENTS).rows)
     write_ordered(setting, written)
     events = [event for event in written if not event.kind]
     late = sum(event.late != "" for event in events)
-    dice = random.Random(15)
     tables = ("--format", "iceberg", "--max-per-batch", str(PER_BATCH))
     job = ("events", *tables, *SCHEMA, "--table", "events")
     seen: set[int] = set()
@@ -103,11 +114,7 @@ def test_ten_kills_leave_the_tables_of_the_batch(
             seen.add(of.read("events").count())
             assert seen <= whole_batches, "a batch by halves"
 
-    for _ in range(KILLS):
-        commits = tmp_path / "checkpoints" / "events" / "events" / "commits"
-        killed(setting, tmp_path, *job, "--every", "100ms", until=moment(dice, commits, look))
-    done(run(setting, tmp_path, *job, "--until-caught-up"))
-    look()
+    killed_at_random(setting, tmp_path, job, random.Random(15), KILLS, look)
     assert len(seen) > 2
     found = lake(spark, tmp_path, "events").read("events")
     assert found.count() == found.select("position").distinct().count() == len(events)
@@ -148,7 +155,6 @@ def test_ten_kills_leave_the_results_of_the_batch(
     words = results_of(setting, crowd(RESULTS_OF).rows)
     write_results(setting, words)
     assert {word.op for word in words} == {"emit", "update", "retract"}
-    dice = random.Random(16)
     tables = ("--format", "iceberg", "--max-per-batch", str(FEW_A_BATCH))
     job = ("events", *tables, "--table", "windows")
     cuts = [*range(0, len(words), FEW_A_BATCH), len(words)]
@@ -166,11 +172,7 @@ def test_ten_kills_leave_the_results_of_the_batch(
             row_counts.add(of.read("windows").count())
             assert row_counts <= set(cuts), "a batch by halves"
 
-    for _ in range(2 * KILLS):
-        commits = tmp_path / "checkpoints" / "events" / "events" / "commits"
-        killed(setting, tmp_path, *job, "--every", "100ms", until=moment(dice, commits, look))
-    done(run(setting, tmp_path, *job, "--until-caught-up"))
-    look()
+    killed_at_random(setting, tmp_path, job, random.Random(16), 2 * KILLS, look)
     assert len(seen) > 2
     assert len(row_counts) > 2
     done(run(setting, tmp_path, *job, "--batch"))

@@ -15,10 +15,11 @@ from pyspark.sql import Row, SparkSession
 
 from benchmarks.workloads import crowd
 from spark_analytics.jobs.outputs import read
-from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.setting import Setting, fused
 from tests.services import SharedKafka
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import BOTH
-from tests.spark_analytics.topics import done, in_order, killed, run, run_apart, write_ordered
+from tests.spark_analytics.topics import in_order, killed, run, run_apart, write_ordered
 from topology.model.event import Event
 
 pytestmark = [*BOTH, pytest.mark.kafka]
@@ -66,7 +67,7 @@ class Run:
 
 def prepared(kafka: SharedKafka, folder: Path, count: int) -> tuple[Run, list[Event]]:
     """Twenty sources, 12 % of the events delayed, some lost, doubled, marked late."""
-    setting = settle(kafka.bootstrap, folder, stages=FUSED, partitions=1)
+    setting = fused(kafka.bootstrap, folder)
     written = in_order(setting, crowd(count).rows)
     write_ordered(setting, written)
     events = [event for event in written if not event.kind]

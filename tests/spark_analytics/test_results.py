@@ -7,7 +7,7 @@ import json
 import random
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from inorder.contract import retraction_headers
@@ -18,7 +18,7 @@ from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.work import Options
 from tests.sinks.written import HEAD, WRITTEN
 from tests.spark_analytics.marks import SPARK
-from tests.spark_analytics.records import Record, frame
+from tests.spark_analytics.records import GivenTopics, Record, frame
 from topology.model.result import (
     DetectorResult,
     MatchSetResult,
@@ -106,7 +106,7 @@ def test_what_a_table_takes_back_is_gone(spark: SparkSession) -> None:
     read = results.decoded(frame(spark, rows))
     assert read.bad.count() == read.control.count() == 0
     found = results.latest(read.events)
-    columns = (
+    columns = [
         "id",
         "query",
         "op",
@@ -117,7 +117,7 @@ def test_what_a_table_takes_back_is_gone(spark: SparkSession) -> None:
         "end",
         "at",
         "stream",
-    )
+    ]
     assert sorted(found.select(*columns).collect()) == sorted(whole.select(*columns).collect())
     gone = found.where(~F.col("current")).collect()
     assert gone
@@ -200,20 +200,6 @@ def test_every_field_that_stages_write_is_read(spark: SparkSession, result: Resu
     assert absent.isdisjoint(line.keys())
 
 
-class Fixed:
-    """Topics without records."""
-
-    streaming = False
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-        self.asked: set[str] = set()
-
-    def records(self, *topics: str) -> DataFrame:
-        self.asked.update(topics)
-        return frame(self._spark, [])
-
-
 WINDOW = "w: {window: tumbling 1s, aggregate: {n: count()}}"
 PATTERN = "p: {pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}"
 DETECTOR = "d: {detector: mine}"
@@ -236,7 +222,7 @@ def test_the_topics_that_have_results_are_read(
     topology = parse(
         f"streams: {{default: {{}}}}\nqueries: {{{', '.join(queries)}}}", detectors=MINE
     )
-    topics = Fixed(spark)
+    topics = GivenTopics(spark)
     found = JOBS["events"](topics, topology, Options())
     assert {topic for topic in topics.asked if topic.startswith("results.")} == read
     assert tables <= {part.name for table in found for part in table.written()}

@@ -9,31 +9,25 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from benchmarks.workloads import crowd
 from spark_analytics.jobs.outputs import read
 from spark_analytics.silver import BOUNDED, result_topics_by_table
-from tests.end_to_end.records import Read, Sender
+from tests.end_to_end.records import Read
 from tests.end_to_end.setting import Setting, settle
-from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
 from tests.sinks.told import (
     QUERIES,
-    SPEED,
     STREAM,
     Line,
-    await_expected,
-    beat,
-    content,
     is_overflow,
     lines_of,
     overflows,
-    replayed,
     standing,
     told,
-    value_of,
+    worked,
 )
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import SPARK
-from tests.spark_analytics.topics import done, run
+from tests.spark_analytics.topics import run
 
 pytestmark = [*SPARK, pytest.mark.kafka]
 
@@ -74,15 +68,7 @@ def test_the_tables_hold_what_the_worker_told(
     setting = settle(
         kafka.bootstrap, tmp_path, stages=stages, stream=STREAM, state="memory", more=QUERIES
     )
-    rows = crowd(EVENTS, seed=5).rows
-    worker = Worker("worker", setting.path, setting.bootstrap, tmp_path)
-    with running(worker):
-        worker.wait_ready()
-        Sender(setting, rows, speed=SPEED, value=value_of).start().finish()
-        beat(setting, rows)
-        expected = replayed(setting, tmp_path / "raw.jsonl")
-        await_expected(setting, content(expected))
-        assert worker.stop() == 0, worker.log
+    expected = worked(setting, EVENTS)
     records = told(setting)
     assert overflows(lines_of(chain(*records.values()))) == overflows(expected) != set()
     topics = result_topics_by_table(setting.topology)

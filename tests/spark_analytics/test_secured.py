@@ -14,11 +14,12 @@ from cli.topology_file import Refused
 from spark_analytics.jobs.outputs import read
 from tests.certificates import OPENSSL_TIMEOUT_S
 from tests.cli.invoking import inorder
-from tests.end_to_end.setting import FUSED, settle
+from tests.end_to_end.setting import fused
 from tests.end_to_end.test_security import LISTENERS, SECRET, Secured, secured
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS
-from tests.spark_analytics.topics import done, words, write_ordered
+from tests.spark_analytics.topics import words, write_ordered
 from topology.model.event import Event
 
 __all__ = ["secured"]
@@ -32,7 +33,7 @@ def test_spark_gets_in(
 ) -> None:
     kafka = tmp_path / "kafka.properties"
     kafka.write_text(secured.settings(listener))
-    setting = settle(secured.broker.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    setting = fused(secured.broker.bootstrap, tmp_path)
     event = Event("default", "s", 0, 1, BEGIN_NS, BEGIN_NS)
     event.late = "gap"
     write_ordered(setting, [event])

@@ -32,10 +32,9 @@ from tests.sinks.written import HEAD
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
     BEGIN_NS,
-    SCHEMA,
+    GivenTopics,
     Record,
     S,
-    frame,
     ordered_records,
     stream_of,
     watermark,
@@ -75,23 +74,19 @@ FRONTIER_NS = BEGIN_NS + EVENTS * S // 6
 
 
 class Files:
-    """Topics as folders of Parquet, a file a batch; a topic without one has a record that says
-    nothing."""
+    """Topics as folders of Parquet that come as streams, a file a batch; a topic without one has a
+    record that says nothing."""
 
-    def __init__(self, spark: SparkSession, folder: Path, *, streaming: bool) -> None:
+    streaming = True
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
         self.folder = folder
-        self.streaming = streaming
         self.asked: set[str] = set()
 
     def records(self, *topics: str) -> DataFrame:
-        return reduce(DataFrame.unionByName, map(self._of, topics))
-
-    def _of(self, topic: str) -> DataFrame:
-        path = self.folder / topic
-        if self.streaming:
-            return stream_of(self.spark, path)
-        return self.spark.read.schema(SCHEMA).parquet(str(path))
+        streams = (stream_of(self.spark, self.folder / topic) for topic in topics)
+        return reduce(DataFrame.unionByName, streams)
 
 
 def ordered(count: int = EVENTS) -> list[Record]:
@@ -119,7 +114,7 @@ def topics(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 def tables(spark: SparkSession, topics: Path, job: str, wanted: Options) -> list[Table]:
-    return JOBS[job](Files(spark, topics, streaming=True), topology(), wanted)
+    return JOBS[job](Files(spark, topics), topology(), wanted)
 
 
 def topology() -> Topology:
@@ -199,7 +194,7 @@ def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: P
     ]
     topics = tmp_path / "topics"
     write_parts(spark, records, topics / "results.windows", 2)
-    source = Files(spark, topics, streaming=True)
+    source = Files(spark, topics)
     group = silver.of_results(["results.windows"], "windows")
     found = Table("events", source.records(*group.topics), PLACE, groups=[group])
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
@@ -218,20 +213,17 @@ def test_what_a_query_writes_as_a_table_is_beside_the_others(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """What it takes back has its times from the headers, so it is known when it was current."""
-    shown = Record(*result("x", 0, "emit", at=1), [], 0, 0, topic="results.counted")
     said = orjson.loads(result("x", 1, "retract", at=5)[1])
-    gone = Record(b"x", None, retraction_headers({"stream": "a", **said}), 1, 0)
-    topics = tmp_path / "topics"
-    write_parts(
-        spark, [shown, gone._replace(topic="results.counted")], topics / "results.counted", 1
-    )
-    other = Record(*result("y", 0, "emit", at=1), [], 0, 0, topic="results.windows")
-    write_parts(spark, [other], topics / "results.windows", 1)
-    for topic in ("ordered", "events.late", "events.gaps", "events.dead"):
-        write_parts(spark, [Record(b"k", None, [], 0, 0)], topics / topic, 1)
-    source = Files(spark, topics, streaming=False)
+    gone = retraction_headers({"stream": "a", **said})
+    records = {
+        "results.counted": [
+            Record(*result("x", 0, "emit", at=1), [], 0, 0),
+            Record(b"x", None, gone, 1, 0),
+        ],
+        "results.windows": [Record(*result("y", 0, "emit", at=1), [], 0, 0)],
+    }
     text = TOPOLOGY.replace("count()}", "count()}, upsert: true")
-    found = JOBS["events"](source, parse(text), Options(tables=["windows"]))
+    found = JOBS["events"](GivenTopics(spark, records), parse(text), Options(tables=["windows"]))
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
     run_bounded(found, LakeOutput(lake, found), "")
     rows = lake.read("windows_current").orderBy("id").collect()
@@ -284,17 +276,10 @@ queries:
         for table, said in FOUND.items()
     }
 
-    class GivenTopics:
-        streaming = False
-
-        def __init__(self) -> None:
-            self.asked: set[str] = set()
-
-        def records(self, *topics: str) -> DataFrame:
-            return frame(spark, [each for topic in topics for each in found.get(topic, [])])
-
     made: dict[str, DataFrame] = {}
-    for table in silver.events_tables(GivenTopics(), parse(STREAMS + queries), Options()):
+    for table in silver.events_tables(
+        GivenTopics(spark, found), parse(STREAMS + queries), Options()
+    ):
         made |= {part.name: part.pick(table.rows) for part in table.written()}
     made["match_sets"] = made["matches"]
     made["overflows"] = made["overflows-matches"]
@@ -337,20 +322,11 @@ SET = MatchSetResult(
 def test_sets_of_matches_and_overflows_are_kept(spark: SparkSession) -> None:
     """With all that was said of them; by a detector and a pattern, whose topic is one."""
 
-    class GivenTopics:
-        streaming = False
-
-        def __init__(self) -> None:
-            self.asked: set[str] = set()
-
-        def records(self, *topics: str) -> DataFrame:
-            values = []
-            if "results.matches" in topics:
-                said = (SET, replace(SET, op="update", revision=1, joined=SET.ranges))
-                values = [line_json(result_line(each)) for each in said]
-                values.append(line_json(result_line(Overflow(9, "a", "q", MEMBER, 2))))
-            return frame(spark, [Record(b"k", v, [], n, n) for n, v in enumerate(values)])
-
+    said = (SET, replace(SET, op="update", revision=1, joined=SET.ranges))
+    values = [line_json(result_line(each)) for each in said]
+    values.append(line_json(result_line(Overflow(9, "a", "q", MEMBER, 2))))
+    records = [Record(b"k", value, [], n, n) for n, value in enumerate(values)]
+    topics = GivenTopics(spark, {"results.matches": records})
     queries = """\
 queries:
   p: {stream: a, pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
@@ -358,7 +334,7 @@ queries:
 """
     own = {"mine": Detector(lambda state, event: (state, None))}
     both = engine.parse(STREAMS + queries, detectors=own)
-    found = silver.events_tables(GivenTopics(), both, Options())
+    found = silver.events_tables(topics, both, Options())
     assert [table.name for table in found] == ["events", "late", "gaps", "dead", "matches"]
     rows = {part.name: part.pick(found[-1].rows).collect() for part in found[-1].parts}
     matches = rows["matches"]

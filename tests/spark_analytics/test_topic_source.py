@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -22,6 +21,7 @@ from tests import seeds
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, contract, new_producer, send
 from tests.end_to_end.replaying import dump
 from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.topics import admin_of, delete_topics
 from tests.services import SharedKafka
 from tests.spark_analytics.backfill.outputs import replayed
 from tests.spark_analytics.marks import SPARK
@@ -72,6 +72,20 @@ def streamed(spark: SparkSession, setting: Setting, topic: str, folder: Path) ->
     return rows.writeStream.format("parquet").options(**paths).start()
 
 
+def processed(query: StreamingQuery) -> StreamingQuery:
+    """It has read all there is, and has stopped."""
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    return query
+
+
+@pytest.fixture
+def setting(kafka: SharedKafka, tmp_path: Path) -> Setting:
+    return settle(kafka.bootstrap, tmp_path, stages=FUSED)
+
+
 def lines_in(rows: DataFrame) -> list[str]:
     return [row.line for row in rows.orderBy("position").collect()]
 
@@ -114,20 +128,15 @@ def test_an_input_topic_gives_the_tables_of_a_replay(
 
 @pytest.mark.kafka
 def test_a_stream_that_is_stopped_goes_on(
-    kafka: SharedKafka, spark: SparkSession, tmp_path: Path
+    spark: SparkSession, setting: Setting, tmp_path: Path
 ) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
     events = in_order(setting, ROWS)
     count = 0
     for end in (200, len(events)):
         write_ordered(setting, events[count:end])
         count = end
-        query = streamed(spark, setting, setting.ordered, tmp_path)
-        try:
-            query.processAllAvailable()
-            assert max(each.numInputRows for each in query.recentProgress) <= MOST
-        finally:
-            query.stop()
+        query = processed(streamed(spark, setting, setting.ordered, tmp_path))
+        assert max(each.numInputRows for each in query.recentProgress) <= MOST
         rows = spark.read.parquet(str(tmp_path / "rows"))
         assert lines_in(rows) == said(events[:end])
     whole = loaded(spark, setting, setting.ordered)
@@ -137,10 +146,9 @@ def test_a_stream_that_is_stopped_goes_on(
 
 @pytest.mark.kafka
 def test_all_that_is_available_now_is_taken_or_the_stream_is_refused(
-    kafka: SharedKafka, spark: SparkSession, tmp_path: Path
+    spark: SparkSession, setting: Setting, tmp_path: Path
 ) -> None:
     """Spark asks a source in Python once how far to read: what a bound leaves would stay unread."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
     events = in_order(setting, ROWS)
     paths = {"path": str(tmp_path / "rows"), "checkpointLocation": str(tmp_path / "checkpoint")}
     count = 0
@@ -161,9 +169,8 @@ def test_all_that_is_available_now_is_taken_or_the_stream_is_refused(
 
 @pytest.mark.kafka
 def test_a_batch_that_died_is_read_again(
-    kafka: SharedKafka, spark: SparkSession, tmp_path: Path
+    spark: SparkSession, setting: Setting, tmp_path: Path
 ) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
     events = in_order(setting, ROWS)
     write_ordered(setting, events)
     seen: list[int] = []
@@ -179,30 +186,21 @@ def test_a_batch_that_died_is_read_again(
     writer = rows.writeStream.foreachBatch(write)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
     fails(writer.start(), "the power is gone")
-    query = writer.start()
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
+    processed(writer.start())
     assert seen[:3] == [0, 1, 1]
     assert lines_in(spark.read.parquet(str(tmp_path / "rows"))) == said(events)
 
 
 @pytest.mark.kafka
-def test_what_cannot_go_on_says_so(kafka: SharedKafka, spark: SparkSession, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
+def test_what_cannot_go_on_says_so(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
     write_ordered(setting, in_order(setting, ROWS))
-    query = streamed(spark, setting, setting.ordered, tmp_path)
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    processed(streamed(spark, setting, setting.ordered, tmp_path))
+    admin = admin_of(setting.bootstrap)
     write_ordered(setting, in_order(setting, ROWS))
     place = TopicPartition(setting.ordered, 0, -1)
     admin.delete_records([place])[place].result(ANSWER_S)
     fails(streamed(spark, setting, setting.ordered, tmp_path), "retention has removed the offsets")
-    admin.delete_topics([setting.ordered])[setting.ordered].result(ANSWER_S)
+    delete_topics(setting.bootstrap, setting.ordered)
     fails(streamed(spark, setting, setting.ordered, tmp_path), "has no topic ordered-")
 
 
@@ -223,12 +221,17 @@ def fails(query: StreamingQuery, why: str) -> None:
 def test_what_cannot_be_read_says_so(
     topic: str, options: dict[str, str], why: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    path = tmp_path / "t.yaml"
-    path.write_text("streams: {s: {input: raw, output: ordered}}")
-    spark.dataSource.register(InorderSource)
-    given = {"topology": str(path), "brokers": NOBODY, **options}
+    given = of_file(spark, tmp_path) | options
     with pytest.raises(Exception, match=why):
         spark.read.format("inorder").options(**given).load(topic).collect()
+
+
+def of_file(spark: SparkSession, folder: Path) -> dict[str, str]:
+    """The options of a topology whose brokers nobody is."""
+    path = folder / "t.yaml"
+    path.write_text("streams: {s: {input: raw, output: ordered}}")
+    spark.dataSource.register(InorderSource)
+    return {"topology": str(path), "brokers": NOBODY}
 
 
 def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,10 +241,6 @@ def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_stream_of_an_input_topic_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    path = tmp_path / "t.yaml"
-    path.write_text("streams: {s: {input: raw, output: ordered}}")
-    spark.dataSource.register(InorderSource)
-    options = {"topology": str(path), "brokers": NOBODY}
-    rows = spark.readStream.format("inorder").options(**options).load("raw")
+    rows = spark.readStream.format("inorder").options(**of_file(spark, tmp_path)).load("raw")
     query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
     fails(query, "a stream can read only topics that workers have put in order")

@@ -8,7 +8,6 @@ plain Python counts in the trace, and in the ordered topic where the outcome han
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,9 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from agents.kafka.declared import declared
-from agents.kafka.topics import create
-from benchmarks.traces import TraceAbsent, TraceRow, jr_umts, mesh_sensors
+from benchmarks.traces import TraceRow, jr_umts, mesh_sensors
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.outputs import Folder, read
@@ -28,14 +25,13 @@ from spark_analytics.jobs.running import run_bounded
 from spark_analytics.jobs.topics import KafkaTopics
 from spark_analytics.jobs.work import Options
 from spark_analytics.payload import schema_of
+from tests.end_to_end.recordings import one_life, recorded
 from tests.end_to_end.records import contract, read_all, send
-from tests.end_to_end.setting import Setting
-from tests.end_to_end.trouble import stop_all
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka, without_trace
+from tests.end_to_end.setting import Setting, fused
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import at_work
+from tests.services import SharedKafka
 from tests.spark_analytics.marks import SPARK
-from topology.config import parse
 
 pytestmark = [*SPARK, pytest.mark.kafka]
 
@@ -46,22 +42,6 @@ WINDOW_NS = MINUTES * 60 * S
 STREAMS = {"default": ("mesh_sensors", "hops"), "umts": ("jr_umts", "content_bytes")}
 """The trace of each stream, and a whole number of its records, which is summed up as `v`."""
 
-TOPOLOGY = """\
-streams:
-  default: &shared {{input: raw-{name}, output: ordered-{name}, clock: {{unsynced: trust}}}}
-  umts: *shared
-stages: [reorder+merge]
-application: app-{name}
-topics:
-  partitions: 1
-  replication: 1
-  gaps: gaps-{name}
-  late: late-{name}
-  dead: dead-{name}
-  clock: clock-{name}
-state: memory
-"""
-
 Event = tuple[str, int]
 Cell = tuple[int, str]
 """A window's start in ns, and a source."""
@@ -69,8 +49,7 @@ Cell = tuple[int, str]
 
 @dataclass
 class Trace:
-    """The first records of a trace, of each source up to its first restart: without epochs
-    two lives of a source cannot be told apart."""
+    """The first records of a trace."""
 
     field: str
     rows: list[TraceRow]
@@ -118,51 +97,20 @@ class Trace:
 
 def trace_of(stream: str) -> Trace:
     name, field = STREAMS[stream]
-    try:
-        rows = mesh_sensors() if name == "mesh_sensors" else jr_umts("d1")
-    except TraceAbsent as missing:
-        without_trace(missing)
-    stamps: dict[Event, int] = {}
-    restarted: set[str] = set()
-    kept = []
-    for row in rows[:RECORDS]:
-        if stamps.setdefault((row.source, row.seq), row.ts_ns) != row.ts_ns:
-            restarted.add(row.source)
-        if row.source not in restarted:
-            kept.append(row)
-    return Trace(field, kept)
-
-
-def settled(bootstrap: str, folder: Path) -> Setting:
-    """Both traces are streams of one topology, with topics of its own."""
-    name = uuid.uuid4().hex[:8]
-    text = TOPOLOGY.format(name=name)
-    path = folder / "topology.yaml"
-    path.write_text(text)
-    setting = Setting(bootstrap, path, parse(text))
-    create(declared(setting.topology), bootstrap, 1)
-    return setting
+    rows = recorded(mesh_sensors if name == "mesh_sensors" else lambda: jr_umts("d1"))
+    return Trace(field, one_life(rows[:RECORDS]))
 
 
 def put_in_order(traces: dict[str, Trace], setting: Setting, folder: Path) -> None:
     """All of the traces through a worker, their measured fields as JSON."""
     records = [
-        (stream, trace.value(row), [*contract(row.source, row.seq, row.ts_ns), named(stream)])
+        (stream, trace.value(row), contract(row.source, row.seq, row.ts_ns, stream=stream))
         for stream, trace in traces.items()
         for row in trace.rows
     ]
-    worker = Worker("a", setting.path, setting.bootstrap, folder)
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting):
         send(setting, records)
-        emitted = Emitted(setting)
-        emitted.wait_for(sum(len(trace.firsts) for trace in traces.values()))
-        emitted.close()
-        stop_all([worker])
-
-
-def named(stream: str) -> tuple[str, bytes]:
-    return "streamId", stream.encode()
+        wait_out(setting, sum(len(trace.firsts) for trace in traces.values()))
 
 
 def marked_late(setting: Setting) -> set[Event]:
@@ -180,7 +128,7 @@ def test_tables_say_what_the_traces_hold(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
     traces = {stream: trace_of(stream) for stream in STREAMS}
-    setting = settled(kafka.bootstrap, tmp_path)
+    setting = fused(kafka.bootstrap, tmp_path, others=["umts"], state="memory")
     put_in_order(traces, setting, tmp_path)
     late = marked_late(setting)
     tables = Tables(spark, setting, tmp_path)

@@ -117,11 +117,6 @@ def run(setting: Setting, folder: Path, job: str, *more: str) -> Answer:
     return inorder(*words(setting, folder, job, *more))
 
 
-def done(answer: Answer) -> Answer:
-    assert answer.code == 0, answer.err
-    return answer
-
-
 def killed(
     setting: Setting,
     folder: Path,

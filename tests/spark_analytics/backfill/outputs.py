@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
 
+from cli.program import PROGRAM
 from recordings.summary import Summary
 from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.pieces import NOTHING, pieces_of
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.recorded import Known
-from spark_analytics.backfill.resuming import TableForm, begun
+from spark_analytics.backfill.recorded import ENDED, Known
+from spark_analytics.backfill.resuming import ParquetTables, PendingRows, Resumed, TableForm, begun
 from spark_analytics.backfill.run import RunOutput, gathered
 from spark_analytics.backfill.work import OrderGroups, ReadPieces
 from spark_analytics.executors.setting import Setting, digests, topology_of
-from tests.cli.invoking import inorder
+from tests.cli.invoking import Answer, inorder
 
 Lines = dict[tuple[str | None, str], list[str]]
 """Lines by stream and kind, in their order."""
+
+APART_TIMEOUT_S = 900.0
 
 Batches = Sequence[Any]
 """Rows as Arrow holds them."""
@@ -43,6 +49,107 @@ functions = {{"meets": meets}}
 """
 """Functions of a topology: `meets` kills its process where it is asked of that number, until so
 many have died."""
+
+
+def killing(folder: Path, number: int, kills: int) -> Path:
+    """Write `own.py` with KILLS; the folder of the marks of those that have died."""
+    marks = folder / "marks"
+    marks.mkdir()
+    (folder / "own.py").write_text(KILLS.format(mark=str(marks), number=number, kills=kills))
+    return marks
+
+
+def backfill(
+    folder: Path,
+    source: Path | Sequence[Path],
+    *more: str,
+    text: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Answer:
+    """`inorder spark backfill` of these by `t.yaml`, which holds the text if there is one; its
+    tables come into `out`."""
+    if text is not None:
+        (folder / "t.yaml").write_text(text)
+    inputs = [source] if isinstance(source, Path) else source
+    asked = [word for each in inputs for word in ("--in", each)]
+    where = ("--topology", folder / "t.yaml", "--out", folder / "out")
+    return inorder("spark", "backfill", *where, *asked, *more, env=env)
+
+
+def backfill_apart(folder: Path, source: Path, *more: str, env: Mapping[str, str] = {}) -> str:
+    """The same as a process of its own, to its good end; what it says."""
+    asked = ("--topology", folder / "t.yaml", "--in", source, "--out", folder / "out")
+    done = subprocess.run(
+        [*PROGRAM, "spark", "backfill", *map(str, asked), *more],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=APART_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def assert_replayed(folder: Path, events: Path) -> Lines:
+    """Assert that the tables say what a replay of these events says, which is given back."""
+    wanted, _ = replayed(folder / "t.yaml", events)
+    assert tabled(folder / "out") == wanted
+    return wanted
+
+
+def parts_of(whole: Path, folder: Path, cuts: Sequence[int]) -> list[Path]:
+    """The lines of a file in several, cut there: `1.jsonl` and so on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = whole.read_text().splitlines(keepends=True)
+    parts = []
+    for number, (begin, end) in enumerate(pairwise([0, *cuts, len(lines)]), start=1):
+        parts.append(folder / f"{number}.jsonl")
+        parts[-1].write_text("".join(lines[begin:end]))
+    return parts
+
+
+def each_apart(seeds: Iterable[int], folder: Path, agrees: Callable[[int, Path], Any]) -> list[Any]:
+    """What is found of each seed, in a folder of its own."""
+    found = []
+    for seed in seeds:
+        (folder / str(seed)).mkdir()
+        found.append(agrees(seed, folder / str(seed)))
+    return found
+
+
+def run_of_several(
+    setting: Setting,
+    out: Path,
+    number: int,
+    tasks: Callable[[OrderGroups], RunOutput],
+    *,
+    last: bool,
+) -> None:
+    """One run of several into one folder, which the first makes and the last flushes."""
+    about = digests(setting)
+    resumed = Resumed(str(out)) if number > 1 else None
+    place = Place(str(out), adds=number > 1)
+    order = OrderGroups(setting, place.staged, to_end=last)
+    if resumed is not None:
+        came = resumed.require(about, TableForm())
+        order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
+    output = tasks(order)
+    totals = output.summary.totals()
+    assert totals["in"] == sum(totals[n] for n in ("event", "late", "duplicate", "dead", "held"))
+    now: Known = {"run": number, ENDED: True}
+    if not last:
+        now = {"run": number, "topology": about, "tables": TableForm(), "begin": output.end}
+        now |= {"states": output.states, "files": {}, "offsets": {}}
+    if resumed is not None:
+        coming = PendingRows(number, place.staged, output.files, now, {})
+        resumed.add(place, coming, ParquetTables(str(out)))
+        return
+    place.complete(output.files)
+    if not last:
+        begun(place, now)
+    place.publish({})
+    place.give_up()
 
 
 def replayed(topology: Path, events: Path) -> tuple[Lines, dict[str, Any]]:

@@ -25,8 +25,8 @@ from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
 from spark_analytics.tables.shapes import PLACE
-from tests.cli.invoking import inorder
-from tests.spark_analytics.backfill.outputs import replayed, tabled
+from tests.spark_analytics.answers import assert_refused, done
+from tests.spark_analytics.backfill.outputs import assert_replayed, backfill
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
 from topology.config import HeaderConfig, parse
@@ -143,12 +143,6 @@ def lying(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def backfill(folder: Path, source: Path, *more: str, text: str = TOPOLOGY) -> Any:
-    (folder / "t.yaml").write_text(text)
-    asked = ("--topology", folder / "t.yaml", "--in", source, "--out", folder / "out")
-    return inorder("spark", "backfill", *asked, *more)
-
-
 @pytest.mark.parametrize("kind", ["parquet", "iceberg", "delta"])
 def test_an_archive_says_what_its_dump_says(
     spark: SparkSession, tmp_path: Path, kind: Literal["parquet"] | Format
@@ -159,11 +153,9 @@ def test_an_archive_says_what_its_dump_says(
         source = archive_of(spark, records, tmp_path / "archive")
     else:
         source = lake_of(spark, kind, [*records, other], tmp_path / "archive")
-    answer = backfill(tmp_path, source)
-    assert answer.code == 0, answer.err
+    answer = done(backfill(tmp_path, source, text=TOPOLOGY))
     assert "records of heard, raw have the producer's time" in answer.err
-    wanted, _ = replayed(tmp_path / "t.yaml", dumped(records, tmp_path / "dumped.jsonl"))
-    assert tabled(tmp_path / "out") == wanted
+    wanted = assert_replayed(tmp_path, dumped(records, tmp_path / "dumped.jsonl"))
     assert {"event", "dead", "window", "join"} <= {kind for _, kind in wanted}
 
 
@@ -177,7 +169,7 @@ def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Pa
     records = topics(Random(6))
     cut = [each for at, each in enumerate(records[:150]) if at < 90 or log_of(each) != "raw/1"]
     source = archive_of(spark, cut, tmp_path / "archive")
-    assert backfill(tmp_path, source, "--no-to-end").code == 0
+    done(backfill(tmp_path, source, "--no-to-end", text=TOPOLOGY))
     known = json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
     read = [each for each in records if each.offset <= known["offsets"].get(log_of(each), -1)]
     assert known["sources"] == lying(read)
@@ -187,18 +179,13 @@ def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Pa
         (tmp_path / "files.jsonl", "is not an archive, but an earlier run has read one"),
         (source / "raw", "raw: contains no records of heard, which an earlier run has read"),
     ):
-        refused = backfill(tmp_path, path, "--resume")
-        assert refused.code == 3
-        assert says in refused.err
+        assert_refused(backfill(tmp_path, path, "--resume"), 3, says)
     assert known == json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
     archive_of(spark, records, source)
     come = TOPOLOGY + "  m: {stream: b, window: tumbling 500ms, aggregate: {n: count()}}\n"
-    answer = backfill(tmp_path, source, "--resume", "--no-to-end", text=come)
-    assert answer.code == 0, answer.err
-    answer = backfill(tmp_path, source, "--resume", text=come)
-    assert answer.code == 0, answer.err
-    wanted, _ = replayed(tmp_path / "t.yaml", dumped(records, tmp_path / "dumped.jsonl"))
-    assert tabled(tmp_path / "out") == wanted
+    done(backfill(tmp_path, source, "--resume", "--no-to-end", text=come))
+    done(backfill(tmp_path, source, "--resume"))
+    assert_replayed(tmp_path, dumped(records, tmp_path / "dumped.jsonl"))
 
 
 def test_a_hole_is_refused_or_passed_and_what_comes_twice_is_refused(
@@ -206,24 +193,20 @@ def test_a_hole_is_refused_or_passed_and_what_comes_twice_is_refused(
 ) -> None:
     records = [each for each in topics(Random(5)) if (each.partition, each.offset) != (1, 7)]
     source = archive_of(spark, records, tmp_path / "archive")
-    refused = backfill(tmp_path, source)
-    assert refused.code == 3
-    assert "raw/1 lacks the offsets 7 to 7" in refused.err
+    refused = backfill(tmp_path, source, text=TOPOLOGY)
+    assert_refused(refused, 3, "raw/1 lacks the offsets 7 to 7")
+    twice = backfill(tmp_path, [source, source / "raw"], "--holes", "pass")
+    assert_refused(twice, 3, "raw/0 has the offset 0 twice")
     assert not (tmp_path / "out").exists()
-    twice = backfill(tmp_path, source, "--holes", "pass", "--in", str(source / "raw"))
-    assert twice.code == 3
-    assert "raw/0 has the offset 0 twice" in twice.err
-    assert not (tmp_path / "out").exists()
-    assert backfill(tmp_path, source, "--holes", "pass").code == 0
+    done(backfill(tmp_path, source, "--holes", "pass"))
 
 
 def test_an_archive_whose_name_is_a_pattern_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "a[1]"
     (source / "raw" / "stream=a").mkdir(parents=True)
     for path in (source, source / "raw"):
-        refused = backfill(tmp_path, path)
-        assert refused.code == 3
-        assert "Spark treats [ ] in a path as part of a pattern" in refused.err
+        refused = backfill(tmp_path, path, text=TOPOLOGY)
+        assert_refused(refused, 3, "Spark treats [ ] in a path as part of a pattern")
 
 
 def test_an_archive_of_other_topics_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -231,13 +214,10 @@ def test_an_archive_of_other_topics_is_refused(spark: SparkSession, tmp_path: Pa
     source = archive_of(spark, other, tmp_path / "archive")
     two = "streams: {a: {input: raw}, b: {input: strange}}\n"
     lacking = backfill(tmp_path, source, text=two)
-    assert lacking.code == 3
-    assert "contains no records of clock.offsets, raw, which the topology reads" in lacking.err
+    told = "contains no records of clock.offsets, raw, which the topology reads"
+    assert_refused(lacking, 3, told)
     for path in (source, source / "strange"):
-        refused = backfill(tmp_path, path)
-        assert refused.code == 3
-        assert "strange" in refused.err
-        assert "Traceback" not in refused.err
+        assert_refused(backfill(tmp_path, path, text=TOPOLOGY), 3, "strange")
 
 
 SIGNED = "streams: {a: {input: raw, signed: true, reorder: {start: zero}}}\n"
@@ -287,27 +267,18 @@ def test_an_archive_of_signed_records_is_judged_as_the_worker_judges(
     """By two masters in a file, the newest first; and without them nothing is read."""
     records = signed_records()
     source = archive_of(spark, records, tmp_path / "archive")
-    refused = backfill(tmp_path, source, text=SIGNED)
-    assert refused.code == 2
-    assert "stream a is signed; name the file of the master keys" in refused.err
+    told = "stream a is signed; name the file of the master keys"
+    assert_refused(backfill(tmp_path, source, text=SIGNED), 2, told)
     masters = tmp_path / "masters"
     masters.write_text(f"# the newest first\n{NEW.hex()}\n{OLD.hex()}\n")
     masters.chmod(0o600)
     monkeypatch.setenv("INORDER_MASTER_KEYS_FILE", str(masters))
-    refused = backfill(tmp_path, source, text=SIGNED)  # the executors have none
-    assert refused.code == 2
-    assert "stream a is signed; name the file of the master keys" in refused.err
+    assert_refused(backfill(tmp_path, source), 2, told)  # the executors have none
     assert not (tmp_path / "out").exists()
     monkeypatch.setitem(spark.sparkContext.environment, "INORDER_MASTER_KEYS_FILE", str(masters))
-    answer = backfill(tmp_path, source, text=SIGNED)
-    assert answer.code == 0, answer.err
-    lines = tabled(tmp_path / "out")
-    assert (
-        lines
-        == replayed(
-            tmp_path / "t.yaml", dumped(records, tmp_path / "dumped.jsonl", SIGNED, (NEW, OLD))
-        )[0]
-    )
+    done(backfill(tmp_path, source))
+    dump = dumped(records, tmp_path / "dumped.jsonl", SIGNED, (NEW, OLD))
+    lines = assert_replayed(tmp_path, dump)
     inlet = input_reader(parse(SIGNED), "raw", (NEW, OLD))  # a worker's own
     clock = ArrivalClock(0)
     judged = [

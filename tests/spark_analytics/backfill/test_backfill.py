@@ -21,9 +21,17 @@ from spark_analytics.backfill.resuming import PendingRows
 from spark_analytics.backfill.run import slots
 from spark_analytics.tables.catalog import Catalog
 from spark_analytics.tables.lake import Lake, open_lake
-from tests.cli.invoking import inorder
+from tests.spark_analytics.answers import assert_refused, done
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.outputs import laked, newest_lines, replayed, tabled
+from tests.spark_analytics.backfill.outputs import (
+    assert_replayed,
+    backfill,
+    laked,
+    newest_lines,
+    parts_of,
+    replayed,
+    tabled,
+)
 from tests.spark_analytics.marks import SPARK
 
 pytestmark = [*SPARK]
@@ -31,13 +39,12 @@ pytestmark = [*SPARK]
 ONE = "streams: {s: {}}\n"
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("world")
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    """A recording, of which `t.yaml` asks."""
     rng = Random(7)
-    (folder / "t.yaml").write_text(streams.topology(rng))
-    streams.recording(rng, folder / "events.jsonl", 600)
-    return folder
+    (tmp_path / "t.yaml").write_text(streams.topology(rng))
+    return streams.recording(rng, tmp_path / "events.jsonl", 600)
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7])
@@ -45,17 +52,13 @@ def test_its_tables_say_what_a_replay_says(
     tasks: int, world: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 30_000)
-    asked = ("--topology", world / "t.yaml", "--in", world / "events.jsonl")
     monkeypatch.setattr(run, "tasks_for", lambda *_: tasks)
-    answer = inorder("spark", "backfill", *asked, "--out", tmp_path / "out", "--json")
-    assert answer.code == 0, answer.err
-    wanted, account = replayed(world / "t.yaml", world / "events.jsonl")
+    answer = done(backfill(tmp_path, world, "--json"))
+    wanted, account = replayed(tmp_path / "t.yaml", world)
     assert tabled(tmp_path / "out") == wanted
     counted = ("in", "event", "late", "duplicate", "dead", "held", "gaps", "clock", "sources")
-    assert {name: answer.summary[name] for name in counted} == {
-        name: account[name] for name in counted
-    }
-    assert answer.summary["wait_ms"] == account["wait_ms"]
+    for name in (*counted, "wait_ms"):
+        assert answer.summary[name] == account[name], name
 
 
 @pytest.mark.parametrize("form", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
@@ -64,38 +67,32 @@ def test_tables_of_a_lake_are_gone_on_with(
 ) -> None:
     """Whoever asks for other tables is refused; a run that fails amid them is brought to its end,
     and the one after finds all flushed."""
-    folder, out = tmp_path / "folder", tmp_path / "out"
-    folder.mkdir()
-    lines = (world / "events.jsonl").read_text().splitlines(keepends=True)
-    (folder / "1.jsonl").write_text("".join(lines[:300]))
-    asked = ("--topology", world / "t.yaml", "--in", folder, "--out", out)
+    first, second = parts_of(world, tmp_path / "folder", [300])
+    folder = first.parent
+    later = second.rename(tmp_path / "later")
     own = ("--format", form, "--schema", "v BIGINT")
-    first = inorder("spark", "backfill", *asked, *own, "--no-to-end")
-    assert first.code == 0, first.err
-    (folder / "2.jsonl").write_text("".join(lines[300:]))
-    other = inorder("spark", "backfill", *asked, "--resume")
-    assert other.code == 2
-    assert f"was written with --format {form} --schema 'v BIGINT', but this run has" in other.err
+    done(backfill(tmp_path, folder, *own, "--no-to-end"))
+    later.rename(second)
+    told = f"was written with --format {form} --schema 'v BIGINT', but this run has"
+    assert_refused(backfill(tmp_path, folder, "--resume"), 2, told)
     with monkeypatch.context() as patched:
         patched.setattr(Lake, "_merge", full)  # behind the commits of seven tables
         with pytest.raises(RuntimeError, match="the disk is full"):
-            inorder("spark", "backfill", *asked, *own, "--resume")
-    (folder / "2.jsonl").unlink()  # what was written is what comes in
-    last = inorder("spark", "backfill", *asked, *own, "--resume")
-    assert last.code == 0, last.err
+            backfill(tmp_path, folder, *own, "--resume")
+    second.unlink()  # what was written is what comes in
+    last = done(backfill(tmp_path, folder, *own, "--resume"))
     assert "is now complete; it had flushed everything" in last.err
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
-    lake: Any = open_lake(spark, form, str(out), run.OWNER)
-    wanted, _ = replayed(world / "t.yaml", world / "events.jsonl")
+    lake: Any = open_lake(spark, form, str(tmp_path / "out"), run.OWNER)
+    wanted, _ = replayed(tmp_path / "t.yaml", world)
     assert laked(lake) == wanted
     rows = [row.line for table in RESULTS for row in lake.read(f"{table}_current").collect()]
     assert sorted(rows) == sorted(newest_lines(wanted))
     assert lake.read("bad").count() == 0
     events = lake.read("events").select("payload.v", "line").collect()
     assert {row.v for row in events} == {json.loads(row.line)["payload"]["v"] for row in events}
-    again = inorder("spark", "backfill", *asked, *own, "--resume")
-    assert again.code == 2
-    assert "was flushed to its end" in again.err
+    again = backfill(tmp_path, folder, *own, "--resume")
+    assert_refused(again, 2, "was flushed to its end")
 
 
 def full(*_: Any) -> None:
@@ -134,22 +131,19 @@ def test_tables_of_a_catalog_in_a_database(
 ) -> None:
     """They are known there, so a folder of the same name does not begin anew."""
     uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
-    asked = ("--topology", world / "t.yaml", "--in", world / "events.jsonl")
-    where = ("--out", tmp_path / "out", "--format", "iceberg", "--catalog", uri)
+    where = ("--format", "iceberg", "--catalog", uri)
     own = {"INORDER_JDBC_USER": "postgres"}
-    answer = inorder("spark", "backfill", *asked, *where, env=own)
-    assert answer.code == 0, answer.err
+    done(backfill(tmp_path, world, *where, env=own))
     catalog = Catalog("jdbc", uri, {"jdbc.user": "postgres"})
     lake = open_lake(spark, "iceberg", str(tmp_path / "out"), run.OWNER, catalog)
-    wanted, _ = replayed(world / "t.yaml", world / "events.jsonl")
+    wanted, _ = replayed(tmp_path / "t.yaml", world)
     events = sorted(
         line for (_, kind), lines in wanted.items() if kind == "event" for line in lines
     )
     assert sorted(row.line for row in lake.read("events").collect()) == events
     rmtree(tmp_path / "out")
-    again = inorder("spark", "backfill", *asked, *where, env=own)
-    assert again.code == 2, again.err
-    assert "out/events is in the catalog, but cannot be read" in again.err
+    again = backfill(tmp_path, world, *where, env=own)
+    assert_refused(again, 2, "out/events is in the catalog, but cannot be read")
 
 
 @pytest.mark.parametrize(
@@ -165,14 +159,8 @@ def test_tables_of_a_catalog_in_a_database(
 def test_what_tables_cannot_be_is_refused_before_anything_is_read(
     more: tuple[str, ...], says: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    (tmp_path / "t.yaml").write_text(ONE)
-    out = tmp_path / "tables" / "out"
-    asked = ("--topology", tmp_path / "t.yaml", "--in", tmp_path / "absent", "--out", out)
-    answer = inorder("spark", "backfill", *asked, *more)
-    assert answer.code == 2, answer.err
-    assert says in answer.err
-    assert "Traceback" not in answer.err
-    assert not out.exists()
+    assert_refused(backfill(tmp_path, tmp_path / "absent", *more, text=ONE), 2, says)
+    assert [each.name for each in tmp_path.iterdir()] == ["t.yaml"]
 
 
 def test_each_task_has_a_number_of_its_own(spark: SparkSession) -> None:
@@ -186,19 +174,13 @@ def test_several_inputs_are_one(spark: SparkSession, tmp_path: Path) -> None:
     """Numbers of lines and the arrival clock go on from file to file, packed or not."""
     rng = Random(3)
     whole = streams.recording(rng, tmp_path / "whole.jsonl", 200)
-    lines = whole.read_text().splitlines(keepends=True)
-    (tmp_path / "1.jsonl").write_text("".join(lines[:70]))
-    (tmp_path / "2.jsonl.gz").write_bytes(gzip.compress("".join(lines[70:150]).encode()))
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "3.jsonl").write_text("".join(lines[150:]))
-    (tmp_path / "t.yaml").write_text(streams.topology(rng))
-    named = [tmp_path / "1.jsonl", tmp_path / "2.jsonl.gz", folder]
-    inputs = [word for each in named for word in ("--in", each)]
-    out = tmp_path / "out"
-    answer = inorder("spark", "backfill", "--topology", tmp_path / "t.yaml", *inputs, "--out", out)
-    assert answer.code == 0, answer.err
-    assert tabled(out) == replayed(tmp_path / "t.yaml", whole)[0]
+    first, second, third = parts_of(whole, tmp_path / "folder", (70, 150))
+    packed = tmp_path / "2.jsonl.gz"
+    packed.write_bytes(gzip.compress(second.read_bytes()))
+    second.unlink()
+    inputs = [first.rename(tmp_path / "1.jsonl"), packed, third.parent]
+    done(backfill(tmp_path, inputs, text=streams.topology(rng)))
+    assert_replayed(tmp_path, whole)
 
 
 @pytest.mark.parametrize(
@@ -218,38 +200,26 @@ def test_several_inputs_are_one(spark: SparkSession, tmp_path: Path) -> None:
 def test_how_it_ends(
     name: str, content: bytes | None, code: int, says: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    (tmp_path / "t.yaml").write_text(ONE)
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    out = tmp_path / "tables" / "out"
-    asked = ("--topology", tmp_path / "t.yaml", "--in", tmp_path / name, "--out", out)
-    answer = inorder("spark", "backfill", *asked)
-    assert answer.code == code, answer.err
-    assert says in answer.err
-    assert "Traceback" not in answer.err
-    left = [each.name for each in out.parent.iterdir()]
-    assert left == (["out"] if code == 4 else [])
+    assert_refused(backfill(tmp_path, tmp_path / name, text=ONE), code, says)
+    left = {each.name for each in tmp_path.iterdir()} - {"t.yaml", name}
+    assert left == ({"out"} if code == 4 else set())
 
 
 def test_a_folder_that_is_filled_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    (tmp_path / "t.yaml").write_text(ONE)
-    asked = ("--topology", tmp_path / "t.yaml", "--in", tmp_path / "absent", "--out", tmp_path)
-    answer = inorder("spark", "backfill", *asked)
-    assert answer.code == 2
-    assert "does not overwrite files" in answer.err
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    refused = backfill(tmp_path, tmp_path / "absent", text=ONE)
+    assert_refused(refused, 2, "does not overwrite files")
 
 
 def test_functions_of_ones_own_go_along(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("functions = {'twice': lambda v: 2 * v}\n")
     pattern = "PATTERN SEQ(A a) WHERE twice(a.v) > 5 WITHIN 1 s RETURN a.v AS v"
     topology = f'{ONE}functions: own.py\nqueries: {{q: {{pattern: "{pattern}"}}}}\n'
-    (tmp_path / "t.yaml").write_text(topology)
     line = {"source": "a", "type": "A"}
     lines = [json.dumps({**line, "seq": n, "ts": n, "payload": {"v": n}}) for n in range(6)]
     (tmp_path / "e.jsonl").write_text("\n".join(lines))
-    out = tmp_path / "out"
-    asked = ("--topology", tmp_path / "t.yaml", "--in", tmp_path / "e.jsonl", "--out", out)
-    assert inorder("spark", "backfill", *asked).code == 0
-    output = tabled(out)
-    assert output == replayed(tmp_path / "t.yaml", tmp_path / "e.jsonl")[0]
-    assert len(output["s", "match"]) == 3
+    done(backfill(tmp_path, tmp_path / "e.jsonl", text=topology))
+    assert len(assert_replayed(tmp_path, tmp_path / "e.jsonl")["s", "match"]) == 3

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from spark_analytics.backfill import run
 from spark_analytics.tables.lake import open_lake
-from tests.cli.invoking import inorder
-from tests.spark_analytics.backfill.outputs import laked, replayed, tabled
+from tests.spark_analytics.answers import done
+from tests.spark_analytics.backfill.outputs import backfill, laked, replayed, tabled
 from tests.spark_analytics.marks import SPARK
 
 pytestmark = [*SPARK]
@@ -80,13 +80,10 @@ def lines() -> Iterator[bytes]:
     "form", ["parquet", *(pytest.param(f, marks=pytest.mark.long) for f in ("iceberg", "delta"))]
 )
 def test_hostile_lines_are_a_replays_answer(form: Any, spark: SparkSession, tmp_path: Path) -> None:
-    topology, events, out = tmp_path / "t.yaml", tmp_path / "events.jsonl", tmp_path / "out"
-    topology.write_text(TOPOLOGY)
+    events, out = tmp_path / "events.jsonl", tmp_path / "out"
     events.write_bytes(b"\n".join(lines()) + b"\n")
-    asked = ("--topology", topology, "--in", events, "--out", out, "--format", form, "--json")
-    answer = inorder("spark", "backfill", *asked)
-    assert answer.code == 0, answer.err
-    wanted, account = replayed(topology, events)
+    answer = done(backfill(tmp_path, events, "--format", form, "--json", text=TOPOLOGY))
+    wanted, account = replayed(tmp_path / "t.yaml", events)
     found = tabled(out) if form == "parquet" else laked(open_lake(spark, form, str(out), run.OWNER))
     assert found == wanted
     counts = ("in", "event", "late", "duplicate", "dead", "held")

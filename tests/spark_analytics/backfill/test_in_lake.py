@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from spark_analytics import silver
 from spark_analytics.backfill import resuming
@@ -28,9 +28,15 @@ from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format, TablesRefused
 from spark_analytics.tables.lake import IcebergLake, Lake, Mark, open_lake
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.outputs import laked, newest_lines, replayed, tasks_run
+from tests.spark_analytics.backfill.outputs import (
+    laked,
+    newest_lines,
+    parts_of,
+    replayed,
+    tasks_run,
+)
 from tests.spark_analytics.marks import SPARK
-from tests.spark_analytics.records import frame
+from tests.spark_analytics.records import GivenTopics
 from topology.config import parse
 
 pytestmark = [*SPARK]
@@ -112,18 +118,6 @@ class Runs:
         return Resumed(str(self.out)).finish(self.tables())
 
 
-def days(folder: Path, parts: int, lines: int) -> tuple[Path, list[Path]]:
-    """The whole recording, and the same cut."""
-    whole = streams.recording(Random(0), folder / "whole.jsonl", lines)
-    texts = whole.read_text().splitlines(keepends=True)
-    cuts = [len(texts) * n // parts for n in range(parts + 1)]
-    found = []
-    for number in range(parts):
-        found.append(folder / f"day-{number}.jsonl")
-        found[-1].write_text("".join(texts[cuts[number] : cuts[number + 1]]))
-    return whole, found
-
-
 @pytest.mark.parametrize(
     ("kind", "parts", "kills"), [("iceberg", 4, (1, 5, 3)), ("delta", 2, (5,))]
 )
@@ -139,7 +133,9 @@ def test_cut_by_day_and_killed_it_says_what_the_whole_says(
 ) -> None:
     """`kills`: behind which commit, one for each day from the first; the last day ends between the
     tables and the state."""
-    whole, found = days(tmp_path, parts, 120)
+    whole = streams.recording(Random(0), tmp_path / "whole.jsonl", 120)
+    count = len(whole.read_text().splitlines())
+    found = parts_of(whole, tmp_path / "days", [count * n // parts for n in range(1, parts)])
     (tmp_path / "t.yaml").write_text(TOPOLOGY)
     runs = Runs(spark, kind, tmp_path)
     for number, day in enumerate(found[:-1]):
@@ -205,17 +201,6 @@ def test_tables_of_others_are_refused_before_anything_is_written(
     assert not lake.exists("gaps")
 
 
-class Nothing:
-    streaming = False
-
-    def __init__(self, spark: SparkSession) -> None:
-        self.asked: set[str] = set()
-        self._spark = spark
-
-    def records(self, *topics: str) -> DataFrame:
-        return frame(self._spark, [])
-
-
 OF_TOPICS = {"frontiers", "bad_late", "bad_gaps", "bad_windows", "bad_matches", "bad_joins"}
 PLACE = {"topic", "partition", "timestamp"}
 
@@ -229,7 +214,7 @@ def test_tables_are_called_as_the_job_events_calls_them(
     found = {each.name: tables.rows(each, {}) for each in tables.tables}
     job = {
         part.name.replace("-", "_"): named(part.pick(table.rows))
-        for table in silver.events_tables(Nothing(spark), topology, Options(schema=schema))
+        for table in silver.events_tables(GivenTopics(spark), topology, Options(schema=schema))
         for part in table.written()
     }
     assert set(job) - set(found) == OF_TOPICS

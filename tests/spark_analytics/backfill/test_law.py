@@ -19,7 +19,14 @@ from spark_analytics.backfill.place import Place
 from spark_analytics.backfill.work import OrderGroups
 from spark_analytics.executors.setting import Setting
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.outputs import backfilled, replayed, tabled, tasks_run
+from tests.spark_analytics.backfill.outputs import (
+    assert_replayed,
+    backfilled,
+    each_apart,
+    replayed,
+    tabled,
+    tasks_run,
+)
 
 FEW = range(12)
 MANY = range(1_000, 1_250)
@@ -44,7 +51,7 @@ def test_a_task_that_dies_and_is_tried_again_tells_nothing_twice(tmp_path: Path)
     assert left == {file.name for file in died.files}
     place.complete(tasks_run(setting, [events], order, 2_000).files)
     place.publish({})
-    assert tabled(tmp_path / "out") == replayed(tmp_path / "t.yaml", events)[0]
+    assert_replayed(tmp_path, events)
     kept = {path.name for path in (tmp_path / "out").rglob("*.parquet")}
     assert not kept & left
 
@@ -64,11 +71,7 @@ def test_the_columns_hold_all_that_lines_say(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
 def test_many_backfills_say_what_replays_say(tmp_path: Path) -> None:
-    kinds: set[str] = set()
-    for seed in MANY:
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        kinds |= agrees(seed, folder)
+    kinds = set[str]().union(*each_apart(MANY, tmp_path, agrees))
     assert kinds >= {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}
 
 

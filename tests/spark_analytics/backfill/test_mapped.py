@@ -16,8 +16,9 @@ from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from spark_analytics.backfill.archived import RecordLines
 from tests.agents.stage.test_mapped_inlet import topology_of
 from tests.kit.conformance import cases_of
-from tests.spark_analytics.backfill.outputs import replayed, tabled
-from tests.spark_analytics.backfill.test_archived import archive_of, backfill
+from tests.spark_analytics.answers import assert_refused, done
+from tests.spark_analytics.backfill.outputs import assert_replayed, backfill
+from tests.spark_analytics.backfill.test_archived import archive_of
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record
 from topology.config import parse
@@ -89,8 +90,8 @@ def test_a_backfill_by_a_mapping_is_the_replay_of_the_dump(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     records = foreign(Random(3))
-    answer = backfill(tmp_path, archive_of(spark, records, tmp_path / "archive"), text=TOPOLOGY)
-    assert answer.code == 0, answer.err
+    source = archive_of(spark, records, tmp_path / "archive")
+    answer = done(backfill(tmp_path, source, text=TOPOLOGY))
     assert "producer's time" not in answer.err
     lines = RecordLines(parse(TOPOLOGY))
     clock = ArrivalClock(0)
@@ -102,8 +103,7 @@ def test_a_backfill_by_a_mapping_is_the_replay_of_the_dump(
         still.now_ns = clock.now_ns
         taken.append(orjson.dumps(lines.line(values, still)))
     (tmp_path / "dumped.jsonl").write_bytes(b"\n".join(taken))
-    wanted, _ = replayed(tmp_path / "t.yaml", tmp_path / "dumped.jsonl")
-    assert tabled(tmp_path / "out") == wanted
+    wanted = assert_replayed(tmp_path, tmp_path / "dumped.jsonl")
     assert {"event", "dead", "window"} <= {kind for _, kind in wanted}
 
 
@@ -113,5 +113,4 @@ def test_a_stamp_far_ahead_is_refused_with_what_to_read(
     records = foreign(Random(3))[:20]
     records[7] = records[7]._replace(stamp_ms=4_000_000_000_000)
     answer = backfill(tmp_path, archive_of(spark, records, tmp_path / "archive"), text=TOPOLOGY)
-    assert answer.code == 3
-    assert "raw/0 has a record whose timestamp is further ahead of now" in answer.err
+    assert_refused(answer, 3, "raw/0 has a record whose timestamp is further ahead of now")

@@ -27,7 +27,9 @@ def written(place: Place, name: str) -> list[File]:
 
 
 def test_all_tables_are_there_and_what_an_attempt_left_is_not(tmp_path: Path) -> None:
+    """In a folder that is there and empty, too."""
     out = tmp_path / "out"
+    out.mkdir()
     place = Place(str(out))
     written(place, "failed")
     place.complete(written(place, "whole"))
@@ -38,14 +40,6 @@ def test_all_tables_are_there_and_what_an_attempt_left_is_not(tmp_path: Path) ->
     assert [(gap["position"], gap["stream"], gap["at_ns"]) for gap in gaps] == [(0, "s", 5)]
     assert parquet.read_table(out / "windows").num_rows == 0
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
-
-
-def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    place = Place(str(tmp_path / "out"))
-    written(place, "half")
-    place.give_up()
-    assert list(tmp_path.iterdir()) == []
-    place.give_up()
 
 
 def test_the_folder_of_a_killed_run_is_removed_by_the_next(tmp_path: Path) -> None:
@@ -75,15 +69,6 @@ def test_what_is_still_to_be_added_is_not_removed(tmp_path: Path) -> None:
     coming.write_text("{}")
     Place(str(tmp_path / "out"), adds=True)
     assert Path(place.staged).exists()
-
-
-def test_an_empty_folder_will_do(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    place = Place(str(out))
-    place.complete([])
-    place.publish({})
-    assert parquet.read_table(out / "events").num_rows == 0
 
 
 @pytest.mark.parametrize("there", ["file", "filled"])
@@ -118,8 +103,14 @@ def test_a_run_that_was_killed_amid_its_rows_is_gone_on_with(tmp_path: Path) -> 
         Place(str(tmp_path))
 
 
-def test_a_folder_that_was_opened_is_taken_away(tmp_path: Path) -> None:
+def test_a_run_that_fails_leaves_nothing_but_what_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "out"
+    place = Place(str(out))
+    written(place, "half")
+    out.mkdir()  # as a catalog does
+    place.give_up()
+    place.give_up()
+    assert list(tmp_path.iterdir()) == []
     place = Place(str(out))
     place.open()
     (out / "events").write_text("half")
@@ -127,14 +118,7 @@ def test_a_folder_that_was_opened_is_taken_away(tmp_path: Path) -> None:
     place.take_away()
     place.give_up()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_kept_stays_and_an_empty_folder_goes(tmp_path: Path) -> None:
-    place = Place(str(tmp_path / "out"))
-    (tmp_path / "out").mkdir()  # as a catalog does
-    place.give_up()
-    assert list(tmp_path.iterdir()) == []
-    place = Place(str(tmp_path / "out"))
+    place = Place(str(out))
     place.keep()
     place.give_up()
     assert [str(each) for each in tmp_path.iterdir()] == [place.staged]
@@ -142,11 +126,16 @@ def test_what_is_kept_stays_and_an_empty_folder_goes(tmp_path: Path) -> None:
 
 def test_an_address_keeps_its_file_system(tmp_path: Path) -> None:
     """Those who write for the place know no more than the address."""
-    place = Place(f"{tmp_path.as_uri()}/out/")
-    assert place.staged.startswith(f"{tmp_path.as_uri()}/.out-")
+    published(f"{tmp_path.as_uri()}/out/", f"{tmp_path.as_uri()}/.out-", tmp_path)
+
+
+def published(address: str, staged: str, folder: Path) -> None:
+    """Assert that tables staged below that address lie in the folder's `out` in the end."""
+    place = Place(address)
+    assert place.staged.startswith(staged)
     place.complete(written(place, "whole"))
     place.publish({})
-    assert parquet.read_table(tmp_path / "out" / "gaps").num_rows == 1
+    assert parquet.read_table(folder / "out" / "gaps").num_rows == 1
 
 
 def test_an_address_as_spark_spells_it_is_kept_so(
@@ -163,22 +152,14 @@ def test_an_address_as_spark_spells_it_is_kept_so(
 
     known = {**vars(fs), "FileSystem": Files}
     monkeypatch.setattr("spark_analytics.backfill.place.fs", SimpleNamespace(**known))
-    place = Place("s3a://bucket/out")
-    assert place.staged.startswith("s3a://bucket/.out-")
-    place.complete(written(place, "whole"))
-    place.publish({})
-    assert parquet.read_table(tmp_path / "bucket" / "out" / "gaps").num_rows == 1
+    published("s3a://bucket/out", "s3a://bucket/.out-", tmp_path / "bucket")
     assert {address.partition("bucket")[0] for address in asked} == {"s3://"}
 
 
-def test_an_address_that_leads_nowhere_is_refused() -> None:
-    with pytest.raises(PlaceRefused, match=r"^--out nowhere://x/y: .*; name a folder$"):
-        Place("nowhere://x/y")
-    with pytest.raises(PlaceRefused, match=r"^--out nowhere://x/y: .*; name a folder$"):
-        Resumed("nowhere://x/y")
-
-
-def test_a_folder_that_is_absent_is_not_gone_on_with(tmp_path: Path) -> None:
+def test_an_address_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+    for opened in (Place, Resumed):
+        with pytest.raises(PlaceRefused, match=r"^--out nowhere://x/y: .*; name a folder$"):
+            opened("nowhere://x/y")
     with pytest.raises(PlaceRefused, match=r"^--resume: .*/out does not exist; "):
         Resumed(str(tmp_path / "out"))
     with pytest.raises(PlaceRefused, match="has no state of a backfill"):

@@ -20,13 +20,10 @@ from pyspark.sql import SparkSession
 from recordings.file import InputError
 from spark_analytics.backfill import resuming
 from spark_analytics.backfill.place import Place, PlaceRefused
-from spark_analytics.backfill.recorded import ENDED, Known
 from spark_analytics.backfill.resuming import (
     ParquetTables,
-    PendingRows,
     Resumed,
     TableForm,
-    begun,
     refuse_detectors,
 )
 from spark_analytics.backfill.run import (
@@ -39,12 +36,16 @@ from spark_analytics.backfill.run import (
 )
 from spark_analytics.backfill.work import OrderGroups
 from spark_analytics.executors.setting import Difference, Setting, difference, digests, topology_of
-from tests.cli.invoking import inorder
+from tests.spark_analytics.answers import assert_refused, done
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.outputs import (
+    backfill,
     by_query,
+    each_apart,
     newest_lines,
+    parts_of,
     replayed,
+    run_of_several,
     tabled,
     tasks_run,
 )
@@ -57,59 +58,27 @@ PIECE_BYTES = 3_000
 WRITTEN_NS = 1_700_000_000_000_000_007
 
 
-def known(output: RunOutput, run: int, about: dict[str, str]) -> Known:
-    state: Known = {"run": run, "topology": about, "tables": TableForm(), "begin": output.end}
-    state["states"] = output.states
-    return {**state, "files": {}, "offsets": {}}
-
-
 def run(
     setting: Setting, part: Path, out: Path, number: int, *, last: bool, past: Sequence[Path] = ()
 ) -> None:
-    """One run of several; the first makes the folder. `past`: what was read, for queries that
-    come."""
-    about = digests(setting)
-    resumed = Resumed(str(out)) if number > 1 else None
-    place = Place(str(out), adds=number > 1)
-    try:
-        order = OrderGroups(setting, place.staged, to_end=last)
-        if resumed is not None:
-            came = resumed.require(about, TableForm())
-            order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
+    """One run of several. `past`: what was read, for queries that come."""
+
+    def tasks(order: OrderGroups) -> RunOutput:
         read = [part] if order.came is None else [*past, part]
-        output = tasks_run(setting, read, order, PIECE_BYTES)
-        now = {"run": number, ENDED: True} if last else known(output, number, about)
-        totals = output.summary.totals()
-        assert totals["in"] == sum(
-            totals[n] for n in ("event", "late", "duplicate", "dead", "held")
-        )
-        if resumed is not None:
-            coming = PendingRows(number, place.staged, output.files, now, {})
-            resumed.add(place, coming, ParquetTables(str(out)))
-            return
-        place.complete(output.files)
-        if not last:
-            begun(place, now)
-        place.publish({})
-    except Killed:
-        raise
-    except BaseException:
-        place.give_up()
-        raise
-    place.give_up()
+        return tasks_run(setting, read, order, PIECE_BYTES)
+
+    run_of_several(setting, out, number, tasks, last=last)
 
 
 def agrees(seed: int, folder: Path) -> None:
     rng = Random(seed)
     setting = streams.some(seed, rng, folder)
     events = streams.recording(rng, folder / "events.jsonl")
-    lines = events.read_text().splitlines(keepends=True)
-    cuts = sorted(rng.randrange(len(lines) + 1) for _ in range(rng.choice((1, 1, 3))))
-    ends = [*cuts, len(lines)]
-    for number, (begin, end) in enumerate(zip([0, *cuts], ends, strict=True), start=1):
-        part = folder / f"{number}.jsonl"
-        part.write_text("".join(lines[begin:end]))
-        run(setting, part, folder / "out", number, last=number == len(ends))
+    count = len(events.read_text().splitlines())
+    cuts = sorted(rng.randrange(count + 1) for _ in range(rng.choice((1, 1, 3))))
+    parts = parts_of(events, folder / "parts", cuts)
+    for number, part in enumerate(parts, start=1):
+        run(setting, part, folder / "out", number, last=number == len(parts))
     assert tabled(folder / "out") == replayed(folder / "t.yaml", events)[0], (seed, cuts)
 
 
@@ -121,10 +90,7 @@ def test_cut_and_gone_on_with_says_the_same(seed: int, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
 def test_many_cuts_say_the_same(tmp_path: Path) -> None:
-    for seed in MANY:
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        agrees(seed, folder)
+    each_apart(MANY, tmp_path, agrees)
 
 
 TIED = ("near", "cells", "found_d", "above")
@@ -147,12 +113,12 @@ def come_and_go(seed: int, folder: Path) -> None:
     rng = Random(seed)
     whole = streams.some(seed, rng, folder)
     events = streams.recording(rng, folder / "events.jsonl")
-    lines = events.read_text().splitlines(keepends=True)
+    count = len(events.read_text().splitlines())
     names = sorted({*topology_of(whole).queries} - {*TIED})
     rng.shuffle(names)
     left = set(names[: rng.choice((0, 1, 2))])
     came = {*names[2:]} if seed % 3 else set()
-    cuts = sorted(rng.randrange(len(lines) + 1) for _ in range(2))
+    cuts = sorted(rng.randrange(count + 1) for _ in range(2))
     were, are = without(whole, came), without(whole, left)
     if difference(digests(were), digests(are)).again and seed % 2:
         with pytest.raises(PlaceRefused, match="detectors .*found_d, above cannot be"):
@@ -160,9 +126,7 @@ def come_and_go(seed: int, folder: Path) -> None:
         return
     (folder / "are.yaml").write_text(are.topology)
     wanted = by_query(replayed(folder / "are.yaml", events)[0])
-    parts = [folder / f"{number}.jsonl" for number in range(3)]
-    for part, begin, end in zip(parts, [0, *cuts], [*cuts, len(lines)], strict=True):
-        part.write_text("".join(lines[begin:end]))
+    parts = parts_of(events, folder / "parts", cuts)
     out = folder / "out"
     run(were, parts[0], out, 1, last=False)
     before = by_query(tabled(out))
@@ -184,10 +148,7 @@ def test_queries_come_with_their_history_and_go(seed: int, tmp_path: Path) -> No
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
 def test_many_queries_come_and_go(tmp_path: Path) -> None:
-    for seed in MANY:
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        come_and_go(seed, folder)
+    each_apart(MANY, tmp_path, come_and_go)
 
 
 def test_what_cannot_be_carried_over_is_named(tmp_path: Path) -> None:
@@ -245,10 +206,7 @@ def test_killed_at_any_change_it_is_brought_to_its_end(
     topology = tmp_path / "t.yaml"
     topology.write_text(streams.topology(rng))
     whole = streams.recording(rng, tmp_path / "whole.jsonl", 60)
-    lines = whole.read_text().splitlines(keepends=True)
-    parts = [tmp_path / f"{number}.jsonl" for number in (1, 2, 3)]
-    for number, part in enumerate(parts):
-        part.write_text("".join(lines[20 * number : 20 * number + 20 if number < 2 else None]))
+    parts = parts_of(whole, tmp_path / "parts", (20, 40))
     setting, first = Setting(topology.read_text()), tmp_path / "first"
     run(setting, parts[0], first, 1, last=False)
     wanted = replayed(topology, whole)[0]
@@ -301,24 +259,18 @@ def test_what_was_flushed_is_not_gone_on_with(tmp_path: Path) -> None:
     run(setting, part, tmp_path / "out", 2, last=True)
     with pytest.raises(PlaceRefused, match="flushed to its end"):
         Resumed(str(tmp_path / "out"))
-
-
-def test_without_a_state_nothing_is_gone_on_with(tmp_path: Path) -> None:
-    with pytest.raises(PlaceRefused, match="--no-to-end"):
+    with pytest.raises(PlaceRefused, match="--no-to-end"):  # without a state
         Resumed(str(tmp_path))
 
 
-def test_another_topology_is_refused(tmp_path: Path) -> None:
+def test_another_topology_is_refused_and_one_that_means_the_same_is_not(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
+    resumed = Resumed(str(tmp_path / "out"))
     other = setting._replace(topology=setting.topology + "correct_for: 300ms\n")
     with pytest.raises(PlaceRefused, match=r"another topology \(correct_for\)"):
-        Resumed(str(tmp_path / "out")).require(digests(other), TableForm())
-
-
-def test_what_means_the_same_is_gone_on_with(tmp_path: Path) -> None:
-    setting, _ = begun_at(tmp_path)
+        resumed.require(digests(other), TableForm())
     text = f"# {setting.topology.splitlines()[0]}\n{setting.topology}\ntopics: {{partitions: 3}}\n"
-    Resumed(str(tmp_path / "out")).require(digests(setting._replace(topology=text)), TableForm())
+    resumed.require(digests(setting._replace(topology=text)), TableForm())
 
 
 def test_who_reads_matches_changes_with_what_it_reads() -> None:
@@ -360,73 +312,63 @@ def test_a_folder_that_grows_and_a_query_that_comes_are_gone_on_with(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rng = Random(11)
-    (tmp_path / "t.yaml").write_text(streams.topology(rng))
+    whole_text = streams.topology(rng)
     whole = streams.recording(rng, tmp_path / "whole.jsonl", 200)
-    lines = whole.read_text().splitlines(keepends=True)
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    asked = ("--topology", tmp_path / "t.yaml", "--in", folder, "--out", tmp_path / "out")
-    (folder / "1.jsonl").write_text("".join(lines[:90]))
-    topology = tmp_path / "t.yaml"
-    whole_text = topology.read_text()
+    first, second = parts_of(whole, tmp_path / "folder", [90])
+    later = second.rename(tmp_path / "later.jsonl")
     names = sorted({*parse(whole_text).queries} - {*TIED})
-    topology.write_text(without(Setting(whole_text), names[:1]).topology)
-    first = inorder("spark", "backfill", *asked, "--no-to-end")
-    assert first.code == 0, first.err
-    refused = inorder("spark", "backfill", *asked)
-    assert refused.code == 2
-    assert "does not overwrite" in refused.err
-    (folder / "2.jsonl").write_text("".join(lines[90:]))
-    topology.write_text(whole_text)
-    written = (folder / "1.jsonl").read_text()
-    (folder / "1.jsonl").unlink()
-    refused = inorder("spark", "backfill", *asked, "--resume")
-    assert refused.code == 3
-    assert "a new query needs the whole history (it does not exist)" in refused.err
-    (folder / "1.jsonl").write_text(written)
-    refused = inorder("spark", "backfill", *asked, "--resume")
-    assert "the same size, but another time of the last write" in refused.err
+    fewer = without(Setting(whole_text), names[:1]).topology
+    done(backfill(tmp_path, first.parent, "--no-to-end", text=fewer))
+    assert_refused(backfill(tmp_path, first.parent), 2, "does not overwrite")
+    later.rename(second)
+    written = first.read_text()
+    first.unlink()
+    refused = backfill(tmp_path, first.parent, "--resume", text=whole_text)
+    assert_refused(refused, 3, "a new query needs the whole history (it does not exist)")
+    first.write_text(written)
+    refused = backfill(tmp_path, first.parent, "--resume")
+    assert_refused(refused, 3, "the same size, but another time of the last write")
     state = json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
     (mark,) = state["files"].values()
-    os.utime(folder / "1.jsonl", ns=(mark[1], mark[1]))
-    last = inorder("spark", "backfill", *asked, "--resume")
-    assert last.code == 0, last.err
-    wanted = by_query(replayed(topology, whole)[0])
+    os.utime(first, ns=(mark[1], mark[1]))
+    done(backfill(tmp_path, first.parent, "--resume"))
+    wanted = by_query(replayed(tmp_path / "t.yaml", whole)[0])
     assert by_query(tabled(tmp_path / "out")) == wanted
     assert names[0] in {name for *_, name in wanted}
 
 
-def test_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
     path = tmp_path / "a.jsonl"
     path.write_text("{}\n")
-    assert new_files([str(path)], {}) == [str(path)]
-    known = json.loads(json.dumps({str(path): mark_of(str(path))}))
-    assert new_files([str(path)], known) == []
-    path.write_text("{}\n{}\n")
+    return path
+
+
+def test_a_file_that_has_changed_is_refused(file: Path) -> None:
+    assert new_files([str(file)], {}) == [str(file)]
+    known = json.loads(json.dumps({str(file): mark_of(str(file))}))
+    assert new_files([str(file)], known) == []
+    file.write_text("{}\n{}\n")
     with pytest.raises(InputError, match="has changed .*3 bytes then, 6 now"):
-        new_files([str(path)], known)
+        new_files([str(file)], known)
 
 
-def test_a_file_of_as_many_other_bytes_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"v":1}\n')
-    os.utime(path, ns=(WRITTEN_NS, WRITTEN_NS))
-    known = {str(path): mark_of(str(path))}
-    path.write_text('{"v":2}\n')
+def test_a_file_of_as_many_other_bytes_is_refused(file: Path) -> None:
+    os.utime(file, ns=(WRITTEN_NS, WRITTEN_NS))
+    known = {str(file): mark_of(str(file))}
+    file.write_text("[]\n")
     with pytest.raises(InputError, match=r"touch -d @1700000000\.000000007\)"):
-        new_files([str(path)], known)
-    os.utime(path, ns=(WRITTEN_NS, WRITTEN_NS))
-    assert new_files([str(path)], known) == []
+        new_files([str(file)], known)
+    os.utime(file, ns=(WRITTEN_NS, WRITTEN_NS))
+    assert new_files([str(file)], known) == []
 
 
-def test_where_no_time_is_told_the_size_decides(tmp_path: Path) -> None:
+def test_where_no_time_is_told_the_size_decides(file: Path) -> None:
     """As some file systems tell none."""
-    path = tmp_path / "a.jsonl"
-    path.write_text("{}\n")
-    assert new_files([str(path)], {str(path): [3, 0]}) == []
-    path.write_text("{}\n\n")
+    assert new_files([str(file)], {str(file): [3, 0]}) == []
+    file.write_text("{}\n\n")
     with pytest.raises(InputError, match="3 bytes then, 4 now"):
-        new_files([str(path)], {str(path): [3, 0]})
+        new_files([str(file)], {str(file): [3, 0]})
 
 
 def test_what_one_run_read_of_archives_no_other_reads_of_files() -> None:
@@ -514,15 +456,13 @@ def test_of_what_a_run_notes_nothing_may_be_absent(tmp_path: Path) -> None:
 
 
 def test_a_file_is_known_however_it_is_spelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text("{}\n")
     (tmp_path / "x").mkdir()
-    (tmp_path / "link.jsonl").symlink_to(path)
+    (tmp_path / "link.jsonl").symlink_to(file)
     monkeypatch.chdir(tmp_path)
     known = {place_of("a.jsonl"): mark_of("a.jsonl")}
-    for spelled in (str(path), "a.jsonl", "./a.jsonl", f"{tmp_path}/x/../a.jsonl", "link.jsonl"):
+    for spelled in (str(file), "a.jsonl", "./a.jsonl", f"{tmp_path}/x/../a.jsonl", "link.jsonl"):
         assert new_files([spelled], known) == []
     with pytest.raises(InputError, match=r"\./a.jsonl: is the same file as a.jsonl"):
         new_files(["a.jsonl", "./a.jsonl"], {})

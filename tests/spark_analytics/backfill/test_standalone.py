@@ -14,9 +14,8 @@ import pytest
 
 from cli.local.poll import wait_until
 from cli.local.ports import free_ports
-from cli.program import PROGRAM
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.outputs import replayed, tabled
+from tests.spark_analytics.backfill.outputs import assert_replayed, backfill_apart
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -54,21 +53,11 @@ def master(tmp_path: Path) -> Iterator[str]:
 
 def test_executors_elsewhere_say_what_a_replay_says(master: str, tmp_path: Path) -> None:
     rng = Random(21)
-    topology, events = tmp_path / "t.yaml", tmp_path / "events.jsonl"
-    topology.write_text(streams.topology(rng))
-    streams.recording(rng, events, 400)
-    out = tmp_path / "out"
-    asked = ["--topology", topology, "--in", events, "--out", out, "--master", master]
+    (tmp_path / "t.yaml").write_text(streams.topology(rng))
+    events = streams.recording(rng, tmp_path / "events.jsonl", 400)
     own = ["spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1"]
     own += ["spark.executor.memory=512m"]
-    done = subprocess.run(
-        [*PROGRAM, "spark", "backfill", *map(str, asked), *(w for c in own for w in ("--conf", c))],
-        env={**os.environ, **LOCAL},
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert tabled(out) == replayed(topology, events)[0]
+    conf = [word for each in own for word in ("--conf", each)]
+    backfill_apart(tmp_path, events, "--master", master, *conf, env=LOCAL)
+    assert_replayed(tmp_path, events)
     assert list((tmp_path / "work").rglob("inorder.zip"))

@@ -4,7 +4,6 @@ seven tasks, killed amid their work, cut by day (or what a trace has of it) and 
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,21 +11,21 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cli.program import PROGRAM
 from spark_analytics.backfill import pieces
-from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.recorded import ENDED, Known
-from spark_analytics.backfill.resuming import ParquetTables, PendingRows, Resumed, TableForm, begun
 from spark_analytics.backfill.run import RunOutput, gathered
 from spark_analytics.backfill.work import OrderGroups
-from spark_analytics.executors.setting import Setting, digests
-from tests.cli.invoking import inorder
+from spark_analytics.executors.setting import Setting
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.backfill.outputs import (
-    KILLS,
     Batches,
+    assert_replayed,
+    backfill,
+    backfill_apart,
+    killing,
     parcels_of,
     replayed,
     rows_of,
+    run_of_several,
     tabled,
 )
 from tests.spark_analytics.backfill.recorded import (
@@ -72,37 +71,15 @@ def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
     (folder / "t.yaml").write_text(topology([name]))
     setting = Setting((folder / "t.yaml").read_text())
     cut = days(lines_of(name)[:most])
-    out = folder / "out"
     for run, lines in enumerate(cut, start=1):
         day = written(folder / "day.jsonl", lines)
-        resumed = Resumed(str(out)) if run > 1 else None
-        place = Place(str(out), adds=run > 1)
-        order = OrderGroups(setting, place.staged, to_end=run == len(cut))
-        if resumed is not None:
-            order = order._replace(begin=resumed.begin, states=resumed.states())
-        output = tasks_killed(order, [day], tasks)
-        now: Known = {
-            "run": run,
-            "topology": digests(setting),
-            "tables": TableForm(),
-            "begin": output.end,
-        }
-        now["states"] = output.states
-        now |= {"files": {}, "offsets": {}}
-        if run == len(cut):
-            now = {"run": run, ENDED: True}
-        if resumed is not None:
-            coming = PendingRows(run, place.staged, output.files, now, {})
-            resumed.add(place, coming, ParquetTables(str(out)))
-        else:
-            place.complete(output.files)
-            if run < len(cut):
-                begun(place, now)
-            place.publish({})
-        place.give_up()
+
+        def killed(order: OrderGroups, day: Path = day) -> RunOutput:
+            return tasks_killed(order, [day], tasks)
+
+        run_of_several(setting, folder / "out", run, killed, last=run == len(cut))
     whole = written(folder / "whole.jsonl", (line for lines in cut for line in lines))
-    wanted, _ = replayed(folder / "t.yaml", whole)
-    assert tabled(out) == wanted
+    wanted = assert_replayed(folder, whole)
     assert {kind for _, kind in wanted} >= {"event", "window"}
 
 
@@ -118,32 +95,18 @@ def test_a_whole_trace_cut_by_day(name: str, tmp_path: Path) -> None:
     cut_by_day(name, LONGEST.get(name), TASKS[len(name) % 3], tmp_path)
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All traces side by side."""
-    folder = tmp_path_factory.mktemp("traces")
-    lines = list(side_by_side(list(TRACES), FEW // 2))
-    (folder / "t.yaml").write_text(topology(list(TRACES)))
-    written(folder / "whole.jsonl", lines)
-    return folder
-
-
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("tasks", TASKS)
 def test_all_traces_side_by_side(
-    tasks: int, world: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tasks: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 200_000)
-    asked = ("--topology", world / "t.yaml", "--in", world / "whole.jsonl")
-    out = tmp_path / "out"
     monkeypatch.setattr("spark_analytics.backfill.run.tasks_for", lambda *_: tasks)
-    answer = inorder("spark", "backfill", *asked, "--out", out)
-    assert answer.code == 0, answer.err
-    wanted, _ = replayed(world / "t.yaml", world / "whole.jsonl")
-    assert tabled(out) == wanted
-    kinds = {kind for _, kind in wanted}
+    whole = written(tmp_path / "whole.jsonl", side_by_side(list(TRACES), FEW // 2))
+    done(backfill(tmp_path, whole, text=topology(list(TRACES))))
+    kinds = {kind for _, kind in assert_replayed(tmp_path, whole)}
     assert kinds >= {"event", "gap", "duplicate", "window", "match"}
 
 
@@ -155,30 +118,18 @@ def test_traces_side_by_side_in_tasks_that_are_killed(cores: int, tmp_path: Path
     """The first lines of each. kill -9 of the Python processes amid their groups; Spark tries the
     tasks again."""
     names = [name for name in TRACES if name != "lorawan"]  # a third of all lines, of one station
-    lines = list(side_by_side(names, KILLED))
-    marks = tmp_path / "marks"
-    marks.mkdir()
-    # A replay kills nothing: it runs before, with the marks that say enough have died.
-    (tmp_path / "own.py").write_text(KILLS.format(mark=str(marks), number=240, kills=3))
+    # A replay kills nothing: it runs behind, with the marks that say enough have died.
+    marks = killing(tmp_path, number=240, kills=3)
     pattern = "PATTERN SEQ(T0 a) WHERE meets(a.n) WITHIN 1 s RETURN a.n AS n"
     text = f"functions: own.py\n{topology(names)}"
     for name in ("umts_d1", "quakes", "mesh_tdma"):
         text += f'  k_{name}: {{stream: {name}, pattern: "{pattern}"}}\n'
     (tmp_path / "t.yaml").write_text(text)
-    whole = written(tmp_path / "whole.jsonl", lines)
-    out = tmp_path / "out"
-    words = ["spark", "backfill", "--topology", tmp_path / "t.yaml", "--in", whole, "--out", out]
-    done = subprocess.run(
-        [*PROGRAM, *map(str, words), "--master", f"local[{cores},8]", "--json"],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    whole = written(tmp_path / "whole.jsonl", side_by_side(names, KILLED))
+    said = backfill_apart(tmp_path, whole, "--master", f"local[{cores},8]", "--json")
     assert len(list(marks.iterdir())) == 3
     wanted, account = replayed(tmp_path / "t.yaml", whole)
-    assert tabled(out) == wanted
-    assert json.loads(done.stderr.splitlines()[-1])["in"] == account["in"]
+    assert tabled(tmp_path / "out") == wanted
+    assert json.loads(said.splitlines()[-1])["in"] == account["in"]
     kinds = {kind for _, kind in wanted}
     assert kinds >= {"event", "gap", "late", "duplicate", "window", "match"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,12 +12,12 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from cli.program import PROGRAM
 from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.executors.setting import Setting
 from spark_analytics.tables.views import ViewsRefused, schema_of
-from tests.cli.invoking import inorder
-from tests.spark_analytics.backfill.outputs import KILLS, backfilled, replayed
+from tests.cli.invoking import Answer, inorder
+from tests.spark_analytics.answers import assert_refused, done
+from tests.spark_analytics.backfill.outputs import backfill_apart, backfilled, killing, replayed
 from tests.spark_analytics.marks import SPARK
 
 pytestmark = [*SPARK]
@@ -59,12 +58,12 @@ def recorded(path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+def views(folder: Path, *options: str | Path) -> Answer:
+    return done(inorder("spark", "views", "--topology", folder / "t.yaml", *options))
+
+
 def statements(history: Path, dialect: str) -> list[str]:
-    answer = inorder(
-        *("spark", "views", "--topology", history / "t.yaml", "--in", history / "out"),
-        *("--dialect", dialect, "--schema", SCHEMA),
-    )
-    assert answer.code == 0, answer.err
+    answer = views(history, "--in", history / "out", "--dialect", dialect, "--schema", SCHEMA)
     return [each for each in answer.out.split(";\n") if each.strip()]
 
 
@@ -90,6 +89,7 @@ def wanted(history: Path) -> tuple[list[Any], list[Any]]:
     return sorted(windows), sorted(matches)
 
 
+BY = "by-half minute"
 WINDOWS = ("key", "n", "mean", "most", "value_final", "it's")
 TYPES = {
     "by-half minute": {
@@ -116,9 +116,7 @@ def in_duckdb(history: Path) -> duckdb.DuckDBPyConnection:
     for each in statements(history, "duckdb"):
         database.sql(each)
     windows, matches = wanted(history)
-    for view, columns, lines in (
-        ("by-half minute", WINDOWS, windows), ("rise", MATCHES, matches)
-    ):  # fmt: skip
+    for view, columns, lines in ((BY, WINDOWS, windows), ("rise", MATCHES, matches)):
         named = ", ".join(f'"{column}"' for column in columns)
         own = "id, start_time, revision, final, current"
         found = database.sql(f'SELECT {own}, {named} FROM "{view}"').fetchall()
@@ -140,19 +138,11 @@ def test_duckdb_reads_what_a_replay_says(history: Path) -> None:
 @pytest.mark.slow
 def test_after_kills_duckdb_reads_the_same(tmp_path: Path) -> None:
     """kill -9 of Python processes amid their groups; Spark tries the tasks again."""
-    marks = tmp_path / "marks"
-    marks.mkdir()
-    (tmp_path / "own.py").write_text(KILLS.format(mark=str(marks), number=2, kills=2))
-    killing = TOPOLOGY.replace("[place, source]", "[place, source] AND meets(x.v)")
-    (tmp_path / "t.yaml").write_text(f"functions: own.py\n{killing}")
+    marks = killing(tmp_path, number=2, kills=2)
+    text = TOPOLOGY.replace("[place, source]", "[place, source] AND meets(x.v)")
+    (tmp_path / "t.yaml").write_text(f"functions: own.py\n{text}")
     recorded(tmp_path / "raw.jsonl")
-    words = ["--topology", tmp_path / "t.yaml", "--in", tmp_path / "raw.jsonl"]
-    done = subprocess.run(
-        [*PROGRAM, "spark", "backfill", *map(str, words), "--out", str(tmp_path / "out"),
-         "--master", "local[2,8]"],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    backfill_apart(tmp_path, tmp_path / "raw.jsonl", "--master", "local[2,8]")
     assert len(list(marks.iterdir())) == 2
     in_duckdb(tmp_path)
 
@@ -162,27 +152,20 @@ def test_spark_reads_the_same(history: Path, spark: SparkSession) -> None:
         spark.sql(each)
     windows, matches = wanted(history)
     own = "id, start_time, revision, final, current"
-    for view, columns, lines in (
-        ("by-half minute", WINDOWS, windows), ("rise", MATCHES, matches)
-    ):  # fmt: skip
+    for view, columns, lines in ((BY, WINDOWS, windows), ("rise", MATCHES, matches)):
         named = ", ".join(f"`{column}`" for column in columns)
         found = spark.sql(f"SELECT {own}, {named} FROM `{view}`").collect()
         assert rows(found) == lines
 
 
 def test_trino_gets_its_own_words(history: Path) -> None:
-    answer = inorder(
-        *("spark", "views", "--topology", history / "t.yaml", "--tables", "lake.plant"),
-        *("--dialect", "trino"),
-    )
-    assert answer.code == 0, answer.err
+    answer = views(history, "--tables", "lake.plant", "--dialect", "trino")
     assert """TRY_CAST(json_extract_scalar("values", '$["n"]') AS BIGINT) AS "n",""" in answer.out
     assert "FROM lake.plant.windows WHERE query = 'by-half minute'" in answer.out
 
 
 def test_sets_of_matches_lie_in_their_own_table_in_parquet_alone(tmp_path: Path) -> None:
-    path = tmp_path / "t.yaml"
-    path.write_text(
+    (tmp_path / "t.yaml").write_text(
         "streams: {s: {}}\nqueries:\n  all:\n"
         "    pattern: PATTERN SEQ(a x, b+ y) WITHIN 5 s"
         " USING skip_till_any MATCHES MAXIMAL AS SETS\n"
@@ -192,9 +175,7 @@ def test_sets_of_matches_lie_in_their_own_table_in_parquet_alone(tmp_path: Path)
         (("--in", "out", "--format", "delta"), "delta_scan('out/matches')"),
         (("--tables", "lake.plant"), "FROM lake.plant.matches WHERE"),
     ):
-        answer = inorder("spark", "views", "--topology", path, "--dialect", "duckdb", *options)
-        assert answer.code == 0, answer.err
-        assert table in answer.out
+        assert table in views(tmp_path, "--dialect", "duckdb", *options).out
 
 
 @pytest.mark.parametrize(
@@ -210,8 +191,7 @@ def test_what_cannot_be_printed_is_refused(
     options: Sequence[str], says: str, history: Path
 ) -> None:
     answer = inorder("spark", "views", "--topology", history / "t.yaml", *options)
-    assert answer.code == 2
-    assert says in answer.err
+    assert_refused(answer, 2, says)
 
 
 def test_a_name_that_json_paths_cannot_hold_is_refused(tmp_path: Path) -> None:
@@ -220,8 +200,7 @@ def test_a_name_that_json_paths_cannot_hold_is_refused(tmp_path: Path) -> None:
         'streams: {s: {}}\nqueries: {w: {window: tumbling 1s, aggregate: {"it\'s.n": count()}}}\n'
     )
     answer = inorder("spark", "views", "--topology", path, "--in", "out")
-    assert answer.code == 2
-    assert "spark has no JSON path for this name; rename it" in answer.err
+    assert_refused(answer, 2, "spark has no JSON path for this name; rename it")
 
 
 def test_fields_are_read_by_their_path() -> None:

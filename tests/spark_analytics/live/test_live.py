@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -38,7 +38,7 @@ from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import MS, SCHEMA, Record
 from topology.config import parse
 
-pytestmark = [*SPARK]
+pytestmark = [*SPARK, pytest.mark.usefixtures("rocksdb")]
 
 MAX_WAITING = 100_000
 PAD = 20_000
@@ -46,14 +46,6 @@ PAD = 20_000
 BEGIN_S = 1_700_000_000
 NEVER_QUIET_MS = 1 << 50
 """The files are old: what is not in a batch may still come in the next."""
-
-
-@pytest.fixture(autouse=True)
-def rocksdb(spark: SparkSession) -> Iterator[None]:
-    before = spark.conf.get(run.STORE)
-    spark.conf.set(run.STORE, run.ROCKSDB)
-    yield
-    spark.conf.set(run.STORE, str(before))
 
 
 def stretches(rng: Random, log: Log) -> list[list[Record]]:

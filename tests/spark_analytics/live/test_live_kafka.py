@@ -4,7 +4,6 @@ against a replay of the dumped topic."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,15 +16,16 @@ from tests.end_to_end.records import FLUSH_TIMEOUT_S, contract, new_producer, se
 from tests.end_to_end.replaying import dump
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.services import SharedKafka
+from tests.spark_analytics.answers import done
 from tests.spark_analytics.backfill.outputs import replayed
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.live.logs import Lines
 from tests.spark_analytics.live.test_live import lines_in
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import MS, S
-from tests.spark_analytics.topics import done, killed, run
+from tests.spark_analytics.topics import killed, run
 
-pytestmark = [*SPARK, pytest.mark.kafka]
+pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.usefixtures("rocksdb")]
 
 ROWS = crowd(900).rows
 PART = 300
@@ -33,14 +33,6 @@ TO_END = ("--until-caught-up",)
 SILENCE_NS = 600 * S
 """Sources are silent so long between two bursts, by their stamps. Were they not, a burst that comes
 half a minute after the last one would show a broker's clock that has leapt."""
-
-
-@pytest.fixture(autouse=True)
-def rocksdb(spark: SparkSession) -> Iterator[None]:
-    before = spark.conf.get(STORE)
-    spark.conf.set(STORE, ROCKSDB)
-    yield
-    spark.conf.set(STORE, str(before))
 
 
 def lines_of_replay(setting: Setting, folder: Path) -> tuple[Lines, int]:

@@ -17,6 +17,7 @@ from spark_analytics.live import state
 from spark_analytics.live.group import LiveGroup, PartitionParcel
 from spark_analytics.live.partitions import CLOCK, RAW, PartitionName
 from spark_analytics.live.reading import hidden, parcels_of
+from tests.spark_analytics.backfill.outputs import each_apart
 from tests.spark_analytics.live import logs
 from tests.spark_analytics.live.logs import Lines, Log
 from tests.spark_analytics.records import MS, Record
@@ -140,9 +141,5 @@ def test_a_live_job_says_what_a_replay_says(seed: int, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
 def test_many_live_jobs_say_what_replays_say(tmp_path: Path) -> None:
-    kinds: set[str] = set()
-    for seed in MANY:
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        kinds |= agrees(seed, folder)
+    kinds = set[str]().union(*each_apart(MANY, tmp_path, agrees))
     assert kinds >= {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}

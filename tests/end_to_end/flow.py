@@ -1,0 +1,74 @@
+"""Events at a steady rate while workers come and go, and a look at the output all the time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from benchmarks.workloads import crowd
+from benchmarks.workloads.crowd import RATE_HZ
+from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.records import Sender
+from tests.end_to_end.setting import Setting
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+
+RATE = 1_000.0
+TIMEOUT_S = 120.0
+
+
+class Flow:
+    """Events under way."""
+
+    def __init__(self, setting: Setting, count: int) -> None:
+        rows = crowd(count, seed=5).rows
+        self._sender = Sender(setting, rows, speed=RATE / RATE_HZ).start()
+        self.emitted = Emitted(setting)
+
+    def for_seconds(self, seconds: float) -> None:
+        self.until(lambda: False, seconds)
+
+    def until(self, done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
+        until_s = time.monotonic() + timeout_s
+        while not done() and time.monotonic() < until_s:
+            self.emitted.poll()
+
+    def until_ready(self, worker: Worker) -> None:
+        self.until(lambda: worker.ask("ready")[0] == 200)
+
+    @property
+    def silence_s(self) -> float:
+        """The longest since it was asked before."""
+        found, self.emitted.longest_silence_s = self.emitted.longest_silence_s, 0.0
+        return found
+
+    def finish(self) -> None:
+        self.emitted.wait_for(self._sender.different)
+        self._sender.finish(TIMEOUT_S)
+        self.emitted.close()
+
+
+@contextmanager
+def flowing(
+    setting: Setting, workers: Sequence[Worker], start: int, count: int, before: int
+) -> Iterator[Flow]:
+    """So many of the workers run, so many events flow, some of them before anything happens; at the
+    end all of them came out, once and in order."""
+    with running(*workers[:start], may_start=workers):
+        for worker in workers[:start]:
+            worker.wait_ready()
+        flow = Flow(setting, count)
+        flow.emitted.wait_for(before)
+        flow.silence_s  # noqa: B018 - what was before does not count
+        yield flow
+        flow.finish()
+        for worker in workers:
+            if worker.alive:
+                assert worker.stop() == 0, worker.log
+    assert_sound(setting)
+
+
+def has_events(worker: Worker) -> bool:
+    """Whether it has a partition in which something lies."""
+    return any(part["next_offset"] for part in worker.ask("explain")[1] or [])

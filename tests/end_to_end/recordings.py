@@ -1,0 +1,30 @@
+"""Recorded traces (benchmarks/traces.py) as tests play them; they lie outside of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from benchmarks.traces import TraceAbsent, TraceRow
+from tests.services import without_trace
+
+
+def recorded(trace: Callable[[], list[TraceRow]]) -> list[TraceRow]:
+    """Skips the test, loudly, where the trace is absent."""
+    try:
+        return trace()
+    except TraceAbsent as missing:
+        without_trace(missing)
+
+
+def one_life(rows: Iterable[TraceRow]) -> list[TraceRow]:
+    """Of each source the rows up to its first restart: without epochs two lives of a source cannot
+    be told apart where they are played fast."""
+    stamps: dict[tuple[str, int], int] = {}
+    restarted: set[str] = set()
+    kept = []
+    for row in rows:
+        if stamps.setdefault((row.source, row.seq), row.ts_ns) != row.ts_ns:
+            restarted.add(row.source)
+        if row.source not in restarted:
+            kept.append(row)
+    return kept

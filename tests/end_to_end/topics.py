@@ -1,0 +1,93 @@
+"""What befalls topics and groups of an application, by an administrator's hand."""
+
+from __future__ import annotations
+
+import uuid
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+)
+
+from tests.end_to_end.setting import Setting
+from tests.services import SharedKafka
+from tests.waiting import wait_until
+
+TIMEOUT_S = 40.0
+
+
+def admin_of(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def delete_topics(bootstrap: str, *topics: str) -> None:
+    """Delete them, and wait until they are gone."""
+    admin = admin_of(bootstrap)
+    for answer in admin.delete_topics([*topics]).values():
+        answer.result(TIMEOUT_S)
+    wait_until(
+        lambda: not {*topics} & {*admin.list_topics(timeout=TIMEOUT_S).topics},
+        f"the end of {topics}",
+    )
+
+
+def grow(bootstrap: str, topic: str, count: int) -> None:
+    """Give it so many partitions."""
+    admin = admin_of(bootstrap)
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(TIMEOUT_S)
+    wait_until(
+        lambda: len(admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions) == count,
+        f"{count} partitions of {topic}",
+    )
+
+
+def configure(bootstrap: str, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin = admin_of(bootstrap)
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+
+
+def changelogs(setting: Setting) -> list[str]:
+    """Those that are there."""
+    topics = admin_of(setting.bootstrap).list_topics(timeout=TIMEOUT_S).topics
+    begin = f"{setting.topology.application}."
+    found = [name for name in topics if name.startswith(begin) and name.endswith(".changelog")]
+    assert found
+    return found
+
+
+def forget_groups(setting: Setting) -> None:
+    """What brokers do of themselves after `offsets.retention.minutes`."""
+    admin = admin_of(setting.bootstrap)
+    for stage in setting.stages:
+        group = f"{setting.topology.application}.{stage}"
+        wait_until(lambda group=group: _is_deleted(admin, group), f"the end of {group}")  # type: ignore[misc]
+
+
+def _is_deleted(admin: AdminClient, group: str) -> bool:
+    try:
+        admin.delete_consumer_groups([group])[group].result(TIMEOUT_S)
+    except KafkaException as failed:
+        if failed.args[0].code() == KafkaError.NON_EMPTY_GROUP:
+            return False
+        if failed.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+            raise
+    return True
+
+
+LARGEST = 20_000_000
+"""Bytes."""
+
+
+def large_input(kafka: SharedKafka) -> str:
+    """An input whose brokers take more than the contract: else a larger record would never get
+    there."""
+    raw = f"raw-{uuid.uuid4().hex[:8]}"
+    arrival = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(LARGEST)}
+    kafka.create_topic(raw, 1, arrival)
+    return raw
