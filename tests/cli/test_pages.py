@@ -95,8 +95,7 @@ def test_the_pages_are_right(
 
 
 def is_what_inorder_says(words: list[str], shown: list[str]) -> None:
-    answer = inorder(*words)
-    assert answer.code == 0, answer.err
+    answer = inorder(*words).well()
     parts = [json.loads(line) for line in shown if line.startswith("{")]
     if parts:
         assert len(answer.lines) == len(parts), answer.lines

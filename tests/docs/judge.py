@@ -21,6 +21,7 @@ import benchmarks.__main__ as bench
 from cli.main import main
 from infra.helm import CHART
 from tests import ROOT
+from tests.cli.invoking import commands
 from tests.docs.commands import Command, leaves_out, program_of
 
 SCHEMA: Final[Mapping[str, Any]] = yaml.safe_load((CHART / "values.schema.json").read_text())
@@ -33,7 +34,7 @@ HELM: Final = {
         "--values",
         "-f",
         "--namespace",
-    },
+    }
 }
 HELM["upgrade"] = HELM["template"] = HELM["install"]
 HELM["test"] = {"--namespace", "--logs"}
@@ -149,21 +150,10 @@ def options() -> frozenset[str]:
     """Those of all commands and benchmarks."""
     return frozenset(
         option
-        for command in (*_below(main, click.Context(main)), *_benchmarks().values())
+        for command in (*(each for _, each in commands()), *_benchmarks().values())
         for parameter in command.params
         for option in (*parameter.opts, *parameter.secondary_opts)
     ) | {"--help", "--version"}
-
-
-def _below(group: click.Group, context: click.Context) -> list[click.Command]:
-    found: list[click.Command] = []
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        found.append(command)
-        if isinstance(command, click.Group):
-            found += _below(command, click.Context(command, parent=context))
-    return found
 
 
 @cache

@@ -222,7 +222,6 @@ def is_the_same_by_a_second_topology(ground: Ground) -> None:
     seen = {}
     with ground.serving(TUTORIAL, "worker", **{"t.yaml": "second.yaml"}):
         for topic, options in ((output, ("--follow", "--count", "5")), (ground.ordered, ())):
-            found = inorder("read", "--brokers", ground.brokers, "--topic", topic, *options)
-            assert found.code == 0, found.err
+            found = inorder("read", "--brokers", ground.brokers, "--topic", topic, *options).well()
             seen[topic] = found.out
     assert len(set(seen.values())) == 1, seen

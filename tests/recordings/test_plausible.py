@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.invoking import Answer, inorder
+from tests.cli.invoking import Answer, inorder, json_lines
 from topology.wire.reasons import REASONS
 
 NOW_MS = 1_700_000_000_000
@@ -152,7 +152,7 @@ def test_the_commonest_reasons_are_told_with_a_line_and_the_remedy(tmp_path: Pat
             "detail": f"`source` is missing; {REASONS['source_missing'].remedy}",
         },
     }
-    (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
+    json_lines(tmp_path / "e.jsonl", made)
     table = inorder("replay", "--topology", tmp_path / "t.yaml", tmp_path / "e.jsonl").err
     assert "dead: 2 seq_missing; first in line 4: `seq` is missing; write it in" in table
 

@@ -19,6 +19,7 @@ from pyarrow import parquet
 from recordings.file import InputError
 from recordings.lines import lines_of, read_lines
 from recordings.values import FileMapping, mapped_rows
+from tests.cli.invoking import text_file
 from tests.kit.conformance import COLUMNS, MAPPING, cases_of, fields_of
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
@@ -79,8 +80,7 @@ def test_cells_are_separated_by_other_marks_too(mark: str) -> None:
 
 
 def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("dev,n,time\n")
+    path = text_file(tmp_path / "a.csv", "dev,n,time\n")
     mapping = {"source": "payload.device", "seq": "payload.n"}
     with pytest.raises(InputError, match=r"no column `device` among dev, n, time"):
         contents_of(mapping, "", str(path))

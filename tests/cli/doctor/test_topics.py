@@ -31,7 +31,7 @@ from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
 from tests.end_to_end.setting import settle
 from tests.services import SharedKafka, UniqueName
-from topology.config import parse, parse_with
+from topology.config import Topology, parse, parse_with
 from topology.config.cut import scattered
 from topology.detector.detector import Detector
 from topology.model.user_functions import UserFunctions
@@ -44,13 +44,17 @@ SETTINGS = {
     "retention.bytes": "-1",
     "unclean.leader.election.enable": "false",
 }
-SOUND = Cluster(
-    SeenBrokers(3),
-    {
+
+
+def as_declared(topology: Topology) -> dict[str, SeenTopic]:
+    """The topics of a topology, sound and in three copies."""
+    return {
         spec.name: SeenTopic(spec.partitions, 3, config={**SETTINGS, **spec.config})
-        for spec in declared(TOPOLOGY)
-    },
-)
+        for spec in declared(topology)
+    }
+
+
+SOUND = Cluster(SeenBrokers(3), as_declared(TOPOLOGY))
 CHANGELOG = "inorder.merge.events.sequenced.changelog"
 
 
@@ -58,16 +62,9 @@ def test_each_topic_is_declared_once() -> None:
     """Patterns and detectors in stages of their own write one topic; librdkafka crashes when it is
     asked to make one twice."""
     own = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
-    topology = parse_with(
-        """\
-streams: {default: {}}
-queries:
-  m: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
-  d: {detector: any}
-stages: [reorder, merge, pattern, detector]
-""",
-        own,
-    )
+    queries = "{m: {pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}, d: {detector: any}}"
+    stages = "[reorder, merge, pattern, detector]"
+    topology = parse_with(f"streams: {{default: }}\nqueries: {queries}\nstages: {stages}\n", own)
     names = [spec.name for spec in declared(topology)]
     assert len(names) == len(set(names))
     assert topology.topics.matches in names
@@ -78,10 +75,7 @@ def test_the_table_of_a_query_is_compacted() -> None:
     topology = parse(f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}")
     (spec,) = [spec for spec in declared(topology) if spec.name == "results.q"]
     assert (spec.config["cleanup.policy"], spec.config["retention.ms"]) == ("compact", "-1")
-    topics = {
-        each.name: SeenTopic(each.partitions, 3, config={**SETTINGS, **each.config})
-        for each in declared(topology)
-    }
+    topics = as_declared(topology)
     assert findings(topology, Cluster(SeenBrokers(3), topics)) == []
     deleting = {**SETTINGS, **spec.config, "cleanup.policy": "delete"}
     topics["results.q"] = SeenTopic(spec.partitions, 3, config=deleting)
@@ -102,10 +96,6 @@ def config(name: str, **settings: str) -> SeenTopic:
     seen = SOUND.topics[name]
     other = {key.replace("_", "."): value for key, value in settings.items()}
     return replace(seen, config={**seen.config, **other})
-
-
-def test_a_sound_cluster_has_none() -> None:
-    assert findings(TOPOLOGY, SOUND) == []
 
 
 @pytest.mark.parametrize(
@@ -178,12 +168,19 @@ def test_topics_that_are_absent_have_one_remedy() -> None:
     assert finding.what == f"do not exist, {len(names)} topics"
 
 
-def test_smaller_segments_than_declared_are_no_fault() -> None:
-    assert found(CHANGELOG, config(CHANGELOG, segment_bytes="18000000", segment_ms="60000")) == []
-
-
-def test_what_no_stage_reads_may_be_let_go_of_by_size() -> None:
-    assert found("events.ordered", config("events.ordered", retention_bytes="1000")) == []
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        pytest.param(CHANGELOG, {"segment_bytes": "18000000", "segment_ms": "60000"}, id="smaller"),
+        pytest.param("events.ordered", {"retention_bytes": "1000"}, id="what no stage reads"),
+        # An input is the user's, who writes what fits.
+        *[("events.raw", {"max_message_bytes": str(size)}) for size in (1_000, 1 << 20, 1 << 30)],
+    ],
+)
+def test_what_is_set_otherwise_without_harm_is_no_fault(
+    name: str, settings: dict[str, str]
+) -> None:
+    assert found(name, config(name, **settings)) == []
 
 
 def test_samples_are_to_last_as_long_as_the_input_and_no_longer() -> None:
@@ -215,12 +212,8 @@ def test_a_transaction_that_stays_open_is_found() -> None:
     assert "find-hanging --topic events.raw --partition 1" in finding.remedy
 
 
-def test_larger_records_than_needed_are_no_fault() -> None:
-    for size in (1_000, 1 << 20, 1 << 30):  # An input is the user's, who writes what fits.
-        assert found("events.raw", config("events.raw", max_message_bytes=str(size))) == []
-
-
-def test_one_broker_keeps_one_copy() -> None:
+def test_one_broker_keeps_one_copy_and_a_sound_cluster_has_no_finding() -> None:
+    assert findings(TOPOLOGY, SOUND) == []
     topics = {name: replace(seen, copies=1) for name, seen in SOUND.topics.items()}
     assert findings(TOPOLOGY, Cluster(SeenBrokers(1), topics)) == []
 
@@ -256,9 +249,8 @@ def test_brokers_as_they_come_are_sound() -> None:
         "offsets.retention.minutes": "10080",
         "auto.create.topics.enable": "false",
     }
-    assert (
-        findings(TOPOLOGY, Cluster(SeenBrokers(3, config=config, ahead_ms=-5), SOUND.topics)) == []
-    )
+    usual = SeenBrokers(3, config=config, ahead_ms=-5)
+    assert findings(TOPOLOGY, Cluster(usual, SOUND.topics)) == []
 
 
 def test_an_embedded_broker_is_not_asked_what_it_does_not_answer(
@@ -357,14 +349,8 @@ def test_where_no_broker_answers_nothing_is_known_of_transactional_ids() -> None
 @pytest.mark.parametrize(
     ("code", "may"),
     [
-        (49, True),
-        (16, True),
-        (14, True),
-        (53, False),
-        (15, None),
-        (41, None),
-        (-1, None),
-        (0, None),
+        *[(49, True), (16, True), (14, True), (53, False)],
+        *[(15, None), (41, None), (-1, None), (0, None)],
     ],
 )
 def test_only_what_is_said_behind_the_right_tells_that_it_is_there(
@@ -392,11 +378,7 @@ def test_a_right_to_transactional_ids_that_is_lacking_is_told_with_its_stage() -
 
 def test_sources_in_several_partitions_of_one_stage_are_found() -> None:
     topology = parse("streams: {default: {}}\nstages: [reorder+merge]")
-    topics = {
-        each.name: SeenTopic(each.partitions, 3, config={**SETTINGS, **each.config})
-        for each in declared(topology)
-    }
-    (one,) = findings(topology, Cluster(SeenBrokers(3), topics))
+    (one,) = findings(topology, Cluster(SeenBrokers(3), as_declared(topology)))
     assert (one.weight, one.where) == (Weight.ERROR, "events.raw")
     assert "8 partitions of events.raw" in one.what
     assert one.remedy.startswith("either write `keyed_by: stream`")

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.main import main
+from tests.cli.invoking import text_file
 from tests.sinks.told import standing
 
 LINES = "\n".join(
@@ -28,14 +29,13 @@ QUERIES = {
 
 @pytest.mark.parametrize("kind", QUERIES)
 def test_its_current_results_are_those_of_early(kind: str, tmp_path: Path) -> None:
-    events = tmp_path / "events.jsonl"
-    events.write_text(LINES + "\n")
+    events = text_file(tmp_path / "events.jsonl", LINES + "\n")
     said = []
     for answer in ("early", "speculate, speculate: {share: 50%}"):
-        topology = tmp_path / "t.yaml"
-        topology.write_text(
+        topology = text_file(
+            tmp_path / "t.yaml",
             "streams: {default: {clock: {unsynced: trust}}}\n"
-            f"correct_for: 10s\nqueries:\n  q: {{{QUERIES[kind]}, answer: {answer}}}\n"
+            f"correct_for: 10s\nqueries:\n  q: {{{QUERIES[kind]}, answer: {answer}}}\n",
         )
         result = CliRunner().invoke(main, ["replay", "--topology", str(topology), str(events)])
         assert result.exit_code == 0, result.output

@@ -3,7 +3,6 @@ runs."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from random import Random
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.local.embedded import EmbeddedBroker
-from tests.cli.invoking import Answer, inorder
+from tests.cli.invoking import Answer, inorder, json_lines, text_file
 from tests.services import UniqueName
 from topology.config import StreamConfig, parse
 
@@ -24,8 +23,7 @@ BEGIN = 1_700_000_000 * S
 
 
 def init(folder: Path, rows: list[dict[str, Any]], *options: str) -> Answer:
-    path = folder / "events.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = json_lines(folder / "events.jsonl", rows)
     return inorder("init", path, *options)
 
 
@@ -34,9 +32,10 @@ def proposed(folder: Path, rows: list[dict[str, Any]]) -> StreamConfig:
     answer = init(folder, rows)
     assert answer.code == 0, answer.err
     (folder / "t.yaml").write_text(answer.out)
-    assert inorder("check", folder / "t.yaml").code == 0
-    replayed = inorder("replay", "--topology", folder / "t.yaml", folder / "events.jsonl", "--json")
-    assert replayed.code == 0, replayed.err
+    inorder("check", folder / "t.yaml").well()
+    replayed = inorder(
+        "replay", "--topology", folder / "t.yaml", folder / "events.jsonl", "--json"
+    ).well()
     assert "WARNING" not in replayed.err
     (stream,) = parse(answer.out).streams.values()
     if stream.clock.unsynced == "trust":  # an estimate takes some events before it moves a clock
@@ -157,7 +156,7 @@ def test_streams_with_different_units_are_kept_apart(tmp_path: Path) -> None:
         "a": "ns", "b": "ms"
     }  # fmt: skip
     (tmp_path / "made.yaml").write_text(init(tmp_path, rows).out)
-    assert inorder("check", tmp_path / "made.yaml").code == 0
+    inorder("check", tmp_path / "made.yaml").well()
 
 
 def test_dead_lines_are_told(tmp_path: Path) -> None:
@@ -174,14 +173,12 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
     again = init(tmp_path, two_sources(), "--out", out)
     assert again.code == 2
     assert "exists already" in again.err
-    assert inorder("check", out).code == 0
+    inorder("check", out).well()
 
 
 @pytest.mark.parametrize("options", [[], ["x.jsonl", "--topic", "t"], ["--topic", "t"]])
 def test_one_of_file_and_topic(options: list[str]) -> None:
-    answer = inorder("init", *options)
-    assert answer.code == 2
-    assert "name a file of EVENTS, or give --brokers and --topic" in answer.err
+    inorder("init", *options).refused("name a file of EVENTS, or give --brokers and --topic")
 
 
 def test_input_that_cannot_be_read_ends_with_3(tmp_path: Path) -> None:
@@ -191,20 +188,19 @@ def test_input_that_cannot_be_read_ends_with_3(tmp_path: Path) -> None:
 def test_a_topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path) -> None:
     topic = unique_name("raw")
     embedded_broker.make_topic(topic, 3)
-    (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in two_sources()))
+    json_lines(tmp_path / "e.jsonl", two_sources())
     at = ("--brokers", embedded_broker.bootstrap, "--topic", topic)
-    assert inorder("produce", *at, tmp_path / "e.jsonl").code == 0
-    answer = inorder("init", *at)
-    assert answer.code == 0, answer.err
+    inorder("produce", *at, tmp_path / "e.jsonl").well()
+    answer = inorder("init", *at).well()
     topology = parse(answer.out)
     (stream,) = topology.streams.values()
     assert (stream.input, topology.topics.partitions) == (topic, 3)
     assert "# events: 200; sources: 2\n" in answer.out
     empty = unique_name("empty")
     embedded_broker.make_topic(empty)
-    nothing = inorder("init", "--brokers", embedded_broker.bootstrap, "--topic", empty)
-    assert nothing.code == 3
-    assert "has no records" in nothing.err
+    inorder("init", "--brokers", embedded_broker.bootstrap, "--topic", empty).refused(
+        "has no records", code=3
+    )
 
 
 VALUES = (
@@ -255,8 +251,9 @@ def test_a_file_of_others_gets_a_mapping_by_which_it_replays(tmp_path: Path) -> 
         "ms",
     )
     events = tmp_path / "events.jsonl"
-    replayed = inorder("replay", "--topology", tmp_path / "t.yaml", "--values", events, "--json")
-    assert replayed.code == 0, replayed.err
+    replayed = inorder(
+        "replay", "--topology", tmp_path / "t.yaml", "--values", events, "--json"
+    ).well()
     assert replayed.summary["event"] == 180
 
 
@@ -284,11 +281,12 @@ def test_times_as_text_are_no_dead_end(tmp_path: Path) -> None:
 
 
 def test_what_no_field_says_is_said(tmp_path: Path) -> None:
-    csv = tmp_path / "e.csv"
-    csv.write_text("when,temp\n" + "".join(f"{BEGIN // S + n * 3},{n % 5}\n" for n in range(50)))
-    answer = inorder("init", csv)
-    assert answer.code == 0, answer.err
-    assert 'source: ="machine"  (unsure: no field tells machines apart' in answer.err
-    assert "each is ordered by its time" in answer.err
+    csv = text_file(
+        tmp_path / "e.csv",
+        "when,temp\n" + "".join(f"{BEGIN // S + n * 3},{n % 5}\n" for n in range(50)),
+    )
+    answer = inorder("init", csv).well(
+        'source: ="machine"  (unsure: no field tells machines apart', "each is ordered by its time"
+    )
     stream = parse(answer.out).streams["default"]
     assert stream.reorder.rule == "time"

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from cli.local.embedded import EmbeddedBroker
-from tests.cli.invoking import Answer, inorder
-from tests.inorder.records import headers_of, read_messages
-from tests.services import UniqueName
+from tests.cli.invoking import Answer, inorder, text_file
+from tests.inorder.records import Topic, headers_of
 
 MS = 1_000_000
 
@@ -49,9 +47,7 @@ def recording(folder: Path, lines: Iterable[dict[str, Any]]) -> Path:
 
 def replayed(folder: Path, late: str = "pass", more: str = "") -> Answer:
     path = recording(folder, RECORDED)
-    answer = inorder("replay", "--json", "--topology", topology(folder, late, more), path)
-    assert answer.code == 0, answer.err
-    return answer
+    return inorder("replay", "--json", "--topology", topology(folder, late, more), path).well()
 
 
 def events(answer: Answer) -> list[tuple[Any, ...]]:
@@ -113,39 +109,25 @@ def test_windows_count_and_are_not_called_certain(tmp_path: Path) -> None:
 
 
 def test_csv_needs_no_such_column_either(tmp_path: Path) -> None:
-    path = tmp_path / "recorded.csv"
-    path.write_text("source,ts,payload.x\na,100,1\na,90,2\n")
-    answer = inorder("replay", "--topology", topology(tmp_path), path)
-    assert answer.code == 0, answer.err
+    path = text_file(tmp_path / "recorded.csv", "source,ts,payload.x\na,100,1\na,90,2\n")
+    answer = inorder("replay", "--topology", topology(tmp_path), path).well()
     assert [(line["ts"], line["seq"]) for line in answer.lines] == [(90, 2), (100, 3)]
-    numbered = tmp_path / "numbered.yaml"
-    numbered.write_text("streams: {default: {}}\n")
-    answer = inorder("replay", "--topology", numbered, path)
-    assert answer.code == 3
-    assert "there is no column `seq`" in answer.err
+    numbered = text_file(tmp_path / "numbered.yaml", "streams: {default: {}}\n")
+    inorder("replay", "--topology", numbered, path).refused("there is no column `seq`", code=3)
 
 
-def test_produce_publishes_them_where_the_topology_takes_them(
-    embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path
-) -> None:
-    topic = unique_name("raw")
-    embedded_broker.make_topic(topic)
+def test_produce_publishes_them_where_the_topology_takes_them(raw: Topic, tmp_path: Path) -> None:
     file = topology(tmp_path)
-    file.write_text(file.read_text().replace("input: raw", f"input: {topic}"))
+    file.write_text(file.read_text().replace("input: raw", f"input: {raw.name}"))
     path = recording(tmp_path, RECORDED[:3])
-    command = ("produce", "--brokers", embedded_broker.bootstrap, "--topic", topic)
+    command = ("produce", *raw.words)
     answer = inorder(*command, path)
     assert "published 1 records" in answer.err
     assert (
         "row 2: seq: there is no seq; rows of stream 'default' need a sequence number" in answer.err
     )
-    answer = inorder(*command, "--topology", file, path)
-    assert answer.code == 0, answer.err
-    assert "published 3 records" in answer.err
-    numbers = [
-        dict(headers_of(message)).get("seqNum")
-        for message in read_messages(embedded_broker.bootstrap, topic, 4)
-    ]
+    inorder(*command, "--topology", file, path).well("published 3 records")
+    numbers = [dict(headers_of(message)).get("seqNum") for message in raw.messages(4)]
     assert sorted(numbers, key=str) == [None, None, b"7", b"7"]
 
 
@@ -153,10 +135,8 @@ def test_produce_publishes_them_where_the_topology_takes_them(
     "reorder", ["{rule: time, miss_target: 0.1%}", "{rule: time}, experimental: {reorder: mp}"]
 )
 def test_the_same_answer_twice(tmp_path: Path, reorder: str) -> None:
-    file = tmp_path / "t.yaml"
-    file.write_text(f"streams: {{default: {{reorder: {reorder}}}}}\n")
+    file = text_file(tmp_path / "t.yaml", f"streams: {{default: {{reorder: {reorder}}}}}\n")
     path = recording(tmp_path, [line for line in RECORDED for _ in range(3)])
-    once = inorder("replay", "--topology", file, path)
-    assert once.code == 0, once.err
+    once = inorder("replay", "--topology", file, path).well()
     assert once.out == inorder("replay", "--topology", file, path).out
     assert len(events(once)) + once.out.count('"kind":"dead"') == 27

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.exits import Exit
-from tests.cli.invoking import Answer, inorder
+from tests.cli.invoking import Answer, inorder, json_lines, text_file
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -25,10 +24,8 @@ queries:
 
 
 def replayed(folder: Path, clock: str, lines: list[dict[str, Any]], more: str = "") -> Answer:
-    path = folder / "topology.yaml"
-    path.write_text(f"streams: {{default: {{clock: {clock}}}}}\n{more}")
-    events = folder / "events.jsonl"
-    events.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = text_file(folder / "topology.yaml", f"streams: {{default: {{clock: {clock}}}}}\n{more}")
+    events = json_lines(folder / "events.jsonl", lines)
     return inorder("replay", "--topology", path, "--json", events)
 
 

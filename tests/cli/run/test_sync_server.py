@@ -21,7 +21,7 @@ from cli.main import COMMANDS
 from inorder.sync.client import SyncClient
 from inorder.sync.keys import KeyRing
 from inorder.sync.settings import SyncSettings
-from tests.cli.invoking import inorder
+from tests.cli.invoking import inorder, text_file
 from tests.command import Command
 from tests.inorder.records import read_messages
 from tests.inorder.sync.key_file import key_table
@@ -67,8 +67,7 @@ def test_what_is_refused(arguments: tuple[str, ...], message: str) -> None:
 
 
 def test_a_bad_key_file_is_told_by_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_text(key_table(1, SECRET) + key_table(2, SECRET[:10]))
+    path = text_file(tmp_path / "keys", key_table(1, SECRET) + key_table(2, SECRET[:10]))
     said = refused("--keys", path)
     assert f"--keys {path}: the secret of key 2 has 5 bytes, not 16 to 64" in said
 
@@ -84,9 +83,9 @@ def test_an_address_in_use_is_told(tmp_path: Path) -> None:
 def test_an_absent_broker_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents.kafka.brokers, "TIMEOUT_S", 0.5)
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    answer = inorder("sync-server", "--brokers", nobody, "--bind", "127.0.0.1:0")
-    assert answer.code == 2
-    assert f"no broker answers at {nobody}" in answer.err
+    inorder("sync-server", "--brokers", nobody, "--bind", "127.0.0.1:0").refused(
+        f"no broker answers at {nobody}"
+    )
 
 
 def test_it_is_registered_under_its_name() -> None:
@@ -136,8 +135,7 @@ def wait_rounds(client: SyncClient, count: int) -> None:
 
 def test_a_life(tmp_path: Path) -> None:
     """Samples as lines on standard output; health and counts on the port; SIGTERM: 0."""
-    path = tmp_path / "keys"
-    path.write_text(key_table(1, SECRET, "s1"))
+    path = text_file(tmp_path / "keys", key_table(1, SECRET, "s1"))
     path.chmod(0o600)
     options = ("--brokers", "none", "--keys", str(path), "--server", "here")
     with running(tmp_path, *options) as server:
@@ -168,8 +166,7 @@ def test_a_life(tmp_path: Path) -> None:
 
 
 def test_a_key_file_that_others_may_read_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_text(key_table(1, SECRET))
+    path = text_file(tmp_path / "keys", key_table(1, SECRET))
     path.chmod(0o644)
     with running(tmp_path, "--brokers", "none", "--keys", str(path)) as server:
         assert f"chmod 600 {path}" in server.log
@@ -189,8 +186,9 @@ def test_samples_go_to_the_topic_that_the_topology_names(
     embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path
 ) -> None:
     topic = unique_name("clock")
-    topology = tmp_path / "topology.yaml"
-    topology.write_text(f"streams: {{default: {{}}}}\ntopics: {{clock: {topic}}}\n")
+    topology = text_file(
+        tmp_path / "topology.yaml", f"streams: {{default: {{}}}}\ntopics: {{clock: {topic}}}\n"
+    )
     options = ("--brokers", embedded_broker.bootstrap, "--topology", str(topology))
     with running(tmp_path, *options) as server:
         with SyncClient("s1", SyncSettings(server.address)) as client:

@@ -14,6 +14,7 @@ from cli.durations import duration_ns
 from cli.main import main
 from cli.topology_file import Refused
 from spark_analytics.executors.setting import Setting, digests
+from tests.cli.invoking import text_file
 from tests.services import require
 from topology.spelling.kinds import length_ns
 
@@ -35,8 +36,7 @@ REFUSED = [
 @pytest.mark.parametrize(("words", "message"), REFUSED)
 def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], message: str) -> None:
     require(cli.spark.jars.missing())
-    file = tmp_path / "t.yaml"
-    file.write_text("streams: {default: {}}\n")
+    file = text_file(tmp_path / "t.yaml", "streams: {default: {}}\n")
     options = ["--topology", str(file), "--brokers", "127.0.0.1:1", "--out", str(tmp_path)]
     done = CliRunner().invoke(main, ["spark", "run", *words, *options])
     assert done.exit_code == 2, done.output
@@ -56,8 +56,7 @@ def test_a_length_of_time_is_refused_by_its_option(
     tmp_path: Path, words: list[str], message: str
 ) -> None:
     require(cli.spark.jars.missing())
-    file = tmp_path / "t.yaml"
-    file.write_text("streams: {default: {}}\n")
+    file = text_file(tmp_path / "t.yaml", "streams: {default: {}}\n")
     options = ["--topology", str(file), "--brokers", "127.0.0.1:1", "--out", str(tmp_path)]
     done = CliRunner().invoke(main, ["spark", *words, *options])
     assert done.exit_code == 2, done.output
@@ -78,8 +77,7 @@ def test_a_killed_run_that_is_brought_to_its_end_tells_its_account(
     require(cli.spark.jars.missing())
     from spark_analytics.backfill.resuming import PendingRows, TableForm
 
-    file = tmp_path / "t.yaml"
-    file.write_text("streams: {default: {}}\n")
+    file = text_file(tmp_path / "t.yaml", "streams: {default: {}}\n")
     about = digests(Setting(file.read_text()))
     now = {"run": 1, "topology": about, "tables": TableForm("parquet", None, None), "ended": True}
     coming = PendingRows(1, str(tmp_path / ".out-0123456789ab"), [], now, {"in": 7, "event": 7})

@@ -67,25 +67,26 @@ class World:
         seed: int = 0,
         forward: Path | None = None,
         backward: Path | None = None,
+        both: Path | None = None,
         offset_ns: int = 0,
         skew_ppb: int = 0,
         settings: SyncSettings = SETTINGS,
-        server_keys: KeyRing = KEYS,
-        source_keys: KeyRing = KEYS,
+        keys: KeyRing = KEYS,
+        source_keys: KeyRing | None = None,
         intercept: Callable[[bytes], bytes] = lambda raw: raw,
     ) -> None:
         self.now_ns = BEGIN_NS
         self.server = Server()
         self.jumped_ns = 0
         self._dice = random.Random(seed)
-        self._ways = (forward or Path(), backward or Path())
+        self._ways = (forward or both or Path(), backward or both or Path())
         self._offset_ns = offset_ns
         self._skew_ppb = skew_ppb
         self._intercept = intercept
         self._under_way: list[tuple[int, int, bool, bytes]] = []
         self._sent = 0
         self.answerer = Answerer(
-            server_keys,
+            keys,
             self._take,
             now_ns=lambda: self.now_ns + self.server.lie_ns,
             monotonic_s=lambda: self.now_s,
@@ -94,7 +95,7 @@ class World:
         self.talk = Conversation(
             "s1",
             1,
-            source_keys.of("s1"),
+            (source_keys or keys).of("s1"),
             settings,
             self.source_ns,
             self.watch,

@@ -179,10 +179,7 @@ def test_a_flood_from_one_address_leaves_the_others_their_rate() -> None:
 
 def test_a_step_of_the_servers_clock_voids_the_rounds_across_it() -> None:
     step_ns = 0
-    with (
-        serving(now_ns=lambda: time.time_ns() + step_ns) as server,
-        endpoint(server) as opened,
-    ):
+    with serving(now_ns=lambda: time.time_ns() + step_ns) as server, endpoint(server) as opened:
         server.server.turned_s = 0.0
         wait_until(lambda: server.server.turned_s > 0, TIMEOUT_S, "a turn, to know the clock")
         opened.send(request(1))
@@ -222,18 +219,11 @@ def test_where_it_cannot_listen_it_says_so() -> None:
             SyncServer("192.0.2.1", 0, OPEN, lambda _: True)
 
 
-@pytest.mark.parametrize(
-    ("host", "only_here"),
-    [
-        ("127.0.0.1", True),
-        ("127.9.9.9", True),
-        ("::1", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("192.0.2.1", False),
-        ("", False),
-        ("no such host", False),
-    ],
-)
-def test_what_counts_as_loopback(host: str, only_here: bool) -> None:
-    assert is_loopback(host) is only_here
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1"])
+def test_what_counts_as_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "", "no such host"])
+def test_what_does_not_count_as_loopback(host: str) -> None:
+    assert not is_loopback(host)
