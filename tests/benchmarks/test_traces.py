@@ -7,16 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.traces import (
-    PATH_VARIABLE,
-    TRACES,
-    TraceAbsent,
-    TraceRow,
-    folder,
-    jr_umts,
-    kafka_brokers,
-    to_events,
-)
+from benchmarks.traces import PATH_VARIABLE, TRACES, TraceAbsent, TraceRow, folder, jr_umts
 from benchmarks.workloads import figures
 from tests.services import without_trace
 
@@ -57,14 +48,6 @@ def test_phones_by_their_own_clocks_disagree() -> None:
     own = figures([row.row() for row in jr_umts("d1", own_clocks=True)])
     assert 0.8 < own.late / own.n < 0.95
     assert 30 < own.largest_lateness_ns / 1e9 < 40
-
-
-def test_events_carry_type_and_payload() -> None:
-    trace("kafka_brokers")
-    events = to_events(kafka_brokers()[:3])
-    assert [event.offset for event in events] == [0, 1, 2]
-    assert events[0].type == "election_started"
-    assert events[0].value["partition"] == "__consumer_offsets-19"
 
 
 def test_an_absent_folder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -25,19 +25,11 @@ from tests.cli.invoking import commands
 from tests.docs.commands import Command, leaves_out, program_of
 
 SCHEMA: Final[Mapping[str, Any]] = yaml.safe_load((CHART / "values.schema.json").read_text())
+SETTING: Final = {"--set", "--set-file", "--set-string", "--set-json", "--values", "-f"}
 HELM: Final = {
-    "install": {
-        "--set",
-        "--set-file",
-        "--set-string",
-        "--set-json",
-        "--values",
-        "-f",
-        "--namespace",
-    }
+    **dict.fromkeys(("install", "upgrade", "template"), SETTING | {"--namespace"}),
+    "test": {"--namespace", "--logs"},
 }
-HELM["upgrade"] = HELM["template"] = HELM["install"]
-HELM["test"] = {"--namespace", "--logs"}
 KUBECTL: Final = {"port-forward", "get", "logs", "delete", "describe", "create", "apply", "exec"}
 DOCKER: Final = {"build": {"-t", "-f"}, "info": set(), "compose": set()}
 MAKEFILE: Final = (ROOT / "Makefile").read_text()

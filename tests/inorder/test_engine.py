@@ -93,11 +93,6 @@ def test_records_come_as_inputs_go() -> None:
     assert isinstance(next(replay(IN_CODE, endless)), OrderedEvent)
 
 
-def test_what_is_open_stays_open() -> None:
-    said = list(replay(IN_CODE, [RawEvent(source="s", seq=5, ts_ns=0)], to_end=False))
-    assert said == []
-
-
 def ordered(topology: Topology, *inputs: RawEvent | ClockOffset) -> list[OrderedEvent]:
     return [each for each in replay(topology, inputs) if isinstance(each, OrderedEvent)]
 

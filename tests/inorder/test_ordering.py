@@ -4,6 +4,7 @@ gives, and one from the safe offsets alone misses no event. Examples: time, and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -531,18 +532,16 @@ def test_a_replay_tells_the_absences_of_a_silence_that_it_holds(to_end: bool) ->
 @pytest.mark.parametrize(
     ("given", "wrong", "says"),
     [
-        ({"offset": -1}, ValueError, "offset -1 is not valid"),
+        ({"offset": -1}, ValueError, "is not valid"),
         ({"offset": 1 << 63}, ValueError, "is not valid"),
-        ({"offset": 1.0}, TypeError, "offset 1.0 is not an integer"),
-        ({"offset": True}, TypeError, "offset True is not an integer"),
-        ({"partition": None}, TypeError, "partition None is neither an integer nor a string"),
-        ({"partition": True}, TypeError, "partition True is neither"),
-        ({"partition": [1]}, TypeError, r"partition \[1\] is neither"),
+        *[({"offset": offset}, TypeError, "is not an integer") for offset in (1.0, True)],
+        *[({"partition": p}, TypeError, "is neither an integer nor") for p in (None, True, [1])],
     ],
 )
 def test_a_place_that_is_none_is_refused(given: Any, wrong: Any, says: str) -> None:
     order = Ordering(PLAIN)
-    with pytest.raises(wrong, match=says):
+    (name, value), *_ = given.items()
+    with pytest.raises(wrong, match=f"^{name} {re.escape(repr(value))} {says}"):
         order.feed(event(0), **given)
     assert order.balance().sent == 0
 
@@ -557,17 +556,9 @@ def test_what_is_no_input_is_refused_and_nothing_is_taken(given: Any) -> None:
     assert order.safe_offset() == 0
 
 
-@pytest.mark.parametrize(
-    ("now_ns", "wrong"),
-    [
-        (1.5, TypeError),
-        (None, TypeError),
-        (True, TypeError),
-        (-1, ValueError),
-        (1 << 62, ValueError),
-    ],
-)
-def test_what_is_no_time_is_refused(now_ns: Any, wrong: Any) -> None:
+@pytest.mark.parametrize("now_ns", [1.5, None, True, -1, 1 << 62])
+def test_what_is_no_time_is_refused(now_ns: Any) -> None:
+    wrong = ValueError if type(now_ns) is int else TypeError
     with pytest.raises(wrong, match=r"now_ns is .*pass time.time_ns\(\)"):
         Ordering(PLAIN).tick(now_ns)
 
@@ -599,6 +590,9 @@ def kept(order: Ordering) -> bytes:
     return order.snapshot()
 
 
+ASKED = "{window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 90%, max_wait: 1s}}"
+
+
 @pytest.mark.parametrize(
     ("snapshot", "says"),
     [
@@ -608,6 +602,7 @@ def kept(order: Ordering) -> bytes:
         (kept(Ordering(PLAIN))[:-1], "damaged .*digest"),
         (kept(Ordering(PLAIN)).replace(b"default", b"defau1t"), "damaged .*digest"),
         (kept(Ordering(BY_TIME.replace("default", "mine"))), "with the streams mine and"),
+        (kept(Ordering(f"{PLAIN}\nqueries: {{load: {ASKED}}}")), "operators reorder, merge"),
     ],
 )
 def test_a_snapshot_that_is_none_of_its_own_is_refused(snapshot: bytes, says: str) -> None:
@@ -626,14 +621,6 @@ def test_a_state_of_another_shape_is_not_called_damaged() -> None:
         StateUnreadable, match="version 9.*go on with the version that wrote it, or begin with"
     ):
         FORM.read(kept(Ordering(PLAIN)), refuse)
-
-
-def test_a_snapshot_is_not_for_another_order_of_the_chain() -> None:
-    asked = "{window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 90%, max_wait: 1s}}"
-    query = f"queries: {{load: {asked}}}"
-    snapshot = kept(Ordering(f"{PLAIN}\n{query}"))
-    with pytest.raises(StateUnreadable, match="operators reorder, merge"):
-        Ordering(PLAIN).restore(snapshot)
 
 
 def test_a_snapshot_is_for_a_fresh_one() -> None:

@@ -80,12 +80,6 @@ def test_law_different_records_are_different_bytes(
     assert (_content(one) == _content(other)) == (one == other)
 
 
-def test_nothing_moves_from_one_field_to_the_next() -> None:
-    apart = _content((None, b"press-71", None, b"7", None, None, None, b""))
-    assert apart != _content((None, b"press-7", None, b"17", None, None, None, b""))
-    assert apart != _content((None, b"press-71", None, b"7", None, None, None, None))
-
-
 def test_a_producers_headers_are_signed_as_they_are_written() -> None:
     key = SigningKey.parse(signing_key(MASTER, "source", "s"))
     for contract in (HeaderContract(), HeaderContract(preset="cloudevents", sig="who")):

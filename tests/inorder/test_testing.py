@@ -28,7 +28,6 @@ from inorder.testing import (
     EventPlace,
     FunctionFailed,
     GapRecord,
-    LateRecord,
     OrderedEvent,
     RawEvent,
     TopologyDriver,
@@ -38,7 +37,6 @@ from inorder.testing import (
     seconds,
     shuffled,
 )
-from topology.config import TopologyError
 
 START_NS = seconds(1_700_000_000)
 
@@ -147,11 +145,6 @@ def test_lines_are_taken_too_and_dead_ones_and_heartbeats_are_no_events() -> Non
     assert driver.read() == []
 
 
-def test_a_topology_that_cannot_run_is_refused() -> None:
-    with pytest.raises(TopologyError, match="`odd` is not an aggregate"):
-        TopologyDriver(topology(Aggregate("odd", ("payload",))))
-
-
 def test_shuffled_events_are_the_same_and_delayed_so_much() -> None:
     order = shuffled(events(), max_delay_ns=seconds(1), seed=3)
     assert order == shuffled(events(), max_delay_ns=seconds(1), seed=3)
@@ -188,14 +181,6 @@ def test_an_aggregate_that_depends_on_the_order_is_found() -> None:
     wrong = topology(asked, max_wait_s=0.1).with_functions(aggregates={"last_seen": last_seen()})
     with pytest.raises(BrokenLaw, match=r"shuffled with seed \d+: found 'load' from"):
         check_laws(wrong, events(), max_delay_ns=seconds(1))
-
-
-def test_what_came_too_late_is_told() -> None:
-    driver = TopologyDriver("streams: {default: {reorder: {late: side}, clock: {unsynced: trust}}}")
-    driver.send(RawEvent(source="s", seq=0), RawEvent(source="s", seq=2))
-    driver.advance(seconds(20))
-    driver.send(RawEvent(source="s", seq=1, ts_ns=driver.now_ns - seconds(20)))
-    assert [each.reason for each in driver.read(LateRecord)] == ["gap"]
 
 
 def failing() -> Topology:

@@ -284,42 +284,13 @@ def test_the_topology_is_needed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "content", "says"),
-    [
-        ("absent.jsonl", None, "no such file"),
-        ("folder", None, "directory"),
-        ("no.jsonl.gz", b"plain", "not gzip"),
-        ("no.parquet", b"PAR1 and no more", "no.parquet"),
-    ],
+    [("no.jsonl.gz", b"plain", "not gzip"), ("no.parquet", b"PAR1 and no more", "no.parquet")],
 )
 def test_input_that_cannot_be_read_ends_with_3(
-    tmp_path: Path, name: str, content: bytes | None, says: str
+    tmp_path: Path, name: str, content: bytes, says: str
 ) -> None:
-    (tmp_path / "folder").mkdir()
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
+    (tmp_path / name).write_bytes(content)
     inorder("replay", "--topology", topology(tmp_path), tmp_path / name).refused(says, code=3)
-
-
-def test_how_the_lines_are_taken_does_not_change_the_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows: list[Any] = []
-    for seq in range(60):
-        instant = 1_000 + seq // 7 * 100
-        rows += [
-            {"source": source, "seq": seq, "ts": seq * 10, "arrival": instant} for source in "ab"
-        ]
-        if seq % 5 == 0:
-            rows += [rows[-1], {"source": "a", "seq": "x", "arrival": instant}, rows[-2]]
-        if seq % 11 == 0:
-            rows.pop(-3)
-    path = json_lines(tmp_path / "events.jsonl", rows)
-    answers = set()
-    for size in (1, 4, 256):
-        monkeypatch.setattr("topology.flow.batches.BATCH", size)
-        answers.add(inorder("replay", "--topology", str(topology(tmp_path)), str(path)).out)
-    assert len(answers) == 1
-    assert answers.pop().count("dead") >= 12
 
 
 def test_what_queries_made_no_use_of_is_told(tmp_path: Path) -> None:

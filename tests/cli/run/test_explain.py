@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.local.ports import free_ports
 from cli.run.explain import explained
 from tests.cli.invoking import inorder
 
@@ -188,14 +187,6 @@ def test_one_event_is_asked_for_by_source_and_number(worker: str) -> None:
 )
 def test_options_that_name_no_event(options: tuple[str, ...], words: str) -> None:
     inorder("explain", "127.0.0.1:1", *options).refused(words)
-
-
-def test_where_no_worker_answers_there_is_one_line() -> None:
-    (port,) = free_ports(1)
-    answer = inorder("explain", f"127.0.0.1:{port}")
-    assert (answer.code, answer.out) == (2, "")
-    (line,) = answer.err.splitlines()
-    assert f"no worker answers at 127.0.0.1:{port}" in line
 
 
 def clock(source: str, state: str, **fields: Any) -> dict[str, Any]:

@@ -140,8 +140,7 @@ def test_a_jump_of_the_clock_begins_a_segment_at_once(jump_ns: int) -> None:
     after = world.server.taken[before:]
     assert len(after) >= 10
     assert {(sample.segment, sample.mono_ns) for sample in after} == {(1, jump_ns)}
-    interval = world.talk.interval()
-    assert interval is not None
+    interval = world.known()
     assert interval.lower_ns <= -jump_ns <= interval.upper_ns
 
 
@@ -210,8 +209,7 @@ def test_a_server_that_is_set_shortens_the_waits() -> None:
     world.run(70)  # the next burst finds it out: from then on 5, 10, 20 s
     settled = world.talk.rounds
     assert settled - before >= 8
-    interval = world.talk.interval()
-    assert interval is not None
+    interval = world.known()
     assert interval.lower_ns <= NS_PER_S <= interval.upper_ns
 
 

@@ -15,6 +15,7 @@ from inorder.sync.client import WATCH_S
 from inorder.sync.conversation import Conversation
 from inorder.sync.jumps import JumpWatch
 from inorder.sync.keys import KeyRing
+from inorder.sync.known import Interval
 from inorder.sync.packet import Packet
 from inorder.sync.settings import SyncSettings
 from producers.sync_server.answering import Answer, Answerer
@@ -116,6 +117,12 @@ class World:
         run_ns = source_ns - self.jumped_ns + self._offset_ns - BEGIN_NS
         true_ns = BEGIN_NS + run_ns * NS_PER_S // (NS_PER_S + self._skew_ppb)
         return true_ns - source_ns
+
+    def known(self) -> Interval:
+        """What the source knows by now, which is something."""
+        interval = self.talk.interval()
+        assert interval is not None
+        return interval
 
     def run(self, seconds: float) -> World:
         """So much of true time."""

@@ -193,16 +193,10 @@ def test_two_machines_are_judged_by_the_broker() -> None:
     assert said["right"]["verdict"] == "fine"
 
 
-@pytest.mark.parametrize(
-    ("ns", "text"),
-    [
-        (0, "0 ms"), (850_000, "0.85 ms"), (12 * MS, "12 ms"), (1_500 * MS, "1.5 s"),
-        (41 * S, "41 s"), (60 * S, "1 min"), (90 * S, "90 s"), (200 * S, "3.3 min"), (3 * H, "3 h"),
-        (100 * H, "4.2 d"),
-    ],
-)  # fmt: skip
-def test_durations_are_short(ns: int, text: str) -> None:
-    assert shortly(ns) == text
+def test_durations_are_short() -> None:
+    lengths_ns = (0, 850_000, 12 * MS, 1_500 * MS, 41 * S, 60 * S, 90 * S, 200 * S, 3 * H, 100 * H)
+    texts = "0 ms, 0.85 ms, 12 ms, 1.5 s, 41 s, 1 min, 90 s, 3.3 min, 3 h, 4.2 d"
+    assert ", ".join(map(shortly, lengths_ns)) == texts
 
 
 def test_machines_beyond_the_bound_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
