@@ -36,6 +36,10 @@ class Answer(NamedTuple):
         found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
         return found
 
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """The lines of one kind."""
+        return [line for line in self.lines if line["kind"] == kind]
+
     def well(self, *words: str) -> Self:
         """Itself, of a command that has ended well and has told these words."""
         assert self.code == 0, self.err
@@ -78,10 +82,17 @@ def commands(
 ) -> list[tuple[tuple[str, ...], click.Command]]:
     """Every command that is no group, the hidden ones too, behind the words that name it."""
     hidden = HIDDEN if group is main else ()
-    found = []
+    found: list[tuple[tuple[str, ...], click.Command]] = []
     for name in [*group.list_commands(click.Context(group)), *hidden]:
         command = group.get_command(click.Context(group), name)
         assert command is not None
         here = (*words, name)
         found += commands(command, here) if isinstance(command, click.Group) else [(here, command)]
     return found
+
+
+def replay_of(folder: Path, topology: str, rows: Iterable[object], *options: str) -> Answer:
+    """What `inorder replay` says of these rows by a topology of this text."""
+    file = text_file(folder / "topology.yaml", topology)
+    events = json_lines(folder / "events.jsonl", rows)
+    return inorder("replay", "--topology", file, "--json", *options, events)

@@ -93,24 +93,20 @@ def test_the_reason_of_a_refusal_is_a_line_of_json_too(tmp_path: Path, name: str
     assert errors[0]["of"] == "merge"
 
 
-def test_a_bad_file_is_told_by_the_log(tmp_path: Path) -> None:
-    arguments = ("--topology", str(tmp_path / "nowhere.yaml"), "--brokers", "127.0.0.1:1")
-    answer = inorder("worker", *arguments, "--log", "json")
-    assert answer.code == Exit.REFUSED
-    (line,) = parsed(answer.err)
+NOWHERE = ("worker", "--topology", "nowhere.yaml", "--brokers", "127.0.0.1:1")
+
+
+def test_a_bad_file_is_told_by_the_log() -> None:
+    (line,) = parsed(inorder(*NOWHERE, "--log", "json").refused().err)
     assert (line["of"], line["level"]) == ("worker", "ERROR")
     assert "nowhere.yaml: No such file or directory" in line["message"]
 
 
 @pytest.mark.parametrize("flags", [["--quiet", "--verbose"], ["--verbose", "--quiet"]])
 def test_quiet_and_verbose_contradict_each_other(flags: list[str]) -> None:
-    answer = inorder("worker", "--topology", "t", "--brokers", "b", *flags)
-    assert answer.code == Exit.REFUSED
-    assert "--quiet and --verbose contradict each other; leave one out" in answer.err
+    inorder(*NOWHERE, *flags).refused("--quiet and --verbose contradict each other; leave one out")
 
 
-def test_the_command_line_wins_over_a_quiet_environment(tmp_path: Path) -> None:
-    arguments = ("--topology", str(tmp_path / "nowhere.yaml"), "--brokers", "127.0.0.1:1")
-    answer = inorder("worker", *arguments, "--verbose", env={"INORDER_QUIET": "1"})
-    assert "nowhere.yaml" in answer.err
+def test_the_command_line_wins_over_a_quiet_environment() -> None:
+    answer = inorder(*NOWHERE, "--verbose", env={"INORDER_QUIET": "1"}).refused("nowhere.yaml")
     assert "contradict" not in answer.err

@@ -21,16 +21,10 @@ OPERATORS = [
     *(DOCS / "guides" / f"{name}.md" for name in ("windows", "joins", "detectors")),
     *(DOCS / "concepts" / f"{name}.md" for name in ("order", "clocks", "watermarks")),
 ]
+GUIDES = ("connect", "patterns", "ten_patterns", "match_recognize", "silent_devices", "two_topics")
 MUST_SHOW = [
-    ROOT / "README.md",
-    DOCS / "start" / "audit.md",
-    *(
-        DOCS / "guides" / f"{name}.md"
-        for name in (
-            *("connect", "patterns", "ten_patterns", "match_recognize"),
-            *("silent_devices", "two_topics"),
-        )
-    ),
+    *(ROOT / "README.md", DOCS / "start" / "audit.md"),
+    *(DOCS / "guides" / f"{name}.md" for name in GUIDES),
     *OPERATORS,
 ]
 ELSEWHERE = {DOCS / "guides" / "spark.md"}

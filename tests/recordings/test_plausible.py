@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.invoking import Answer, inorder, json_lines, text_file
+from tests.cli.invoking import Answer, inorder, json_lines, replay_of, text_file
 from topology.wire.reasons import REASONS
 
 NOW_MS = 1_700_000_000_000
@@ -19,10 +19,7 @@ UNITS = {"us": 10**3, "ms": 10**6, "s": 10**9}
 def replayed(
     folder: Path, rows: list[dict[str, Any]], stream: str = TRUSTING, queries: str = "{}"
 ) -> Answer:
-    text = f"streams: {{pitch: {stream}}}\nqueries: {queries}\n"
-    path = text_file(folder / "t.yaml", text)
-    events = json_lines(folder / "e.jsonl", rows)
-    return inorder("replay", "--topology", path, "--json", events)
+    return replay_of(folder, f"streams: {{pitch: {stream}}}\nqueries: {queries}\n", rows)
 
 
 def rows(count: int, start: float, step: float, **also: float) -> list[dict[str, Any]]:
@@ -145,7 +142,8 @@ def test_the_commonest_reasons_are_told_with_a_line_and_the_remedy(tmp_path: Pat
         }
         for name, count, line in (("seq", 2, 4), ("source", 1, 5))
     }
-    table = inorder("replay", "--topology", tmp_path / "t.yaml", tmp_path / "e.jsonl").err
+    words = ("--topology", tmp_path / "topology.yaml", tmp_path / "events.jsonl")
+    table = inorder("replay", *words).err
     assert "dead: 2 seq_missing; first in line 4: `seq` is missing; write it in" in table
 
 
@@ -155,12 +153,12 @@ def test_results_are_counted_by_query(tmp_path: Path) -> None:
         ' p: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}}'
     )
     answer = replayed(tmp_path, rows(3, 0, 10**9), queries=queries)
-    windows = [line for line in answer.lines if line["kind"] == "window"]
+    windows = answer.of("window")
     assert answer.summary["results"] == {
         "n": {"stand": 3, "emit": len(windows), "update": 0, "retract": 0, "uncertain": 1}
     }
     one = json_lines(tmp_path / "one.jsonl", rows(1, 0, 1))
-    text = inorder("replay", "--topology", tmp_path / "t.yaml", one).err
+    text = inorder("replay", "--topology", tmp_path / "topology.yaml", one).err
     assert "results of n: 1 stand, 1 emit" in text
 
 

@@ -7,7 +7,7 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,16 +59,14 @@ def test_a_foreign_file_is_audited_without_a_word(telemetry: Path) -> None:
 
 
 def test_arrivals_of_another_unit_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "telemetry.csv"
     rows = [f"a,{1767225600 + n},{1767225600123 + 1000 * n},{n}" for n in range(3)]
-    path.write_text("\n".join(["device,time,arrival,n", *rows]))
+    path = text_file(tmp_path / "telemetry.csv", "\n".join(["device,time,arrival,n", *rows]))
     answer = inorder("audit", path)
     assert "arrival looks like an arrival and was not taken: in ms, times in s" in answer.out
 
 
 def test_the_object_is_that_of_the_rows(telemetry: Path) -> None:
-    answer = inorder("audit", telemetry, "--json")
-    said = answer.last
+    said = inorder("audit", telemetry, "--json").last
     assert said == json.loads(json.dumps(document(audited(in_ms(plant(1)), ASKED))))
 
 
@@ -82,8 +80,7 @@ def test_json_lines_packed_and_by_options(telemetry: Path, tmp_path: Path) -> No
     ]
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     asked_for = ("audit", path, "--source", "payload.a.device", *MAPPED[2:], "--json")
-    answer = inorder(*asked_for, "--lateness", "10s")
-    said = answer.last
+    said = inorder(*asked_for, "--lateness", "10s").last
     unseen = [row._replace(arrival_ns=None) for row in in_ms(plant(1))]
     asked = replace(ASKED, bounds_ns=(10 * S,), arrives=False)
     assert said == json.loads(json.dumps(document(audited(unseen, asked))))
@@ -164,6 +161,10 @@ WORLDS: dict[str, Callable[[int], list[AuditRow]]] = {
 }
 
 
+def unlike(found: Mapping[int, int], truth: Mapping[int, int]) -> int:
+    return sum(found.get(at, 0) != truth.get(at, 0) for at in found.keys() | truth.keys())
+
+
 def as_told(run: Answer, rows: list[AuditRow], length_ns: int) -> dict[str, Any]:
     """What a replay says, in the words of an audit: windows that are wrong by the times of the
     events themselves, and by the stamps of what is late and in no window."""
@@ -183,12 +184,8 @@ def as_told(run: Answer, rows: list[AuditRow], length_ns: int) -> dict[str, Any]
         last[number] = 0 if window["op"] == "retract" else window["values"]["n"]
     return {
         "wait_ms": round(run.summary["wait_ms"]["mean"], 3),
-        **{
-            f"wrong_at_{when}": sum(
-                found.get(w, 0) != truth.get(w, 0) for w in found.keys() | truth.keys()
-            )
-            for when, found in (("first", first), ("last", last))
-        },
+        "wrong_at_first": unlike(first, truth),
+        "wrong_at_last": unlike(last, truth),
     }
 
 
@@ -205,8 +202,7 @@ def test_the_file_that_it_writes_gives_what_it_said(
             value = {"device": row.source, "n": row.seq, "time": row.ts_ns // MS}
             received = {"received": (row.arrival_ns or 0) // MS} if arrives else {}
             file.write(json.dumps(value | received) + "\n")
-    audit = inorder("audit", path, "--out", topology, "--json")
-    said = audit.last
+    said = inorder("audit", path, "--out", topology, "--json").last
     run = inorder("replay", "--topology", topology, "--json", path).well()
     expected = {key: said["inorder"][key] for key in ("wrong_at_first", "wrong_at_last")}
     wait_ms = round(said["inorder"]["wait_ms"]["mean"], 3)
@@ -266,9 +262,8 @@ def test_a_fleet_of_which_only_some_numbers_wrap_gets_no_width_and_a_word(tmp_pa
     ]
     path.write_text("\n".join(["node,seq,time", *rows]))
     answer = inorder("audit", path, "--out", topology)
-    assert "a: numbers wrap, and those of others do not; give these machines a stream" in " ".join(
-        answer.out.split()
-    )
+    said = " ".join(answer.out.split())
+    assert "a: numbers wrap, and those of others do not; give these machines a stream" in said
     assert "seq_bits" not in topology.read_text()
 
 

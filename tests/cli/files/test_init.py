@@ -31,8 +31,8 @@ def replayed(folder: Path, answer: Answer, *options: str) -> Answer:
     """What a replay says by the topology that `init` has written."""
     topology = text_file(folder / "t.yaml", answer.well().out)
     inorder("check", topology).well()
-    words = ("--topology", topology, "--json", *options)
-    return inorder("replay", *words, folder / "events.jsonl").well()
+    events = folder / "events.jsonl"
+    return inorder("replay", "--topology", topology, "--json", *options, events).well()
 
 
 def proposed(folder: Path, rows: list[dict[str, Any]]) -> StreamConfig:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.program import PROGRAM
-from tests.cli.invoking import Answer, inorder, json_lines, text_file
+from tests.cli.invoking import Answer, inorder, json_lines, replay_of, text_file
 from tests.kit.cli import ended
 
 RECORDED = [
@@ -42,10 +42,14 @@ KEYS = {
 COUNTS = ["in", "event", "late", "duplicate", "dead", "held", "gaps"]
 
 
-def topology(folder: Path, late: str = "pass") -> Path:
+def topology_text(late: str = "pass") -> str:
     reorder = f"{{rule: fixed, max_wait: 100ns, late: {late}}}"
     stream = f"{{input: raw, reorder: {reorder}, clock: {{unsynced: trust}}}}"
-    return text_file(folder / f"{late}.yaml", f"streams: {{default: {stream}}}\n")
+    return f"streams: {{default: {stream}}}\n"
+
+
+def topology(folder: Path, late: str = "pass") -> Path:
+    return text_file(folder / f"{late}.yaml", topology_text(late))
 
 
 def recording(folder: Path) -> Path:
@@ -191,8 +195,7 @@ def test_sources_of_a_stream_are_merged_by_reference_time(tmp_path: Path) -> Non
         {"source": source, "seq": int(seq), "ts": int(ts), "arrival": int(arrival)}
         for source, seq, ts, arrival in map(str.split, said.split(", "))
     ]
-    path = json_lines(tmp_path / "two.jsonl", lines)
-    answer = inorder("replay", "--topology", topology(tmp_path), path)
+    answer = replay_of(tmp_path, topology_text(), lines)
     order = [(line["ref_time"], line["source"]) for line in answer.lines]
     assert order == [(5, "a"), (10, "b"), (30, "a"), (30, "b"), (35, "b"), (40, "a")]
 
@@ -205,8 +208,7 @@ def test_the_clock_of_arrivals_ends_in_2100(tmp_path: Path, time_ns: int) -> Non
         {"source": "a", "seq": 1, "ts": time_ns},
         {"source": "a", "seq": 2, "ts": 6, "arrival": time_ns},
     ]
-    path = json_lines(tmp_path / "late.jsonl", lines)
-    answer = inorder("replay", "--topology", topology(tmp_path), path)
+    answer = replay_of(tmp_path, topology_text(), lines)
     ends = {line["seq"]: line.get("reason", line["kind"]) for line in answer.lines}
     assert ends == {
         0: "event",
@@ -318,8 +320,7 @@ def test_append_times_that_are_wrong_for_a_while_make_nothing_late(
         is_ahead = 20 * 40 <= number < 40 * 40
         arrival = ts + second // 50 + is_ahead * ahead_s * second
         lines.append({"source": f"s{number % 4}", "seq": number // 4, "ts": ts, "arrival": arrival})
-    log = json_lines(tmp_path / "log.jsonl", lines)
-    written = inorder("replay", "--topology", topology(tmp_path), log).lines
+    written = replay_of(tmp_path, topology_text(), lines).lines
     assert len(written) == len(lines)
     assert [line for line in written if line["kind"] != "event" or line["late"]] == []
     assert max(line["at"] - line["ts"] for line in written) < second

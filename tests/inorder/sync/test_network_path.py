@@ -187,21 +187,19 @@ def between(namespaces: Namespaces, folder: File) -> None:
     check(told, [json.loads(line) for line in lines])
 
 
-def test_between_two_network_namespaces(namespaces: Namespaces, tmp_path: File) -> None:
-    between(namespaces, tmp_path)
-
-
 @pytest.mark.parametrize(
     "netem",
     [
+        pytest.param((), id="as it is"),
         pytest.param(("delay", "20ms"), id="delay"),
         pytest.param(("delay", "20ms", "10ms", "25%"), id="jitter"),
         pytest.param(("delay", "10ms", "loss", "15%"), id="loss"),
         pytest.param(("delay", "20ms", "reorder", "25%", "50%", "duplicate", "10%"), id="reorder"),
     ],
 )
-def test_between_two_namespaces_with_netem(
+def test_between_two_network_namespaces(
     namespaces: Namespaces, tmp_path: File, netem: tuple[str, ...]
 ) -> None:
-    add_netem(namespaces, *netem)
+    if netem:
+        add_netem(namespaces, *netem)
     between(namespaces, tmp_path)
