@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -92,9 +93,11 @@ def test_what_is_not_kept_is_counted_and_told(
         listens(producer)
         producer.send(b"x")
         of_others = (Request("other", "s1", 7, 0, 0), Request("default", "s2", 7, 0, 0))
-        wrong = (Request("default", "s1", 7, 2, 1), Request("default", "s1", 2**64, 0, 1))
+        places = ({"epoch": 7, "first": 2, "last": 1}, {"epoch": 2**64, "first": 0, "last": 1})
+        named = {"stream": "default", "source": "s1"}
+        wrong = (json.dumps({**named, **place}).encode() for place in places)
         mine = Request("default", "s1", 7, 0, 9)
-        ask(raw, requests, b"no JSON", *(each.value() for each in wrong), *of_others, mine)
+        ask(raw, requests, b"no JSON", *wrong, *of_others, mine)
         after(producer, 1)
         status = producer.resend
         assert status is not None

@@ -28,8 +28,8 @@ def seen(cluster: Cluster) -> Fault:
     return lambda _: findings(TOPOLOGY, cluster)
 
 
-def seen_topic(name: str, **settings: str) -> Fault:
-    return seen(replace(SOUND, topics={**SOUND.topics, name: config(name, **settings)}))
+def seen_topic(name: str, settings: str) -> Fault:
+    return seen(replace(SOUND, topics={**SOUND.topics, name: config(name, settings)}))
 
 
 def seen_group(group: SeenGroup) -> Fault:
@@ -56,7 +56,7 @@ FAULTS: Mapping[str, tuple[Fault, str]] = {
         "among its newest 3, every record is a dead letter",
     ),
     "brokers refuse transactions": (
-        seen_topic("events.ordered", max_message_bytes="1000"),
+        seen_topic("events.ordered", "max.message.bytes=1000"),
         "max.message.bytes is 1000",
     ),
     "a source comes by several partitions": (spread_source, "is in partitions 0 and 1"),
@@ -74,7 +74,7 @@ FAULTS: Mapping[str, tuple[Fault, str]] = {
     ),
     "a transaction that stays open": (seen(replace(SOUND, open_at={RAW: 7})), "open at offset 7"),
     "changelogs that do not compact": (
-        seen_topic(CHANGELOG, segment_bytes="1073741824"),
+        seen_topic(CHANGELOG, "segment.bytes=1073741824"),
         "segment.bytes is 1073741824: its newest segment is not compacted",
     ),
 }
