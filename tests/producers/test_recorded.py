@@ -10,6 +10,7 @@ from producers.recorded import ClockRow, Malformed, Record, record_of
 from topology.model.event import NO_EPOCH, WATERMARK, Event
 
 ROW: dict[str, Any] = {"source": "s1", "seq": 17}
+EVERYTHING = {"ts": 5, "arrival": 9, "type": "A", "stream": "p", "epoch": 2, "payload": {"x": 1}}
 
 
 def plain(**said: Any) -> Record:
@@ -21,10 +22,7 @@ def plain(**said: Any) -> Record:
     [
         pytest.param(ROW, plain(), id="only what is required"),
         pytest.param(
-            ROW
-            | {"ts": 5, "arrival": 9, "type": "A", "stream": "p", "epoch": 2, "payload": {"x": 1}},
-            Record("s1", 17, 5, 9, 2, "p", "A", "", b'{"x":1}'),
-            id="everything",
+            ROW | EVERYTHING, Record("s1", 17, 5, 9, 2, "p", "A", "", b'{"x":1}'), id="everything"
         ),
         pytest.param(ROW | {"arrival": 9}, plain(ts_ns=9, arrival_ns=9), id="arrival for ts"),
         pytest.param(ROW | {"ts": 5}, plain(ts_ns=5, arrival_ns=5), id="ts for arrival"),

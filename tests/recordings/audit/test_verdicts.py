@@ -217,7 +217,7 @@ def test_machines_beyond_the_bound_are_one_line(monkeypatch: pytest.MonkeyPatch)
     [
         (counting, "MAX_MACHINES", TooManyMachines),
         (plain_jobs, "MAX_WINDOWS", TooManyWindows),
-        (numbers, "MAX_HOLES", TooManyHoles),
+        (numbers, "MAX_GAPS", TooManyHoles),
     ],
 )
 def test_what_has_no_bound_is_refused(
