@@ -133,7 +133,7 @@ def test_produce_reads_rows_as_replay_does(raw: Topic, tmp_path: Path, form: str
     else:
         instant = pa.array([1_700_000_000_123], type=pa.timestamp("ms"))
         parquet.write_table(pa.table({"source": ["a"], "seq": [0], "ts": instant}), path)
-    inorder(*("produce", *raw.words), *("--topology", tmp_path / "t.yaml", path)).well()
+    inorder("produce", *raw.words, "--topology", tmp_path / "t.yaml", path).well()
     config = parse((tmp_path / "t.yaml").read_text()).headers_of(raw.name)
     (event,) = raw.events(1, config)
     assert (event.stream, event.ts_ns) == ("pitch", 1_700_000_000_123_000_000)
