@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import aggregates
-from benchmarks.aggregates import CLOCKS, ESTIMATORS, PLAIN, Clocks, Errors, Measured, measure
+from benchmarks.aggregates import CLOCKS, ESTIMATORS, PLAIN, Clocks, Measured, measure
 from benchmarks.synced import TRUST
 from benchmarks.workloads import D3
 from benchmarks.workloads.clocks import Dial, rounds
@@ -50,12 +50,6 @@ def test_right_clocks_make_every_estimator_exact(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(aggregates, "CLOCKS", (Clocks("right", TRUST),))
     for errors in measure(SHORT, 1, SIZES_NS).values():
         assert errors.mean == pytest.approx(0, abs=1e-6)
-
-
-def test_errors_are_summed_up_by_mean_and_rms() -> None:
-    errors = Errors([3.0, -4.0], [1.0, 2.0])
-    assert (errors.mean, errors.width) == (3.5, 1.5)
-    assert errors.rms == pytest.approx(12.5**0.5)
 
 
 def test_a_delay_on_one_way_shifts_every_round_and_no_other_draw() -> None:

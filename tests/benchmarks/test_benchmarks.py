@@ -8,7 +8,7 @@ import click
 import pytest
 
 from benchmarks import checkpoint, clock, core, patterns, reorder
-from benchmarks.__main__ import bench, found
+from benchmarks.__main__ import bench
 from benchmarks.holding import event_of, run
 from benchmarks.pattern_runs import Cost
 from benchmarks.workloads import D1, D2, soccer
@@ -25,12 +25,6 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
         return capsys.readouterr().out
 
     return printed
-
-
-def test_all_are_found() -> None:
-    assert " ".join(found()) == (
-        "audit checkpoint clock core kafka patterns probslack reorder spark speculation thesis"
-    )
 
 
 def test_reorder_shows_every_rule() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import harness
 from benchmarks.__main__ import bench
-from benchmarks.harness import ROOT, Asked, Tables, figures, quantile, scored, turns
+from benchmarks.harness import ROOT, Asked, Tables, figures, scored, turns
 from benchmarks.peers.bring import PeerUnavailable
 from benchmarks.tables import Table
 
@@ -38,10 +38,6 @@ def test_columns_score_each_entry_beside_one() -> None:
     columns = {"times": lambda one, other: f"{one / other:.1f}"}
     assert scored("t", {"a": 2, "b": 6}, columns).rows == [("a", "1.0"), ("b", "3.0")]
     assert scored("t", {"a": 2, "b": 6}, columns, "b").rows == [("a", "0.3"), ("b", "1.0")]
-
-
-def test_a_quantile_of_nothing_is_zero() -> None:
-    assert (quantile([], 0.5), quantile([1, 2, 3], 0.5), quantile([1, 2, 3], 1)) == (0, 2, 3)
 
 
 @pytest.fixture

@@ -110,15 +110,9 @@ def test_peers_order_a_backlog(peer: str, kafka: SharedKafka, tmp_path: Path) ->
 
 def _read(bootstrap: str, topic: str) -> dict[str, list[int]]:
     """The numbers of each source, as they stand in the topic and are committed."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": f"reading-{topic}",
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
+    begin = {"auto.offset.reset": "earliest", "group.id": f"reading-{topic}"}
+    to_end = {"isolation.level": "read_committed", "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **begin, **to_end})
     consumer.subscribe([topic])
     found: dict[str, list[int]] = defaultdict(list)
     while True:

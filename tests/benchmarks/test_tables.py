@@ -12,25 +12,15 @@ from benchmarks.tables import Page, Table, count, ms, share, thousands, us
 @pytest.mark.parametrize(
     ("spelled", "expected"),
     [
-        (ms(0), "0"),
-        (ms(31_400), "0.031"),
-        (ms(7_660_000), "7.66"),
-        (ms(398_500_000), "398.5"),
-        (ms(62_507_290_000), "62 507"),
-        (us(99_940), "99.9"),
-        (us(1_234_567), "1 235"),
-        (share(1, 8), "12.50"),
-        (share(5, 62_473), "0.008"),
-        (share(0, 9), "0"),
-        (share(1, 0), "-"),
-        (count(1_234_567), "1 234 567"),
-        (thousands(1_234_567), "1.23 M"),
-        (thousands(123_456), "123 k"),
-        (thousands(7_250), "7.2 k"),
+        ([ms(ns) for ns in (0, 31_400, 7_660_000, 398_500_000)], "0 0.031 7.66 398.5"),
+        ([us(99_940), share(1, 8), share(5, 62_473), share(0, 9)], "99.9 12.50 0.008 0"),
+        ([share(1, 0), thousands(123_456), thousands(7_250)], "- 123 k 7.2 k"),
+        ([ms(62_507_290_000), us(1_234_567), count(1_234_567)], "62 507 1 235 1 234 567"),
+        ([thousands(1_234_567)], "1.23 M"),
     ],
 )
-def test_figures_can_be_read_down_a_column(spelled: str, expected: str) -> None:
-    assert spelled == expected
+def test_figures_can_be_read_down_a_column(spelled: list[str], expected: str) -> None:
+    assert " ".join(spelled) == expected
 
 
 def test_a_table_is_written_beside_being_shown(

@@ -7,16 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.traces import (
-    PATH_VARIABLE,
-    TRACES,
-    TraceAbsent,
-    TraceRow,
-    folder,
-    jr_umts,
-    kafka_brokers,
-    to_events,
-)
+from benchmarks.traces import PATH_VARIABLE, TRACES, TraceAbsent, TraceRow, folder, jr_umts
 from benchmarks.workloads import figures
 from tests.services import without_trace
 
@@ -28,34 +19,28 @@ def trace(name: str) -> list[TraceRow]:
         without_trace(missing)
 
 
-@pytest.mark.parametrize(
-    ("name", "n", "sources", "late", "overtaken"),
-    [
-        ("mesh_sensors/tdma_interference", 27_579, 10, 7_586, 2_533),
-        ("mesh_sensors/shared_high_load", 21_611, 10, 2_207, 842),
-        ("jr_umts/d1", 9_600, 8, 1_544, 7),
-        ("jr_umts/d2", 10_800, 9, 3_666, 2),
-        ("jr_umts/d4", 8_400, 7, 2_302, 3),
-        ("lorawan_gateways", 93_435, 11, 40_939, 0),
-        ("balloon_clocks", 79_761, 3, 51_236, 0),
-        ("usgs_quakes", 1_707, 12, 1_295, 957),
-        ("kafka_brokers", 12_840, 3, 13, 0),
-        ("quic_two_endpoints", 985, 2, 0, 0),
-    ],
-)
-def test_a_trace_has_the_figures_of_its_readme(
-    name: str, n: int, sources: int, late: int, overtaken: int
-) -> None:
+FIGURES = {
+    "mesh_sensors/tdma_interference": (27_579, 10, 7_586, 2_533),
+    "mesh_sensors/shared_high_load": (21_611, 10, 2_207, 842),
+    "jr_umts/d1": (9_600, 8, 1_544, 7),
+    "jr_umts/d2": (10_800, 9, 3_666, 2),
+    "jr_umts/d4": (8_400, 7, 2_302, 3),
+    "lorawan_gateways": (93_435, 11, 40_939, 0),
+    "balloon_clocks": (79_761, 3, 51_236, 0),
+    "usgs_quakes": (1_707, 12, 1_295, 957),
+    "kafka_brokers": (12_840, 3, 13, 0),
+    "quic_two_endpoints": (985, 2, 0, 0),
+}
+"""Events, sources, late and overtaken ones."""
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_a_trace_has_the_figures_of_its_readme(name: str) -> None:
     rows = trace(name)
     found = figures([row.row() for row in rows])
-    assert (found.n, found.sources, found.late, found.overtaken) == (n, sources, late, overtaken)
+    assert (found.n, found.sources, found.late, found.overtaken) == FIGURES[name]
     assert all(before.arrival_ns <= after.arrival_ns for before, after in pairwise(rows))
     assert all(row.seq >= 0 and row.payload for row in rows)
-
-
-def test_every_trace_is_in_the_table() -> None:
-    marks = test_a_trace_has_the_figures_of_its_readme.pytestmark  # type: ignore[attr-defined]
-    assert {case[0] for case in marks[0].args[1]} == set(TRACES)
 
 
 def test_phones_by_their_own_clocks_disagree() -> None:
@@ -63,14 +48,6 @@ def test_phones_by_their_own_clocks_disagree() -> None:
     own = figures([row.row() for row in jr_umts("d1", own_clocks=True)])
     assert 0.8 < own.late / own.n < 0.95
     assert 30 < own.largest_lateness_ns / 1e9 < 40
-
-
-def test_events_carry_type_and_payload() -> None:
-    trace("kafka_brokers")
-    events = to_events(kafka_brokers()[:3])
-    assert [event.offset for event in events] == [0, 1, 2]
-    assert events[0].type == "election_started"
-    assert events[0].value["partition"] == "__consumer_offsets-19"
 
 
 def test_an_absent_folder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

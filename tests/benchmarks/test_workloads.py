@@ -23,9 +23,7 @@ from benchmarks.workloads import (
     rate_steps,
     regimes,
     soccer,
-    to_events,
 )
-from topology.model.event import NO_EPOCH
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -139,12 +137,6 @@ def test_a_seed_is_a_workload_in_arrival_order(recipe: Callable[[int], Workload]
     assert rows != recipe(4).rows
     assert all(before.arrival_ns <= after.arrival_ns for before, after in pairwise(rows))
     assert all(row.ts_ns <= row.arrival_ns for row in rows)
-
-
-def test_events_carry_the_row() -> None:
-    (event,) = to_events([Row(9, "a", 7, 5)], stream="s", epoch=NO_EPOCH)
-    assert (event.stream, event.source, event.epoch, event.seq) == ("s", "a", NO_EPOCH, 7)
-    assert (event.ts_ns, event.arrival_ns, event.at_ns, event.offset) == (5, 9, 9, 0)
 
 
 def test_figures_count_what_they_say() -> None:

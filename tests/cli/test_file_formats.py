@@ -9,11 +9,8 @@ from pathlib import Path
 
 import fastavro
 import pytest
-from click import Command
-from click.testing import CliRunner, Result
 
-from cli.audit import command as audit
-from cli.files import init, match, replay
+from tests.cli.invoking import inorder, text_file
 from tests.codec.values.protobufs import descriptor_set, message_class
 from tests.kit.registry import Registry, serving
 from tests.recordings.test_encoded import SCHEMA, container, delimited
@@ -50,10 +47,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(command: Command, *words: str) -> Result:
-    return CliRunner().invoke(command, words)
-
-
 FILES = [
     ["press.avro"],
     ["--format", "avro", "press.avro"],
@@ -64,24 +57,23 @@ FILES = [
 
 @pytest.mark.parametrize("words", FILES, ids=" ".join)
 def test_each_command_reads_it(folder: Path, words: list[str]) -> None:
-    result = run(replay.command, "--json", *WHERE, *words)
-    assert result.exit_code == 0, result.stderr
-    totals = json.loads(result.stderr.splitlines()[-1])
+    result = inorder("replay", "--json", *WHERE, *words).well()
+    totals = result.summary
     assert (totals["in"], totals["event"]) == (40, 40)
-    first = json.loads(result.stdout.splitlines()[0])
+    first = result.lines[0]
     assert (first["seq"], first["ts"]) == (0, BEGIN_S * 10**9)
     assert first["payload"]["at"].startswith("2023-11-14T22:13:20")
 
-    account = json.loads(run(audit.command, "--json", *words).stdout.splitlines()[-1])
+    account = inorder("audit", "--json", *words).last
     assert (account["records"], account["machines"], account["missing"]) == (40, 2, 0)
 
-    proposed = run(init.command, *words)
-    assert "source: payload.device" in proposed.stdout, proposed.stderr
-    assert ("format: " in proposed.stdout) == ("--schema" in words)
+    proposed = inorder("init", *words)
+    assert "source: payload.device" in proposed.out, proposed.err
+    assert ("format: " in proposed.out) == ("--schema" in words)
 
     query = ["--query", "PATTERN SEQ(tick a, tick b) WITHIN 2s", "--type", '="tick"']
-    found = run(match.command, "--json", *query, *WHERE, *words)
-    assert json.loads(found.stderr.splitlines()[-1])["in"] == 40, found.stderr
+    found = inorder("match", "--json", *query, *WHERE, *words)
+    assert found.summary["in"] == 40, found.err
 
 
 def test_a_registry_has_the_schema_whatever_its_subject(folder: Path) -> None:
@@ -90,8 +82,8 @@ def test_a_registry_has_the_schema_whatever_its_subject(folder: Path) -> None:
         prefix = b"\0" + number.to_bytes(4, "big")
         Path("values.bin").write_bytes(delimited(*(prefix + encoded(row) for row in AVRO)))
         words = ["--format", "avro", "--registry", registry.url, "values.bin"]
-        result = run(replay.command, "--json", *WHERE, *words)
-    assert json.loads(result.stderr.splitlines()[-1])["event"] == 40
+        result = inorder("replay", "--json", *WHERE, *words)
+    assert result.summary["event"] == 40
 
 
 def test_values_are_read_by_fields_and_format_of_the_topology(folder: Path) -> None:
@@ -99,14 +91,14 @@ def test_values_are_read_by_fields_and_format_of_the_topology(folder: Path) -> N
     schema = "format: avro, schema: {file: press.avsc}"
     Path("t.yaml").write_text(f"streams: {{presses: {{{schema}, {fields}}}}}\n")
     for name in ("values.bin", "press.avro"):
-        result = run(replay.command, "--json", "--topology", "t.yaml", "--values", name)
-        assert json.loads(result.stderr.splitlines()[-1])["event"] == 40, result.stderr
+        result = inorder("replay", "--json", "--topology", "t.yaml", "--values", name)
+        assert result.summary["event"] == 40, result.err
 
 
 def test_what_init_is_given_it_takes(folder: Path) -> None:
-    result = run(init.command, "--source", "device", "--ts", "at", "press.avro")
-    assert "source: payload.device  # given" in result.stdout
-    assert "seq: payload.n  # sure" in result.stdout
+    result = inorder("init", "--source", "device", "--ts", "at", "press.avro")
+    assert "source: payload.device  # given" in result.out
+    assert "seq: payload.n  # sure" in result.out
 
 
 @pytest.mark.parametrize(
@@ -134,21 +126,16 @@ def test_what_init_is_given_it_takes(folder: Path) -> None:
     ],
 )
 def test_what_does_not_go_together_is_refused(folder: Path, words: list[str], message: str) -> None:
-    for command in (replay.command, audit.command, init.command):
-        result = run(command, *WHERE, *words)
-        assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+    for command in ("replay", "audit", "init"):
+        inorder(command, *WHERE, *words).refused(message)
 
 
 def test_a_format_wants_to_know_where_the_source_is(folder: Path) -> None:
-    result = run(replay.command, "--format", "avro", "press.avro")
-    assert result.exit_code == 2
-    assert "--format avro needs --source" in result.stderr
-    result = run(replay.command, "--topology", "t.yaml", "press.avro")
-    assert result.exit_code == 2
+    inorder("replay", "--format", "avro", "press.avro").refused("--format avro needs --source")
+    inorder("replay", "--topology", "t.yaml", "press.avro").refused()
 
 
 def test_avro_without_a_word_says_what_to_name(folder: Path) -> None:
-    Path("t.yaml").write_text("streams: {default: }\n")
-    result = run(replay.command, "--topology", "t.yaml", "press.avro")
-    assert result.exit_code == 3
-    assert "name its fields: --source NAME" in result.stderr
+    topology = text_file(folder / "t.yaml", "streams: {default: }\n")
+    answer = inorder("replay", "--topology", topology, "press.avro")
+    answer.refused("name its fields: --source NAME", code=3)

@@ -4,7 +4,6 @@ each, and the code and the words that it gets. No stack trace is shown, and the 
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import threading
 from decimal import Decimal
@@ -12,13 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from click import Command
-from click.testing import CliRunner, Result
 from pyarrow import parquet
 
-from cli.audit import command as audit
-from cli.files import init, replay
 from recordings import rows
+from tests.cli.invoking import inorder, text_file
 
 BEGIN_MS = 1_700_000_000_000
 HEAD = "device,n,time,v\n"
@@ -27,12 +23,6 @@ GOOD = HEAD + ROWS
 WHERE = ["--source", "device", "--seq", "n", "--ts", "time", "--ts-unit", "ms"]
 NESTED = '{"device":"a","n":1,"time":1,"x":' + "[" * 9_000 + "]" * 9_000 + "}\n"
 WITHOUT_ZONE = HEAD + "".join(f"m,{i},2023-11-14 22:{i:02d}:20,1\n" for i in range(60))
-
-
-def run(command: Command, *words: str, stdin: bytes | None = None) -> Result:
-    result = CliRunner().invoke(command, words, input=stdin)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 @pytest.mark.parametrize(
@@ -56,9 +46,7 @@ def test_a_replay_balances(
     tmp_path: Path, name: str, content: bytes, events: int, dead: int
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    result = run(replay.command, "--json", *WHERE, str(tmp_path / name))
-    assert result.exit_code == 0
-    totals = json.loads(result.stderr.splitlines()[-1])
+    totals = inorder("replay", "--json", *WHERE, tmp_path / name).well().summary
     assert (totals["event"], totals["dead"]) == (events, dead)
     assert totals["in"] == sum(totals[k] for k in ("event", "late", "duplicate", "dead", "held"))
 
@@ -82,10 +70,10 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    for command in (init.command, audit.command):
-        result = run(command, str(path))
-        assert result.exit_code in (2, 3), result.stderr
-        assert any(word in result.stderr for word in words.split("|")), result.stderr
+    for command in ("init", "audit"):
+        result = inorder(command, str(path))
+        assert result.code in (2, 3), result.err
+        assert any(word in result.err for word in words.split("|")), result.err
 
 
 def test_a_line_without_end_is_one_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,26 +81,22 @@ def test_a_line_without_end_is_one_fault(tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "t.csv"
     for long in ("m1," + "x" * 5_000, 'm1,"' + "x\n" * 5 + "x" * 5_000 + '"', "," * 3_000):
         path.write_text(f"{GOOD}{long}\n{ROWS}u\n")
-        result = run(replay.command, "--json", "--show", "dead", *WHERE, str(path))
-        line, ragged = [json.loads(each) for each in result.stdout.splitlines()]
+        result = inorder("replay", "--json", "--show", "dead", *WHERE, str(path))
+        line, ragged = result.lines
         assert "longer than 1000 characters" in line["detail"]
         assert ragged["line"] == 123 + long.count("\n")
 
 
 def test_a_folder_and_a_file_that_is_not_there(tmp_path: Path) -> None:
-    for command in (init.command, audit.command, replay.command):
+    for command in ("init", "audit", "replay"):
         for path, word in ((tmp_path, "is a directory"), (tmp_path / "no.csv", "no such file")):
-            result = run(command, *WHERE, str(path))
-            assert (result.exit_code, word in result.stderr) == (3, True), result.stderr
+            inorder(command, *WHERE, path).refused(word, code=3)
 
 
 def test_times_without_a_zone_name_the_option(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(WITHOUT_ZONE)
-    result = run(audit.command, str(tmp_path / "t.csv"))
-    assert result.exit_code == 4
-    assert "has no time zone" in result.stderr
-    assert "--ts-zone" in result.stderr
-    assert run(audit.command, "--ts-zone", "UTC", str(tmp_path / "t.csv")).exit_code == 0
+    path = text_file(tmp_path / "t.csv", WITHOUT_ZONE)
+    inorder("audit", path).refused("has no time zone", "--ts-zone", code=4)
+    inorder("audit", "--ts-zone", "UTC", path).well()
 
 
 def test_columns_of_every_type_are_read_beside_the_mapping(tmp_path: Path) -> None:
@@ -133,12 +117,12 @@ def test_columns_of_every_type_are_read_beside_the_mapping(tmp_path: Path) -> No
         }
     )
     parquet.write_table(table, tmp_path / "t.parquet")
-    result = run(replay.command, "--json", *WHERE, str(tmp_path / "t.parquet"))
-    assert json.loads(result.stderr.splitlines()[-1])["event"] == count, result.stderr
+    result = inorder("replay", "--json", *WHERE, str(tmp_path / "t.parquet"))
+    assert result.summary["event"] == count, result.err
     parquet.write_table(table.slice(0, 0), tmp_path / "none.parquet")
-    result = run(replay.command, "--json", *WHERE, str(tmp_path / "none.parquet"))
-    assert json.loads(result.stderr.splitlines()[-1])["in"] == 0, result.stderr
-    assert "has no rows" in run(audit.command, str(tmp_path / "none.parquet")).stderr
+    result = inorder("replay", "--json", *WHERE, str(tmp_path / "none.parquet"))
+    assert result.summary["in"] == 0, result.err
+    assert "has no rows" in inorder("audit", str(tmp_path / "none.parquet")).err
 
 
 def test_what_comes_once_is_read_by_init_too(tmp_path: Path) -> None:
@@ -146,9 +130,9 @@ def test_what_comes_once_is_read_by_init_too(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writing = threading.Thread(target=pipe.write_text, args=(GOOD,), daemon=True)
     writing.start()
-    by_pipe = run(init.command, str(pipe))
+    by_pipe = inorder("init", str(pipe))
     writing.join()
-    by_stdin = run(init.command, "-", stdin=GOOD.replace("device,n,time", "device;n;time").encode())
-    assert "seq: payload.n" in by_pipe.stdout, by_pipe.stderr
-    assert by_stdin.exit_code == 3
-    assert "/tmp" not in by_stdin.stderr
+    by_stdin = inorder("init", "-", stdin=GOOD.replace("device,n,time", "device;n;time").encode())
+    assert "seq: payload.n" in by_pipe.out, by_pipe.err
+    assert by_stdin.code == 3
+    assert "/tmp" not in by_stdin.err

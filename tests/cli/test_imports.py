@@ -5,14 +5,13 @@ What is imported is a figure that does not depend on the machine, unlike time.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests import ROOT
+from tests.kit.cli import python
 
 HEAVY: Final = (
     *("faust", "aiokafka", "confluent_kafka", "aiohttp", "mode"),
@@ -33,10 +32,9 @@ EVENT: Final = '{"source": "s", "seq": 0, "ts": 1}\n'
 
 
 def loaded(*arguments: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments], cwd=ROOT, capture_output=True, check=True
-    )
-    return set(done.stderr.decode().split("loaded ")[-1].split())
+    done = python("-c", SCRIPT, *arguments)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split("loaded ")[-1].split())
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from cli.instance import instance_option
 
 REFUSED = 2
+POD = {"HOSTNAME": "worker-0", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 
 
 @click.command()
@@ -22,15 +23,11 @@ def show(instance: str | None) -> None:
     [
         ([], {}, "None"),
         ([], {"HOSTNAME": "laptop"}, "None"),
-        ([], {"HOSTNAME": "worker-0", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "worker-0"),
+        ([], POD, "worker-0"),
         ([], {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "None"),
         ([], {"INORDER_INSTANCE": "a.b_c-1"}, "a.b_c-1"),
         (["--instance", "two"], {"INORDER_INSTANCE": "one"}, "two"),
-        (
-            ["--instance", "none"],
-            {"HOSTNAME": "worker-0", "KUBERNETES_SERVICE_HOST": "10.0.0.1"},
-            "None",
-        ),
+        (["--instance", "none"], POD, "None"),
     ],
 )
 def test_the_name(words: list[str], environment: dict[str, str], name: str) -> None:

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.invoking import TOPOLOGY, inorder
+from tests.cli.invoking import TOPOLOGY, inorder, text_file
 
 WORKER = ("worker", "--brokers", "127.0.0.1:1")
 
 
 @pytest.fixture
 def topology(tmp_path: Path) -> Path:
-    path = tmp_path / "topology.yaml"
-    path.write_text(TOPOLOGY)
-    return path
+    return text_file(tmp_path / "topology.yaml", TOPOLOGY)
 
 
 @pytest.mark.parametrize(
@@ -31,25 +29,24 @@ def topology(tmp_path: Path) -> Path:
 def test_bad_security_ends_every_command_with_2(
     command: tuple[str, ...], topology: Path, tmp_path: Path
 ) -> None:
-    kafka = tmp_path / "kafka.properties"
-    kafka.write_text("sasl.password=secret\n")
+    kafka = text_file(tmp_path / "kafka.properties", "sasl.password=secret\n")
     given = ("--topology", topology)
-    answer = inorder(*command, *given, "--kafka", kafka)
-    assert answer.code == 2
-    assert f"--kafka {kafka}: sasl.… is set, and PLAINTEXT does not use it" in answer.err
-    answer = inorder(*command, *given, env={"INORDER_SECURITY_PROTOCOL": "TLS"})
-    assert answer.code == 2
-    assert "the environment: security.protocol (INORDER_SECURITY_PROTOCOL): " in answer.err
-    answer = inorder(*command, *given, env={"INORDER_KAFKA": "absent.properties"})
-    assert answer.code == 2
-    assert "--kafka absent.properties: No such file or directory" in answer.err
+    inorder(*command, *given, "--kafka", kafka).refused(
+        f"--kafka {kafka}: sasl.… is set, and PLAINTEXT does not use it"
+    )
+    inorder(*command, *given, env={"INORDER_SECURITY_PROTOCOL": "TLS"}).refused(
+        "the environment: security.protocol (INORDER_SECURITY_PROTOCOL): "
+    )
+    inorder(*command, *given, env={"INORDER_KAFKA": "absent.properties"}).refused(
+        "--kafka absent.properties: No such file or directory"
+    )
 
 
 def test_the_embedded_broker_takes_no_security(topology: Path) -> None:
     given = ("worker", "--brokers", "embedded", "--topology", topology)
-    answer = inorder(*given, env={"INORDER_SECURITY_PROTOCOL": "SSL"})
-    assert answer.code == 2
-    assert "--brokers embedded uses PLAINTEXT" in answer.err
+    inorder(*given, env={"INORDER_SECURITY_PROTOCOL": "SSL"}).refused(
+        "--brokers embedded uses PLAINTEXT"
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +58,7 @@ def test_the_embedded_broker_takes_no_security(topology: Path) -> None:
     ],
 )
 def test_a_wait_has_a_unit(topology: Path, text: str, message: str) -> None:
-    answer = inorder(*WORKER, "--topology", topology, f"--brokers-wait={text}")
-    assert answer.code == 2
-    assert "--brokers-wait: " in answer.err
+    answer = inorder(*WORKER, "--topology", topology, f"--brokers-wait={text}").refused(
+        "--brokers-wait: "
+    )
     assert message in answer.err.replace("'", "").replace("`", "")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,9 @@ import pytest
 
 from agents.exits import Exit
 from cli.local.ports import LOOPBACK, free_ports
-from tests.cli.invoking import TOPOLOGY, inorder
+from tests.cli.invoking import TOPOLOGY, inorder, text_file
 from tests.command import Command
+from tests.kit.cli import python
 
 TELLS = (
     "import logging; from cli.logs import set_up; set_up('reorder', {options});"
@@ -25,14 +24,8 @@ TELLS = (
 
 
 def said(options: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", TELLS.format(options=options)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout == ""
+    done = python("-c", TELLS.format(options=options))
+    assert (done.returncode, done.stdout) == (0, "")
     return done.stderr.splitlines()
 
 
@@ -51,12 +44,8 @@ def test_lines_to_read(options: str, levels: list[str]) -> None:
 def test_lines_of_json_have_the_values_too() -> None:
     owns, unready = (json.loads(line) for line in said("style='json'"))
     assert owns.pop("time").endswith("+00:00")
-    assert owns == {
-        "level": "INFO",
-        "of": "reorder",
-        "message": "owns raw/0",
-        "partitions": ["raw/0"],
-    }
+    told = {"level": "INFO", "of": "reorder", "message": "owns raw/0", "partitions": ["raw/0"]}
+    assert owns == told
     assert (unready["level"], unready["message"]) == ("WARNING", "not ready")
 
 
@@ -65,8 +54,7 @@ def parsed(log: str) -> list[dict[str, Any]]:
 
 
 def command(folder: Path, *words: str) -> Command:
-    topology = folder / "topology.yaml"
-    topology.write_text(TOPOLOGY + "topics: {partitions: 4}\n")
+    topology = text_file(folder / "topology.yaml", TOPOLOGY + "topics: {partitions: 4}\n")
     return Command("worker", folder, *words, "--topology", str(topology), "--log", "json")
 
 
@@ -105,24 +93,20 @@ def test_the_reason_of_a_refusal_is_a_line_of_json_too(tmp_path: Path, name: str
     assert errors[0]["of"] == "merge"
 
 
-def test_a_bad_file_is_told_by_the_log(tmp_path: Path) -> None:
-    arguments = ("--topology", str(tmp_path / "nowhere.yaml"), "--brokers", "127.0.0.1:1")
-    answer = inorder("worker", *arguments, "--log", "json")
-    assert answer.code == Exit.REFUSED
-    (line,) = parsed(answer.err)
+NOWHERE = ("worker", "--topology", "nowhere.yaml", "--brokers", "127.0.0.1:1")
+
+
+def test_a_bad_file_is_told_by_the_log() -> None:
+    (line,) = parsed(inorder(*NOWHERE, "--log", "json").refused().err)
     assert (line["of"], line["level"]) == ("worker", "ERROR")
     assert "nowhere.yaml: No such file or directory" in line["message"]
 
 
 @pytest.mark.parametrize("flags", [["--quiet", "--verbose"], ["--verbose", "--quiet"]])
 def test_quiet_and_verbose_contradict_each_other(flags: list[str]) -> None:
-    answer = inorder("worker", "--topology", "t", "--brokers", "b", *flags)
-    assert answer.code == Exit.REFUSED
-    assert "--quiet and --verbose contradict each other; leave one out" in answer.err
+    inorder(*NOWHERE, *flags).refused("--quiet and --verbose contradict each other; leave one out")
 
 
-def test_the_command_line_wins_over_a_quiet_environment(tmp_path: Path) -> None:
-    arguments = ("--topology", str(tmp_path / "nowhere.yaml"), "--brokers", "127.0.0.1:1")
-    answer = inorder("worker", *arguments, "--verbose", env={"INORDER_QUIET": "1"})
-    assert "nowhere.yaml" in answer.err
+def test_the_command_line_wins_over_a_quiet_environment() -> None:
+    answer = inorder(*NOWHERE, "--verbose", env={"INORDER_QUIET": "1"}).refused("nowhere.yaml")
     assert "contradict" not in answer.err

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import click
 import pytest
 
-from cli.main import COMMANDS, GROUPS, HIDDEN, main
+from cli.main import COMMANDS, GROUPS, HIDDEN
 from tests import ROOT
-from tests.cli.invoking import TOPOLOGY, inorder
+from tests.cli.invoking import TOPOLOGY, commands, inorder, text_file
+from tests.kit.cli import Ended, python
 
 WITHOUT_RESULT = {"init", "keys", "read", "dev"}
 WITHOUT_RESULT |= {"spark run", "spark live", "spark views"}
@@ -28,14 +27,11 @@ LATE = b'{"source": "a", "seq": 1, "arrival": 5}\n{"source": "a", "seq": 1, "arr
 
 @pytest.fixture
 def topology(tmp_path: Path) -> Path:
-    path = tmp_path / "topology.yaml"
-    path.write_text(TOPOLOGY)
-    return path
+    return text_file(tmp_path / "topology.yaml", TOPOLOGY)
 
 
 def test_help_lists_every_command_but_the_hidden_ones() -> None:
-    answer = inorder("--help")
-    assert answer.code == 0
+    answer = inorder("--help").well()
     _, *sections = re.split(rf"^({'|'.join(GROUPS)}):$", answer.out, flags=re.M)
     listed = {
         heading: [line.split()[0] for line in lines.strip().splitlines()]
@@ -48,27 +44,7 @@ def test_help_lists_every_command_but_the_hidden_ones() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_says_what_it_does(command: str) -> None:
-    answer = inorder(command, "--help")
-    assert answer.code == 0
-    assert "Usage:" in answer.out
-
-
-def test_help_and_replay_import_no_kafka_client() -> None:
-    check = (
-        "import sys, click.testing, cli.main;"
-        "run = click.testing.CliRunner().invoke;"
-        "codes = [run(cli.main.main, args).exit_code for args in (['-h'], ['replay', '-h'])];"
-        "print(codes, [name for name in ('aiokafka', 'confluent_kafka') if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", check],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout.strip() == "[0, 0] []"
+    inorder(command, "--help").well("Usage:")
 
 
 TOLD_MEANWHILE = """
@@ -110,29 +86,20 @@ def test_a_command_that_answers_dies_of_a_signal_in_silence(
 
 def written_meanwhile(command: str, module: str, number: int) -> tuple[int, str]:
     """Its code, and what it says, when the signal comes as it begins to import the module."""
-    done = subprocess.run(
-        [sys.executable, "-c", TOLD_MEANWHILE.format(module=module, number=int(number)), command],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python("-c", TOLD_MEANWHILE.format(module=module, number=int(number)), command)
     return done.returncode, done.stderr
 
 
 def test_an_unknown_command_ends_with_2() -> None:
-    answer = inorder("reply")
-    assert answer.code == 2
-    assert "reply" in answer.err
+    inorder("reply").refused("reply")
 
 
 def test_settings_come_from_the_environment_and_the_command_line_wins(topology: Path) -> None:
     named = {"INORDER_TOPOLOGY": str(topology)}
-    assert inorder("replay", env=named).code == 0
+    inorder("replay", env=named).well()
     absent = {"INORDER_TOPOLOGY": "absent.yaml"}
     assert inorder("replay", env=absent).code == 2
-    assert inorder("replay", "--topology", topology, env=absent).code == 0
+    inorder("replay", "--topology", topology, env=absent).well()
 
 
 def test_options_of_one_command_have_variables_too(topology: Path) -> None:
@@ -143,29 +110,23 @@ def test_options_of_one_command_have_variables_too(topology: Path) -> None:
     assert [line["kind"] for line in answer.lines] == ["event"]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_what_tells_of_results_or_its_state_tells_it_as_json_too(name: str) -> None:
+@pytest.mark.parametrize(("words", "command"), commands())
+def test_what_tells_of_results_or_its_state_tells_it_as_json_too(
+    words: tuple[str, ...], command: click.Command
+) -> None:
     """`init`, `keys`, `spark views` (SQL) write what they are asked for, `read` JSON alone."""
-    command = main.get_command(click.Context(main), name)
-    assert command is not None
-    commands = command.commands if isinstance(command, click.Group) else {"": command}
-    for part, each in commands.items():
-        options = {spelled for option in each.params for spelled in option.opts}
-        full = f"{name} {part}".strip()
-        if full not in WITHOUT_RESULT:
-            assert options & {"--json", "--log"}, full
+    options = {spelled for option in command.params for spelled in option.opts}
+    assert options & {"--json", "--log"} or " ".join(words) in WITHOUT_RESULT
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_variable_is_named_as_the_option_is(name: str) -> None:
+@pytest.mark.parametrize(("words", "command"), commands())
+def test_a_variable_is_named_as_the_option_is(
+    words: tuple[str, ...], command: click.Command
+) -> None:
     """Unless it says otherwise, its name follows from the parameter of the function."""
-    command = main.get_command(click.Context(main), name)
-    assert command is not None
-    commands = command.commands.values() if isinstance(command, click.Group) else [command]
-    for option in (param for each in commands for param in each.params):
+    for option in command.params:
         if isinstance(option, click.Option) and option.envvar is None:
-            spelled = option.opts[0].lstrip("-").replace("-", "_")
-            assert option.name == spelled, f"{name}: {option.opts}"
+            assert option.name == option.opts[0].lstrip("-").replace("-", "_"), words
 
 
 @pytest.mark.parametrize(
@@ -181,9 +142,9 @@ def test_the_embedded_broker_is_the_workers_alone(
     command: tuple[str, ...], by_environment: bool
 ) -> None:
     given = () if by_environment else ("--brokers", "embedded")
-    answer = inorder(*command, *given, env={"INORDER_BROKERS": "embedded"})
-    assert (answer.code, answer.out) == (2, "")
-    assert "--brokers embedded: only `inorder worker`" in answer.err
+    inorder(*command, *given, env={"INORDER_BROKERS": "embedded"}).refused(
+        "--brokers embedded: only `inorder worker`"
+    )
 
 
 def test_only_the_worker_offers_the_embedded_broker() -> None:
@@ -206,8 +167,7 @@ def test_a_command_whose_extra_is_not_installed_says_which(
     arguments: tuple[str, ...], absent: str, extra: str, tmp_path: Path
 ) -> None:
     """And everything else, the other commands among it, is imported without it."""
-    topology = tmp_path / "topology.yaml"
-    topology.write_text(f"{TOPOLOGY}state: redis\n")
+    topology = text_file(tmp_path / "topology.yaml", f"{TOPOLOGY}state: redis\n")
     (tmp_path / "rows.parquet").write_bytes(b"PAR1")
     if arguments[0] == "sink":
         arguments += ("--brokers", "127.0.0.1:1", "--topic", "results")
@@ -221,17 +181,10 @@ def test_a_command_whose_extra_is_not_installed_says_which(
     assert line.endswith(f" {absent} is not installed; pip install 'inorder-engine[{extra}]'")
 
 
-def run_without(absent: tuple[str, ...], arguments: list[str]) -> subprocess.CompletedProcess[str]:
+def run_without(absent: tuple[str, ...], arguments: list[str]) -> Ended:
     """Run a command in a process in which these modules cannot be imported."""
     gone = f"import sys; sys.modules.update(dict.fromkeys({absent})); import cli.main"
-    return subprocess.run(
-        [sys.executable, "-c", f"{gone}; cli.main.main({arguments})"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return python("-c", f"{gone}; cli.main.main({arguments})")
 
 
 @pytest.mark.parametrize(
@@ -260,29 +213,15 @@ def test_without_the_extra_kafka_a_command_that_reads_files_runs(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("audit", "--topic", "raw", "--brokers", "127.0.0.1:1"),
-        ("check", str(ROOT / "docs/examples/press.yaml"), "--brokers", "127.0.0.1:1"),
-        ("demo",),
-        ("dev",),
-        ("doctor",),
-        ("dump",),
-        ("init", "--topic", "raw", "--brokers", "127.0.0.1:1"),
-        ("produce",),
-        ("read",),
-        ("resend",),
-        ("sink", "redis"),
-        ("spark", "run"),
-        ("stage",),
-        ("sync-server",),
-        ("topics", "create"),
-        ("worker",),
+        *("demo", "dev", "doctor", "dump", "produce", "read", "resend", "stage", "sync-server"),
+        *("sink redis", "spark run", "topics create", "worker"),
+        "audit --topic raw --brokers 127.0.0.1:1",
+        "init --topic raw --brokers 127.0.0.1:1",
+        "check docs/examples/press.yaml --brokers 127.0.0.1:1",
     ],
-    ids=" ".join,
 )
-def test_without_the_extra_kafka_a_command_that_needs_it_says_so(
-    arguments: tuple[str, ...],
-) -> None:
-    done = run_without(KAFKA_ONLY, [*arguments])
+def test_without_the_extra_kafka_a_command_that_needs_it_says_so(arguments: str) -> None:
+    done = run_without(KAFKA_ONLY, arguments.split())
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.endswith(" is not installed; pip install 'inorder-engine[kafka]'")

@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from cli.files import match
-from cli.files.replay import command
+from tests.cli.invoking import Answer, inorder, text_file
 
 TABLE = """time,device,n,kind,force
 1700000000000,press-7,0,stroke,12.5
@@ -33,14 +31,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def replay(folder: Path, *options: str) -> Result:
-    return CliRunner().invoke(command, [*options, str(folder / "t.csv")])
+def replay(folder: Path, *options: str) -> Answer:
+    return inorder("replay", *options, folder / "t.csv")
 
 
-def events_of(result: Result) -> list[tuple[str, int, int]]:
-    assert result.exit_code == 0, result.stderr
-    lines = [json.loads(line) for line in result.stdout.splitlines()]
-    return [(line["stream"], line["seq"], line["ts"]) for line in lines if line["kind"] == "event"]
+def events_of(answer: Answer) -> list[tuple[str, int, int]]:
+    lines = [line for line in answer.well().lines if line["kind"] == "event"]
+    return [(line["stream"], line["seq"], line["ts"]) for line in lines]
 
 
 MS = 1_000_000
@@ -50,7 +47,7 @@ IN_ORDER = [(seq, 1_700_000_000_000 * MS + ms * MS) for seq, ms in enumerate((0,
 def test_a_table_is_put_in_order_without_a_topology(folder: Path) -> None:
     result = replay(folder, *OPTIONS, "--type", "kind")
     assert events_of(result) == [("default", *each) for each in IN_ORDER]
-    first = json.loads(result.stdout.splitlines()[0])
+    first = result.lines[0]
     assert first["type"] == "stroke"
     assert first["payload"]["force"] == 12.5
 
@@ -66,8 +63,8 @@ def test_values_are_read_by_the_fields_of_the_topology(folder: Path) -> None:
 
 
 def test_the_fields_of_the_topology_are_taken_without_a_word(folder: Path) -> None:
-    assert replay(folder, "--topology", str(folder / "t.yaml")).stdout == (
-        replay(folder, "--values", "--topology", str(folder / "t.yaml")).stdout
+    assert replay(folder, "--topology", str(folder / "t.yaml")).out == (
+        replay(folder, "--values", "--topology", str(folder / "t.yaml")).out
     )
 
 
@@ -84,12 +81,11 @@ def test_when_a_row_arrived_is_read_by_the_fields_of_the_topology(folder: Path) 
     lines = [f"{row},{1_700_000_001_000 + at}" for at, row in enumerate(rows)]
     (folder / "t.csv").write_text("\n".join([f"{header},got", *lines]))
     result = replay(folder, "--topology", str(folder / "t.yaml"))
-    assert "no line has an arrival time" not in result.stderr
-    found = [json.loads(line)["at"] for line in result.stdout.splitlines()]
-    assert min(found) >= 1_700_000_001_000 * MS
+    assert "no line has an arrival time" not in result.err
+    assert min(line["at"] for line in result.lines) >= 1_700_000_001_000 * MS
     (folder / "t.csv").write_text(TABLE)
     lacking = replay(folder, "--topology", str(folder / "t.yaml"))
-    assert (lacking.exit_code, "no column `got`" in lacking.stderr) == (3, True)
+    assert (lacking.code, "no column `got`" in lacking.err) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -110,27 +106,22 @@ def test_lines_of_our_own_form_stay_what_they_are(
     (folder / "t.yaml").write_text(f"streams: {{presses: {{fields: {{{fields}}}}}}}")
     line = {"source": "x", "seq": 0, "ts": 5, "arrival": 9, "offset": 0, "payload": payload}
     (folder / "t.csv").unlink()
-    path = folder / "t.jsonl"
-    path.write_text(json.dumps(line) + "\n")
-    options = ["--show", "event", "--topology", str(folder / "t.yaml"), str(path)]
-    result = CliRunner().invoke(command, options)
-    assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)["payload"]
-    assert found == (line if is_value else payload)
+    path = text_file(folder / "t.jsonl", json.dumps(line) + "\n")
+    result = inorder("replay", "--show", "event", "--topology", folder / "t.yaml", path).well()
+    assert result.last["payload"] == (line if is_value else payload)
 
 
 def test_patterns_are_found_in_a_table(folder: Path) -> None:
     query = "PATTERN SEQ(stroke a, stroke b) WITHIN 1s RETURN b.force AS force"
     words = ["--correct", "--final-only", "--query", query, *OPTIONS, "--type", "kind"]
-    result = CliRunner().invoke(match.command, [*words, str(folder / "t.csv")])
-    assert result.exit_code == 0, result.stderr
-    found = [json.loads(line)["values"]["force"] for line in result.stdout.splitlines()]
+    result = inorder("match", *words, folder / "t.csv").well()
+    found = [line["values"]["force"] for line in result.lines]
     assert sorted(found) == [12.9, 13]
 
 
 def test_a_unit_that_cannot_be_right_is_said_with_the_option(folder: Path) -> None:
     result = replay(folder, *OPTIONS[:6])
-    assert "write --ts-unit ms" in result.stderr
+    assert "write --ts-unit ms" in result.err
 
 
 @pytest.mark.parametrize(
@@ -148,6 +139,4 @@ def test_a_unit_that_cannot_be_right_is_said_with_the_option(folder: Path) -> No
 )
 def test_what_does_not_fit_is_refused(folder: Path, options: list[str], said: str) -> None:
     given = [str(folder / each) if each.endswith(".yaml") else each for each in options]
-    result = replay(folder, *given)
-    assert result.exit_code == 2
-    assert said in result.stderr
+    replay(folder, *given).refused(said)

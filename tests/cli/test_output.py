@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from cli.program import PROGRAM
 from tests import ROOT
+from tests.cli.invoking import text_file
+from tests.kit.cli import Ended, ended
 
 PLAIN = str(ROOT / "docs" / "examples" / "plain.yaml")
 REPLAY = ("replay", "--topology", PLAIN)
@@ -18,24 +18,16 @@ LINES = 3_000
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 
 
-def run(
-    *arguments: str, redirection: str = "", env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, redirection: str = "", env: dict[str, str] | None = None) -> Ended:
     """`inorder …` by a shell, which closes and redirects."""
-    return subprocess.run(
-        ["bash", "-c", f'exec "$@" {redirection}', "-", *PROGRAM, *arguments],
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return ended("bash", "-c", f'exec "$@" {redirection}', "-", *PROGRAM, *arguments, env=env)
 
 
 @pytest.fixture
 def events(tmp_path: Path) -> str:
-    path = tmp_path / "events.jsonl"
-    path.write_text("".join(f'{{"source":"a","seq":{i}}}\n' for i in range(LINES)))
+    path = text_file(
+        tmp_path / "events.jsonl", "".join(f'{{"source":"a","seq":{i}}}\n' for i in range(LINES))
+    )
     return str(path)
 
 
@@ -43,14 +35,7 @@ def events(tmp_path: Path) -> str:
 def test_a_full_disk(events: str, env: dict[str, str]) -> None:
     """A file may grow to 200 kB: of the first write the beginning is taken, and no error told."""
     script = f'trap "" XFSZ; ulimit -f 200; exec "$@" >{events}.out'
-    done = subprocess.run(
-        ["bash", "-c", script, "-", *PROGRAM, *REPLAY, events],
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = ended("bash", "-c", script, "-", *PROGRAM, *REPLAY, events, env=env)
     assert done.returncode == 1
     assert "Error: standard output cannot be written: File too large" in done.stderr
     assert "Traceback" not in done.stderr
@@ -71,10 +56,7 @@ def test_no_place_for_the_answer(events: str, arguments: tuple[str, ...], redire
 
 def test_no_standard_input() -> None:
     done = run(*REPLAY, "-", redirection="<&-")
-    assert (done.returncode, done.stderr) == (
-        3,
-        "Error: standard input is closed; name a file\n",
-    )
+    assert (done.returncode, done.stderr) == (3, "Error: standard input is closed; name a file\n")
 
 
 @pytest.mark.parametrize("env", [{}, UNBUFFERED], ids=["buffered", "unbuffered"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,9 @@ from cli.program import PROGRAM
 from cli.run.stage_options import StageOptions
 from inorder.__main__ import ROOMS
 from tests import ROOT
+from tests.cli.invoking import text_file
+from tests.kit.cli import ended
 
-TIMEOUT_S = 60.0
 REFUSED = 2
 NOBODYS = "127.0.0.1:1"
 NOWHERE = "nowhere.properties"
@@ -53,23 +52,16 @@ def commands(topology: Path) -> dict[str, list[str]]:
     }
 
 
-@pytest.fixture
-def hostile_rooms(tmp_path: Path) -> Path:
-    """A folder with every room of ours, by name."""
-    folder = tmp_path / "hostile_rooms"
-    folder.mkdir()
-    for name in ROOMS:
-        (folder / f"{name}.py").write_text(_says(name))
-    return folder
-
-
 @pytest.mark.parametrize("which", commands(Path()))
 def test_what_lies_on_the_path_under_the_name_of_a_room_is_not_run(
-    hostile_rooms: Path, tmp_path: Path, which: str
+    tmp_path: Path, which: str
 ) -> None:
-    topology = tmp_path / "demo.yaml"
-    topology.write_text(TOPOLOGY)
-    refused(commands(topology)[which], tmp_path, {"PYTHONPATH": str(hostile_rooms)})
+    rooms = tmp_path / "hostile_rooms"
+    rooms.mkdir()
+    for name in ROOMS:
+        (rooms / f"{name}.py").write_text(_says(name))
+    topology = text_file(tmp_path / "demo.yaml", TOPOLOGY)
+    refused(commands(topology)[which], tmp_path, {"PYTHONPATH": str(rooms)})
 
 
 def test_every_room_is_looked_for_beside_the_program() -> None:
@@ -81,23 +73,13 @@ def test_every_room_is_looked_for_beside_the_program() -> None:
 def test_what_lies_in_the_working_directory_is_not_run(
     hostile: Path, tmp_path: Path, which: str
 ) -> None:
-    topology = tmp_path / "demo.yaml"
-    topology.write_text(TOPOLOGY)
+    topology = text_file(tmp_path / "demo.yaml", TOPOLOGY)
     refused(commands(topology)[which], hostile, {})
 
 
 def refused(command: list[str], folder: Path, path: dict[str, str]) -> None:
     """For the reason it is given, so it has come to read its arguments."""
-    others = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=others | path,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    done = ended(*command, cwd=folder, env=path)
     assert "HOSTILE" not in done.stdout + done.stderr
     assert done.returncode == REFUSED, done.stderr
     assert f"--kafka {NOWHERE}: No such file" in done.stderr or "--stage no such" in done.stderr

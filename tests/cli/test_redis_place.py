@@ -17,7 +17,7 @@ from infra.redis import RedisServer
 from sinks.redis import RedisSink
 from sinks.redis import connect as connect_sink
 from tests.certificates import certificates
-from tests.cli.invoking import inorder
+from tests.cli.invoking import inorder, text_file
 from tests.services import require
 from tests.sinks.results import result
 
@@ -86,12 +86,11 @@ def test_who_is_not_let_in_is_told_why(
 def test_a_worker_that_redis_does_not_let_in_does_not_begin(
     encrypted: Encrypted, tmp_path: Path
 ) -> None:
-    path = tmp_path / "t.yaml"
-    path.write_text("streams: {default: {}}\nstate: redis\n")
+    path = text_file(tmp_path / "t.yaml", "streams: {default: {}}\nstate: redis\n")
     env = {"INORDER_REDIS": encrypted.url(), "INORDER_REDIS_PASSWORD": "wrong"}
-    done = inorder("worker", "--topology", path, "--brokers", "127.0.0.1:1", env=env)
-    assert done.code == 2
-    assert "denies access" in done.err
+    inorder("worker", "--topology", path, "--brokers", "127.0.0.1:1", env=env).refused(
+        "denies access"
+    )
 
 
 def test_a_server_that_is_away_is_left_to_who_uses_it(caplog: pytest.LogCaptureFixture) -> None:

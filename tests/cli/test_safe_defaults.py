@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
-
-import click
 
 from agents.watch.port.http import HttpServer
 from cli.local.ports import LOOPBACK
-from cli.main import main
 from producers.sync_server.server import is_loopback
+from tests.cli.invoking import commands
 from topology.config import parse
 
 ADDRESS = re.compile(r"(?P<host>[^\s:/]+):\d+")
@@ -23,21 +20,12 @@ PLACES = {"--http", "--bind"}
 """Options by which a command is told where to listen."""
 
 
-def commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    for part in group.list_commands(click.Context(group)):
-        command = group.get_command(click.Context(group), part)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, f"{name} {part}")
-        else:
-            yield f"{name} {part}".strip(), command
-
-
 def test_every_command_listens_on_loopback_unless_told() -> None:
     found = {}
-    for name, command in commands(main):
+    for words, command in commands():
         for option in command.params:
             if PLACES & {*option.opts}:
+                name = " ".join(words)
                 default = option.default if isinstance(option.default, str) else None
                 address = ADDRESS.fullmatch(default or f"{LOOPBACK}:0")
                 assert address, (name, default)

@@ -14,13 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from cli.local.embedded import EmbeddedBroker
 from inorder.contract import MAX_INT64, UNIT_NS
 from recordings.lines import read_lines
 from recordings.topic_lines import _event_line
 from tests.cli.invoking import inorder
-from tests.inorder.records import read_events
-from tests.services import UniqueName
+from tests.inorder.records import Topic
 from topology.config import parse
 from topology.model.event import Event
 from topology.model.outcome import Malformed
@@ -125,13 +123,9 @@ def test_time_stamps_of_parquet_have_a_unit_of_their_own(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_produce_reads_rows_as_replay_does(
-    embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path, form: str
-) -> None:
-    topic = unique_name("raw")
-    embedded_broker.make_topic(topic)
+def test_produce_reads_rows_as_replay_does(raw: Topic, tmp_path: Path, form: str) -> None:
     (tmp_path / "t.yaml").write_text(
-        f"streams: {{pitch: {{input: {topic}, headers: {{ts_unit: ms}}}}}}\n"
+        f"streams: {{pitch: {{input: {raw.name}, headers: {{ts_unit: ms}}}}}}\n"
     )
     path = tmp_path / f"e.{form}"
     if form == "jsonl":
@@ -139,11 +133,7 @@ def test_produce_reads_rows_as_replay_does(
     else:
         instant = pa.array([1_700_000_000_123], type=pa.timestamp("ms"))
         parquet.write_table(pa.table({"source": ["a"], "seq": [0], "ts": instant}), path)
-    answer = inorder(
-        *("produce", "--brokers", embedded_broker.bootstrap, "--topic", topic),
-        *("--topology", tmp_path / "t.yaml", path),
-    )
-    assert answer.code == 0, answer.err
-    config = parse((tmp_path / "t.yaml").read_text()).headers_of(topic)
-    (event,) = read_events(embedded_broker.bootstrap, topic, 1, config)
+    inorder("produce", *raw.words, "--topology", tmp_path / "t.yaml", path).well()
+    config = parse((tmp_path / "t.yaml").read_text()).headers_of(raw.name)
+    (event,) = raw.events(1, config)
     assert (event.stream, event.ts_ns) == ("pitch", 1_700_000_000_123_000_000)

@@ -21,22 +21,15 @@ import benchmarks.__main__ as bench
 from cli.main import main
 from infra.helm import CHART
 from tests import ROOT
+from tests.cli.invoking import commands
 from tests.docs.commands import Command, leaves_out, program_of
 
 SCHEMA: Final[Mapping[str, Any]] = yaml.safe_load((CHART / "values.schema.json").read_text())
+SETTING: Final = {"--set", "--set-file", "--set-string", "--set-json", "--values", "-f"}
 HELM: Final = {
-    "install": {
-        "--set",
-        "--set-file",
-        "--set-string",
-        "--set-json",
-        "--values",
-        "-f",
-        "--namespace",
-    },
+    **dict.fromkeys(("install", "upgrade", "template"), SETTING | {"--namespace"}),
+    "test": {"--namespace", "--logs"},
 }
-HELM["upgrade"] = HELM["template"] = HELM["install"]
-HELM["test"] = {"--namespace", "--logs"}
 KUBECTL: Final = {"port-forward", "get", "logs", "delete", "describe", "create", "apply", "exec"}
 DOCKER: Final = {"build": {"-t", "-f"}, "info": set(), "compose": set()}
 MAKEFILE: Final = (ROOT / "Makefile").read_text()
@@ -149,21 +142,10 @@ def options() -> frozenset[str]:
     """Those of all commands and benchmarks."""
     return frozenset(
         option
-        for command in (*_below(main, click.Context(main)), *_benchmarks().values())
+        for command in (*(each for _, each in commands()), *_benchmarks().values())
         for parameter in command.params
         for option in (*parameter.opts, *parameter.secondary_opts)
     ) | {"--help", "--version"}
-
-
-def _below(group: click.Group, context: click.Context) -> list[click.Command]:
-    found: list[click.Command] = []
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        found.append(command)
-        if isinstance(command, click.Group):
-            found += _below(command, click.Context(command, parent=context))
-    return found
 
 
 @cache

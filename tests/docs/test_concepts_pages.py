@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests import ROOT
-from tests.cli.invoking import inorder
+from tests.cli.invoking import inorder, json_lines, text_file
 from topology.model.sample import Declared, Sample
 from topology.wire.clock_words import read_word
 
@@ -25,30 +25,27 @@ def test_the_records_of_the_clock_topic_are_read() -> None:
     assert [type(read_word("press-7", each, 0, 0)) for each in shown] == [Declared, Sample]
 
 
+EXPECTED = "{new_source_allowance: 0s, expected_sources: [s0, s1, s2, s3, s4]}"
+
+
 @pytest.mark.parametrize(
     ("policy", "finals", "merge", "confirmed", "after_ns"),
     [
         ("estimate", "true", "{}", 0, None),
         ("trust", "false", "{}", 0, None),
         ("trust", "true", "{}", 5, None),
-        (
-            "trust",
-            "true",
-            "{new_source_allowance: 0s, expected_sources: [s0, s1, s2, s3, s4]}",
-            5,
-            SECOND_NS // 5,
-        ),
+        ("trust", "true", EXPECTED, 5, SECOND_NS // 5),
     ],
 )
 def test_windows_are_confirmed_as_the_page_says(
     tmp_path: Path, policy: str, finals: str, merge: str, confirmed: int, after_ns: int | None
 ) -> None:
-    topology, events = tmp_path / "topology.yaml", tmp_path / "events.jsonl"
-    topology.write_text(
+    topology = text_file(
+        tmp_path / "topology.yaml",
         f"streams: {{default: {{clock: {{unsynced: {policy}}}, merge: {merge}}}}}\n"
-        f"queries: {{w: {{window: tumbling 10s, finals: {finals}, aggregate: {{n: count()}}}}}}\n"
+        f"queries: {{w: {{window: tumbling 10s, finals: {finals}, aggregate: {{n: count()}}}}}}\n",
     )
-    events.write_text("".join(f"{json.dumps(each)}\n" for each in _five_sources()))
+    events = json_lines(tmp_path / "events.jsonl", _five_sources())
     answer = inorder("replay", "--topology", str(topology), "--show", "window", str(events))
     current = {line["id"]: line for line in answer.lines}
     sure = [line for line in current.values() if line["confidence"] == "confirmed"]

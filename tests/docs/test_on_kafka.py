@@ -7,7 +7,6 @@ here, or be named with the test that runs it.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ import yaml
 from cli.local.poll import wait_until
 from cli.local.ports import free_ports
 from tests import ROOT
-from tests.cli.invoking import Answer, inorder
+from tests.cli.invoking import Answer, inorder, json_lines
 from tests.command import Command as Serving
 from tests.docs.commands import Command, commands_of
 from tests.inorder.sync.key_file import key_table
@@ -129,8 +128,7 @@ def ground(
 
 
 def write_events(*numbers: int) -> None:
-    lines = (json.dumps({"source": "a", "seq": number}) for number in numbers)
-    Path("events.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    json_lines(Path("events.jsonl"), ({"source": "a", "seq": number} for number in numbers))
 
 
 def name_apart(ground: Ground) -> None:
@@ -138,10 +136,7 @@ def name_apart(ground: Ground) -> None:
     topology = yaml.safe_load(Path("t.yaml").read_text())
     own = {name.partition(".")[2]: topic for name, topic in ground.topics.items()}
     streams = {"default": {"input": own.pop("raw"), "output": own.pop("ordered")}}
-    topology["streams"]["default"] = {
-        **(topology["streams"]["default"] or {}),
-        **streams["default"],
-    }
+    topology["streams"]["default"] = (topology["streams"]["default"] or {}) | streams["default"]
     topology["application"] = f"app-{own['gaps']}"
     topology["topics"] = {"partitions": 2, "replication": 1, **own}
     Path("t.yaml").write_text(yaml.safe_dump(topology))
@@ -222,7 +217,6 @@ def is_the_same_by_a_second_topology(ground: Ground) -> None:
     seen = {}
     with ground.serving(TUTORIAL, "worker", **{"t.yaml": "second.yaml"}):
         for topic, options in ((output, ("--follow", "--count", "5")), (ground.ordered, ())):
-            found = inorder("read", "--brokers", ground.brokers, "--topic", topic, *options)
-            assert found.code == 0, found.err
+            found = inorder("read", "--brokers", ground.brokers, "--topic", topic, *options).well()
             seen[topic] = found.out
     assert len(set(seen.values())) == 1, seen

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from tests.end_to_end.records import Headers, Read, Sender, contract, read_all, 
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
+from tests.kit.cli import ended
 from tests.services import SharedKafka, UniqueName, require
 from tests.sinks.told import QUERIES, SPEED, beat, value_of
 from topology.model.outcome import Gap, Malformed
@@ -42,7 +42,6 @@ PAGE = (ROOT / "docs/reference/record_formats.md").read_text(encoding="utf-8")
 CODE = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```", re.M | re.S)
 NAME = re.compile(r"`(\w+)`")
 EVENTS = 1_000
-COMPILE_TIMEOUT_S = 120.0
 TABLE = "window: session 25ms, key: payload.source, aggregate: {n: count()}"
 
 READ_TIMEOUT_S = 120.0
@@ -248,13 +247,7 @@ def compiled(source: Path) -> list[str]:
     """Compile a program of Java, and return the command that runs it."""
     path = jars.classpath()
     words = ["javac", "-Xlint:all", "-Werror", "-proc:none", "-cp", path, "-d", str(source.parent)]
-    done = subprocess.run(
-        [*words, str(source)],
-        capture_output=True,
-        text=True,
-        timeout=COMPILE_TIMEOUT_S,
-        check=False,
-    )
+    done = ended(*words, source)
     assert done.returncode == 0, done.stderr
     return ["java", "-cp", f"{source.parent}:{path}", source.stem]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import cli.spark.jars
 from cli.program import PROGRAM
 from tests import ROOT
+from tests.kit.cli import ended
 from tests.services import require
 from tests.spark_analytics.marks import SPARK
 
@@ -18,7 +18,6 @@ pytestmark = [*SPARK]
 PAGE = (ROOT / "docs/guides/spark.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("\n## Open the tables")[2].partition("\n## ")[0]
 BLOCK = re.compile(r"^\*\*(?P<engine>\w+)[^\n]*\n.*?^```\w+\n(?P<text>.*?)^```", re.M | re.S)
-TIMEOUT_S = 180
 SAID = "\nprint(sorted((row[0], row[1]) for row in {rows}))\n"
 ROWS = {
     "Spark": "current.select('id', 'values').collect()",
@@ -27,9 +26,7 @@ ROWS = {
 
 
 def run(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
+    done = ended(*words, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
@@ -56,3 +56,21 @@ def read_events(
     brokers: str, topic: str, count: int, config: Contract | None = None
 ) -> list[Event]:
     return [event_of(message, config) for message in read_messages(brokers, topic, count)]
+
+
+class Topic(NamedTuple):
+    """A topic of the embedded broker, and what a reader finds there."""
+
+    bootstrap: str
+    name: str
+
+    @property
+    def words(self) -> list[str]:
+        """The options that name it to a command."""
+        return ["--brokers", self.bootstrap, "--topic", self.name]
+
+    def messages(self, count: int) -> list[Message]:
+        return read_messages(self.bootstrap, self.name, count)
+
+    def events(self, count: int, config: Contract | None = None) -> list[Event]:
+        return read_events(self.bootstrap, self.name, count, config)

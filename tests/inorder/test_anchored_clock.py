@@ -25,16 +25,3 @@ def test_a_step_of_the_wall_clock_never_shows() -> None:
     clocks.wall_ns += 7_200_000_000_000
     clocks.run(5)
     assert clock() == 1_700_000_000_000_000_015
-
-
-def test_a_new_clock_takes_the_wall_clock_as_it_is_then() -> None:
-    clocks = Clocks()
-    clocks.wall_ns += 3_600_000_000_000
-    clock = AnchoredClock(lambda: clocks.wall_ns, lambda: clocks.monotonic_ns)
-    assert clock() == 1_700_003_600_000_000_000
-
-
-def test_it_reads_the_machine_by_default() -> None:
-    clock = AnchoredClock()
-    first, second = clock(), clock()
-    assert 0 <= second - first < 1_000_000_000

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from types import ModuleType
 
 import pytest
 
 import inorder
+import inorder.engine
+import inorder.sync
 from inorder.contract import PRESETS, HeaderContract
+from tests.kit.cli import printed
 from topology.config import HeaderConfig
 
 
@@ -39,20 +41,16 @@ def test_a_wrong_contract_is_refused(field: str, value: str, said: str) -> None:
         HeaderContract(**{field: value})  # type: ignore[arg-type]
 
 
-def test_every_name_of_the_package_is_there() -> None:
-    assert set(inorder.__all__) <= set(dir(inorder))
-    for name in inorder.__all__:
-        assert getattr(inorder, name) is not None
+@pytest.mark.parametrize("package", [inorder, inorder.engine, inorder.sync])
+def test_every_name_of_the_package_is_there(package: ModuleType) -> None:
+    assert set(package.__all__) <= set(dir(package))
+    for name in package.__all__:
+        assert getattr(package, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = inorder.Nothing
+        _ = package.Nothing
 
 
 def test_a_name_is_imported_when_it_is_asked_for() -> None:
-    program = (
-        "import sys, inorder; inorder.HeaderContract;"
-        "print([m for m in ('confluent_kafka', 'orjson', 'topology') if m in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
-    )
-    assert done.stdout == "[]\n"
+    loaded = "[m for m in ('confluent_kafka', 'orjson', 'topology') if m in sys.modules]"
+    told = printed("-c", f"import sys, inorder; inorder.HeaderContract; print({loaded})")
+    assert told == "[]\n"

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +30,7 @@ from inorder.engine import (
 from inorder.records import DeadRecord, MatchRecord, OrderedEvent, WindowRecord, record_of
 from tests import ROOT
 from tests.cli.invoking import inorder
+from tests.kit.cli import python
 
 SECOND_NS = 1_000_000_000
 FILE = """\
@@ -73,8 +71,11 @@ def events(count: int = 40) -> list[RawEvent]:
     return sorted(made, key=lambda event: event.arrival_ns or 0)
 
 
-def test_code_and_file_are_the_same_value() -> None:
+def test_code_and_file_are_the_same() -> None:
     assert parse(FILE) == IN_CODE
+    assert list(replay(FILE, events())) == list(replay(IN_CODE, events()))
+    assert issubclass(TopologyError, ValueError)
+    assert issubclass(QueryRefused, ValueError)
 
 
 def test_law_a_replay_says_what_the_command_says(tmp_path: Path) -> None:
@@ -92,19 +93,14 @@ def test_records_come_as_inputs_go() -> None:
     assert isinstance(next(replay(IN_CODE, endless)), OrderedEvent)
 
 
-def test_what_is_open_stays_open() -> None:
-    said = list(replay(IN_CODE, [RawEvent(source="s", seq=5, ts_ns=0)], to_end=False))
-    assert said == []
+def ordered(topology: Topology, *inputs: RawEvent | ClockOffset) -> list[OrderedEvent]:
+    return [each for each in replay(topology, inputs) if isinstance(each, OrderedEvent)]
 
 
 def test_an_offset_moves_the_times() -> None:
     offset = ClockOffset(source="s", at_ns=0, offset_ns=5, error_ns=2)
     topology = Topology(streams={"default": StreamConfig()})
-    (said,) = (
-        each
-        for each in replay(topology, [offset, RawEvent(source="s", seq=0, ts_ns=100)])
-        if isinstance(each, OrderedEvent)
-    )
+    (said,) = ordered(topology, offset, RawEvent(source="s", seq=0, ts_ns=100))
     assert (said.ref_time_ns, said.error_ns) == (105, 2)
 
 
@@ -113,7 +109,7 @@ def test_times_of_raw_events_are_ns_whatever_the_file_says_of_the_wire() -> None
         streams={"default": StreamConfig(headers=HeaderConfig(ts_unit="ms"), clock=TRUSTED.clock)}
     )
     raw = RawEvent(source="s", seq=0, ts_ns=1_000_001)
-    (said,) = (each for each in replay(in_ms, [raw]) if isinstance(each, OrderedEvent))
+    (said,) = ordered(in_ms, raw)
     assert said.ts_ns == 1_000_001
 
 
@@ -162,28 +158,16 @@ def test_a_bad_pattern_is_refused_with_its_place() -> None:
     "asked", ["import inorder.engine", "import inorder.testing", "from inorder import Topology"]
 )
 def test_where_the_engine_is_missing_it_is_said_what_to_install(asked: str) -> None:
-    program = f"import sys; sys.modules['topology'] = None; {asked}"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
-    )
+    done = python("-c", f"import sys; sys.modules['topology'] = None; {asked}")
     assert done.returncode == 1
-    last = done.stderr.splitlines()[-1]
-    assert last == (
+    assert done.stderr.splitlines()[-1] == (
         "ImportError: topologies in code are a part of the engine; pip install inorder-engine"
     )
 
 
 def test_a_module_that_hides_the_engines_is_named(tmp_path: Path) -> None:
     (tmp_path / "topology.py").write_text("")
-    done = subprocess.run(
-        [sys.executable, "-c", "import inorder.engine"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    done = python("-c", "import inorder.engine", cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
     assert done.stderr.splitlines()[-1] == (
         f"ImportError: `topology` is {tmp_path}/topology.py, which is not the engine's; rename it,"
         " or remove it from the path"
@@ -243,10 +227,6 @@ def test_functions_that_are_none_are_refused_as_in_a_file(
         assert said in str(refused.value)
 
 
-def test_a_file_is_replayed_by_its_text() -> None:
-    assert list(replay(FILE, events())) == list(replay(IN_CODE, events()))
-
-
 @pytest.mark.parametrize(
     ("topology", "inputs", "said"),
     [
@@ -264,8 +244,3 @@ def test_what_is_no_input_at_all_is_told_in_a_sentence(
 ) -> None:
     with pytest.raises(TypeError, match=re.escape(said)):
         list(replay(topology, inputs))
-
-
-def test_whatever_is_refused_is_a_value_error() -> None:
-    assert issubclass(TopologyError, ValueError)
-    assert issubclass(QueryRefused, ValueError)

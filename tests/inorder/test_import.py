@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-import inorder.engine
-from tests import ROOT
+from tests.kit.cli import printed, python
 from topology.config import QueryConfig, StreamConfig, Topology
 from topology.spelling.section import Section
 
@@ -37,16 +33,9 @@ PARTS: Final = 2.0
 
 def cpu_s(program: str, cache: Path) -> float:
     """The seconds of CPU that a process has taken when it has run the program."""
-    env = {name: value for name, value in os.environ.items() if "DONTWRITEBYTECODE" not in name}
-    done = subprocess.run(
-        [sys.executable, "-c", f"{program}\nimport time; print(time.process_time())"],
-        cwd=ROOT,
-        env={**env, "PYTHONPYCACHEPREFIX": str(cache)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return float(done.stdout)
+    measuring = f"{program}\nimport time; print(time.process_time())"
+    cached = {"PYTHONPYCACHEPREFIX": str(cache), "PYTHONDONTWRITEBYTECODE": ""}
+    return float(python("-c", measuring, env=cached).stdout)
 
 
 @pytest.mark.slow
@@ -65,20 +54,9 @@ def test_the_import_of_an_ordering_takes_a_fifth_of_a_second(tmp_path: Path) -> 
 def test_an_ordering_made_in_code_needs_neither_kafka_nor_yaml_nor_patterns(then: str) -> None:
     told = "import json, sys; print(json.dumps([*sys.modules]))"
     program = f"{ENGINE}, StreamConfig, Topology{then}; {told}"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    loaded = set(json.loads(done.stdout))
+    loaded = set(json.loads(printed("-c", program)))
     assert {"topology.flow.replay", "pydantic"} <= loaded
     assert loaded.isdisjoint(KAFKA | NOT_NEEDED)
-
-
-def test_every_name_of_the_engine_is_there() -> None:
-    for name in inorder.engine.__all__:
-        assert getattr(inorder.engine, name) is not None
-        assert name in dir(inorder.engine)
-    with pytest.raises(AttributeError, match=r"'inorder\.engine' has no attribute 'Nothing'"):
-        inorder.engine.Nothing  # type: ignore[attr-defined] # noqa: B018
 
 
 @pytest.mark.parametrize("section", SILENT, ids=lambda each: each.__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -19,14 +20,10 @@ def opened(path: Path, first_epoch: int = 100) -> Journal:
     return Journal(path, "s1", "default", first_epoch)
 
 
-def test_no_file_is_the_first_epoch(path: Path) -> None:
+def test_a_clean_close_is_gone_on_with(path: Path) -> None:
     journal = opened(path)
     assert (journal.epoch, journal.next_seq) == (100, 0)
-    journal.release()
-
-
-def test_a_clean_close_is_gone_on_with(path: Path) -> None:
-    opened(path).close(17)
+    journal.close(17)
     journal = opened(path, first_epoch=999)
     assert (journal.epoch, journal.next_seq) == (100, 17)
     journal.close(17)
@@ -66,36 +63,24 @@ def test_one_at_a_time(path: Path) -> None:
     opened(path).release()
 
 
+def page(**other: object) -> str:
+    """A sound page, but for this."""
+    sound = {"format": 1, "source": "s1", "stream": "default", "epoch": 1, "next_seq": 0}
+    return json.dumps({**sound, **other})
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         pytest.param("", "cannot be read as a journal", id="empty"),
         pytest.param("hello", "cannot be read as a journal", id="not JSON"),
         pytest.param('{"epoch": 3}', "cannot be read as a journal", id="fields missing"),
+        pytest.param(page(format=2), "of this version", id="another version"),
+        pytest.param(page(next_seq=-4), "of this version", id="a negative number"),
+        pytest.param(page(source="s2"), "belongs to source 's2'", id="another source"),
+        pytest.param(page(stream="pitch"), "stream 'pitch'", id="another stream"),
         pytest.param(
-            '{"format":2,"source":"s1","stream":"default","epoch":1,"next_seq":0}',
-            "of this version",
-            id="another version",
-        ),
-        pytest.param(
-            '{"format":1,"source":"s1","stream":"default","epoch":1,"next_seq":-4}',
-            "of this version",
-            id="a negative number",
-        ),
-        pytest.param(
-            '{"format":1,"source":"s2","stream":"default","epoch":1,"next_seq":0}',
-            "belongs to source 's2'",
-            id="another source",
-        ),
-        pytest.param(
-            '{"format":1,"source":"s1","stream":"pitch","epoch":1,"next_seq":0}',
-            "stream 'pitch'",
-            id="another stream",
-        ),
-        pytest.param(
-            '{"format":1,"source":"s1","stream":"default","epoch":9223372036854775807,"next_seq":null}',
-            "not in 0..9223372036854775807",
-            id="epochs used up",
+            page(epoch=2**63 - 1, next_seq=None), f"not in 0..{2**63 - 1}", id="epochs used up"
         ),
     ],
 )

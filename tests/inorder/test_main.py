@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import ROOT
+from tests.kit.cli import Ended, python
 
 COMMAND = "def main(prog_name):\n    import agents.exits\n    print('started')\n"
 FILES = {
@@ -21,7 +19,6 @@ FILES = {
     "cli/__init__.py": "",
     "cli/main.py": COMMAND,
 }
-TIMEOUT_S = 60.0
 
 
 @pytest.fixture
@@ -46,15 +43,8 @@ def installed(site: Path, name: str, files: dict[str, str]) -> None:
     (info / "RECORD").write_text("".join([*lines, f"{info.name}/RECORD,,\n"]))
 
 
-def started(site: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-P", str(site / "inorder" / "__main__.py"), "replay"],
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+def started(site: Path) -> Ended:
+    return python("-P", site / "inorder" / "__main__.py", "replay")
 
 
 def test_a_command_starts_where_its_packages_are_as_installed(site: Path) -> None:
@@ -85,16 +75,19 @@ def test_another_distribution_in_one_of_its_packages_is_named(
     )
 
 
-def test_what_another_distribution_took_along_is_told(site: Path) -> None:
-    (site / "agents" / "__init__.py").unlink()
+@pytest.mark.parametrize(
+    ("gone", "says"),
+    [
+        ("agents", "Error: {site}/agents also has files of another package;"),
+        ("cli", "where `inorder` is; pip install inorder-engine"),
+    ],
+)
+def test_what_is_gone_is_told_in_a_line(site: Path, gone: str, says: str) -> None:
+    """Another distribution took a file along, or the engine is not there."""
+    (site / gone / "__init__.py").unlink()
+    if gone == "cli":
+        shutil.rmtree(site / gone)
     done = started(site)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"Error: {site}/agents also has files of another package;" in done.stderr
-
-
-def test_without_the_engine_it_is_named(site: Path) -> None:
-    shutil.rmtree(site / "cli")
-    done = started(site)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith("where `inorder` is; pip install inorder-engine\n")
+    assert says.format(site=site) in done.stderr
     assert done.stderr.count("\n") == 1

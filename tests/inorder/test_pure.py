@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
 
 from tests import ROOT
+from tests.kit.cli import Ended, python
 
 RUN = "from {package}.room import thing; print(thing.__file__)"
 
@@ -30,15 +28,8 @@ def package(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return name
 
 
-def run(package: str, folder: Path, wanted: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", RUN.format(package=package)],
-        cwd=folder,
-        env={**os.environ, "INORDER_PURE": wanted, "PYTHONPATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run(package: str, folder: Path, wanted: str) -> Ended:
+    return python("-c", RUN.format(package=package), cwd=folder, env={"INORDER_PURE": wanted})
 
 
 def test_the_source_is_run_where_it_is_asked_for(package: str, tmp_path: Path) -> None:
@@ -61,12 +52,6 @@ def test_another_word_is_refused(package: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wanted", ["1", ""])
 def test_a_command_runs_with_it_as_without(wanted: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "inorder", "check", "docs/examples/press.yaml"],
-        cwd=ROOT,
-        env={**os.environ, "INORDER_PURE": wanted},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("-m", "inorder", "check", "docs/examples/press.yaml")
+    done = python(*words, env={"INORDER_PURE": wanted})
     assert done.returncode == 0, done.stderr

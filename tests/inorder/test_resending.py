@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -10,11 +11,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message, Producer
 
-from cli.local.embedded import EmbeddedBroker
 from cli.local.poll import wait_until
 from inorder import JournalError, Resend, SequencedProducer
 from inorder.resending import Request, request_of
-from tests.inorder.records import event_of, headers_of, read_messages
+from tests.inorder.records import Topic, event_of, headers_of
 from tests.services import UniqueName
 
 TIMEOUT_S = 20.0
@@ -29,24 +29,18 @@ def requests(unique_name: UniqueName) -> str:
 
 
 @pytest.fixture
-def build(embedded_broker: EmbeddedBroker, topic: str, requests: str, tmp_path: Path) -> Build:
-    def built(**settings: object) -> SequencedProducer:
+def build(raw: Topic, requests: str, tmp_path: Path) -> Build:
+    def built(first_epoch: int = 7) -> SequencedProducer:
         resend = Resend(requests, tmp_path / "s1.kept", per_second=QUICK_PER_SECOND)
-        return SequencedProducer(
-            embedded_broker.bootstrap,
-            topic,
-            "s1",
-            resend=resend,
-            **settings,  # type: ignore[arg-type]
-        )
+        return SequencedProducer(*raw, "s1", resend=resend, first_epoch=first_epoch)
 
     # The topic is made when it is first asked for.
-    ask(embedded_broker, requests, Request("default", "nobody", 0, 0, 0))
+    ask(raw, requests, Request("default", "nobody", 0, 0, 0))
     return built
 
 
-def ask(broker: EmbeddedBroker, topic: str, *wanted: Request | bytes) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+def ask(raw: Topic, topic: str, *wanted: Request | bytes) -> None:
+    producer = Producer({"bootstrap.servers": raw.bootstrap, "log_level": 0})
     for each in wanted:
         key, value = ("s1", each) if isinstance(each, bytes) else (each.source, each.value())
         producer.produce(topic, value, key.encode())
@@ -75,44 +69,35 @@ def as_sent(messages: list[Message]) -> list[tuple[object, ...]]:
     return [(m.key(), headers_of(m), m.value()) for m in messages]
 
 
-def test_what_is_asked_for_comes_again_as_it_was(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str, requests: str
-) -> None:
-    with build(first_epoch=7) as producer:
+def test_what_is_asked_for_comes_again_as_it_was(build: Build, raw: Topic, requests: str) -> None:
+    with build() as producer:
         listens(producer)
         for seq in range(5):
             producer.send(b"%d" % seq, type="A", ts_ns=1_000 + seq)
         producer.heartbeat(ts_ns=2_000)
         producer.flush()
-        ask(embedded_broker, requests, Request("default", "s1", 7, 1, 2))
-        ask(embedded_broker, requests, Request("default", "s1", 7, 5, 5))
+        ask(raw, requests, Request("default", "s1", 7, 1, 2))
+        ask(raw, requests, Request("default", "s1", 7, 5, 5))
         after(producer, 2)
         assert producer.next_seq == 6
-        found = read_messages(embedded_broker.bootstrap, topic, 9)
+        found = raw.messages(9)
     first, again = as_sent(found[:6]), as_sent(found[6:])
     assert again == [first[1], first[2], first[5]]
     assert [event_of(message).seq for message in found[6:]] == [1, 2, 5]
 
 
 def test_what_is_not_kept_is_counted_and_told(
-    build: Build,
-    embedded_broker: EmbeddedBroker,
-    requests: str,
-    caplog: pytest.LogCaptureFixture,
+    build: Build, raw: Topic, requests: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "inorder.producers"), build(first_epoch=7) as producer:
+    with caplog.at_level(logging.WARNING, "inorder.producers"), build() as producer:
         listens(producer)
         producer.send(b"x")
-        ask(
-            embedded_broker,
-            requests,
-            b"no JSON",
-            b'{"stream": "default", "source": "s1", "epoch": 7, "first": 2, "last": 1}',
-            b'{"stream": "default", "source": "s1", "epoch": %d, "first": 0, "last": 1}' % 2**64,
-            Request("other", "s1", 7, 0, 0),
-            Request("default", "s2", 7, 0, 0),
-            Request("default", "s1", 7, 0, 9),
-        )
+        of_others = (Request("other", "s1", 7, 0, 0), Request("default", "s2", 7, 0, 0))
+        places = ({"epoch": 7, "first": 2, "last": 1}, {"epoch": 2**64, "first": 0, "last": 1})
+        named = {"stream": "default", "source": "s1"}
+        wrong = (json.dumps({**named, **place}).encode() for place in places)
+        mine = Request("default", "s1", 7, 0, 9)
+        ask(raw, requests, b"no JSON", *wrong, *of_others, mine)
         after(producer, 1)
         status = producer.resend
         assert status is not None
@@ -123,12 +108,12 @@ def test_what_is_not_kept_is_counted_and_told(
 
 
 def test_requests_of_the_time_between_two_lives_are_answered_once(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str, requests: str
+    build: Build, raw: Topic, requests: str
 ) -> None:
-    with build(first_epoch=7) as producer:
+    with build() as producer:
         listens(producer)
         producer.send(b"x")
-    ask(embedded_broker, requests, Request("default", "s1", 7, 0, 0))
+    ask(raw, requests, Request("default", "s1", 7, 0, 0))
     with build(first_epoch=8) as producer:
         after(producer, 1)
     with build(first_epoch=9) as producer:
@@ -136,18 +121,16 @@ def test_requests_of_the_time_between_two_lives_are_answered_once(
         time.sleep(0.5)
         assert producer.resend is not None
         assert producer.resend.requests == 0
-    assert len(read_messages(embedded_broker.bootstrap, topic, 2)) == 2
+    assert len(raw.messages(2)) == 2
 
 
-def test_a_number_is_used_once_also_where_nothing_can_be_kept(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str
-) -> None:
-    with build(first_epoch=7) as producer:
+def test_a_number_is_used_once_also_where_nothing_can_be_kept(build: Build, raw: Topic) -> None:
+    with build() as producer:
         assert producer._sent_records is not None
         producer._sent_records._db.execute("PRAGMA max_page_count = 1")
         sent = [producer.send(b"%d" % at * 5_000) for at in range(600)]
         assert sent == list(range(600))
-    found = {event_of(m).seq for m in read_messages(embedded_broker.bootstrap, topic, 600)}
+    found = {event_of(m).seq for m in raw.messages(600)}
     assert found == set(range(600))
 
 

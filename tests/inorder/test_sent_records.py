@@ -6,8 +6,6 @@ import logging
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import pytest
 
 from inorder.failure import JournalError
 from inorder.sent_records import COMMIT_RECORDS, RECORD_BYTES, Sent, SentRecords
-from tests import ROOT
+from tests.kit.cli import python
 
 PLENTY = 1 << 20
 
@@ -90,8 +88,7 @@ def test_what_was_committed_outlives_a_kill(tmp_path: Path) -> None:
         "kept.commit(); kept.add(Sent(1, 9, 0, '', '', b''))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    command = [sys.executable, "-c", script, str(tmp_path / "kept")]
-    done = subprocess.run(command, cwd=ROOT, timeout=30, check=False)
+    done = python("-c", script, tmp_path / "kept")
     assert done.returncode == -signal.SIGKILL
     kept = kept_in(tmp_path)
     assert numbers(kept, 1, 0, 99) == list(range(9))

@@ -15,25 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from cli.local.embedded import PARTITIONS, EmbeddedBroker
+from cli.local.embedded import PARTITIONS
 from inorder.channel import ChannelLimits, Delivery
 from inorder.contract import Contract, HeaderContract
-from inorder.failure import (
-    CallbackError,
-    DeliveryFailed,
-    JournalError,
-    ProducerError,
-    QueueFull,
-    RecordRefused,
-)
+from inorder.failure import CallbackError, DeliveryFailed, ProducerError, QueueFull, RecordRefused
 from inorder.sequenced import SequencedProducer
 from tests import ROOT
-from tests.inorder.records import event_of, headers_of, read_events, read_messages
+from tests.inorder.records import Topic, event_of, headers_of
 from topology.config import HeaderConfig
 from topology.model.event import BYE, DATA, HEARTBEAT
-
-NOWHERE = "127.0.0.1:1"
-"""A port where nothing listens."""
 
 FAILS_SOON = ChannelLimits(queue_records=5, queue_wait_s=0.2, delivery_timeout_s=0.3)
 
@@ -41,41 +31,40 @@ Build = Callable[..., SequencedProducer]
 
 
 @pytest.fixture
-def build(embedded_broker: EmbeddedBroker, topic: str) -> Build:
+def build(raw: Topic) -> Build:
     def built(source: str = "s1", **arguments: object) -> SequencedProducer:
-        return SequencedProducer(embedded_broker.bootstrap, topic, source, **arguments)  # type: ignore[arg-type]
+        return SequencedProducer(*raw, source, **arguments)  # type: ignore[arg-type]
 
     return built
 
 
-def test_an_event_as_the_reader_sees_it(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str
-) -> None:
+def to_nobody(**arguments: object) -> SequencedProducer:
+    """A producer whose brokers are at a port where nothing listens."""
+    return SequencedProducer("127.0.0.1:1", "raw", "s1", **arguments)  # type: ignore[arg-type]
+
+
+def test_an_event_as_the_reader_sees_it(build: Build, raw: Topic) -> None:
     with build(stream="pitch", first_epoch=7, clock=lambda: 1_700_000_000_123_456_789) as producer:
         assert producer.send(b'{"x": 1}', type="A") == 0
         assert producer.send(b"", ts_ns=5) == 1
-    first, second = read_events(embedded_broker.bootstrap, topic, 2)
+    first, second = raw.events(2)
     assert (first.stream, first.source, first.epoch, first.seq) == ("pitch", "s1", 7, 0)
     assert (first.ts_ns, first.type, first.kind) == (1_700_000_000_123_456_789, "A", DATA)
     assert first.value == b'{"x": 1}'
     assert (second.seq, second.ts_ns, second.type, second.value) == (1, 5, "", b"")
 
 
-def test_what_goes_without_saying_is_not_said(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str
-) -> None:
+def test_what_goes_without_saying_is_not_said(build: Build, raw: Topic) -> None:
     with build() as producer:
         producer.send(b"x")
-    (message,) = read_messages(embedded_broker.bootstrap, topic, 1)
+    (message,) = raw.messages(1)
     assert [name for name, _ in headers_of(message)] == ["sourceId", "seqNum", "ts", "epoch"]
 
 
-def test_control_records_take_numbers_and_have_no_value(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str
-) -> None:
+def test_control_records_take_numbers_and_have_no_value(build: Build, raw: Topic) -> None:
     with build() as producer:
         assert [producer.send(b"x"), producer.heartbeat(), producer.bye(ts_ns=9)] == [0, 1, 2]
-    events = read_events(embedded_broker.bootstrap, topic, 3)
+    events = raw.events(3)
     assert [(e.seq, e.kind, e.value) for e in events] == [
         (0, DATA, b"x"),
         (1, HEARTBEAT, None),
@@ -93,12 +82,12 @@ def test_control_records_take_numbers_and_have_no_value(
     ],
 )
 def test_the_headers_section_of_the_reader_serves_the_writer(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str, config: Contract, ts_ns: int
+    build: Build, raw: Topic, config: Contract, ts_ns: int
 ) -> None:
     with build(headers=config, stream="pitch", clock=lambda: 1_700_000_000_123_456_789) as producer:
         producer.send(b"x", type="A")
         producer.heartbeat()
-    events = read_events(embedded_broker.bootstrap, topic, 2, config)
+    events = raw.events(2, config)
     assert [(e.source, e.stream, e.seq, e.ts_ns) for e in events] == [
         ("s1", "pitch", 0, ts_ns),
         ("s1", "pitch", 1, ts_ns),
@@ -107,15 +96,13 @@ def test_the_headers_section_of_the_reader_serves_the_writer(
 
 
 @pytest.mark.parametrize("key_by", ["source", "stream"])
-def test_partitions_are_those_of_other_clients(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str, key_by: str
-) -> None:
+def test_partitions_are_those_of_other_clients(build: Build, raw: Topic, key_by: str) -> None:
     for source in ("a", "b", "press-7", "Z"):
         with build(source, stream=f"stream-{source}", key_by=key_by) as producer:
             for _ in range(3):
                 producer.send(b"x")
     murmur2 = importlib.import_module("aiokafka.partitioner").murmur2
-    messages = read_messages(embedded_broker.bootstrap, topic, 12)
+    messages = raw.messages(12)
     assert len({message.partition() for message in messages}) > 1
     for message in messages:
         event = event_of(message)
@@ -124,15 +111,13 @@ def test_partitions_are_those_of_other_clients(
         assert message.partition() == (murmur2(key) & 0x7FFFFFFF) % PARTITIONS
 
 
-def test_a_clean_restart_goes_on_without_a_hole(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str, tmp_path: Path
-) -> None:
+def test_a_clean_restart_goes_on_without_a_hole(build: Build, raw: Topic, tmp_path: Path) -> None:
     path = tmp_path / "folder" / "s1.journal"
     for _ in range(3):
         with build(journal=path, first_epoch=40) as producer:
             producer.send(b"x")
             producer.heartbeat()
-    events = read_events(embedded_broker.bootstrap, topic, 6)
+    events = raw.events(6)
     assert [(e.epoch, e.seq) for e in events] == [(40, seq) for seq in range(6)]
 
 
@@ -152,10 +137,10 @@ sys.stdin.read()
 
 
 def test_a_kill_begins_a_new_epoch_and_uses_no_number_twice(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str, tmp_path: Path
+    build: Build, raw: Topic, tmp_path: Path
 ) -> None:
     path = tmp_path / "s1.journal"
-    arguments = [embedded_broker.bootstrap, topic, str(path)]
+    arguments = [*raw, str(path)]
     for _ in range(2):
         with subprocess.Popen(
             [sys.executable, "-c", SENDS_UNTIL_KILLED, *arguments],
@@ -175,9 +160,7 @@ def test_a_kill_begins_a_new_epoch_and_uses_no_number_twice(
     seen: list[tuple[int, int]] = []
     last = (42, 0)
     while last not in seen:  # read_events fails when no more come
-        seen = [
-            (e.epoch, e.seq) for e in read_events(embedded_broker.bootstrap, topic, len(seen) + 1)
-        ]
+        seen = [(e.epoch, e.seq) for e in raw.events(len(seen) + 1)]
     assert len(set(seen)) == len(seen)
     for epoch in (40, 41):
         numbers = [seq for e, seq in seen if e == epoch]
@@ -186,11 +169,11 @@ def test_a_kill_begins_a_new_epoch_and_uses_no_number_twice(
 
 
 def test_a_forked_child_uses_no_number_and_keeps_no_lock(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str, tmp_path: Path
+    build: Build, raw: Topic, tmp_path: Path
 ) -> None:
     path = tmp_path / "s1.journal"
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.inorder.forking", embedded_broker.bootstrap, topic, path],
+        [sys.executable, "-m", "tests.inorder.forking", *raw, path],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -213,14 +196,8 @@ def test_a_forked_child_uses_no_number_and_keeps_no_lock(
             producer.send(b"x")
     finally:
         os.kill(living, signal.SIGKILL)
-    events = read_events(embedded_broker.bootstrap, topic, 5)
+    events = raw.events(5)
     assert [(e.epoch, e.seq) for e in events] == [(40, 0), (40, 1), (40, 2), (40, 3), (41, 0)]
-
-
-def test_two_producers_do_not_share_a_journal(build: Build, tmp_path: Path) -> None:
-    path = tmp_path / "s1.journal"
-    with build(journal=path), pytest.raises(JournalError, match="in use"):
-        build(journal=path)
 
 
 def test_without_a_journal_the_wall_clock_numbers_the_epochs(build: Build) -> None:
@@ -230,9 +207,7 @@ def test_without_a_journal_the_wall_clock_numbers_the_epochs(build: Build) -> No
         assert producer.next_seq == 0
 
 
-def test_threads_share_numbers_stamps_and_order(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str
-) -> None:
+def test_threads_share_numbers_stamps_and_order(build: Build, raw: Topic) -> None:
     taken: list[int] = []
     with build() as producer:
 
@@ -245,7 +220,7 @@ def test_threads_share_numbers_stamps_and_order(
         for thread in threads:
             thread.join(30)
     assert sorted(taken) == list(range(1200))
-    events = read_events(embedded_broker.bootstrap, topic, 1200)
+    events = raw.events(1200)
     assert [e.seq for e in events] == list(range(1200))
     assert all(a.ts_ns <= b.ts_ns for a, b in pairwise(events))
 
@@ -264,9 +239,7 @@ def test_every_delivery_is_told(build: Build) -> None:
 
 def test_a_failed_record_is_raised_once_by_the_next_call() -> None:
     told: list[Delivery] = []
-    producer = SequencedProducer(
-        NOWHERE, "raw", "s1", limits=FAILS_SOON, first_epoch=3, on_delivery=told.append
-    )
+    producer = to_nobody(limits=FAILS_SOON, first_epoch=3, on_delivery=told.append)
     assert [producer.send(b"a"), producer.send(b"b")] == [0, 1]
     with pytest.raises(DeliveryFailed, match="s1/3/0") as failed:
         producer.flush(10)
@@ -283,14 +256,14 @@ def test_a_failure_says_whether_the_record_may_stand_all_the_same() -> None:
     """After a time-out nobody knows; what was given up before it was sent stands nowhere."""
     told: list[Delivery] = []
     limits = ChannelLimits(delivery_timeout_s=0.3)
-    producer = SequencedProducer(NOWHERE, "raw", "s1", limits=limits)
+    producer = to_nobody(limits=limits)
     producer.send(b"a")
     producer.send(b"b")
     with pytest.raises(DeliveryFailed, match="2 of them may still be in the topic") as x:
         producer.close(10)
     assert x.value.may_stand == 2
     assert all(failure.may_stand for failure in x.value.failures)
-    producer = SequencedProducer(NOWHERE, "raw", "s1", on_delivery=told.append)
+    producer = to_nobody(on_delivery=told.append)
     producer.send(b"a")
     with pytest.raises(DeliveryFailed, match="stay unused.*send the payloads again") as y:
         producer.close(0.1)
@@ -300,7 +273,7 @@ def test_a_failure_says_whether_the_record_may_stand_all_the_same() -> None:
 
 def test_a_send_that_tells_of_a_failure_has_sent_nothing() -> None:
     limits = ChannelLimits(queue_records=10_000, delivery_timeout_s=0.3)
-    producer = SequencedProducer(NOWHERE, "raw", "s1", limits=limits)
+    producer = to_nobody(limits=limits)
     numbers: list[int] = []
     failed: DeliveryFailed | None = None
     deadline_s = time.monotonic() + 20
@@ -320,7 +293,7 @@ def test_a_send_that_tells_of_a_failure_has_sent_nothing() -> None:
 
 def test_failures_are_counted_beyond_those_that_are_kept() -> None:
     limits = ChannelLimits(queue_records=1000, queue_wait_s=0.1, delivery_timeout_s=0.3)
-    producer = SequencedProducer(NOWHERE, "raw", "s1", limits=limits)
+    producer = to_nobody(limits=limits)
     for _ in range(300):
         producer.send(b"x")
     with pytest.raises(DeliveryFailed) as failed:
@@ -331,7 +304,7 @@ def test_failures_are_counted_beyond_those_that_are_kept() -> None:
 
 def test_a_full_queue_waits_its_time_and_leaves_no_hole() -> None:
     limits = ChannelLimits(queue_records=3, queue_wait_s=0.3, delivery_timeout_s=60)
-    producer = SequencedProducer(NOWHERE, "raw", "s1", limits=limits)
+    producer = to_nobody(limits=limits)
     assert [producer.send(b"x") for _ in range(3)] == [0, 1, 2]
     started_s = time.monotonic()
     with pytest.raises(QueueFull, match="bounds: 3 records"):
@@ -346,7 +319,7 @@ def test_a_full_queue_waits_its_time_and_leaves_no_hole() -> None:
 def test_a_close_that_gives_up_still_stores_the_next_number(tmp_path: Path) -> None:
     path = tmp_path / "s1.journal"
     for numbers in ([0, 1], [2, 3]):
-        producer = SequencedProducer(NOWHERE, "raw", "s1", journal=path, limits=FAILS_SOON)
+        producer = to_nobody(journal=path, limits=FAILS_SOON)
         assert [producer.send(b"x"), producer.send(b"x")] == numbers
         with pytest.raises(DeliveryFailed):
             producer.close(0.1)
@@ -389,6 +362,17 @@ def test_a_closed_producer_says_so(build: Build) -> None:
             call()
 
 
+BAD_SETTINGS: list[tuple[dict[str, object], str]] = [
+    ({"acks": 1}, "guarantees"),
+    ({"default.topic.config": {"acks": 1}}, "guarantees"),  # by the back door
+    ({"no.such.setting": 1}, "librdkafka"),
+    ({"max.in.flight.requests.per.connection": 100}, "idempoten"),
+    ({"delivery.report.only.error": True}, "guarantees"),
+    ({"queuing.strategy": "lifo"}, "guarantees"),
+    ({"transactional.id": "t"}, "guarantees"),
+]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -400,21 +384,10 @@ def test_a_closed_producer_says_so(build: Build) -> None:
         pytest.param({"stream": "s" * 250}, "too long", id="a long stream"),
         pytest.param({"first_epoch": -1}, "epoch", id="a negative epoch"),
         pytest.param({"first_epoch": 2**63}, "epoch", id="a huge epoch"),
-        pytest.param({"settings": {"acks": 1}}, "guarantees", id="weaker acks"),
-        pytest.param({"settings": {"no.such.setting": 1}}, "librdkafka", id="an unknown setting"),
-        pytest.param(
-            {"settings": {"max.in.flight.requests.per.connection": 100}},
-            "idempoten",
-            id="what idempotence forbids",
+        *(
+            pytest.param({"settings": settings}, says, id=next(iter(settings)))
+            for settings, says in BAD_SETTINGS
         ),
-        pytest.param(
-            {"settings": {"delivery.report.only.error": True}}, "guarantees", id="silent successes"
-        ),
-        pytest.param({"settings": {"queuing.strategy": "lifo"}}, "guarantees", id="last in first"),
-        pytest.param(
-            {"settings": {"default.topic.config": {"acks": 1}}}, "guarantees", id="by the back door"
-        ),
-        pytest.param({"settings": {"transactional.id": "t"}}, "guarantees", id="a transaction"),
     ],
 )
 def test_what_cannot_keep_the_contract_is_refused(

@@ -10,6 +10,7 @@ from producers.recorded import ClockRow, Malformed, Record, record_of
 from topology.model.event import NO_EPOCH, WATERMARK, Event
 
 ROW: dict[str, Any] = {"source": "s1", "seq": 17}
+EVERYTHING = {"ts": 5, "arrival": 9, "type": "A", "stream": "p", "epoch": 2, "payload": {"x": 1}}
 
 
 def plain(**said: Any) -> Record:
@@ -21,17 +22,7 @@ def plain(**said: Any) -> Record:
     [
         pytest.param(ROW, plain(), id="only what is required"),
         pytest.param(
-            ROW
-            | {
-                "ts": 5,
-                "arrival": 9,
-                "type": "A",
-                "stream": "p",
-                "epoch": 2,
-                "payload": {"x": 1},
-            },
-            Record("s1", 17, 5, 9, 2, "p", "A", "", b'{"x":1}'),
-            id="everything",
+            ROW | EVERYTHING, Record("s1", 17, 5, 9, 2, "p", "A", "", b'{"x":1}'), id="everything"
         ),
         pytest.param(ROW | {"arrival": 9}, plain(ts_ns=9, arrival_ns=9), id="arrival for ts"),
         pytest.param(ROW | {"ts": 5}, plain(ts_ns=5, arrival_ns=5), id="ts for arrival"),
@@ -49,36 +40,25 @@ def test_rows(row: Any, record: Record) -> None:
     assert record_of(row, 1) == record
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        (b"{", "json"),
-        (b"\xff", "json"),
-        (b"[1]", "json"),
-        (b"", "json"),
-        ({"seq": 1}, "source"),
-        ({"source": "", "seq": 1}, "source"),
-        ({"source": 7, "seq": 1}, "source"),
-        ({"source": "s" * 257, "seq": 1}, "source"),
-        ({"source": "s1"}, "seq"),
-        ({"source": "s1", "seq": None}, "seq"),
-        ({"source": "s1", "seq": -1}, "seq"),
-        ({"source": "s1", "seq": 2**63}, "seq"),
-        ({"source": "s1", "seq": True}, "seq"),
-        ({"source": "s1", "seq": 1.0}, "seq"),
-        ({"source": "s1", "seq": "1_0"}, "seq"),
-        (ROW | {"ts": "2024-01-01"}, "ts"),
-        (ROW | {"ts": 2**63}, "ts"),
-        (ROW | {"arrival": 1.5}, "arrival"),
-        (ROW | {"epoch": -1}, "epoch"),
-        (ROW | {"epoch": 2**63}, "epoch"),
-        (ROW | {"type": 3}, "type"),
-        (ROW | {"stream": ["p"]}, "stream"),
-        (ROW | {"type": "\ud800"}, "type"),
-        (ROW | {"kind": "watermark"}, "kind"),
-        (ROW | {"payload": {1, 2}}, "payload"),
-        (ROW | {"payload": 2**70}, "payload"),
+MALFORMED: dict[str, list[Any]] = {
+    "json": [b"{", b"\xff", b"[1]", b""],
+    "source": [{"seq": 1}, *(ROW | {"source": wrong} for wrong in ("", 7, "s" * 257))],
+    "seq": [
+        {"source": "s1"},
+        *(ROW | {"seq": wrong} for wrong in (None, -1, 2**63, True, 1.0, "1_0")),
     ],
+    "ts": [ROW | {"ts": wrong} for wrong in ("2024-01-01", 2**63)],
+    "arrival": [ROW | {"arrival": 1.5}],
+    "epoch": [ROW | {"epoch": wrong} for wrong in (-1, 2**63)],
+    "type": [ROW | {"type": wrong} for wrong in (3, "\ud800")],
+    "stream": [ROW | {"stream": ["p"]}],
+    "kind": [ROW | {"kind": "watermark"}],
+    "payload": [ROW | {"payload": wrong} for wrong in ({1, 2}, 2**70)],
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"), [(row, reason) for reason, rows in MALFORMED.items() for row in rows]
 )
 def test_malformed_rows(row: Any, reason: str) -> None:
     found = record_of(row, 12)

@@ -38,12 +38,9 @@ def telemetry(machines: int = 3, each: int = 40) -> Rows:
 
 
 def names(proposal: Proposal) -> dict[str, str]:
-    found = {}
-    for name in ("source", "seq", "ts", "type", "epoch", "arrival"):
-        guess = getattr(proposal, name)
-        if guess is not None:
-            found[name] = spelled(guess.path, on_file=True)
-    return found
+    kinds = ("source", "seq", "ts", "type", "epoch", "arrival")
+    guesses = {kind: getattr(proposal, kind) for kind in kinds}
+    return {kind: spelled(each.path, on_file=True) for kind, each in guesses.items() if each}
 
 
 def of(guess: Guess | None) -> Guess:
@@ -59,7 +56,7 @@ def test_number_source_time_and_type_are_found_by_what_they_do() -> None:
 
 
 def test_names_that_say_nothing_are_found_all_the_same() -> None:
-    rows = [{"a": row["device"], "b": row["n"], "c": row["time"]} for row in telemetry()]
+    rows: Rows = [{"a": row["device"], "b": row["n"], "c": row["time"]} for row in telemetry()]
     proposal = guessed(rows, NOW_NS)
     assert names(proposal) == {"source": "a", "seq": "b", "ts": "c"}
     assert of(proposal.ts).sure == "likely"

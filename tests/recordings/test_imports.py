@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pkgutil
-import subprocess
-import sys
 from typing import Final
 
 import recordings
-from tests import ROOT
+from tests.kit.cli import printed
 
 KAFKA: Final = {"aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "rocksdict"}
 SCRIPT: Final = """
@@ -22,9 +20,6 @@ print(*sys.modules)
 
 def test_no_module_of_the_room_imports_a_kafka_client() -> None:
     names = [each.name for each in pkgutil.walk_packages(recordings.__path__, "recordings.")]
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *names], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    loaded = set(done.stdout.split())
+    loaded = set(printed("-c", SCRIPT, *names).split())
     assert {"recordings.topic_dump", "recordings.values"} <= loaded
     assert loaded.isdisjoint(KAFKA)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import gzip
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.invoking import Answer, inorder
+from tests.cli.invoking import Answer, inorder, json_lines, replay_of, text_file
 from topology.wire.reasons import REASONS
 
 NOW_MS = 1_700_000_000_000
+TRUSTING = "{clock: {unsynced: trust}}"
 UNITS = {"us": 10**3, "ms": 10**6, "s": 10**9}
 
 
-def replayed(folder: Path, rows: list[dict[str, Any]], topology: str = "") -> Answer:
-    (folder / "t.yaml").write_text(topology or "streams: {pitch: {clock: {unsynced: trust}}}\n")
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    return inorder("replay", "--topology", folder / "t.yaml", "--json", stdin=text.encode())
+def replayed(
+    folder: Path, rows: list[dict[str, Any]], stream: str = TRUSTING, queries: str = "{}"
+) -> Answer:
+    return replay_of(folder, f"streams: {{pitch: {stream}}}\nqueries: {queries}\n", rows)
 
 
 def rows(count: int, start: float, step: float, **also: float) -> list[dict[str, Any]]:
@@ -42,9 +43,9 @@ def test_a_wrong_unit_is_recognised_and_the_remedy_works(
     start = NOW_MS * 10**6 // UNITS[unit]
     answer = replayed(tmp_path, rows(count, start, 1))
     (warning,) = warnings(answer)
-    written = f"streams: {{pitch: {{headers: {{ts_unit: {unit}}}}}}}"
-    assert written in warning
-    mended = replayed(tmp_path, rows(count, start, 1), topology=written + "\n")
+    written = f"{{headers: {{ts_unit: {unit}}}}}"
+    assert f"streams: {{pitch: {written}}}" in warning
+    mended = replayed(tmp_path, rows(count, start, 1), stream=written)
     assert warnings(mended) == []
     assert [line["ts"] for line in mended.lines] == [
         (start + seq) * UNITS[unit] for seq in range(count)
@@ -54,18 +55,12 @@ def test_a_wrong_unit_is_recognised_and_the_remedy_works(
 
 def test_it_is_told_before_the_answer_is_whole(tmp_path: Path) -> None:
     """After the first thousand lines: what follows cannot be read at all."""
-    (tmp_path / "t.yaml").write_text("streams: {pitch: {}}\n")
-    text = "".join(json.dumps(row) + "\n" for row in rows(5_000, NOW_MS, 1))
-    (tmp_path / "e.jsonl.gz").write_bytes(_cut_gzip(text.encode()))
-    answer = inorder("replay", "--topology", tmp_path / "t.yaml", tmp_path / "e.jsonl.gz")
+    topology = text_file(tmp_path / "t.yaml", "streams: {pitch: {}}\n")
+    text = json_lines(tmp_path / "e.jsonl", rows(5_000, NOW_MS, 1)).read_bytes()
+    (tmp_path / "e.jsonl.gz").write_bytes(gzip.compress(text, mtime=0)[:-8] + b"01234567")
+    answer = inorder("replay", "--topology", topology, tmp_path / "e.jsonl.gz")
     assert answer.code == 3
     assert warnings(answer)
-
-
-def _cut_gzip(content: bytes) -> bytes:
-    import gzip
-
-    return gzip.compress(content, mtime=0)[:-8] + b"01234567"
 
 
 @pytest.mark.parametrize(
@@ -94,8 +89,8 @@ def test_a_unit_is_seen_by_the_rate_where_the_year_says_nothing(tmp_path: Path) 
 
 
 def test_a_unit_that_is_set_for_another_is_seen(tmp_path: Path) -> None:
-    seconds = "streams: {pitch: {headers: {ts_unit: us}}}\n"
-    (warning,) = warnings(replayed(tmp_path, rows(5, NOW_MS // 1_000, 1), topology=seconds))
+    seconds = "{headers: {ts_unit: us}}"
+    (warning,) = warnings(replayed(tmp_path, rows(5, NOW_MS // 1_000, 1), stream=seconds))
     assert "looks like seconds and is read as microseconds" in warning
 
 
@@ -122,60 +117,52 @@ def test_floating_point_times_are_dead_and_their_unit_is_told(tmp_path: Path) ->
 def test_most_lines_dead_is_loud_and_all_of_twenty_is_a_failure(
     tmp_path: Path, bad: int, good: int, code: int, loud: bool
 ) -> None:
-    made = [{"source": "a", "seq": "x"} for _ in range(bad)] + rows(good, 0, 1)
-    answer = replayed(tmp_path, made)
+    answer = replayed(tmp_path, [DEAD] * bad + rows(good, 0, 1))
     assert answer.code == code
     assert bool(warnings(answer)) == loud
     assert answer.summary["dead"] == bad
 
 
+DEAD = {"source": "a", "seq": "x"}
+
+
 def test_that_most_are_dead_is_told_while_it_runs(tmp_path: Path) -> None:
-    made = [{"source": "a", "seq": "x"} for _ in range(2_500)]
-    first, last = warnings(replayed(tmp_path, made))
+    first, last = warnings(replayed(tmp_path, [DEAD] * 2_500))
     assert first.startswith("WARNING: so far ")
     assert "every line is a dead letter (2,500)" in last
 
 
 def test_the_commonest_reasons_are_told_with_a_line_and_the_remedy(tmp_path: Path) -> None:
-    made: list[dict[str, Any]] = rows(3, 0, 1)
-    made += [{"source": "a"}, {"seq": 1}, {"source": "a"}]
-    summary = replayed(tmp_path, made).summary
-    assert summary["dead_reasons"] == {
-        "seq_missing": {
-            "count": 2,
-            "line": 4,
-            "detail": f"`seq` is missing; {REASONS['seq_missing'].remedy}",
-        },
-        "source_missing": {
-            "count": 1,
-            "line": 5,
-            "detail": f"`source` is missing; {REASONS['source_missing'].remedy}",
-        },
+    made = [*rows(3, 0, 1), {"source": "a"}, {"seq": 1}, {"source": "a"}]
+    assert replayed(tmp_path, made).summary["dead_reasons"] == {
+        f"{name}_missing": {
+            "count": count,
+            "line": line,
+            "detail": f"`{name}` is missing; {REASONS[f'{name}_missing'].remedy}",
+        }
+        for name, count, line in (("seq", 2, 4), ("source", 1, 5))
     }
-    (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
-    table = inorder("replay", "--topology", tmp_path / "t.yaml", tmp_path / "e.jsonl").err
+    words = ("--topology", tmp_path / "topology.yaml", tmp_path / "events.jsonl")
+    table = inorder("replay", *words).err
     assert "dead: 2 seq_missing; first in line 4: `seq` is missing; write it in" in table
 
 
 def test_results_are_counted_by_query(tmp_path: Path) -> None:
-    topology = (
-        "streams: {pitch: {clock: {unsynced: trust}}}\n"
-        "queries: {n: {window: tumbling 1s, aggregate: {n: count()}},"
-        ' p: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}}\n'
+    queries = (
+        "{n: {window: tumbling 1s, aggregate: {n: count()}},"
+        ' p: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}}'
     )
-    answer = replayed(tmp_path, rows(3, 0, 10**9), topology=topology)
-    windows = [line for line in answer.lines if line["kind"] == "window"]
+    answer = replayed(tmp_path, rows(3, 0, 10**9), queries=queries)
+    windows = answer.of("window")
     assert answer.summary["results"] == {
         "n": {"stand": 3, "emit": len(windows), "update": 0, "retract": 0, "uncertain": 1}
     }
-    text = inorder(
-        "replay", "--topology", tmp_path / "t.yaml", stdin=json.dumps(rows(1, 0, 1)[0]).encode()
-    ).err
+    one = json_lines(tmp_path / "one.jsonl", rows(1, 0, 1))
+    text = inorder("replay", "--topology", tmp_path / "topology.yaml", one).err
     assert "results of n: 1 stand, 1 emit" in text
 
 
 def test_what_the_topology_rejects_is_told_loudly_and_is_an_answer(tmp_path: Path) -> None:
-    rejecting = "streams: {default: {clock: {unsynced: reject}}}\n"
-    answer = replayed(tmp_path, rows(30, NOW_MS * 10**6, 10**7), topology=rejecting)
+    answer = replayed(tmp_path, rows(30, NOW_MS * 10**6, 10**7), "{clock: {unsynced: reject}}")
     assert answer.code == 0
     assert "every line is a dead letter (30), with reason unsynced" in warnings(answer)[-1]

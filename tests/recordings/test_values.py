@@ -19,6 +19,7 @@ from pyarrow import parquet
 from recordings.file import InputError
 from recordings.lines import lines_of, read_lines
 from recordings.values import FileMapping, mapped_rows
+from tests.cli.invoking import text_file
 from tests.kit.conformance import COLUMNS, MAPPING, cases_of, fields_of
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
@@ -79,8 +80,7 @@ def test_cells_are_separated_by_other_marks_too(mark: str) -> None:
 
 
 def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("dev,n,time\n")
+    path = text_file(tmp_path / "a.csv", "dev,n,time\n")
     mapping = {"source": "payload.device", "seq": "payload.n"}
     with pytest.raises(InputError, match=r"no column `device` among dev, n, time"):
         contents_of(mapping, "", str(path))
@@ -89,9 +89,8 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_rows_that_cannot_be_made_out_are_dead() -> None:
     text = b"s,n\na,1\na\n\xff,2\na,3\n"
     found = contents_of({"source": "payload.s", "seq": "payload.n"}, text)
-    assert [each.reason if isinstance(each, Malformed) else each.seq for each in found] == [
-        1, "row_ragged", "row_undecodable", 3,
-    ]  # fmt: skip
+    seen = [each.reason if isinstance(each, Malformed) else each.seq for each in found]
+    assert seen == [1, "row_ragged", "row_undecodable", 3]
 
 
 def parquet_of(path: Path, columns: dict[str, Any], **options: Any) -> list[Any]:
@@ -153,18 +152,14 @@ def test_arrivals_are_read_in_the_same_unit() -> None:
     assert second.reason == "arrival_unreadable"
 
 
-ROWS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "source": st.sampled_from(["a", "b", ""]),
-            "seq": st.one_of(st.integers(0, 9), st.none()),
-            "ts": st.integers(0, 10**18),
-            "type": st.sampled_from(["", "A"]),
-            "epoch": st.one_of(st.none(), st.integers(-1, 2)),
-        }
-    ),
-    max_size=9,
-)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "source": st.sampled_from(["a", "b", ""]),
+    "seq": st.integers(0, 9) | st.none(),
+    "ts": st.integers(0, 10**18),
+    "type": st.sampled_from(["", "A"]),
+    "epoch": st.none() | st.integers(-1, 2),
+}
+ROWS = st.lists(st.fixed_dictionaries(FIELDS), max_size=9)
 
 
 @given(ROWS)

@@ -4,7 +4,6 @@ truth in each of them, and so has inorder; who looks ahead is refused."""
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from benchmarks.disorder import run, worlds
 from benchmarks.disorder.run import ENTRIES, Entry, EntryFailed, Measured, lines_of, measure
+from tests.kit.cli import printed
 
 SECONDS = 12.0
 QUERIES = list(worlds.QUERIES)
@@ -128,10 +128,6 @@ def test_lines_are_counted_without_words(tmp_path: Path) -> None:
 
 def test_the_folder_stands_alone(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(run.HERE, tmp_path / "disorder")
-    command = [sys.executable, "-m", "disorder.run", str(folder)]
     options = ["--entry", "no order", "--world", "calm", "--query", "q7"]
-    done = subprocess.run(
-        [*command, *options], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert '"entry": "no order"' in done.stdout
+    told = printed("-m", "disorder.run", folder, *options, cwd=tmp_path)
+    assert '"entry": "no order"' in told

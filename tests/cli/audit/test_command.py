@@ -7,7 +7,7 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from benchmarks.workloads.machines import MS, RESTARTS, S, plant
 from recordings.audit.document import document
 from recordings.audit.findings import Asked, audited
 from recordings.audit.row import ONE_ORDER, AuditRow
-from tests.cli.invoking import Answer, inorder
+from tests.cli.invoking import Answer, inorder, text_file
 from tests.seeds import seeds_of_today
 from topology.config import parse
 
@@ -52,24 +52,21 @@ def telemetry(tmp_path: Path) -> Path:
 
 
 def test_a_foreign_file_is_audited_without_a_word(telemetry: Path) -> None:
-    answer = inorder("audit", telemetry)
-    assert answer.code == 0, answer.err
-    assert "read by source device, seq n, ts time (ms), arrival received" in answer.out
-    assert "press-7  fast by 41 s" in answer.out
+    answer = inorder("audit", telemetry).well(
+        "read by source device, seq n, ts time (ms), arrival received", "press-7  fast by 41 s"
+    )
     assert all(len(line) <= 100 for line in answer.out.splitlines() if str(telemetry) not in line)
 
 
 def test_arrivals_of_another_unit_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "telemetry.csv"
     rows = [f"a,{1767225600 + n},{1767225600123 + 1000 * n},{n}" for n in range(3)]
-    path.write_text("\n".join(["device,time,arrival,n", *rows]))
+    path = text_file(tmp_path / "telemetry.csv", "\n".join(["device,time,arrival,n", *rows]))
     answer = inorder("audit", path)
     assert "arrival looks like an arrival time, but is not used: in ms, times in s" in answer.out
 
 
 def test_the_object_is_that_of_the_rows(telemetry: Path) -> None:
-    answer = inorder("audit", telemetry, "--json")
-    said = json.loads(answer.out.splitlines()[-1])
+    said = inorder("audit", telemetry, "--json").last
     assert said == json.loads(json.dumps(document(audited(in_ms(plant(1)), ASKED))))
 
 
@@ -77,24 +74,22 @@ def test_json_lines_packed_and_by_options(telemetry: Path, tmp_path: Path) -> No
     with telemetry.open() as file:
         rows = list(csv.DictReader(file))
     path = tmp_path / "telemetry.jsonl.gz"
-    lines = [json.dumps({"a": {"device": row["device"]}, "n": int(row["n"]),
-                         "time": int(row["time"])}) for row in rows]  # fmt: skip
+    lines = [
+        json.dumps({"a": {"device": row["device"]}, "n": int(row["n"]), "time": int(row["time"])})
+        for row in rows
+    ]
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    answer = inorder(
-        "audit", path, "--source", "payload.a.device", *MAPPED[2:], "--json", "--lateness", "10s"
-    )
-    said = json.loads(answer.out.splitlines()[-1])
+    asked_for = ("audit", path, "--source", "payload.a.device", *MAPPED[2:], "--json")
+    said = inorder(*asked_for, "--lateness", "10s").last
     unseen = [row._replace(arrival_ns=None) for row in in_ms(plant(1))]
     asked = replace(ASKED, bounds_ns=(10 * S,), arrives=False)
     assert said == json.loads(json.dumps(document(audited(unseen, asked))))
-    last = inorder("audit", path, "--source", "payload.a.device", *MAPPED[2:], "--last", "100",
-                   "--json")  # fmt: skip
-    assert json.loads(last.out)["records"] == 100
+    assert inorder(*asked_for, "--last", "100").last["records"] == 100
 
 
 def test_a_unit_that_is_given_counts_whatever_the_times_look_like(telemetry: Path) -> None:
     in_ns = inorder("audit", telemetry, *MAPPED[:-1], "ns", "--json")
-    assert json.loads(in_ns.out.splitlines()[-1])["windows"]["all"] == 1
+    assert in_ns.last["windows"]["all"] == 1
 
 
 def test_parquet_with_times_of_its_own(telemetry: Path, tmp_path: Path) -> None:
@@ -107,15 +102,14 @@ def test_parquet_with_times_of_its_own(telemetry: Path, tmp_path: Path) -> None:
     answer = inorder("audit", path)
     assert "read by source device, seq n, ts time\n" in answer.out, answer.err
     lines = "".join(f"{row['device']},{row['n']},{row['time']}\n" for row in rows).encode()
-    by_lines = inorder("audit", "-", "--json", stdin=b"device,n,time\n" + lines)
-    assert by_lines.code == 0, by_lines.err
+    by_lines = inorder("audit", "-", "--json", stdin=b"device,n,time\n" + lines).well()
     by_table = inorder("audit", path, "--json")
-    assert json.loads(by_table.out) == json.loads(by_lines.out)
+    assert by_table.last == by_lines.last
 
 
 def test_the_page_needs_nothing_else(telemetry: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    assert inorder("audit", telemetry, "--html", page).code == 0
+    inorder("audit", telemetry, "--html", page).well()
     text = page.read_text()
     assert text.count("<svg") == 3
     assert "fast by 41 s" in text
@@ -128,8 +122,7 @@ def test_names_of_others_are_no_markup(tmp_path: Path) -> None:
     name = "<script>alert(1)</script>\u202e[red]x"
     lines = [{"source": name, "seq": n, "ts": 1_700_000_000_000 + n} for n in range(30)]
     path.write_text("\n".join(map(json.dumps, lines)))
-    answer = inorder("audit", path, "--html", page)
-    assert answer.code == 0, answer.err
+    answer = inorder("audit", path, "--html", page).well()
     assert "<script" not in page.read_text()
     assert "\u202e" not in answer.out + page.read_text()
 
@@ -138,11 +131,10 @@ def test_the_file_that_it_writes_is_sound_and_orders_the_data(
     telemetry: Path, tmp_path: Path
 ) -> None:
     topology = tmp_path / "t.yaml"
-    assert inorder("audit", telemetry, "--out", topology).code == 0
-    assert inorder("check", topology).code == 0
+    inorder("audit", telemetry, "--out", topology).well()
+    inorder("check", topology).well()
     by_file = ("--topology", topology, "--show", "window", "--json")
-    run = inorder("replay", *by_file, telemetry)
-    assert run.code == 0, run.err
+    run = inorder("replay", *by_file, telemetry).well()
     assert run.summary["dead"] == 0
     again = inorder("audit", telemetry, "--out", topology)
     assert (again.code, "exists already" in again.err) == (2, True)
@@ -169,6 +161,10 @@ WORLDS: dict[str, Callable[[int], list[AuditRow]]] = {
 }
 
 
+def unlike(found: Mapping[int, int], truth: Mapping[int, int]) -> int:
+    return sum(found.get(at, 0) != truth.get(at, 0) for at in found.keys() | truth.keys())
+
+
 def as_told(run: Answer, rows: list[AuditRow], length_ns: int) -> dict[str, Any]:
     """What a replay says, in the words of an audit: windows that are wrong by the times of the
     events themselves, and by the stamps of what is late and in no window."""
@@ -188,12 +184,8 @@ def as_told(run: Answer, rows: list[AuditRow], length_ns: int) -> dict[str, Any]
         last[number] = 0 if window["op"] == "retract" else window["values"]["n"]
     return {
         "wait_ms": round(run.summary["wait_ms"]["mean"], 3),
-        **{
-            f"wrong_at_{when}": sum(
-                found.get(w, 0) != truth.get(w, 0) for w in found.keys() | truth.keys()
-            )
-            for when, found in (("first", first), ("last", last))
-        },
+        "wrong_at_first": unlike(first, truth),
+        "wrong_at_last": unlike(last, truth),
     }
 
 
@@ -210,10 +202,8 @@ def test_the_file_that_it_writes_gives_what_it_said(
             value = {"device": row.source, "n": row.seq, "time": row.ts_ns // MS}
             received = {"received": (row.arrival_ns or 0) // MS} if arrives else {}
             file.write(json.dumps(value | received) + "\n")
-    audit = inorder("audit", path, "--out", topology, "--json")
-    said = json.loads(audit.out.splitlines()[-1])
-    run = inorder("replay", "--topology", topology, "--json", path)
-    assert run.code == 0, run.err
+    said = inorder("audit", path, "--out", topology, "--json").last
+    run = inorder("replay", "--topology", topology, "--json", path).well()
     expected = {key: said["inorder"][key] for key in ("wrong_at_first", "wrong_at_last")}
     wait_ms = round(said["inorder"]["wait_ms"]["mean"], 3)
     assert as_told(run, rows, 60 * S) == expected | {"wait_ms": wait_ms}
@@ -236,7 +226,7 @@ def test_machines_without_numbers_are_counted_beside_those_with(
     answer = inorder("audit", path, "--out", topology)
     assert "reorder.without_seq: by_time  machines without numbers: 1" in answer.out
     assert parse(topology.read_text()).streams["default"].reorder.is_mixed
-    said = json.loads(inorder("audit", path, "--json").out)
+    said = inorder("audit", path, "--json").last
     assert (said["unreadable"], list(said["unread"])) == (1, ["seq_mixed"])
     assert (said["missing"], said["copies"]) == (machines - 1, 0)
     assert said["by_machine"]["m0"]["missing"] is None
@@ -255,12 +245,12 @@ def test_numbers_that_wrap_are_said_and_put_into_the_file(tmp_path: Path) -> Non
     run = inorder("replay", "--topology", topology, "--show", "window", "--json", path)
     assert [line["values"] for line in run.lines] == [{"n": 1_000}]
     assert run.summary["duplicate"] == run.summary["late"] == 0
-    wide = json.loads(inorder("audit", path, "--seq-bits", "63", "--json").out)
+    wide = inorder("audit", path, "--seq-bits", "63", "--json").last
     assert (wide["seq_bits"], wide["by_machine"]["a"]["restarts"]) == (None, 3)
     nothing = inorder("audit", path, "--seq-bits", "63", "--out", tmp_path / "wide.yaml")
     assert "seq_bits" not in nothing.out + (tmp_path / "wide.yaml").read_text()
     given = inorder("audit", path, "--seq-bits", "8", "--json")
-    assert json.loads(given.out) == json.loads(inorder("audit", path, "--json").out)
+    assert given.last == inorder("audit", path, "--json").last
 
 
 def test_a_fleet_of_which_only_some_numbers_wrap_gets_no_width_and_a_word(tmp_path: Path) -> None:
@@ -272,9 +262,8 @@ def test_a_fleet_of_which_only_some_numbers_wrap_gets_no_width_and_a_word(tmp_pa
     ]
     path.write_text("\n".join(["node,seq,time", *rows]))
     answer = inorder("audit", path, "--out", topology)
-    assert "a: numbers wrap, and those of others do not; give these machines a" in " ".join(
-        answer.out.split()
-    )
+    said = " ".join(answer.out.split())
+    assert "a: numbers wrap, and those of others do not; give these machines a" in said
     assert "seq_bits" not in topology.read_text()
 
 
@@ -309,35 +298,20 @@ def test_wrong_options_are_refused_in_a_sentence(
 
 def test_what_cannot_be_read_is_shown_with_the_reason(telemetry: Path) -> None:
     answer = inorder("audit", telemetry, "--source", "device", "--seq", "force", "--ts", "time")
-    assert answer.code == 4
-    assert answer.out == ""
-    assert "not one record can be read" in answer.err
+    answer.refused("not one record can be read", "seq_not_integer", code=4)
     assert answer.err.count("  record ") == 3
-    assert "seq_not_integer" in answer.err
 
 
 def test_a_file_of_another_format_is_shown_with_the_reason(tmp_path: Path) -> None:
-    path = tmp_path / "notes.jsonl"
-    path.write_text("press-7 went off\n" * 40)
-    answer = inorder("audit", path, *MAPPED)
-    assert answer.code == 4
-    assert "press-7 went off" in answer.err
-    assert "value_undecodable" in answer.err
+    path = text_file(tmp_path / "notes.jsonl", "press-7 went off\n" * 40)
+    inorder("audit", path, *MAPPED).refused("press-7 went off", "value_undecodable", code=4)
 
 
 def test_without_a_source_the_fields_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "values.jsonl"
-    path.write_text('{"x": 1.5, "y": 2.5}\n' * 30)
-    answer = inorder("audit", path)
-    assert answer.code == 2
-    assert "--source is missing" in answer.err
-    assert "x, y" in answer.err
+    path = text_file(tmp_path / "values.jsonl", '{"x": 1.5, "y": 2.5}\n' * 30)
+    inorder("audit", path).refused("--source is missing", "x, y")
 
 
 @pytest.mark.parametrize("text", ["", "\n\n"])
 def test_an_empty_file_is_unreadable(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "empty.csv"
-    path.write_text(text)
-    answer = inorder("audit", path)
-    assert answer.code == 3
-    assert "Traceback" not in answer.err
+    inorder("audit", text_file(tmp_path / "empty.csv", text)).refused(code=3)

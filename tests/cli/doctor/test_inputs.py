@@ -9,67 +9,68 @@ from confluent_kafka import Producer
 
 from agents.kafka.brokers import Brokers
 from cli.doctor.inputs import LOOKED_AT, input_findings
-from cli.local.embedded import EmbeddedBroker
-from tests.cli.invoking import inorder
+from tests.cli.invoking import inorder, text_file
+from tests.inorder.records import Topic
 from topology.config import parse
 
 GOOD = {"sourceId": b"press", "seqNum": b"7"}
 
 
-def publish(broker: EmbeddedBroker, topic: str, count: int, headers: dict[str, bytes]) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+def publish(raw: Topic, count: int, headers: dict[str, bytes]) -> None:
+    producer = Producer({"bootstrap.servers": raw.bootstrap, "log_level": 0})
     for number in range(count):
-        producer.produce(topic, b'{"v": 1}', headers=dict(headers), partition=number % 2)
+        producer.produce(raw.name, b'{"v": 1}', headers=dict(headers), partition=number % 2)
     assert producer.flush(10) == 0
 
 
-def at(broker: EmbeddedBroker) -> Brokers:
-    return Brokers(broker.bootstrap, is_embedded=True)
+def at(raw: Topic) -> Brokers:
+    return Brokers(raw.bootstrap, is_embedded=True)
 
 
-def text(topic: str) -> str:
-    return f"streams: {{default: {{input: {topic}}}}}\n"
+def text(raw: Topic) -> str:
+    return f"streams: {{default: {{input: {raw.name}}}}}\n"
 
 
-def test_every_record_is_dead(embedded_broker: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
-    publish(embedded_broker, topic, 3, {})
-    path = tmp_path / "t.yaml"
-    path.write_text(text(topic))
-    answer = inorder("doctor", "--topology", path, "--brokers", embedded_broker.bootstrap)
+def mapped(raw: Topic) -> str:
+    fields = "fields: {source: header.m, seq: header.n}"
+    return f"streams: {{a: {{input: {raw.name}, {fields}}}}}"
+
+
+def test_every_record_is_dead(raw: Topic, tmp_path: Path) -> None:
+    publish(raw, 3, {})
+    path = text_file(tmp_path / "t.yaml", text(raw))
+    answer = inorder("doctor", "--topology", path, "--brokers", raw.bootstrap)
     assert answer.code == 1
     assert (
         "among its newest 3, every record is a dead letter (3), with reason source_missing"
         in answer.out
     )
-    assert f"{topic}/0 offset 0" in answer.out or f"{topic}/1 offset 0" in answer.out
+    assert f"{raw.name}/0 offset 0" in answer.out or f"{raw.name}/1 offset 0" in answer.out
     assert "fields: {source: payload.NAME, seq: payload.NAME" in " ".join(answer.out.split())
 
 
-def test_what_is_sound_or_empty_is_no_finding(embedded_broker: EmbeddedBroker, topic: str) -> None:
-    topology = parse(text(topic))
-    assert input_findings(topology, at(embedded_broker)) == []
-    publish(embedded_broker, topic, 5, {})
-    publish(embedded_broker, topic, LOOKED_AT, GOOD)
-    assert input_findings(topology, at(embedded_broker)) == []
-    assert input_findings(parse(text(f"{topic}-absent")), at(embedded_broker)) == []
+def test_what_is_sound_or_empty_is_no_finding(raw: Topic) -> None:
+    topology = parse(text(raw))
+    assert input_findings(topology, at(raw)) == []
+    publish(raw, 5, {})
+    publish(raw, LOOKED_AT, GOOD)
+    assert input_findings(topology, at(raw)) == []
+    assert input_findings(parse(text(Topic(raw.bootstrap, f"{raw.name}-absent"))), at(raw)) == []
 
 
-def test_a_stream_that_nobody_named(embedded_broker: EmbeddedBroker, topic: str) -> None:
-    publish(embedded_broker, topic, 4, {**GOOD, "streamId": b"pitch"})
-    (found,) = input_findings(parse(text(topic)), at(embedded_broker))
-    assert found.where == topic
+def test_a_stream_that_nobody_named(raw: Topic) -> None:
+    publish(raw, 4, {**GOOD, "streamId": b"pitch"})
+    (found,) = input_findings(parse(text(raw)), at(raw))
+    assert found.where == raw.name
     assert "with reason unknown_stream" in found.what
     assert "`streams:`" in found.remedy
 
 
-def test_a_source_of_others_in_several_partitions(
-    embedded_broker: EmbeddedBroker, topic: str
-) -> None:
-    mapped = f"streams: {{a: {{input: {topic}, fields: {{source: header.m, seq: header.n}}}}}}"
-    publish(embedded_broker, topic, 1, {"m": b"oven", "n": b"1"})
-    assert input_findings(parse(mapped), at(embedded_broker)) == []
-    publish(embedded_broker, topic, 2, {"m": b"press", "n": b"1"})
-    (found,) = input_findings(parse(mapped), at(embedded_broker))
-    assert found.where == topic
+def test_a_source_of_others_in_several_partitions(raw: Topic) -> None:
+    publish(raw, 1, {"m": b"oven", "n": b"1"})
+    assert input_findings(parse(mapped(raw)), at(raw)) == []
+    publish(raw, 2, {"m": b"press", "n": b"1"})
+    (found,) = input_findings(parse(mapped(raw)), at(raw))
+    assert found.where == raw.name
     assert "source press is in partitions 0 and 1" in found.what
     assert "inorder produce" in found.remedy

@@ -13,38 +13,37 @@ from cli.doctor.finding import Finding
 from cli.doctor.groups import SeenGroup
 from cli.doctor.inputs import input_findings
 from cli.doctor.topics import Cluster, findings
-from cli.local.embedded import EmbeddedBroker
 from tests import ROOT
 from tests.cli.doctor.test_groups import GROUP, RAW, WORKER
-from tests.cli.doctor.test_inputs import at, publish, text
+from tests.cli.doctor.test_inputs import at, mapped, publish, text
 from tests.cli.doctor.test_topics import CHANGELOG, SOUND, TOPOLOGY, config
 from tests.infra.test_monitoring import table_of_faults
+from tests.inorder.records import Topic
 from topology.config import parse
 
-Fault = Callable[[EmbeddedBroker, str], list[Finding]]
+Fault = Callable[[Topic], list[Finding]]
 
 
 def seen(cluster: Cluster) -> Fault:
-    return lambda _, __: findings(TOPOLOGY, cluster)
+    return lambda _: findings(TOPOLOGY, cluster)
 
 
-def seen_topic(name: str, **settings: str) -> Fault:
-    return seen(replace(SOUND, topics={**SOUND.topics, name: config(name, **settings)}))
+def seen_topic(name: str, settings: str) -> Fault:
+    return seen(replace(SOUND, topics={**SOUND.topics, name: config(name, settings)}))
 
 
 def seen_group(group: SeenGroup) -> Fault:
     return seen(replace(SOUND, read_by={GROUP: group}))
 
 
-def dead_records(broker: EmbeddedBroker, topic: str) -> list[Finding]:
-    publish(broker, topic, 3, {})
-    return input_findings(parse(text(topic)), at(broker))
+def dead_records(raw: Topic) -> list[Finding]:
+    publish(raw, 3, {})
+    return input_findings(parse(text(raw)), at(raw))
 
 
-def spread_source(broker: EmbeddedBroker, topic: str) -> list[Finding]:
-    publish(broker, topic, 2, {"m": b"press", "n": b"1"})
-    mapped = f"streams: {{a: {{input: {topic}, fields: {{source: header.m, seq: header.n}}}}}}"
-    return input_findings(parse(mapped), at(broker))
+def spread_source(raw: Topic) -> list[Finding]:
+    publish(raw, 2, {"m": b"press", "n": b"1"})
+    return input_findings(parse(mapped(raw)), at(raw))
 
 
 FAULTS: Mapping[str, tuple[Fault, str]] = {
@@ -57,7 +56,7 @@ FAULTS: Mapping[str, tuple[Fault, str]] = {
         "among its newest 3, every record is a dead letter",
     ),
     "brokers refuse transactions": (
-        seen_topic("events.ordered", max_message_bytes="1000"),
+        seen_topic("events.ordered", "max.message.bytes=1000"),
         "max.message.bytes is 1000",
     ),
     "a source comes by several partitions": (spread_source, "is in partitions 0 and 1"),
@@ -75,7 +74,7 @@ FAULTS: Mapping[str, tuple[Fault, str]] = {
     ),
     "a transaction that stays open": (seen(replace(SOUND, open_at={RAW: 7})), "open at offset 7"),
     "changelogs that do not compact": (
-        seen_topic(CHANGELOG, segment_bytes="1073741824"),
+        seen_topic(CHANGELOG, "segment.bytes=1073741824"),
         "segment.bytes is 1073741824: its newest segment is not compacted",
     ),
 }
@@ -86,9 +85,9 @@ def test_each_row_has_its_fault_and_each_fault_its_row() -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_doctor_finds_it(fault: str, embedded_broker: EmbeddedBroker, topic: str) -> None:
+def test_doctor_finds_it(fault: str, raw: Topic) -> None:
     made, what = FAULTS[fault]
-    (found,) = made(embedded_broker, topic)
+    (found,) = made(raw)
     assert what in found.what
     assert found.remedy
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -31,7 +32,7 @@ from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
 from tests.end_to_end.setting import settle
 from tests.services import SharedKafka, UniqueName
-from topology.config import parse, parse_with
+from topology.config import Topology, parse, parse_with
 from topology.config.cut import scattered
 from topology.detector.detector import Detector
 from topology.model.user_functions import UserFunctions
@@ -44,13 +45,17 @@ SETTINGS = {
     "retention.bytes": "-1",
     "unclean.leader.election.enable": "false",
 }
-SOUND = Cluster(
-    SeenBrokers(3),
-    {
+
+
+def as_declared(topology: Topology) -> dict[str, SeenTopic]:
+    """The topics of a topology, sound and in three copies."""
+    return {
         spec.name: SeenTopic(spec.partitions, 3, config={**SETTINGS, **spec.config})
-        for spec in declared(TOPOLOGY)
-    },
-)
+        for spec in declared(topology)
+    }
+
+
+SOUND = Cluster(SeenBrokers(3), as_declared(TOPOLOGY))
 CHANGELOG = "inorder.merge.events.sequenced.changelog"
 
 
@@ -58,16 +63,9 @@ def test_each_topic_is_declared_once() -> None:
     """Patterns and detectors in stages of their own write one topic; librdkafka crashes when it is
     asked to make one twice."""
     own = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
-    topology = parse_with(
-        """\
-streams: {default: {}}
-queries:
-  m: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
-  d: {detector: any}
-stages: [reorder, merge, pattern, detector]
-""",
-        own,
-    )
+    queries = "{m: {pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}, d: {detector: any}}"
+    stages = "[reorder, merge, pattern, detector]"
+    topology = parse_with(f"streams: {{default: }}\nqueries: {queries}\nstages: {stages}\n", own)
     names = [spec.name for spec in declared(topology)]
     assert len(names) == len(set(names))
     assert topology.topics.matches in names
@@ -78,10 +76,7 @@ def test_the_table_of_a_query_is_compacted() -> None:
     topology = parse(f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}")
     (spec,) = [spec for spec in declared(topology) if spec.name == "results.q"]
     assert (spec.config["cleanup.policy"], spec.config["retention.ms"]) == ("compact", "-1")
-    topics = {
-        each.name: SeenTopic(each.partitions, 3, config={**SETTINGS, **each.config})
-        for each in declared(topology)
-    }
+    topics = as_declared(topology)
     assert findings(topology, Cluster(SeenBrokers(3), topics)) == []
     deleting = {**SETTINGS, **spec.config, "cleanup.policy": "delete"}
     topics["results.q"] = SeenTopic(spec.partitions, 3, config=deleting)
@@ -98,73 +93,66 @@ def found(name: str, seen: SeenTopic | None) -> list[Finding]:
     return findings(TOPOLOGY, Cluster(SeenBrokers(3), topics))
 
 
-def config(name: str, **settings: str) -> SeenTopic:
+def config(name: str, settings: str) -> SeenTopic:
+    """A topic that is sound but for these settings, as `a=b,c=d`."""
     seen = SOUND.topics[name]
-    other = {key.replace("_", "."): value for key, value in settings.items()}
+    other = dict(pair.split("=") for pair in settings.split(","))
     return replace(seen, config={**seen.config, **other})
 
 
-def test_a_sound_cluster_has_none() -> None:
-    assert findings(TOPOLOGY, SOUND) == []
+RAW, SEQUENCED, ORDERED, CLOCK = "events.raw", "events.sequenced", "events.ordered", "clock.offsets"
+ERRORS: list[tuple[str, str | dict[str, Any] | None, str, str]] = [
+    (RAW, None, "does not exist", "topics create"),
+    (RAW, "message.timestamp.type=CreateTime",
+     "message.timestamp.type is CreateTime, and events are ordered by it",
+     "--add-config message.timestamp.type=LogAppendTime"),
+    (ORDERED, "retention.ms=60000", "retention.ms is 60000", "retention.ms=-1"),
+    (CHANGELOG, "cleanup.policy=delete", "cleanup.policy is delete", "cleanup.policy=compact"),
+    (SEQUENCED, "max.message.bytes=1048576", "max.message.bytes is 1048576",
+     "--add-config max.message.bytes="),
+    (RAW, "retention.ms=20000", "keeps records for 20000 ms", "retention.ms=604800000"),
+    *((topic, "cleanup.policy=compact", "only the newest record of each key remains",
+       "cleanup.policy=delete") for topic in (RAW, SEQUENCED)),
+    (CLOCK, "min.compaction.lag.ms=0", "min.compaction.lag.ms is 0",
+     "min.compaction.lag.ms=604800000"),
+    (CLOCK, "min.compaction.lag.ms=604799999", "inputs keep for 604800000 ms",
+     "min.compaction.lag.ms=604800000"),
+    *((topic, "max.message.bytes=1000", "max.message.bytes is 1000",
+       "--add-config max.message.bytes=") for topic in ("events.dead", "events.gaps")),
+    (ORDERED, {"leaderless": (1,)}, "no leader for partitions 1", "start the brokers that have"),
+    (CHANGELOG, {"partitions": 1}, "has 1 partitions, its input 2", "--grow"),
+    (RAW, {"may": frozenset({"Describe"})}, "may not Read it for stage reorder",
+     "topics acls --stage reorder"),
+]  # fmt: skip
+WARNINGS: list[tuple[str, str | dict[str, Any] | None, str, str]] = [
+    (RAW, "retention.ms=120000", "keeps records for 120000 ms", "retention.ms=604800000"),
+    (RAW, "retention.bytes=1000", "1000 bytes per partition", "retention.bytes=-1"),
+    (SEQUENCED, "retention.bytes=1000", "records that a stage has not read by then are lost",
+     "retention.bytes=-1"),
+    (ORDERED, "min.insync.replicas=1", "that only one broker has", "min.insync.replicas=2"),
+    (ORDERED, "min.insync.replicas=3", "accepts nothing while one of its 3 copies is down",
+     "min.insync.replicas=2"),
+    (CHANGELOG, "segment.bytes=1073741824,segment.ms=604800000",
+     "segment.bytes is 1073741824, segment.ms is 604800000: its newest segment",
+     "--add-config segment.bytes=33554432,segment.ms=600000"),
+    (ORDERED, "unclean.leader.election.enable=true", "lacks some of its records",
+     "unclean.leader.election.enable=false"),
+    (ORDERED, {"copies": 1}, "has 1 copies on 3 brokers", "replication: 3"),
+    (ORDERED, {"config": {}}, "does not show its settings", "DescribeConfigs"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("name", "seen", "weight", "what", "remedy"),
-    [
-        ("events.raw", None, "error", "does not exist", "topics create"),
-        ("events.raw", config("events.raw", message_timestamp_type="CreateTime"), "error",
-         "message.timestamp.type is CreateTime, and events are ordered by it",
-         "--add-config message.timestamp.type=LogAppendTime"),
-        ("events.ordered", config("events.ordered", retention_ms="60000"), "error",
-         "retention.ms is 60000", "retention.ms=-1"),
-        (CHANGELOG, config(CHANGELOG, cleanup_policy="delete"), "error",
-         "cleanup.policy is delete", "cleanup.policy=compact"),
-        ("events.sequenced", config("events.sequenced", max_message_bytes="1048576"), "error",
-         "max.message.bytes is 1048576", "--add-config max.message.bytes="),
-        ("events.raw", config("events.raw", retention_ms="20000"), "error",
-         "keeps records for 20000 ms", "retention.ms=604800000"),
-        ("events.raw", config("events.raw", retention_ms="120000"), "warning",
-         "keeps records for 120000 ms", "retention.ms=604800000"),
-        ("events.raw", config("events.raw", retention_bytes="1000"), "warning",
-         "1000 bytes per partition", "retention.bytes=-1"),
-        ("events.raw", config("events.raw", cleanup_policy="compact"), "error",
-         "only the newest record of each key remains", "cleanup.policy=delete"),
-        ("events.sequenced", config("events.sequenced", cleanup_policy="compact"), "error",
-         "only the newest record of each key remains", "cleanup.policy=delete"),
-        ("events.sequenced", config("events.sequenced", retention_bytes="1000"), "warning",
-         "records that a stage has not read by then are lost", "retention.bytes=-1"),
-        ("clock.offsets", config("clock.offsets", min_compaction_lag_ms="0"), "error",
-         "min.compaction.lag.ms is 0", "min.compaction.lag.ms=604800000"),
-        ("clock.offsets", config("clock.offsets", min_compaction_lag_ms="604799999"), "error",
-         "inputs keep for 604800000 ms", "min.compaction.lag.ms=604800000"),
-        ("events.ordered", config("events.ordered", min_insync_replicas="1"), "warning",
-         "that only one broker has", "min.insync.replicas=2"),
-        ("events.ordered", config("events.ordered", min_insync_replicas="3"), "warning",
-         "accepts nothing while one of its 3 copies is down", "min.insync.replicas=2"),
-        ("events.dead", config("events.dead", max_message_bytes="1000"), "error",
-         "max.message.bytes is 1000", "--add-config max.message.bytes="),
-        ("events.gaps", config("events.gaps", max_message_bytes="1000"), "error",
-         "max.message.bytes is 1000", "--add-config max.message.bytes="),
-        (CHANGELOG, config(CHANGELOG, segment_bytes="1073741824", segment_ms="604800000"),
-         "warning", "segment.bytes is 1073741824, segment.ms is 604800000: its newest segment",
-         "--add-config segment.bytes=33554432,segment.ms=600000"),
-        ("events.ordered", config("events.ordered", unclean_leader_election_enable="true"),
-         "warning", "lacks some of its records", "unclean.leader.election.enable=false"),
-        ("events.ordered", replace(SOUND.topics["events.ordered"], copies=1), "warning",
-         "has 1 copies on 3 brokers", "replication: 3"),
-        ("events.ordered", replace(SOUND.topics["events.ordered"], leaderless=(1,)), "error",
-         "no leader for partitions 1", "start the brokers that have"),
-        ("events.ordered", replace(SOUND.topics["events.ordered"], config={}), "warning",
-         "does not show its settings", "DescribeConfigs"),
-        (CHANGELOG, replace(SOUND.topics[CHANGELOG], partitions=1), "error",
-         "has 1 partitions, its input 2", "--grow"),
-        ("events.raw", replace(SOUND.topics["events.raw"], may=frozenset({"Describe"})), "error",
-         "may not Read it for stage reorder", "topics acls --stage reorder"),
-    ],
-)  # fmt: skip
+    ("name", "change", "what", "remedy", "weight"),
+    [*((*row, "error") for row in ERRORS), *((*row, "warning") for row in WARNINGS)],
+)
 def test_what_is_amiss_is_told_with_its_remedy(
-    name: str, seen: SeenTopic | None, weight: str, what: str, remedy: str
+    name: str, change: str | dict[str, Any] | None, what: str, remedy: str, weight: str
 ) -> None:
+    """`change`: the topic's settings, or what else is seen of it; None: it is absent."""
+    seen = config(name, change) if isinstance(change, str) else None
+    if isinstance(change, dict):
+        seen = replace(SOUND.topics[name], **change)
     (finding,) = found(name, seen)
     assert (finding.where, finding.weight) == (name, weight)
     assert what in finding.what
@@ -178,22 +166,27 @@ def test_topics_that_are_absent_have_one_remedy() -> None:
     assert finding.what == f"do not exist, {len(names)} topics"
 
 
-def test_smaller_segments_than_declared_are_no_fault() -> None:
-    assert found(CHANGELOG, config(CHANGELOG, segment_bytes="18000000", segment_ms="60000")) == []
-
-
-def test_what_no_stage_reads_may_be_let_go_of_by_size() -> None:
-    assert found("events.ordered", config("events.ordered", retention_bytes="1000")) == []
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        pytest.param(CHANGELOG, "segment.bytes=18000000,segment.ms=60000", id="smaller"),
+        pytest.param(ORDERED, "retention.bytes=1000", id="what no stage reads"),
+        # An input is the user's, who writes what fits.
+        *[(RAW, f"max.message.bytes={size}") for size in (1_000, 1 << 20, 1 << 30)],
+    ],
+)
+def test_what_is_set_otherwise_without_harm_is_no_fault(name: str, settings: str) -> None:
+    assert found(name, config(name, settings)) == []
 
 
 def test_samples_are_to_last_as_long_as_the_input_and_no_longer() -> None:
     topics = {
         **SOUND.topics,
-        "events.raw": config("events.raw", retention_ms="3600000"),
-        "clock.offsets": config("clock.offsets", min_compaction_lag_ms="3600000"),
+        "events.raw": config("events.raw", "retention.ms=3600000"),
+        "clock.offsets": config("clock.offsets", "min.compaction.lag.ms=3600000"),
     }
     assert findings(TOPOLOGY, replace(SOUND, topics=topics)) == []
-    topics["events.raw"] = config("events.raw", retention_ms="-1")
+    topics["events.raw"] = config("events.raw", "retention.ms=-1")
     (finding,) = findings(TOPOLOGY, replace(SOUND, topics=topics))
     assert finding.where == "clock.offsets"
 
@@ -215,12 +208,8 @@ def test_a_transaction_that_stays_open_is_found() -> None:
     assert "find-hanging --topic events.raw --partition 1" in finding.remedy
 
 
-def test_larger_records_than_needed_are_no_fault() -> None:
-    for size in (1_000, 1 << 20, 1 << 30):  # An input is the user's, who writes what fits.
-        assert found("events.raw", config("events.raw", max_message_bytes=str(size))) == []
-
-
-def test_one_broker_keeps_one_copy() -> None:
+def test_one_broker_keeps_one_copy_and_a_sound_cluster_has_no_finding() -> None:
+    assert findings(TOPOLOGY, SOUND) == []
     topics = {name: replace(seen, copies=1) for name, seen in SOUND.topics.items()}
     assert findings(TOPOLOGY, Cluster(SeenBrokers(1), topics)) == []
 
@@ -256,9 +245,8 @@ def test_brokers_as_they_come_are_sound() -> None:
         "offsets.retention.minutes": "10080",
         "auto.create.topics.enable": "false",
     }
-    assert (
-        findings(TOPOLOGY, Cluster(SeenBrokers(3, config=config, ahead_ms=-5), SOUND.topics)) == []
-    )
+    usual = SeenBrokers(3, config=config, ahead_ms=-5)
+    assert findings(TOPOLOGY, Cluster(usual, SOUND.topics)) == []
 
 
 def test_an_embedded_broker_is_not_asked_what_it_does_not_answer(
@@ -357,14 +345,8 @@ def test_where_no_broker_answers_nothing_is_known_of_transactional_ids() -> None
 @pytest.mark.parametrize(
     ("code", "may"),
     [
-        (49, True),
-        (16, True),
-        (14, True),
-        (53, False),
-        (15, None),
-        (41, None),
-        (-1, None),
-        (0, None),
+        *[(49, True), (16, True), (14, True), (53, False)],
+        *[(15, None), (41, None), (-1, None), (0, None)],
     ],
 )
 def test_only_what_is_said_behind_the_right_tells_that_it_is_there(
@@ -392,11 +374,7 @@ def test_a_right_to_transactional_ids_that_is_lacking_is_told_with_its_stage() -
 
 def test_sources_in_several_partitions_of_one_stage_are_found() -> None:
     topology = parse("streams: {default: {}}\nstages: [reorder+merge]")
-    topics = {
-        each.name: SeenTopic(each.partitions, 3, config={**SETTINGS, **each.config})
-        for each in declared(topology)
-    }
-    (one,) = findings(topology, Cluster(SeenBrokers(3), topics))
+    (one,) = findings(topology, Cluster(SeenBrokers(3), as_declared(topology)))
     assert (one.weight, one.where) == (Weight.ERROR, "events.raw")
     assert "8 partitions of events.raw" in one.what
     assert one.remedy.startswith("either write `keyed_by: stream`")

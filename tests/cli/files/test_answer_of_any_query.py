@@ -3,13 +3,11 @@ it than with `answer: early`; in the end its current results are the same."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from cli.main import main
+from tests.cli.invoking import inorder, text_file
 from tests.sinks.told import standing
 
 LINES = "\n".join(
@@ -28,18 +26,15 @@ QUERIES = {
 
 @pytest.mark.parametrize("kind", QUERIES)
 def test_its_current_results_are_those_of_early(kind: str, tmp_path: Path) -> None:
-    events = tmp_path / "events.jsonl"
-    events.write_text(LINES + "\n")
+    events = text_file(tmp_path / "events.jsonl", LINES + "\n")
     said = []
     for answer in ("early", "speculate, speculate: {share: 50%}"):
-        topology = tmp_path / "t.yaml"
-        topology.write_text(
+        topology = text_file(
+            tmp_path / "t.yaml",
             "streams: {default: {clock: {unsynced: trust}}}\n"
-            f"correct_for: 10s\nqueries:\n  q: {{{QUERIES[kind]}, answer: {answer}}}\n"
+            f"correct_for: 10s\nqueries:\n  q: {{{QUERIES[kind]}, answer: {answer}}}\n",
         )
-        result = CliRunner().invoke(main, ["replay", "--topology", str(topology), str(events)])
-        assert result.exit_code == 0, result.output
-        lines = [json.loads(line) for line in result.stdout.splitlines()]
+        lines = inorder("replay", "--topology", topology, events).well().lines
         said.append(standing(line for line in lines if "op" in line))
     assert said[0]
     assert said[0].keys() == said[1].keys()

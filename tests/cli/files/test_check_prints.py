@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.invoking import inorder
+from tests.cli.invoking import inorder, text_file
 
 
 def test_the_schema_is_json() -> None:
-    answer = inorder("check", "--schema")
-    assert answer.code == 0
+    answer = inorder("check", "--schema").well()
     schema = json.loads(answer.out)
     assert schema["properties"]["checkpoint"]["default"] == "100ms"
 
@@ -18,34 +17,28 @@ def test_the_schema_is_json() -> None:
 def test_what_defaults_prints_is_sound_and_says_the_same(tmp_path: Path) -> None:
     for given in ([], [tmp_path / "t.yaml"]):
         (tmp_path / "t.yaml").write_text("streams: {pitch: {merge: {idle_after: 5s}}}\n")
-        answer = inorder("check", "--defaults", *given)
-        assert answer.code == 0, answer.err
+        answer = inorder("check", "--defaults", *given).well()
         (tmp_path / "whole.yaml").write_text(answer.out)
-        assert inorder("check", tmp_path / "whole.yaml").code == 0
+        inorder("check", tmp_path / "whole.yaml").well()
         assert inorder("check", "--defaults", tmp_path / "whole.yaml").out == answer.out
     assert "idle_after: 5s" in answer.out
 
 
 def test_a_bad_file_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("streams:\n  pitch: {colour: red}\n")
-    answer = inorder("check", "--defaults", tmp_path / "t.yaml")
-    assert (answer.code, answer.out) == (2, "")
-    assert "streams.pitch.colour (line 2)" in answer.err
+    inorder("check", "--defaults", tmp_path / "t.yaml").refused("streams.pitch.colour (line 2)")
 
 
 def test_without_anything_it_says_what_it_takes() -> None:
-    answer = inorder("check")
-    assert answer.code == 2
-    assert "give a topology file, or --schema, or --defaults" in answer.err
+    inorder("check").refused("give a topology file, or --schema, or --defaults")
 
 
 def test_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
-    file = tmp_path / "t[red].yaml"
-    file.write_text(
+    file = text_file(
+        tmp_path / "t[red].yaml",
         "streams: {s: {clock: {unsynced: trust}}}\n"
-        'queries: {silent: {pattern: "PATTERN SEQ(A a, !A) WHERE [room] WITHIN 1 min"}}\n'
+        'queries: {silent: {pattern: "PATTERN SEQ(A a, !A) WHERE [room] WITHIN 1 min"}}\n',
     )
-    answer = inorder("check", file)
-    assert answer.code == 0, answer.err
+    answer = inorder("check", file).well()
     assert "t[red].yaml: sound" in answer.out.replace("\n", "")
     assert "W_ABSENCE" in answer.out

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from cli.files.match import command
+from tests.cli.invoking import Answer, inorder, json_lines
 
 
-def match(folder: Path, query: str, events: list[dict[str, Any]], *options: str) -> Result:
-    path = folder / "events.jsonl"
-    path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    return CliRunner().invoke(command, ["--query", query, *options, str(path)])
+def match(folder: Path, query: str, events: list[dict[str, Any]], *options: str) -> Answer:
+    return inorder("match", "--query", query, *options, json_lines(folder / "events.jsonl", events))
 
 
 def letters(text: str, **more: Any) -> list[dict[str, Any]]:
@@ -26,16 +22,14 @@ def letters(text: str, **more: Any) -> list[dict[str, Any]]:
     ]
 
 
-def lines(result: Result) -> list[dict[str, Any]]:
-    assert result.exception is None, result.output
-    assert result.exit_code == 0
-    return [json.loads(line) for line in result.stdout.splitlines()]
+def lines(answer: Answer) -> list[dict[str, Any]]:
+    return answer.well().lines
 
 
-def members(result: Result, query: str = "q1") -> list[list[int]]:
+def members(answer: Answer, query: str = "q1") -> list[list[int]]:
     return [
         [event["ref_time"] for event in line["events"]]
-        for line in lines(result)
+        for line in lines(answer)
         if line["kind"] == "match" and line["query"] == query
     ]
 
@@ -105,10 +99,7 @@ def test_many_events_of_one_instant_cost_what_others_do(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_query_is_told_with_its_place(tmp_path: Path, query: str, words: str) -> None:
-    result = match(tmp_path, query, [])
-    assert result.exit_code == 2
-    assert words in result.output
-    assert "line 1, column" in result.output
+    match(tmp_path, query, []).refused(words, "line 1, column")
 
 
 SETS = "PATTERN SEQ(A a, B+ b[], C c) WITHIN 20 ns USING skip_till_any MATCHES MAXIMAL AS SETS"
@@ -137,8 +128,8 @@ def test_sets_of_matches_are_counted_and_updated(tmp_path: Path) -> None:
 def test_expanded_they_are_the_matches_of_the_query_without_sets(tmp_path: Path) -> None:
     single = SETS.replace(" AS SETS", "") + " UNCERTAIN IGNORE"
     expanded = match(tmp_path, SETS, LATE_B, "--correct", "--expand")
-    assert expanded.stdout == match(tmp_path, single, LATE_B, "--correct").stdout
-    assert '"match_set"' not in expanded.stdout
+    assert expanded.out == match(tmp_path, single, LATE_B, "--correct").out
+    assert '"match_set"' not in expanded.out
 
 
 def test_a_limit_bounds_what_is_written_not_what_is_counted(tmp_path: Path) -> None:

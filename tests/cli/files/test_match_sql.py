@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.invoking import inorder
+from tests.cli.invoking import inorder, json_lines, text_file
 
 CLAUSE = (
     "MATCH_RECOGNIZE (PARTITION BY place ORDER BY ref_time MEASURES LAST(B.v) AS v"
@@ -18,30 +17,21 @@ CLAUSE = (
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "rows.jsonl"
     rows = [(0, 3, "x"), (1, 1, "y"), (2, 5, "x"), (3, 2, "y"), (4, 0, "x")]
     lines = [
         {"source": "s", "seq": n, "ts": n * 10**9, "type": "T", "payload": {"v": v, "place": place}}
         for n, v, place in rows
     ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    return json_lines(tmp_path / "rows.jsonl", lines)
 
 
-def lines_of(*arguments: Any) -> list[dict[str, Any]]:
-    answer = inorder(*arguments)
-    assert answer.code == 0, answer.err
-    return [json.loads(line) for line in answer.out.splitlines()]
-
-
-def matches(*arguments: Any) -> list[dict[str, Any]]:
-    return lines_of("match", *arguments)
+def matches(*arguments: str | Path) -> list[dict[str, Any]]:
+    return inorder("match", *arguments).well().lines
 
 
 @pytest.mark.parametrize("text", [CLAUSE, f"SELECT * FROM plant {CLAUSE} AS m;"])
 def test_a_text_or_a_file_with_select_or_without(text: str, file: Path, tmp_path: Path) -> None:
-    written = tmp_path / "query.sql"
-    written.write_text(text)
+    written = text_file(tmp_path / "query.sql", text)
     for given in (text, written):
         found = matches("--sql", given, file)
         assert [match["values"] for match in found] == [
@@ -76,16 +66,15 @@ def test_without_measures_the_values_are_empty(file: Path) -> None:
 def test_what_is_wrong_is_refused_with_the_remedy(
     arguments: tuple[str, ...], says: str, file: Path
 ) -> None:
-    answer = inorder("match", *arguments, file)
-    assert answer.code == 2
-    assert answer.out == ""
-    assert says in answer.err
+    inorder("match", *arguments, file).refused(says)
 
 
 def test_a_topology_file_takes_it_too_and_finds_the_same(file: Path, tmp_path: Path) -> None:
-    topology = tmp_path / "topology.yaml"
-    topology.write_text(f'streams: {{default: {{}}}}\nqueries: {{rise: {{pattern: "{CLAUSE}"}}}}\n')
-    lines = lines_of("replay", "--topology", topology, file)
+    topology = text_file(
+        tmp_path / "topology.yaml",
+        f'streams: {{default: {{}}}}\nqueries: {{rise: {{pattern: "{CLAUSE}"}}}}\n',
+    )
+    lines = inorder("replay", "--topology", topology, file).well().lines
     found = [line for line in lines if line["kind"] == "match"]
     assert [match["values"] for match in found] == [
         match["values"] for match in matches("--sql", CLAUSE, file)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.program import PROGRAM
-from tests import ROOT
-from tests.cli.invoking import Answer, inorder
+from tests.cli.invoking import Answer, inorder, json_lines, replay_of, text_file
+from tests.kit.cli import ended
 
 RECORDED = [
     {"source": "a", "seq": 0, "ts": 100, "arrival": 1000, "type": "A", "payload": {"x": 1}},
@@ -43,18 +42,18 @@ KEYS = {
 COUNTS = ["in", "event", "late", "duplicate", "dead", "held", "gaps"]
 
 
-def topology(folder: Path, late: str = "pass") -> Path:
-    path = folder / f"{late}.yaml"
+def topology_text(late: str = "pass") -> str:
     reorder = f"{{rule: fixed, max_wait: 100ns, late: {late}}}"
-    clock = "{unsynced: trust}"
-    path.write_text(f"streams: {{default: {{input: raw, reorder: {reorder}, clock: {clock}}}}}\n")
-    return path
+    stream = f"{{input: raw, reorder: {reorder}, clock: {{unsynced: trust}}}}"
+    return f"streams: {{default: {stream}}}\n"
+
+
+def topology(folder: Path, late: str = "pass") -> Path:
+    return text_file(folder / f"{late}.yaml", topology_text(late))
 
 
 def recording(folder: Path) -> Path:
-    path = folder / "recorded.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in RECORDED))
-    return path
+    return json_lines(folder / "recorded.jsonl", RECORDED)
 
 
 def replayed(folder: Path, *options: str, late: str = "pass") -> Answer:
@@ -63,14 +62,12 @@ def replayed(folder: Path, *options: str, late: str = "pass") -> Answer:
 
 def rows_of(answer: Answer) -> list[tuple[Any, ...]]:
     """Each line by what matters in it."""
-    shapes = {
-        "event": ("seq", "late", "at"),
-        "gap": ("first", "last", "reason", "at"),
-        "late": ("seq", "reason", "line", "at"),
-        "duplicate": ("seq", "reason", "line", "at"),
-        "dead": ("seq", "reason", "line", "at"),
-    }
-    return [(line["kind"], *(line[key] for key in shapes[line["kind"]])) for line in answer.lines]
+    other = ("seq", "reason", "line", "at")
+    shapes = {"event": ("seq", "late", "at"), "gap": ("first", "last", "reason", "at")}
+    return [
+        (line["kind"], *(line[key] for key in shapes.get(line["kind"], other)))
+        for line in answer.lines
+    ]
 
 
 BEFORE_THE_LATE_ONE: list[tuple[Any, ...]] = [
@@ -83,10 +80,7 @@ AFTER_IT: list[tuple[Any, ...]] = [
     ("duplicate", 3, "copy", 5, 1310),
     ("dead", None, "seq_negative", 6, 1320),
 ]
-AT_THE_END: list[tuple[Any, ...]] = [
-    ("gap", 4, 4, "end", 1330),
-    ("event", 5, False, 1330),
-]
+AT_THE_END: list[tuple[Any, ...]] = [("gap", 4, 4, "end", 1330), ("event", 5, False, 1330)]
 
 
 @pytest.mark.parametrize(
@@ -166,16 +160,9 @@ def test_the_summary_is_the_last_line_of_standard_error(tmp_path: Path) -> None:
     assert summary["events_per_cpu_second"] > 0
 
 
-def test_for_people_the_summary_is_a_table(tmp_path: Path) -> None:
-    answer = replayed(tmp_path)
-    assert "balance: in = event + late + duplicate + dead + held" in answer.err
-    assert "wait ms: mean" in answer.err
-
-
 def test_results_that_stay_open_are_told_once_with_what_helps(tmp_path: Path) -> None:
     lines = [{"source": "a", "seq": at, "ts": at * 10**9, "type": "A"} for at in range(20)]
-    path = tmp_path / "events.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = json_lines(tmp_path / "events.jsonl", lines)
     window = "window: tumbling 2s, aggregate: {n: count()}"
     for finals, told in (("", 1), (", finals: true", 0)):
         queries = f"queries: {{w: {{{window}{finals}}}, v: {{{window}{finals}}}}}"
@@ -191,10 +178,10 @@ def test_results_that_stay_open_are_told_once_with_what_helps(tmp_path: Path) ->
 
 def test_for_people_the_sum_and_the_five_worst_sources_are_shown(tmp_path: Path) -> None:
     lines = [{"source": f"m{source}", "seq": 0, "ts": source + 1} for source in range(12)]
-    lines += [lines[7], lines[7], lines[11]]
-    path = tmp_path / "many.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = json_lines(tmp_path / "many.jsonl", [*lines, lines[7], lines[7], lines[11]])
     answer = inorder("replay", "--topology", topology(tmp_path), path)
+    assert "balance: in = event + late + duplicate + dead + held" in answer.err
+    assert "wait ms: mean" in answer.err
     shown = [line.split()[1] for line in answer.err.splitlines() if line.startswith("│")]
     assert shown == ["m7", "m11", "m0", "m1", "m10", "…", "all"]
     assert "… 7 more" in answer.err
@@ -203,20 +190,12 @@ def test_for_people_the_sum_and_the_five_worst_sources_are_shown(tmp_path: Path)
 
 
 def test_sources_of_a_stream_are_merged_by_reference_time(tmp_path: Path) -> None:
+    said = "b 0 10 100, a 0 5 100, b 1 30 200, a 1 30 210, a 2 40 220, b 2 35 230"
     lines = [
-        {"source": source, "seq": seq, "ts": ts, "arrival": arrival}
-        for source, seq, ts, arrival in [
-            ("b", 0, 10, 100),
-            ("a", 0, 5, 100),
-            ("b", 1, 30, 200),
-            ("a", 1, 30, 210),
-            ("a", 2, 40, 220),
-            ("b", 2, 35, 230),
-        ]
+        {"source": source, "seq": int(seq), "ts": int(ts), "arrival": int(arrival)}
+        for source, seq, ts, arrival in map(str.split, said.split(", "))
     ]
-    path = tmp_path / "two.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    answer = inorder("replay", "--topology", topology(tmp_path), path)
+    answer = replay_of(tmp_path, topology_text(), lines)
     order = [(line["ref_time"], line["source"]) for line in answer.lines]
     assert order == [(5, "a"), (10, "b"), (30, "a"), (30, "b"), (35, "b"), (40, "a")]
 
@@ -229,9 +208,7 @@ def test_the_clock_of_arrivals_ends_in_2100(tmp_path: Path, time_ns: int) -> Non
         {"source": "a", "seq": 1, "ts": time_ns},
         {"source": "a", "seq": 2, "ts": 6, "arrival": time_ns},
     ]
-    path = tmp_path / "late.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    answer = inorder("replay", "--topology", topology(tmp_path), path)
+    answer = replay_of(tmp_path, topology_text(), lines)
     ends = {line["seq"]: line.get("reason", line["kind"]) for line in answer.lines}
     assert ends == {
         0: "event",
@@ -250,47 +227,32 @@ def test_a_stream_that_the_topology_does_not_name_is_dead(tmp_path: Path) -> Non
     assert answer.code == 0
 
 
-@pytest.mark.parametrize("name", ["-", "packed.jsonl.gz", "columns.csv"])
-def test_other_forms_of_input_give_the_same_lines(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", [None, "-", "packed.jsonl.gz", "columns.csv"])
+def test_other_forms_of_input_give_the_same_lines(tmp_path: Path, name: str | None) -> None:
+    """Standard input is the default."""
     expected = replayed(tmp_path)
     text = recording(tmp_path).read_bytes()
-    stdin = b""
-    if name == "-":
-        stdin = text
-    elif name.endswith(".gz"):
+    if name == "packed.jsonl.gz":
         (tmp_path / name).write_bytes(gzip.compress(text))
-    else:
+    elif name == "columns.csv":
         columns = ("source", "seq", "ts", "arrival", "type", "clock", "t1", "t2", "t3", "t4")
         rows: list[dict[str, Any]] = RECORDED
         table = [[str(row.get(column, "")) for column in columns] for row in rows]
         payload = ['"{""x"": 1}"', *[""] * (len(rows) - 1)]
         lines = [",".join([*row, cell]) for row, cell in zip(table, payload, strict=True)]
-        (tmp_path / name).write_text("\n".join([",".join([*columns, "payload"]), *lines]) + "\n")
-    path = "-" if name == "-" else str(tmp_path / name)
-    answer = inorder("replay", "--topology", topology(tmp_path), path, stdin=stdin)
-    shift = 1 if name.endswith(".csv") else 0  # the line of column names
+        text_file(tmp_path / name, "\n".join([",".join([*columns, "payload"]), *lines]) + "\n")
+    path = {None: [], "-": ["-"]}.get(name, [str(tmp_path / str(name))])
+    answer = inorder("replay", "--topology", topology(tmp_path), *path, stdin=text)
+    shift = 1 if name == "columns.csv" else 0  # the line of column names
     assert answer.lines == [
         {**line, "line": line["line"] + shift} if "line" in line else line
         for line in expected.lines
     ]
 
 
-def test_standard_input_is_the_default(tmp_path: Path) -> None:
-    text = recording(tmp_path).read_bytes()
-    answer = inorder("replay", "--topology", topology(tmp_path), stdin=text)
-    assert answer.lines == replayed(tmp_path).lines
-
-
 def test_as_a_process_the_streams_are_apart(tmp_path: Path) -> None:
-    command = [*PROGRAM, "replay", "--json"]
-    done = subprocess.run(
-        [*command, "--topology", str(topology(tmp_path)), "-"],
-        cwd=ROOT,
-        input=recording(tmp_path).read_bytes(),
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    words = ("replay", "--json", "--topology", topology(tmp_path), "-")
+    done = ended(*PROGRAM, *words, stdin=recording(tmp_path).read_text())
     assert done.returncode == 0, done.stderr
     assert [json.loads(line) for line in done.stdout.splitlines()] == replayed(tmp_path).lines
     (last,) = done.stderr.splitlines()
@@ -313,78 +275,36 @@ def test_an_empty_input_is_an_answer(tmp_path: Path) -> None:
     ],
 )
 def test_bad_arguments_end_with_2(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
-    (tmp_path / "bad.yaml").write_text("streams: {default: {input: raw, colour: red}}\n")
+    text_file(tmp_path / "bad.yaml", "streams: {default: {input: raw, colour: red}}\n")
     filled = [option.format(folder=tmp_path) for option in options]
-    answer = inorder("replay", "--topology", topology(tmp_path), *filled, recording(tmp_path))
-    assert (answer.code, answer.out) == (2, "")
-    assert says in answer.err
-    assert "Traceback" not in answer.err
+    inorder("replay", "--topology", topology(tmp_path), *filled, recording(tmp_path)).refused(says)
 
 
 def test_the_topology_is_needed(tmp_path: Path) -> None:
-    answer = inorder("replay", recording(tmp_path))
-    assert answer.code == 2
-    assert "--topology" in answer.err
+    inorder("replay", recording(tmp_path)).refused("--topology")
 
 
 @pytest.mark.parametrize(
     ("name", "content", "says"),
-    [
-        ("absent.jsonl", None, "no such file"),
-        ("folder", None, "directory"),
-        ("no.jsonl.gz", b"plain", "not gzip"),
-        ("no.parquet", b"PAR1 and no more", "no.parquet"),
-    ],
+    [("no.jsonl.gz", b"plain", "not gzip"), ("no.parquet", b"PAR1 and no more", "no.parquet")],
 )
 def test_input_that_cannot_be_read_ends_with_3(
-    tmp_path: Path, name: str, content: bytes | None, says: str
+    tmp_path: Path, name: str, content: bytes, says: str
 ) -> None:
-    (tmp_path / "folder").mkdir()
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    answer = inorder("replay", "--topology", topology(tmp_path), tmp_path / name)
-    assert (answer.code, answer.out) == (3, "")
-    assert says in answer.err
-    assert "Traceback" not in answer.err
-
-
-def test_how_the_lines_are_taken_does_not_change_the_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows: list[Any] = []
-    for seq in range(60):
-        instant = 1_000 + seq // 7 * 100
-        rows += [
-            {"source": source, "seq": seq, "ts": seq * 10, "arrival": instant} for source in "ab"
-        ]
-        if seq % 5 == 0:
-            rows += [rows[-1], {"source": "a", "seq": "x", "arrival": instant}, rows[-2]]
-        if seq % 11 == 0:
-            rows.pop(-3)
-    path = tmp_path / "events.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    answers = set()
-    for size in (1, 4, 256):
-        monkeypatch.setattr("topology.flow.batches.BATCH", size)
-        answers.add(inorder("replay", "--topology", str(topology(tmp_path)), str(path)).out)
-    assert len(answers) == 1
-    assert answers.pop().count("dead") >= 12
+    (tmp_path / name).write_bytes(content)
+    inorder("replay", "--topology", topology(tmp_path), tmp_path / name).refused(says, code=3)
 
 
 def test_what_queries_made_no_use_of_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "q.yaml"
     query = "{window: tumbling 1s, key: payload.k, aggregate: {s: sum(payload.v)}}"
-    path.write_text(f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}\n")
-    payloads = [{"k": 1, "v": 2}, {"v": 3}, {"k": 1, "v": "x"}]
-    rows = [
-        json.dumps({"source": "a", "seq": seq, "ts": seq, "payload": payload})
-        for seq, payload in enumerate(payloads)
-    ]
-    stdin = "\n".join(rows).encode()
-    left = inorder("replay", "--topology", path, "--json", stdin=stdin).summary["left_out"]
+    path = text_file(tmp_path / "q.yaml", f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}\n")
+    payloads: list[Any] = [{"k": 1, "v": 2}, {"v": 3}, {"k": 1, "v": "x"}]
+    rows = [{"source": "a", "seq": n, "ts": n, "payload": each} for n, each in enumerate(payloads)]
+    events = json_lines(tmp_path / "q.jsonl", rows)
+    left = inorder("replay", "--topology", path, "--json", events).summary["left_out"]
     unused = {"window: events without a key": 1, "window: values that an aggregate cannot use": 1}
     assert left == unused
-    table = inorder("replay", "--topology", path, stdin=stdin).err
+    table = inorder("replay", "--topology", path, events).err
     assert "left out by queries: window: events without a key: 1" in table
 
 
@@ -399,11 +319,8 @@ def test_append_times_that_are_wrong_for_a_while_make_nothing_late(
         ts = LAST_NS // 3 + number * second // 40
         is_ahead = 20 * 40 <= number < 40 * 40
         arrival = ts + second // 50 + is_ahead * ahead_s * second
-        line = {"source": f"s{number % 4}", "seq": number // 4, "ts": ts, "arrival": arrival}
-        lines.append(json.dumps(line) + "\n")
-    log = tmp_path / "log.jsonl"
-    log.write_text("".join(lines))
-    written = inorder("replay", "--topology", topology(tmp_path), log).lines
+        lines.append({"source": f"s{number % 4}", "seq": number // 4, "ts": ts, "arrival": arrival})
+    written = replay_of(tmp_path, topology_text(), lines).lines
     assert len(written) == len(lines)
     assert [line for line in written if line["kind"] != "event" or line["late"]] == []
     assert max(line["at"] - line["ts"] for line in written) < second

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.local.embedded import EmbeddedBroker
-from tests.cli.invoking import Answer, inorder
-from tests.inorder.records import headers_of, read_messages
-from tests.services import UniqueName
+from tests.cli.invoking import Answer, inorder, json_lines, replay_of, text_file
+from tests.inorder.records import Topic, headers_of
 
 MS = 1_000_000
 
@@ -31,34 +28,24 @@ RECORDED: list[Any] = [
 a copy of line 7: nobody can tell."""
 
 
-def topology(folder: Path, late: str = "pass", more: str = "") -> Path:
-    path = folder / f"{late}.yaml"
+def topology(late: str = "pass", raw: str = "raw") -> str:
     reorder = f"{{rule: time, max_wait: 5ms, late: {late}}}"
-    clock = "{unsynced: trust}"
-    stream = f"{{input: raw, reorder: {reorder}, clock: {clock}, merge: {{max_wait: 0ms}}}}"
-    path.write_text(f"streams: {{default: {stream}}}\n{more}")
-    return path
+    more = "clock: {unsynced: trust}, merge: {max_wait: 0ms}"
+    return f"streams: {{default: {{input: {raw}, reorder: {reorder}, {more}}}}}\n"
 
 
-def recording(folder: Path, lines: Iterable[dict[str, Any]]) -> Path:
-    path = folder / "recorded.jsonl"
-    in_ns = [{**line, "ts": line["ts"] * MS, "arrival": line["arrival"] * MS} for line in lines]
-    path.write_text("".join(json.dumps(line) + "\n" for line in in_ns))
-    return path
+def in_ns(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**line, "ts": line["ts"] * MS, "arrival": line["arrival"] * MS} for line in lines]
 
 
 def replayed(folder: Path, late: str = "pass", more: str = "") -> Answer:
-    path = recording(folder, RECORDED)
-    answer = inorder("replay", "--json", "--topology", topology(folder, late, more), path)
-    assert answer.code == 0, answer.err
-    return answer
+    return replay_of(folder, topology(late) + more, in_ns(RECORDED)).well()
 
 
 def events(answer: Answer) -> list[tuple[Any, ...]]:
     return [
         (line["ts"] // MS, line["source"], line["epoch"], line["seq"], line["late"])
-        for line in answer.lines
-        if line["kind"] == "event"
+        for line in answer.of("event")
     ]
 
 
@@ -84,14 +71,13 @@ def test_lines_without_a_number_leave_by_time_and_are_numbered(tmp_path: Path) -
     assert [one for one in said if one[4]] == [late]
     others = [(line["kind"], line["line"]) for line in answer.lines if line["kind"] != "event"]
     assert others == [("dead", 6)]
-    summary = json.loads(answer.err.splitlines()[-1])
     counts = ("in", "event", "late", "duplicate", "dead", "held", "gaps")
-    assert [summary[name] for name in counts] == [9, 7, 1, 0, 1, 0, 0]
+    assert [answer.summary[name] for name in counts] == [9, 7, 1, 0, 1, 0, 0]
 
 
 def test_a_late_line_that_does_not_go_on_is_told_by_its_line(tmp_path: Path) -> None:
     answer = replayed(tmp_path, late="side")
-    (late,) = (line for line in answer.lines if line["kind"] == "late")
+    (late,) = answer.of("late")
     assert (late["seq"], late["line"], late["reason"]) == (8, 8, "overtaken")
     assert [one[3] for one in events(answer) if one[1] == "a"] == [2, 3, 4, 5, 6]
 
@@ -103,7 +89,7 @@ correct_for: 1h
 
 
 def test_windows_count_and_are_not_called_certain(tmp_path: Path) -> None:
-    windows = [line for line in replayed(tmp_path, more=WINDOW).lines if line["kind"] == "window"]
+    windows = replayed(tmp_path, more=WINDOW).of("window")
     counts = {line["start"] // MS: line["values"]["n"] for line in windows}
     assert counts == {80: 1, 100: 3, 120: 2, 140: 2}
     emitted = [line for line in windows if line["start"] < 140 * MS and line["op"] == "emit"]
@@ -113,39 +99,25 @@ def test_windows_count_and_are_not_called_certain(tmp_path: Path) -> None:
 
 
 def test_csv_needs_no_such_column_either(tmp_path: Path) -> None:
-    path = tmp_path / "recorded.csv"
-    path.write_text("source,ts,payload.x\na,100,1\na,90,2\n")
-    answer = inorder("replay", "--topology", topology(tmp_path), path)
-    assert answer.code == 0, answer.err
+    path = text_file(tmp_path / "recorded.csv", "source,ts,payload.x\na,100,1\na,90,2\n")
+    by_time = text_file(tmp_path / "t.yaml", topology())
+    answer = inorder("replay", "--topology", by_time, path).well()
     assert [(line["ts"], line["seq"]) for line in answer.lines] == [(90, 2), (100, 3)]
-    numbered = tmp_path / "numbered.yaml"
-    numbered.write_text("streams: {default: {}}\n")
-    answer = inorder("replay", "--topology", numbered, path)
-    assert answer.code == 3
-    assert "there is no column `seq`" in answer.err
+    numbered = text_file(tmp_path / "numbered.yaml", "streams: {default: {}}\n")
+    inorder("replay", "--topology", numbered, path).refused("there is no column `seq`", code=3)
 
 
-def test_produce_publishes_them_where_the_topology_takes_them(
-    embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path
-) -> None:
-    topic = unique_name("raw")
-    embedded_broker.make_topic(topic)
-    file = topology(tmp_path)
-    file.write_text(file.read_text().replace("input: raw", f"input: {topic}"))
-    path = recording(tmp_path, RECORDED[:3])
-    command = ("produce", "--brokers", embedded_broker.bootstrap, "--topic", topic)
+def test_produce_publishes_them_where_the_topology_takes_them(raw: Topic, tmp_path: Path) -> None:
+    file = text_file(tmp_path / "t.yaml", topology(raw=raw.name))
+    path = json_lines(tmp_path / "events.jsonl", in_ns(RECORDED[:3]))
+    command = ("produce", *raw.words)
     answer = inorder(*command, path)
     assert "published 1 records" in answer.err
     assert (
         "row 2: seq: there is no seq; rows of stream 'default' need a sequence number" in answer.err
     )
-    answer = inorder(*command, "--topology", file, path)
-    assert answer.code == 0, answer.err
-    assert "published 3 records" in answer.err
-    numbers = [
-        dict(headers_of(message)).get("seqNum")
-        for message in read_messages(embedded_broker.bootstrap, topic, 4)
-    ]
+    inorder(*command, "--topology", file, path).well("published 3 records")
+    numbers = [dict(headers_of(message)).get("seqNum") for message in raw.messages(4)]
     assert sorted(numbers, key=str) == [None, None, b"7", b"7"]
 
 
@@ -153,10 +125,8 @@ def test_produce_publishes_them_where_the_topology_takes_them(
     "reorder", ["{rule: time, miss_target: 0.1%}", "{rule: time}, experimental: {reorder: mp}"]
 )
 def test_the_same_answer_twice(tmp_path: Path, reorder: str) -> None:
-    file = tmp_path / "t.yaml"
-    file.write_text(f"streams: {{default: {{reorder: {reorder}}}}}\n")
-    path = recording(tmp_path, [line for line in RECORDED for _ in range(3)])
-    once = inorder("replay", "--topology", file, path)
-    assert once.code == 0, once.err
-    assert once.out == inorder("replay", "--topology", file, path).out
+    text = f"streams: {{default: {{reorder: {reorder}}}}}\n"
+    rows = in_ns(line for line in RECORDED for _ in range(3))
+    once = replay_of(tmp_path, text, rows).well()
+    assert once.out == replay_of(tmp_path, text, rows).out
     assert len(events(once)) + once.out.count('"kind":"dead"') == 27

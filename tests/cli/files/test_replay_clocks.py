@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.exits import Exit
-from tests.cli.invoking import Answer, inorder
+from tests.cli.invoking import Answer, replay_of
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -25,11 +24,7 @@ queries:
 
 
 def replayed(folder: Path, clock: str, lines: list[dict[str, Any]], more: str = "") -> Answer:
-    path = folder / "topology.yaml"
-    path.write_text(f"streams: {{default: {{clock: {clock}}}}}\n{more}")
-    events = folder / "events.jsonl"
-    events.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return inorder("replay", "--topology", path, "--json", events)
+    return replay_of(folder, f"streams: {{default: {{clock: {clock}}}}}\n{more}", lines)
 
 
 def steady(count: int, *sources: str) -> list[dict[str, Any]]:
@@ -64,15 +59,14 @@ def test_an_absurd_declared_offset_hurts_nobody_else(
     assert answer.summary["held"] == 0
     good = [line for line in answer.lines if line.get("source") == "good"]
     alone = replayed(tmp_path, policy, steady(60, "good"))
-    keys = ("kind", "seq", "ref_time", "error", "late")
-    assert [[line.get(key) for key in keys] for line in good] == [
-        [line.get(key) for key in keys] for line in alone.lines if line.get("source") == "good"
-    ]
+    expected = [line for line in alone.lines if line.get("source") == "good"]
+    for key in ("kind", "seq", "ref_time", "error", "late"):
+        assert [line.get(key) for line in good] == [line.get(key) for line in expected]
     if error == HUGE:
-        refused = [line for line in answer.lines if line["kind"] == "dead" and line["line"] == 1]
-        assert [line["reason"] for line in refused] == ["error_huge"]
+        refused = [line["reason"] for line in answer.of("dead") if line["line"] == 1]
+        assert refused == ["error_huge"]
     if unsynced != "reject":
-        bad = [line for line in answer.lines if line["kind"] == "event" and line["source"] == "bad"]
+        bad = [line for line in answer.of("event") if line["source"] == "bad"]
         # It leaves as time goes on, not only at the end.
         assert len(bad) == 60
         assert sum(line["at"] < NOW + 6 * S for line in bad) > 45
@@ -114,10 +108,9 @@ def test_absurd_times_end_as_one_thing_each(tmp_path: Path, unsynced: str, seed:
     answer = replayed(tmp_path, f"{{unsynced: {unsynced}}}", absurd(Random(seed)), QUERIES)
     assert answer.code == 0
     assert balanced(answer)
-    for line in answer.lines:
-        if line["kind"] == "event":
-            assert -(1 << 63) <= line["ref_time"] < 1 << 63
-            assert 0 <= line["error"] < 1 << 63
+    for line in answer.of("event"):
+        assert -(1 << 63) <= line["ref_time"] < 1 << 63
+        assert 0 <= line["error"] < 1 << 63
 
 
 def test_a_replay_says_in_one_line_what_estimate_did_and_why(tmp_path: Path) -> None:
@@ -148,7 +141,7 @@ def test_old_data_played_in_a_hurry_keeps_its_stamps(tmp_path: Path) -> None:
     keys = ("source", "seq", "ref_time", "late", "at")
 
     def events(answer: Answer) -> list[list[Any]]:
-        return [[line[k] for k in keys] for line in answer.lines if line["kind"] == "event"]
+        return [[line[k] for k in keys] for line in answer.of("event")]
 
     assert events(estimated) == events(trusted)
     assert "clock:" not in estimated.err

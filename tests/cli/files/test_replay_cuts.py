@@ -55,7 +55,8 @@ def topology(kind: str) -> Topology:
 
 
 def recording(path: Path, seed: int, n: int = 300) -> Path:
-    """Two sources a stream; some events are late, some lost; now and then a stream is silent."""
+    """Two sources a stream; some events are late, some lost, some lines copies or dead; now and
+    then a stream is silent."""
     rng = Random(seed)
     seqs: dict[str, int] = {}
     silent_ms: dict[str, int] = {}
@@ -71,16 +72,12 @@ def recording(path: Path, seed: int, n: int = 300) -> Path:
         if rng.random() < 0.03:
             continue
         late_ms = rng.choice((0, 1, 3)) + (rng.randrange(600) if rng.random() < 0.15 else 0)
-        line = {
-            "stream": stream,
-            "source": source,
-            "seq": seqs[source],
-            "ts": START + ms * MS,
-            "arrival": START + (ms + late_ms) * MS,
-            "type": rng.choice("ABC"),
-            "payload": {"v": rng.randint(0, 9)},
-        }
+        times = {"ts": START + ms * MS, "arrival": START + (ms + late_ms) * MS}
+        line = {"stream": stream, "source": source, "seq": seqs[source], **times}
+        line |= {"type": rng.choice("ABC"), "payload": {"v": rng.randint(0, 9)}}
         lines.append((ms + late_ms, line))
+        if rng.random() < 0.05:
+            lines += [lines[-1], (ms + late_ms, {**line, "seq": "x"})]
     lines.sort(key=lambda each: each[0])
     path.write_text("".join(json.dumps(line) + "\n" for _, line in lines))
     return path

@@ -40,7 +40,7 @@ def replayed(folder: Path, *, arrives: bool, topology: str = PLAIN) -> Answer:
 
 def test_stamps_are_taken_as_they_stand(tmp_path: Path) -> None:
     answer = replayed(tmp_path, arrives=False)
-    events = [line for line in answer.lines if line["kind"] == "event"]
+    events = answer.of("event")
     assert len(events) == 600
     assert all(each["ref_time"] == each["ts"] and each["error"] == 0 for each in events)
     assert "moved" not in answer.summary

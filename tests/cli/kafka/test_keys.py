@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inorder.signing_keys import SigningKey, signing_key
+from inorder.signing_keys import signing_key
 from tests.cli.invoking import inorder
 
 MASTER = "ab" * 32
@@ -16,19 +16,13 @@ SIGNED = "streams: {default: {input: raw, signed: true}}\n"
 def test_a_line_for_each_source_and_prefix(tmp_path: Path) -> None:
     (tmp_path / "masters").write_text(f"{MASTER}\n{'cd' * 32}\n")
     env = {"INORDER_MASTER_KEYS_FILE": str(tmp_path / "masters")}
-    done = inorder("keys", "press-7", "press 8", "--prefix", "oven-", "--prefix", "", env=env)
-    assert done.code == 0, done.err
+    done = inorder(
+        "keys", "press-7", "press 8", "--prefix", "oven-", "--prefix", "", env=env
+    ).well()
     master = bytes.fromhex(MASTER)  # the first of the file
-    assert done.out.splitlines() == [
-        signing_key(master, "source", "press-7"),
-        signing_key(master, "source", "press 8"),
-        signing_key(master, "prefix", "oven-"),
-        signing_key(master, "prefix", ""),
-    ]
-    assert [SigningKey.parse(line).name for line in done.out.splitlines()][:2] == [
-        "press-7",
-        "press 8",
-    ]
+    made = [signing_key(master, "source", name) for name in ("press-7", "press 8")]
+    made += [signing_key(master, "prefix", name) for name in ("oven-", "")]
+    assert done.out.splitlines() == made
 
 
 @pytest.mark.parametrize(
@@ -44,9 +38,7 @@ def test_a_line_for_each_source_and_prefix(tmp_path: Path) -> None:
 def test_what_is_asked_wrongly_is_refused(
     arguments: tuple[str, ...], env: dict[str, str], says: str
 ) -> None:
-    done = inorder("keys", *arguments, env=env)
-    assert (done.code, done.out) == (2, "")
-    assert says in done.err
+    inorder("keys", *arguments, env=env).refused(says)
 
 
 @pytest.mark.parametrize("command", ["worker", "dump", "spark live"])
@@ -54,17 +46,17 @@ def test_who_reads_a_signed_stream_needs_the_masters(command: str, tmp_path: Pat
     (tmp_path / "t.yaml").write_text(SIGNED)
     reaching: list[str | Path] = ["--topology", tmp_path / "t.yaml", "--brokers", "127.0.0.1:1"]
     reaching += ["--out", tmp_path, "--checkpoint", tmp_path] if "live" in command else []
-    done = inorder(*command.split(), *reaching)
-    assert done.code == 2
-    assert "stream default is signed; name the file of the master keys in" in done.err
-    done = inorder(*command.split(), *reaching, env={"INORDER_MASTER_KEYS": "zz"})
-    assert done.code == 2
-    assert "INORDER_MASTER_KEYS: line 1 is not hex" in done.err
+    inorder(*command.split(), *reaching).refused(
+        "stream default is signed; name the file of the master keys in"
+    )
+    inorder(*command.split(), *reaching, env={"INORDER_MASTER_KEYS": "zz"}).refused(
+        "INORDER_MASTER_KEYS: line 1 is not hex"
+    )
 
 
 def test_who_publishes_with_what_is_no_key_is_refused() -> None:
     reaching = ("--topic", "raw", "--brokers", "127.0.0.1:1")
-    done = inorder("produce", *reaching, env={"INORDER_SIGNING_KEY": MASTER})
-    assert done.code == 2
-    assert "INORDER_SIGNING_KEY: this is not a signing key" in done.err
+    done = inorder("produce", *reaching, env={"INORDER_SIGNING_KEY": MASTER}).refused(
+        "INORDER_SIGNING_KEY: this is not a signing key"
+    )
     assert MASTER not in done.err

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from cli.kafka.resend import MAX_REPORTED
 from cli.local.embedded import EmbeddedBroker
-from tests.cli.invoking import inorder
+from tests.cli.invoking import inorder, text_file
 from tests.services import UniqueName
 
 GAP = {"kind": "gap", "stream": "default", "source": "s1", "epoch": 1, "first": 7, "last": 9}
@@ -28,10 +28,10 @@ def test_what_is_no_gap_is_told_and_passed_over(
     embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path
 ) -> None:
     ledger, requests = unique_name("gaps"), unique_name("resend")
-    path = tmp_path / "t.yaml"
-    path.write_text(
+    path = text_file(
+        tmp_path / "t.yaml",
         f"application: {ledger}\nstreams: {{default: {{input: raw}}}}\n"
-        f"topics: {{gaps: {ledger}, resend: {requests}}}\n"
+        f"topics: {{gaps: {ledger}, resend: {requests}}}\n",
     )
     for topic in (ledger, requests):
         embedded_broker.make_topic(topic)

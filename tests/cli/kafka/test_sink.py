@@ -16,13 +16,6 @@ SOURCE = ("--brokers", "127.0.0.1:1", "--topic", "results.windows")
 NOBODY = (*SOURCE, "--brokers-wait", "0s")
 
 
-@pytest.mark.parametrize("kind", ["redis", "postgres", "files"])
-def test_each_kind_says_what_it_does(kind: str) -> None:
-    answer = inorder("sink", kind, "--help")
-    assert answer.code == 0
-    assert "--topic" in answer.out
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -43,15 +36,13 @@ def test_each_kind_says_what_it_does(kind: str) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_with_2(arguments: tuple[str, ...], message: str) -> None:
-    answer = inorder("sink", *arguments, env={"INORDER_REDIS": None, "INORDER_POSTGRES": None})  # type: ignore[dict-item]
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
+    unset = {"INORDER_REDIS": None, "INORDER_POSTGRES": None}
+    inorder("sink", *arguments, env=unset).refused(message)  # type: ignore[arg-type]
 
 
 def test_a_secret_is_not_told() -> None:
     url = "postgresql://u:hidden@h:1/x?nothing=1"
-    answer = inorder("sink", "postgres", *SOURCE, env={"INORDER_POSTGRES": url})
-    assert answer.code == 2
+    answer = inorder("sink", "postgres", *SOURCE, env={"INORDER_POSTGRES": url}).refused()
     assert "hidden" not in answer.err
 
 
@@ -83,10 +74,5 @@ def test_the_summary_for_programs() -> None:
     counts.written.update(["emit", "emit", "update"])
     counts.written.subtract(["update"])
     counts.dead.update(["refused"])
-    assert summary(counts) == {
-        "records": 5,
-        "written": {"emit": 2},
-        "dead": {"refused": 1},
-        "control": 1,
-        "expired": 0,
-    }
+    written = {"written": {"emit": 2}, "dead": {"refused": 1}}
+    assert summary(counts) == {"records": 5, **written, "control": 1, "expired": 0}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.invoking import inorder
+from tests.cli.invoking import inorder, text_file
 
 TOPOLOGY = """\
 streams: {default: {}}
@@ -17,11 +17,9 @@ CHANGELOG = "plant.merge.events.sequenced.changelog"
 OWN = "--transactional-id plant.merge. --resource-pattern-type prefixed"
 
 
-def said(folder: Path, *options: str, more: str = "") -> list[str]:
-    path = folder / "t.yaml"
-    path.write_text(TOPOLOGY + more)
-    answer = inorder("topics", "acls", "--topology", str(path), *options)
-    assert answer.code == 0, answer.err
+def said(folder: Path, *options: str, topology: str = TOPOLOGY) -> list[str]:
+    path = text_file(folder / "t.yaml", topology)
+    answer = inorder("topics", "acls", "--topology", str(path), *options).well()
     return [
         line.removeprefix("kafka-acls.sh --allow-principal ") for line in answer.out.splitlines()
     ]
@@ -42,35 +40,30 @@ def test_a_stage_has_its_own(tmp_path: Path) -> None:
     ]
 
 
+def written(folder: Path, **edited: str) -> set[str]:
+    """The topics that the stage of windows may write."""
+    lines = said(folder, "--stage", "window", **edited)
+    return {line.split("--topic ")[1] for line in lines if "Write --topic" in line}
+
+
 def test_who_only_looks_writes_no_event(tmp_path: Path) -> None:
-    lines = said(tmp_path, "--stage", "window")
-    written = {line.split("--topic ")[1] for line in lines if "Write --topic" in line}
-    assert written == {
-        "results.windows",
-        "events.dead",
-        "plant.window.events.ordered.changelog",
-    }
+    changelog = "plant.window.events.ordered.changelog"
+    assert written(tmp_path) == {"results.windows", "events.dead", changelog}
 
 
 def test_a_query_with_a_table_writes_there_too(tmp_path: Path) -> None:
     own = TOPOLOGY.replace("count()}", "count()}, upsert: true")
-    (tmp_path / "t.yaml").write_text(own)
-    answer = inorder("topics", "acls", "--topology", tmp_path / "t.yaml", "--stage", "window")
-    written = {
-        line.split("--topic ")[1] for line in answer.out.splitlines() if "Write --topic" in line
-    }
-    assert {"results.windows", "results.all"} <= written
+    assert {"results.windows", "results.all"} <= written(tmp_path, topology=own)
 
 
 @pytest.mark.parametrize("stage", ["pattern", "join"])
 def test_a_stage_without_work_needs_none(tmp_path: Path, stage: str) -> None:
-    more = f"stages: [reorder, merge, window, {stage}]\n"
-    assert said(tmp_path, "--stage", stage, more=more) == []
+    topology = f"{TOPOLOGY}stages: [reorder, merge, window, {stage}]\n"
+    assert said(tmp_path, "--stage", stage, topology=topology) == []
 
 
 def test_a_stage_that_is_not_there_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "t.yaml"
-    path.write_text(TOPOLOGY)
-    answer = inorder("topics", "acls", "--topology", str(path), "--stage", "mrge")
-    assert answer.code == 2
-    assert "no stage is named 'mrge'; there are reorder, merge, " in answer.err
+    path = text_file(tmp_path / "t.yaml", TOPOLOGY)
+    inorder("topics", "acls", "--topology", str(path), "--stage", "mrge").refused(
+        "no stage is named 'mrge'; there are reorder, merge, "
+    )

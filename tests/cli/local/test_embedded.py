@@ -48,11 +48,8 @@ def test_a_committed_transaction_reaches_a_group(
     consumer.close()
     assert record is not None
     assert record.error() is None
-    assert (record.key(), record.value(), record.headers()) == (
-        b"key",
-        b"value",
-        [("sourceId", b"s1")],
-    )
+    assert (record.key(), record.value()) == (b"key", b"value")
+    assert record.headers() == [("sourceId", b"s1")]
 
 
 def test_a_closed_one_says_so() -> None:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import shutil
 import signal
 import sys
-import threading
-import warnings
 from pathlib import Path
 
 import pytest
@@ -16,7 +11,7 @@ import pytest
 from cli.local.lock import exclusive
 from cli.local.ports import FIRST, LAST, free_ports
 from cli.local.process import NotReady, Process
-from tests.kit.processes import leave, sweep
+from tests.kit.processes import sweep
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
 
@@ -92,25 +87,6 @@ def test_sweep_ends_what_was_left_and_nothing_else(tmp_path: Path) -> None:
     stranger.kill()
 
 
-def test_sweep_goes_on_where_folders_vanish(tmp_path: Path) -> None:
-    ended = threading.Event()
-
-    def make_and_remove() -> None:
-        while not ended.is_set():
-            folder = tmp_path / "topic" / "partition"
-            folder.mkdir(parents=True)
-            shutil.rmtree(folder.parent)
-
-    broker = threading.Thread(target=make_and_remove)
-    broker.start()
-    try:
-        for _ in range(300):
-            assert sweep(tmp_path) == []
-    finally:
-        ended.set()
-        broker.join()
-
-
 def test_a_lock_is_held_by_one_and_waits_no_longer_than_told(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "lock"
     with (
@@ -129,16 +105,3 @@ def test_free_ports_differ_and_lie_below_the_kernels_own() -> None:
     ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert all(FIRST <= port <= LAST for port in ports)
     assert ephemeral > LAST
-
-
-def test_one_that_is_left_runs_on_without_a_warning(tmp_path: Path) -> None:
-    process = started(tmp_path)
-    pid = process.pid
-    leave(process)
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        del process
-        gc.collect(0)
-    assert not warned
-    assert sweep(tmp_path) == [pid]
-    os.waitpid(pid, 0)

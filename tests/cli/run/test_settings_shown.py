@@ -7,11 +7,11 @@ from pathlib import Path
 import yaml
 
 from cli.run.worker import with_all_keys
+from tests.cli.invoking import text_file
 
 
 def test_every_key_is_shown_and_nobody_s_password(tmp_path: Path) -> None:
-    file = tmp_path / "t.yaml"
-    file.write_text("streams: {default: {}}\nstate: redis\n")
+    file = text_file(tmp_path / "t.yaml", "streams: {default: {}}\nstate: redis\n")
     text = with_all_keys(str(file), "redis://me:secret@store:6379/0")()
     shown = yaml.safe_load(text)
     assert shown["redis"] == "redis://store:6379/0"

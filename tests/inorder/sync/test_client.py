@@ -5,14 +5,15 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from cli.local.poll import wait_until
 from inorder.anchored_clock import AnchoredClock
 from inorder.sync import stamps
-from inorder.sync.client import SyncClient, _Talk
+from inorder.sync.client import SyncClient, SyncStatus, _Talk
 from inorder.sync.conversation import Conversation
 from inorder.sync.keys import BadKeys, KeyRing
 from inorder.sync.packet import UNKNOWN_MONO
@@ -37,6 +38,25 @@ def wait_failed(client: SyncClient, reason: Reason) -> None:
     wait_until(lambda: client.status().failures.get(reason, 0) > 0, TIMEOUT_S, reason)
 
 
+def measured(status: SyncStatus) -> tuple[int, int]:
+    """The offset and its error, which are known."""
+    assert status.offset_ns is not None
+    assert status.error_ns is not None
+    return status.offset_ns, status.error_ns
+
+
+@contextmanager
+def silent() -> Iterator[socket.socket]:
+    """A socket on which somebody listens and says nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
+        mute.bind((LOOPBACK, 0))
+        yield mute
+
+
+def name_of(mute: socket.socket) -> str:
+    return "{}:{}".format(*mute.getsockname())
+
+
 def test_a_clock_an_hour_behind_is_measured() -> None:
     """Both ends are of one machine, so the truth is known."""
     with serving(KEYS) as server:
@@ -45,10 +65,9 @@ def test_a_clock_an_hour_behind_is_measured() -> None:
             server.wait_taken(10)
             status = client.status()
             truth_ns = time.time_ns() - clock()
-        assert status.offset_ns is not None
-        assert status.error_ns is not None
-        assert abs(status.offset_ns - truth_ns) <= status.error_ns + 100_000
-        assert status.error_ns < 50_000_000
+        offset_ns, error_ns = measured(status)
+        assert abs(offset_ns - truth_ns) <= error_ns + 100_000
+        assert error_ns < 50_000_000
         assert (status.rounds >= 9, status.segment, status.disagree) == (True, 0, False)
         for sample in server.taken:
             assert sample.source == "s1"
@@ -67,9 +86,7 @@ def test_all_servers_are_asked_and_each_is_told_of() -> None:
             status = client.status()
         assert [each.server for each in status.servers] == [one.name, two.name]
         assert all(each.offset_ns is not None for each in status.servers)
-        assert status.offset_ns is not None
-        assert status.error_ns is not None
-        assert status.error_ns <= min(each.error_ns or 0 for each in status.servers) + 10**6
+        assert measured(status)[1] <= min(each.error_ns or 0 for each in status.servers) + 10**6
 
 
 def test_servers_that_do_not_agree_are_told() -> None:
@@ -89,10 +106,8 @@ def test_servers_that_do_not_agree_are_told() -> None:
 
 
 def test_a_dead_server_does_not_spoil_the_others() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute, serving() as alive:
-        mute.bind((LOOPBACK, 0))
-        names = f"{LOOPBACK}:{mute.getsockname()[1]},{alive.name}"
-        with SyncClient("s1", settings(names)) as client:
+    with silent() as mute, serving() as alive:
+        with SyncClient("s1", settings(f"{name_of(mute)},{alive.name}")) as client:
             alive.wait_taken(10)
             wait_failed(client, Reason.TIMEOUT)
             status = client.status()
@@ -105,8 +120,7 @@ def test_the_other_addresses_of_a_name_are_tried(
     first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with a name whose IPv6 address leads nowhere."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute, serving() as alive:
-        mute.bind((LOOPBACK, 0))
+    with silent() as mute, serving() as alive:
         bad = {
             "unreachable": ("255.255.255.255", 4123),  # no socket may be connected to it
             "refused": (LOOPBACK, 1),
@@ -138,10 +152,9 @@ def test_a_server_that_comes_back_is_found() -> None:
 
 def test_nobody_there() -> None:
     """The host says so at once; it is asked again after a while, not in a hurry."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind((LOOPBACK, 0))
-        port = probe.getsockname()[1]
-    with SyncClient("s1", settings(f"{LOOPBACK}:{port}")) as client:
+    with silent() as probe:
+        nobody = name_of(probe)
+    with SyncClient("s1", settings(nobody)) as client:
         wait_failed(client, Reason.UNREACHABLE)
         failures = client.status().failures
         assert sum(failures.values()) <= 3
@@ -215,19 +228,16 @@ def test_start_and_close_may_be_called_again() -> None:
         client.close()
         client.start()  # closed is closed
         assert client.status().servers == ()
-        other = SyncClient("s1", settings(server.name))
-        other.start()
-        other.start()
-        server.wait_taken(1)
-        assert len(other.status().servers) == 1
-        other.close()
-        other.close()
+        with SyncClient("s1", settings(server.name)) as other:
+            other.start()
+            server.wait_taken(1)
+            assert len(other.status().servers) == 1
+            other.close()
 
 
 def test_close_is_quick_whatever_it_waits_for() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
-        mute.bind((LOOPBACK, 0))
-        client = SyncClient("s1", SyncSettings(f"{LOOPBACK}:{mute.getsockname()[1]}"))
+    with silent() as mute:
+        client = SyncClient("s1", SyncSettings(name_of(mute)))
         client.start()
         mute.settimeout(TIMEOUT_S)
         mute.recv(400)  # it is asking, and waits for an answer

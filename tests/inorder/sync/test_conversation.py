@@ -22,6 +22,7 @@ from tests.inorder.sync.key_file import key_table
 from tests.inorder.sync.world import BEGIN_NS, NS_PER_S, Path, World
 
 HOUR_NS = 3_600 * NS_PER_S
+OPEN = KeyRing.open_to_all()
 
 
 def test_a_first_burst_then_bursts_further_and_further_apart() -> None:
@@ -79,17 +80,14 @@ def test_every_sample_holds_the_truth(
     rounds = [sample.nonce for sample in world.server.taken]
     assert len(set(rounds)) == len(rounds)
     assert world.watch.segment == 0
-    assert set(world.talk.failures) <= {
-        Reason.TIMEOUT,
-        Reason.UNACKNOWLEDGED,
-        Reason.UNEXPECTED,
-    }
+    usual = {Reason.TIMEOUT, Reason.UNACKNOWLEDGED, Reason.UNEXPECTED}
+    assert set(world.talk.failures) <= usual
 
 
 @pytest.mark.parametrize(("lost", "least"), [(0.0, 30), (0.1, 20), (0.3, 10)])
 def test_losses_cost_rounds_and_not_the_sync(lost: float, least: int) -> None:
     path = Path(0.01, 0.005, lost=lost)
-    world = World(seed=3, forward=path, backward=path).run(120)
+    world = World(seed=3, both=path).run(120)
     assert len(world.server.taken) >= least
     assert (world.talk.failures[Reason.TIMEOUT] > 0) is (lost > 0)
 
@@ -133,7 +131,7 @@ def test_many_sources_do_not_ask_in_step() -> None:
 
 @pytest.mark.parametrize("jump_ns", [5_000_000, -5_000_000, HOUR_NS, -HOUR_NS])
 def test_a_jump_of_the_clock_begins_a_segment_at_once(jump_ns: int) -> None:
-    world = World(forward=Path(0.01), backward=Path(0.01)).run(30)
+    world = World(both=Path(0.01)).run(30)
     before = len(world.server.taken)
     world.jumped_ns = jump_ns
     world.talk.on_time(world.now_s + 1)  # as the client's thread does every second
@@ -142,13 +140,12 @@ def test_a_jump_of_the_clock_begins_a_segment_at_once(jump_ns: int) -> None:
     after = world.server.taken[before:]
     assert len(after) >= 10
     assert {(sample.segment, sample.mono_ns) for sample in after} == {(1, jump_ns)}
-    interval = world.talk.interval()
-    assert interval is not None
+    interval = world.known()
     assert interval.lower_ns <= -jump_ns <= interval.upper_ns
 
 
 def test_a_jump_during_a_round_voids_the_round() -> None:
-    world = World(forward=Path(0.1), backward=Path(0.1)).run(0.15)
+    world = World(both=Path(0.1)).run(0.15)
     world.jumped_ns = NS_PER_S // 2  # the RSP is under way
     world.run(2)
     assert world.talk.failures[Reason.JUMP] == 1
@@ -198,7 +195,7 @@ def test_wanted_errors_shorten_the_waits() -> None:
 
     def rounds(wanted_error_ns: int | None) -> int:
         wish = SyncSettings("server:1", wanted_error_ns=wanted_error_ns)
-        return World(seed=1, forward=path, backward=path, settings=wish).run(600).talk.rounds
+        return World(seed=1, both=path, settings=wish).run(600).talk.rounds
 
     plain, eager, greedy = rounds(None), rounds(1_100_000), rounds(1)
     assert plain < eager <= greedy
@@ -212,37 +209,35 @@ def test_a_server_that_is_set_shortens_the_waits() -> None:
     world.run(70)  # the next burst finds it out: from then on 5, 10, 20 s
     settled = world.talk.rounds
     assert settled - before >= 8
-    interval = world.talk.interval()
-    assert interval is not None
+    interval = world.known()
     assert interval.lower_ns <= NS_PER_S <= interval.upper_ns
 
 
-def flip(raw: bytes, at: int) -> bytes:
+def flipped(raw: bytes, kind: int, at: int) -> bytes:
+    """A packet of this kind with a bit of that byte changed, and others as they are."""
+    if raw[KIND_AT] != kind:
+        return raw
     return raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]
 
 
 @pytest.mark.parametrize("kind", [RSP, ACK])
 @pytest.mark.parametrize("at", [4, 12, 32, 45, 50, 60, 150, 170])
 def test_a_forged_answer_is_not_believed(kind: int, at: int) -> None:
-    world = World(intercept=lambda raw: flip(raw, at) if raw[KIND_AT] == kind else raw).run(20)
+    world = World(intercept=lambda raw: flipped(raw, kind, at)).run(20)
     assert world.talk.rounds == 0
     assert sum(world.talk.failures[each] for each in (Reason.FORGED, Reason.VERSION)) > 0
     assert (world.talk.interval() is None) is (kind == RSP)
 
 
 def test_without_keys_an_answer_still_has_to_fit_the_question() -> None:
-    world = World(
-        server_keys=KeyRing.open_to_all(),
-        source_keys=KeyRing.open_to_all(),
-        intercept=lambda raw: flip(raw, 39) if raw[KIND_AT] == RSP else raw,  # the nonce
-    ).run(20)
+    world = World(keys=OPEN, intercept=lambda raw: flipped(raw, RSP, 39)).run(20)  # the nonce
     assert world.talk.failures[Reason.UNEXPECTED] > 0
     assert world.talk.rounds == 0
 
 
 def test_an_answer_is_taken_once() -> None:
     path = Path(0.001, doubled=1.0)
-    world = World(forward=path, backward=path).run(3)
+    world = World(both=path).run(3)
     assert world.talk.rounds == len(world.server.taken) == 10
     outcomes = [answer.outcome for answer in world.server.answers]
     assert outcomes.count(Reason.REPEATED) >= 10
@@ -266,12 +261,8 @@ def test_a_full_server_is_told() -> None:
 
 def test_an_absurd_answer_is_no_round() -> None:
     """The server's clock goes back while it answers."""
-    world = World(
-        server_keys=KeyRing.open_to_all(),
-        source_keys=KeyRing.open_to_all(),
-        # t3 one byte: 2^56 ns before t2
-        intercept=lambda raw: flip(raw, 56) if raw[KIND_AT] == RSP else raw,
-    ).run(3)
+    # t3 one byte: 2^56 ns before t2
+    world = World(keys=OPEN, intercept=lambda raw: flipped(raw, RSP, 56)).run(3)
     assert world.talk.failures[Reason.ABSURD] == 10
     assert world.server.taken == []
 
@@ -284,15 +275,10 @@ def test_a_coarse_clock_needs_its_granularity(granularity_ns: int, absurd: int) 
         packet = parse(raw)
         if not isinstance(packet, Packet) or packet.kind != RSP:
             return raw
-        return key.signed(body(packet._replace(t3_ns=packet.t2_ns + 6_000_000)))
+        return OPEN.of("s1").signed(body(packet._replace(t3_ns=packet.t2_ns + 6_000_000)))
 
-    key = KeyRing.open_to_all().of("s1")
-    world = World(
-        settings=SyncSettings("server:1", granularity_ns=granularity_ns),
-        server_keys=KeyRing.open_to_all(),
-        source_keys=KeyRing.open_to_all(),
-        intercept=slow_server,
-    ).run(3)
+    wish = SyncSettings("server:1", granularity_ns=granularity_ns)
+    world = World(settings=wish, keys=OPEN, intercept=slow_server).run(3)
     assert world.talk.failures[Reason.ABSURD] == absurd
     interval = world.talk.interval()
     assert (interval is None) is bool(absurd)

@@ -15,7 +15,6 @@ import itertools
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,11 +30,11 @@ from tests.inorder.sync.far_end import truth_ns
 from tests.inorder.sync.relay import Relay
 from tests.inorder.sync.sockets import serving
 from tests.inorder.sync.world import Path
+from tests.kit.cli import ended
 
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 40.0
-COMMAND_TIMEOUT_S = 10.0
 ROUNDS = 14
 MOST_ERROR_NS = 1_000_000_000
 PORT = 4123
@@ -48,14 +47,7 @@ _numbers = itertools.count()
 def far_end(server: str, *before: str) -> dict[str, Any]:
     """Run the source to its end; what it tells."""
     command = [*before, sys.executable, "-m", "tests.inorder.sync.far_end"]
-    done = subprocess.run(
-        [*command, server, "s1", str(ROUNDS), str(TIMEOUT_S)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S + 20,
-        check=False,
-    )
+    done = ended(*command, server, "s1", str(ROUNDS), str(TIMEOUT_S))
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
     return told
@@ -103,8 +95,7 @@ def test_through_a_relay(forward: Path, backward: Path) -> None:
     with serving() as server, Relay(server.port, forward, backward) as relay:
         told = far_end(relay.name)
     check(
-        told,
-        [{"t1": s.t1_ns, "t2": s.t2_ns, "t3": s.t3_ns, "t4": s.t4_ns} for s in server.taken],
+        told, [{"t1": s.t1_ns, "t2": s.t2_ns, "t3": s.t3_ns, "t4": s.t4_ns} for s in server.taken]
     )
     assert bool(relay.counts["lost"]) is (forward.lost > 0)
     assert bool(relay.counts["doubled"]) is (forward.doubled > 0)
@@ -125,9 +116,7 @@ class Namespaces:
 def run(*words: str) -> str | None:
     """None if it went well, else what was said."""
     try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
-        )
+        done = ended(*words)
     except OSError as error:
         return str(error)
     return None if done.returncode == 0 else done.stderr.strip() or f"exit {done.returncode}"
@@ -198,21 +187,19 @@ def between(namespaces: Namespaces, folder: File) -> None:
     check(told, [json.loads(line) for line in lines])
 
 
-def test_between_two_network_namespaces(namespaces: Namespaces, tmp_path: File) -> None:
-    between(namespaces, tmp_path)
-
-
 @pytest.mark.parametrize(
     "netem",
     [
+        pytest.param((), id="as it is"),
         pytest.param(("delay", "20ms"), id="delay"),
         pytest.param(("delay", "20ms", "10ms", "25%"), id="jitter"),
         pytest.param(("delay", "10ms", "loss", "15%"), id="loss"),
         pytest.param(("delay", "20ms", "reorder", "25%", "50%", "duplicate", "10%"), id="reorder"),
     ],
 )
-def test_between_two_namespaces_with_netem(
+def test_between_two_network_namespaces(
     namespaces: Namespaces, tmp_path: File, netem: tuple[str, ...]
 ) -> None:
-    add_netem(namespaces, *netem)
+    if netem:
+        add_netem(namespaces, *netem)
     between(namespaces, tmp_path)

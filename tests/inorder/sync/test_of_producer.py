@@ -6,14 +6,13 @@ import time
 
 import pytest
 
-from cli.local.embedded import EmbeddedBroker
 from cli.local.poll import wait_until
 from inorder.anchored_clock import AnchoredClock
 from inorder.sequenced import SequencedProducer
 from inorder.sync.client import SyncClient
 from inorder.sync.reason import Reason
 from inorder.sync.settings import SyncSettings
-from tests.inorder.records import read_events
+from tests.inorder.records import Topic
 from tests.inorder.sync.sockets import serving
 
 TIMEOUT_S = 10.0
@@ -21,19 +20,12 @@ HOUR_NS = 3_600 * 10**9
 NOWHERE = SyncSettings("127.0.0.1:1", timeout_s=0.1)
 
 
-def test_what_is_measured_is_the_clock_that_stamps(
-    embedded_broker: EmbeddedBroker, topic: str
-) -> None:
+def test_what_is_measured_is_the_clock_that_stamps(raw: Topic) -> None:
     behind = AnchoredClock(wall_ns=lambda: time.time_ns() - HOUR_NS)
     with (
         serving() as server,
         SequencedProducer(
-            embedded_broker.bootstrap,
-            topic,
-            "s1",
-            first_epoch=7,
-            clock=behind,
-            sync=SyncSettings(server.name),
+            *raw, "s1", first_epoch=7, clock=behind, sync=SyncSettings(server.name)
         ) as producer,
     ):
         server.wait_taken(10)
@@ -42,35 +34,28 @@ def test_what_is_measured_is_the_clock_that_stamps(
         sent_ns = time.time_ns()
         producer.send(b"x")
         assert server.taken[0].epoch == 7
-    (event,) = read_events(embedded_broker.bootstrap, topic, 1)
+    (event,) = raw.events(1)
     assert status.offset_ns is not None
     assert status.error_ns is not None
     assert abs(status.offset_ns - HOUR_NS) <= status.error_ns + 100_000
     assert 0 <= event.ts_ns + HOUR_NS - sent_ns < TIMEOUT_S * 10**9
 
 
-def test_a_client_of_ones_own_gives_its_clock(embedded_broker: EmbeddedBroker, topic: str) -> None:
+def test_a_client_of_ones_own_gives_its_clock(raw: Topic) -> None:
     with serving() as server:
         of_1970 = AnchoredClock(wall_ns=lambda: 42 * 10**9)
         client = SyncClient("s1", SyncSettings(server.name), clock=of_1970)
-        with SequencedProducer(embedded_broker.bootstrap, topic, "s1", sync=client) as producer:
+        with SequencedProducer(*raw, "s1", sync=client) as producer:
             assert producer.sync is client
             producer.send(b"x")
             server.wait_taken(1)
         assert not client._talks[0].thread.is_alive()  # closed with the producer
-    (event,) = read_events(embedded_broker.bootstrap, topic, 1)
+    (event,) = raw.events(1)
     assert 42 * 10**9 <= event.ts_ns < (42 + TIMEOUT_S * 10) * 10**9
 
 
-def test_without_sync_there_is_none(embedded_broker: EmbeddedBroker, topic: str) -> None:
-    with SequencedProducer(embedded_broker.bootstrap, topic, "s1") as producer:
-        assert producer.sync is None
-
-
-def test_no_trouble_of_the_sync_reaches_who_sends(
-    embedded_broker: EmbeddedBroker, topic: str
-) -> None:
-    with SequencedProducer(embedded_broker.bootstrap, topic, "s1", sync=NOWHERE) as producer:
+def test_no_trouble_of_the_sync_reaches_who_sends(raw: Topic) -> None:
+    with SequencedProducer(*raw, "s1", sync=NOWHERE) as producer:
         client = producer.sync
         assert client is not None
         began_s = time.monotonic()
@@ -81,7 +66,7 @@ def test_no_trouble_of_the_sync_reaches_who_sends(
             lambda: client.status().failures.get(Reason.UNREACHABLE, 0) > 0, TIMEOUT_S, "failures"
         )
         assert producer.next_seq == 1_000
-    assert len(read_events(embedded_broker.bootstrap, topic, 1_000)) == 1_000
+    assert len(raw.events(1_000)) == 1_000
 
 
 def test_what_does_not_fit_is_refused_at_once() -> None:

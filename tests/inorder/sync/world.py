@@ -15,6 +15,7 @@ from inorder.sync.client import WATCH_S
 from inorder.sync.conversation import Conversation
 from inorder.sync.jumps import JumpWatch
 from inorder.sync.keys import KeyRing
+from inorder.sync.known import Interval
 from inorder.sync.packet import Packet
 from inorder.sync.settings import SyncSettings
 from producers.sync_server.answering import Answer, Answerer
@@ -67,25 +68,26 @@ class World:
         seed: int = 0,
         forward: Path | None = None,
         backward: Path | None = None,
+        both: Path | None = None,
         offset_ns: int = 0,
         skew_ppb: int = 0,
         settings: SyncSettings = SETTINGS,
-        server_keys: KeyRing = KEYS,
-        source_keys: KeyRing = KEYS,
+        keys: KeyRing = KEYS,
+        source_keys: KeyRing | None = None,
         intercept: Callable[[bytes], bytes] = lambda raw: raw,
     ) -> None:
         self.now_ns = BEGIN_NS
         self.server = Server()
         self.jumped_ns = 0
         self._dice = random.Random(seed)
-        self._ways = (forward or Path(), backward or Path())
+        self._ways = (forward or both or Path(), backward or both or Path())
         self._offset_ns = offset_ns
         self._skew_ppb = skew_ppb
         self._intercept = intercept
         self._under_way: list[tuple[int, int, bool, bytes]] = []
         self._sent = 0
         self.answerer = Answerer(
-            server_keys,
+            keys,
             self._take,
             now_ns=lambda: self.now_ns + self.server.lie_ns,
             monotonic_s=lambda: self.now_s,
@@ -94,7 +96,7 @@ class World:
         self.talk = Conversation(
             "s1",
             1,
-            source_keys.of("s1"),
+            (source_keys or keys).of("s1"),
             settings,
             self.source_ns,
             self.watch,
@@ -115,6 +117,12 @@ class World:
         run_ns = source_ns - self.jumped_ns + self._offset_ns - BEGIN_NS
         true_ns = BEGIN_NS + run_ns * NS_PER_S // (NS_PER_S + self._skew_ppb)
         return true_ns - source_ns
+
+    def known(self) -> Interval:
+        """What the source knows by now, which is something."""
+        interval = self.talk.interval()
+        assert interval is not None
+        return interval
 
     def run(self, seconds: float) -> World:
         """So much of true time."""

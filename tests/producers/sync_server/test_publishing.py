@@ -24,6 +24,10 @@ def sample(source: str = "s1", number: int = 0, mono_ns: int = 5) -> Packet:
     return Packet(REPORT, 0, 0, number, 0, 2, number, 1, 20, 30, 4, mono_ns, source)
 
 
+PLAIN = {"t1": 1, "t2": 20, "t3": 30, "t4": 4, "server": "here", "segment": 2}
+"""What is said of a sample, but for its source and its mono."""
+
+
 def test_a_sample_as_a_reader_finds_it(
     embedded_broker: EmbeddedBroker, unique_name: UniqueName
 ) -> None:
@@ -39,9 +43,8 @@ def test_a_sample_as_a_reader_finds_it(
     records = read_messages(embedded_broker.bootstrap, topic, 21)
     values = {record.key(): json.loads(record.value() or b"") for record in records}
     assert set(values) == {b"s0", b"s1", b"s2", b"s3", b"quiet"}
-    plain = {"t1": 1, "t2": 20, "t3": 30, "t4": 4, "server": "here", "segment": 2}
-    assert values[b"quiet"] == plain
-    assert values[b"s0"] == {**plain, "mono": 5}
+    assert values[b"quiet"] == PLAIN
+    assert values[b"s0"] == {**PLAIN, "mono": 5}
     places = {(record.key(), record.partition()) for record in records}
     assert len(places) == 5  # each source in one
 
@@ -77,14 +80,5 @@ def test_lines_are_those_that_replay_takes() -> None:
     assert publishing.take(sample())
     publishing.turn()
     publishing.close()
-    assert json.loads(stream.getvalue()) == {
-        "clock": "s1",
-        "t1": 1,
-        "t2": 20,
-        "t3": 30,
-        "t4": 4,
-        "server": "here",
-        "segment": 2,
-        "mono": 5,
-    }
+    assert json.loads(stream.getvalue()) == {"clock": "s1", **PLAIN, "mono": 5}
     assert (publishing.taken, publishing.delivered, publishing.trouble()) == (1, 1, "")

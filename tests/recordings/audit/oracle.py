@@ -194,3 +194,10 @@ def ranked(each: Sequence[int], share: float) -> float:
     """Nearest rank, in ms."""
     rising = sorted(each)
     return rising[max(0, ceil(round(share * len(rising), 6)) - 1)] / 1e6 if rising else 0.0
+
+
+def pruned(said: Any, like: Any) -> Any:
+    """The keys of `said` that `like` has."""
+    if isinstance(like, dict):
+        return {name: pruned(said[name], value) for name, value in like.items()}
+    return said

@@ -3,29 +3,22 @@ and over recorded traces."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import product
+from functools import partial
+from itertools import product, repeat
 from random import Random
 from typing import Any
 
 import pytest
 
-from benchmarks.traces import TRACES, TraceAbsent, jr_umts
-from benchmarks.workloads.machines import (
-    BEGIN_NS,
-    FAST,
-    FAST_BY_NS,
-    MS,
-    RESTARTS,
-    S,
-    plant,
-)
+from benchmarks.traces import TRACES, TraceAbsent, TraceRow, jr_umts
+from benchmarks.workloads.machines import BEGIN_NS, FAST, FAST_BY_NS, MS, RESTARTS, S, plant
 from recordings.audit.document import document
 from recordings.audit.findings import Asked, audited
 from recordings.audit.row import ONE_ORDER, AuditRow, OrderRule
 from recordings.audit.wraps import Wraps
-from tests.recordings.audit.oracle import brute_force
+from tests.recordings.audit.oracle import brute_force, pruned
 from tests.seeds import seeds_of_today
 from tests.services import without_trace
 
@@ -39,17 +32,17 @@ def found(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
 def agrees(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
     """What was found, which is what brute force says."""
     said = found(rows, asked)
-    assert pruned(said, expected := brute_force(
-        rows, asked.length_ns, asked.bounds_ns, apart=asked.order.apart
-    )) == expected  # fmt: skip
+    expected = brute_force(rows, asked.length_ns, asked.bounds_ns, apart=asked.order.apart)
+    assert pruned(said, expected) == expected
     return said
 
 
-def pruned(said: Any, like: Any) -> Any:
-    """The keys of `said` that `like` has."""
-    if isinstance(like, dict):
-        return {name: pruned(said[name], value) for name, value in like.items()}
-    return said
+def counted(seqs: Iterable[int], epochs: Iterable[int | None] = repeat(None)) -> list[AuditRow]:
+    """A machine that sends these numbers, one a second."""
+    return [
+        AuditRow("a", seq, epoch, BEGIN_NS + at * S, BEGIN_NS + at * S)
+        for at, (seq, epoch) in enumerate(zip(seqs, epochs, strict=False))
+    ]
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
@@ -135,10 +128,7 @@ def test_a_machine_that_wraps_beside_one_that_does_not_is_counted_by_its_own_wid
 
 
 def test_a_width_that_is_given_counts_and_what_does_not_fit_it_is_unreadable() -> None:
-    rows = [
-        AuditRow("a", (250 + at) % 256, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
-        for at in range(20)
-    ]
+    rows = counted((250 + at) % 256 for at in range(20))
     assert found(rows)["seq_bits"] is None  # it fell once
     given = replace(ASKED, wraps=Wraps(8))
     assert of_numbers(found(rows, given)) == {"a": [0, 0, 0, 0]}
@@ -150,11 +140,7 @@ def test_a_width_that_is_given_counts_and_what_does_not_fit_it_is_unreadable() -
 def test_restarts_at_any_number_are_no_wraps() -> None:
     dice = Random(5)
     lives = [dice.randrange(100, 240) for _ in range(30)]
-    seqs = [seq for life in lives for seq in range(life)]
-    rows = [
-        AuditRow("a", seq, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
-        for at, seq in enumerate(seqs)
-    ]
+    rows = counted(seq for life in lives for seq in range(life))
     said = found(rows)
     assert (said["seq_bits"], said["by_machine"]["a"]["restarts"]) == (None, 29)
     given = [row._replace(seq=at % 256, epoch=at // 256) for at, row in enumerate(rows)]
@@ -212,12 +198,7 @@ def test_a_machine_that_restarted_once_leaves_the_others_their_width(seed: int) 
 
 
 def test_a_counter_that_wraps_restarts_by_the_same_rule() -> None:
-    seqs = [*range(300), *range(700)]
-    rows = [
-        AuditRow("a", seq % 256, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
-        for at, seq in enumerate(seqs)
-    ]
-    said = found(rows)
+    said = found(counted(seq % 256 for seq in (*range(300), *range(700))))
     assert (of_numbers(said), said["seq_bits"]) == ({"a": [0, 0, 0, 1]}, 8)
 
 
@@ -242,11 +223,7 @@ def test_a_quick_restart_is_counted_as_by_brute_force(seed: int, pause_ms: int) 
 
 
 def test_epochs_that_are_given_count() -> None:
-    rows = [
-        AuditRow("a", seq, epoch, BEGIN_NS + at * S, BEGIN_NS + at * S)
-        for at, (epoch, seq) in enumerate([(0, 5), (0, 6), (1, 0), (0, 7), (1, 0), (1, 3)])
-    ]
-    said = agrees(rows)
+    said = agrees(counted([5, 6, 0, 7, 0, 3], [0, 0, 1, 0, 1, 1]))
     assert said["by_machine"]["a"]["restarts"] == 1
     assert (said["copies"], said["missing"]) == (1, 2)
 
@@ -266,7 +243,7 @@ def test_a_clock_that_is_41_s_fast_is_named_and_a_restart_is_no_hole() -> None:
 def test_windows_that_are_wrong_by_a_clock_are_those_of_the_true_times() -> None:
     rows = plant(2, records=6_000)
     said = found(rows)
-    first = {(row.source, row.offset): row for row in plant_without_copies(rows)}
+    first = {(row.source, row.seq): row for row in reversed(rows)}
     moved: dict[int, int] = {}
     for row in first.values():
         if row.source == FAST:
@@ -274,16 +251,6 @@ def test_windows_that_are_wrong_by_a_clock_are_those_of_the_true_times() -> None
             moved[shown] = moved.get(shown, 0) - 1
             moved[true] = moved.get(true, 0) + 1
     assert said["windows"]["wrong_by_clock"] == sum(1 for count in moved.values() if count)
-
-
-def plant_without_copies(rows: Sequence[AuditRow]) -> list[AuditRow]:
-    seen = set()
-    kept = []
-    for row in rows:
-        if (row.source, row.seq) not in seen:
-            kept.append(row)
-        seen.add((row.source, row.seq))
-    return kept
 
 
 def test_the_engine_mends_what_plain_jobs_get_wrong() -> None:
@@ -322,12 +289,19 @@ def test_nothing_at_all_is_an_audit_too() -> None:
     assert said["records"] == said["machines"] == said["windows"]["all"] == 0
 
 
-def trace(name: str) -> list[AuditRow]:
+def recorded(made: Callable[[], list[TraceRow]]) -> list[TraceRow]:
     try:
-        found = TRACES[name]()
+        return made()
     except TraceAbsent as missing:
         without_trace(missing)
-    return [AuditRow(row.source, row.seq, None, row.ts_ns, row.arrival_ns) for row in found]
+
+
+def audit_rows(rows: Sequence[TraceRow]) -> list[AuditRow]:
+    return [AuditRow(row.source, row.seq, None, row.ts_ns, row.arrival_ns) for row in rows]
+
+
+def trace(name: str) -> list[AuditRow]:
+    return audit_rows(recorded(TRACES[name]))
 
 
 @pytest.mark.parametrize("name", ["jr_umts/d1", "mesh_sensors/tdma_interference"])
@@ -350,13 +324,9 @@ def test_a_trace_has_the_figures_that_its_origin_states(
 
 
 def test_phones_on_their_own_clocks_are_off_by_what_ntp_measured() -> None:
-    try:
-        own = jr_umts("d1", own_clocks=True)
-    except TraceAbsent as missing:
-        without_trace(missing)
+    own = recorded(partial(jr_umts, "d1", own_clocks=True))
     offsets_ms = {row.source: -int(row.payload["ntp_offset_ms"]) for row in own}
-    said = found([AuditRow(r.source, r.seq, None, r.ts_ns, r.arrival_ns) for r in own])
-    known = said["by_machine"]
+    known = found(audit_rows(own))["by_machine"]
     for (one, one_ms), (other, other_ms) in product(offsets_ms.items(), repeat=2):
         apart_ms = known[one]["clock_ms"] - known[other]["clock_ms"]
         bound_ms = known[one]["clock_error_ms"] + known[other]["clock_error_ms"]

@@ -41,8 +41,13 @@ def fleet(odd: Callable[[int], int | None], machines: int = 5, lasts_ns: int = L
             if dice.random() < 0.02:
                 arrival_ns += dice.randrange(10 * S)
             sent.append(AuditRow(name, seq, None, BEGIN_NS + at_ns + ahead_ns, arrival_ns))
-    sent.sort(key=lambda row: row.arrival_ns or 0)
-    return document(audited(sent, ASKED))["by_machine"]
+    return judged(sent)
+
+
+def judged(rows: list[AuditRow]) -> Any:
+    """By machine, what is said of rows that come in the order of their arrivals."""
+    arrived = sorted(rows, key=lambda row: row.arrival_ns or 0)
+    return document(audited(arrived, ASKED))["by_machine"]
 
 
 @pytest.mark.parametrize(
@@ -75,18 +80,23 @@ def test_a_clock_that_drifts_is_measured() -> None:
     assert all(abs(said[name]["drift_ppm"]) < 50 for name in said if name != "x")
 
 
-@pytest.mark.parametrize("ppm", [2_000, -2_000, 20_000])
-def test_a_clock_that_drifts_while_all_pause_has_not_jumped(ppm: int) -> None:
-    dice = Random(3)
+def pausing(seed: int, ahead_ns: Callable[[int, int], int]) -> Any:
+    """What is said of five machines that all pause for ten minutes after 500 events; `ahead_ns`
+    says by how much the clock of `x` is ahead at a number and an instant."""
+    dice = Random(seed)
     rows = []
     for name in ("x", "a", "b", "c", "d"):
         for seq in range(1_000):
             at_ns = seq * 3 * S + dice.randrange(S) + (600 * S if seq >= 500 else 0)
-            ahead_ns = at_ns * ppm // 1_000_000 if name == "x" else 0
+            ts_ns = BEGIN_NS + at_ns + (ahead_ns(seq, at_ns) if name == "x" else 0)
             arrival_ns = BEGIN_NS + at_ns + 5 * MS + dice.randrange(30 * MS)
-            rows.append(AuditRow(name, seq, None, BEGIN_NS + at_ns + ahead_ns, arrival_ns))
-    rows.sort(key=lambda row: row.arrival_ns or 0)
-    said = document(audited(rows, ASKED))["by_machine"]
+            rows.append(AuditRow(name, seq, None, ts_ns, arrival_ns))
+    return judged(rows)
+
+
+@pytest.mark.parametrize("ppm", [2_000, -2_000, 20_000])
+def test_a_clock_that_drifts_while_all_pause_has_not_jumped(ppm: int) -> None:
+    said = pausing(3, lambda _, at_ns: at_ns * ppm // 1_000_000)
     assert (said["x"]["verdict"], said["x"]["jumps"]) == ("drifting", 0)
     assert abs(said["x"]["drift_ppm"] - ppm) < abs(ppm) // 10
     assert {said[name]["verdict"] for name in said if name != "x"} == {"fine"}
@@ -95,16 +105,7 @@ def test_a_clock_that_drifts_while_all_pause_has_not_jumped(ppm: int) -> None:
 @pytest.mark.parametrize("jump_ns", [20 * S, -20 * S, 3 * S])
 @pytest.mark.parametrize("at_pause", [0, 60])
 def test_a_clock_that_jumps_beside_a_pause_has_jumped(jump_ns: int, at_pause: int) -> None:
-    dice = Random(4)
-    rows = []
-    for name in ("x", "a", "b", "c", "d"):
-        for seq in range(1_000):
-            at_ns = seq * 3 * S + dice.randrange(S) + (600 * S if seq >= 500 else 0)
-            ahead_ns = jump_ns if name == "x" and seq >= 500 + at_pause else 0
-            arrival_ns = BEGIN_NS + at_ns + 5 * MS + dice.randrange(30 * MS)
-            rows.append(AuditRow(name, seq, None, BEGIN_NS + at_ns + ahead_ns, arrival_ns))
-    rows.sort(key=lambda row: row.arrival_ns or 0)
-    said = document(audited(rows, ASKED))["by_machine"]
+    said = pausing(4, lambda seq, _: jump_ns if seq >= 500 + at_pause else 0)
     assert (said["x"]["verdict"], said["x"]["jumps"]) == ("jumped", 1)
 
 
@@ -116,7 +117,7 @@ def test_a_counter_that_began_again_is_said() -> None:
         for name in ("a", "b", "c")
         for epoch in (seq // 200 if name == "c" else None,)
     ]
-    said = document(audited(rows, ASKED))["by_machine"]
+    said = judged(rows)
     assert [said[name]["verdict"] for name in "abc"] == ["fine", "restarted", "restarted"]
     assert [said[name]["restarts"] for name in "abc"] == [0, 1, 1]
 
@@ -151,9 +152,7 @@ def test_an_outage_of_one_machine_is_no_jump_of_its_clock() -> None:
             held = name == "x" and 600 <= seq < 700
             arrival_ns = BEGIN_NS + 700 * S if held else at_ns + dice.randrange(20 * MS)
             rows.append(AuditRow(name, seq, None, at_ns, arrival_ns))
-    rows.sort(key=lambda row: row.arrival_ns or 0)
-    said = document(audited(rows, ASKED))["by_machine"]
-    assert {said[name]["verdict"] for name in said} == {"fine"}
+    assert {each["verdict"] for each in judged(rows).values()} == {"fine"}
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
@@ -178,7 +177,7 @@ def test_one_copy_in_a_hundred_is_a_machine_that_resends() -> None:
         for name in ("a", "b")
         for _ in range(2 if name == "a" and seq % 50 == 0 else 1)
     ]
-    said = document(audited(rows, ASKED))["by_machine"]
+    said = judged(rows)
     assert [said[name]["verdict"] for name in ("a", "b")] == ["resends", "fine"]
 
 
@@ -189,21 +188,15 @@ def test_two_machines_are_judged_by_the_broker() -> None:
         for at_ns in (BEGIN_NS + seq * S,)
         for name, ahead_ns in (("fast", 41 * S), ("right", 0))
     ]
-    said = document(audited(rows, ASKED))["by_machine"]
+    said = judged(rows)
     assert said["fast"]["verdict"] == "fast by 41 s"
     assert said["right"]["verdict"] == "fine"
 
 
-@pytest.mark.parametrize(
-    ("ns", "text"),
-    [
-        (0, "0 ms"), (850_000, "0.85 ms"), (12 * MS, "12 ms"), (1_500 * MS, "1.5 s"),
-        (41 * S, "41 s"), (60 * S, "1 min"), (90 * S, "90 s"), (200 * S, "3.3 min"), (3 * H, "3 h"),
-        (100 * H, "4.2 d"),
-    ],
-)  # fmt: skip
-def test_durations_are_short(ns: int, text: str) -> None:
-    assert shortly(ns) == text
+def test_durations_are_short() -> None:
+    lengths_ns = (0, 850_000, 12 * MS, 1_500 * MS, 41 * S, 60 * S, 90 * S, 200 * S, 3 * H, 100 * H)
+    texts = "0 ms, 0.85 ms, 12 ms, 1.5 s, 41 s, 1 min, 90 s, 3.3 min, 3 h, 4.2 d"
+    assert ", ".join(map(shortly, lengths_ns)) == texts
 
 
 def test_machines_beyond_the_bound_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,44 @@
+"""Programs run to their end, each as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests import ROOT
+
+TIMEOUT_S = 180.0
+
+Ended = subprocess.CompletedProcess[str]
+
+
+def ended(
+    *words: str | Path, cwd: Path = ROOT, env: Mapping[str, str] | None = None, stdin: str = ""
+) -> Ended:
+    """Run a program to its end. `env` is added to this process's, without its PYTHONPATH."""
+    others = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [str(each) for each in words],
+        cwd=cwd,
+        env=others | dict(env or {}),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def python(*words: str | Path, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> Ended:
+    """Run Python with these words."""
+    return ended(sys.executable, *words, cwd=cwd, env=env)
+
+
+def printed(*words: str | Path, cwd: Path = ROOT) -> str:
+    """Run Python with these words to a good end, and return what it printed."""
+    done = python(*words, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
