@@ -70,7 +70,7 @@ def payload_of(rng: Random) -> Any:
 
 
 def sorted_events(rng: Random, n: int) -> list[Event]:
-    """Of three sources, in order, with many equal times."""
+    """Events of three sources, in order, with many equal times."""
     seqs, events = Counter[str](), []
     for ref_ms in sorted(rng.randrange(n * 10) for _ in range(n)):
         source = f"s{rng.randrange(3)}"

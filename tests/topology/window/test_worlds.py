@@ -210,8 +210,8 @@ def test_whole_events_are_counted_as_wholes_and_what_is_expected_stands_beside()
 @pytest.mark.parametrize("uncertainty", ["plain", "expected", "bounds", "thesis3", "ignore"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_not_known_has_no_value_bounds_or_expectation(kind: str, uncertainty: str) -> None:
-    """Of a window without an event, and of one aggregate alone, where the events of a window have
-    nothing for it."""
+    """Nothing is told of a window without an event, nor of one aggregate alone where the events
+    of a window have nothing for it."""
     empty = unknown = 0
     is_in_time = kind not in ("session", "count")
     may_be_empty = is_in_time and uncertainty in ("plain", "bounds")
