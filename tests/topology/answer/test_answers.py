@@ -4,8 +4,7 @@ a restart, and the same stands in the end."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -13,7 +12,8 @@ import pytest
 
 from inorder.engine import RawEvent, parse
 from inorder.given import Reader
-from tests.topology.detector.test_answers import DETECTORS, TOPOLOGY, events
+from tests.kit.runs import through_changelog
+from tests.topology.detector.test_answers import DETECTORS, TOPOLOGY, content, events, standing
 from topology.config import Topology
 from topology.flow.batches import batches
 from topology.flow.replay import Replay
@@ -44,36 +44,31 @@ def _topology(answer: str, **settings: str) -> Topology:
 def _found(
     topology: Topology,
     sent: list[RawEvent],
+    restart: Callable[[int], Topology | None] | None = None,
     *,
-    seed: int = 0,
-    restarts: float = 0.0,
     each_alone: bool = False,
 ) -> list[Result]:
-    fate = Random(seed)
+    """`restart`: with what it begins again behind a batch, if it does."""
+    fate = Random(0)
     run = Replay(topology)
     kept: dict[str, Any] = {}
     found: list[Finding] = []
-    for contents, until_ns in _cut(topology, sent, each_alone=each_alone):
+    for number, (contents, until_ns) in enumerate(_cut(topology, sent, each_alone=each_alone)):
         step = run.on_inputs(contents, until_ns)
         found += step.results if step is not None else ()
-        for key, value in run.changes().items() if restarts else ():
-            _apply(kept, key, value)
-        if fate.random() < restarts:
+        if restart is None:
+            continue
+        kept |= through_changelog(run.changes())
+        if (again := restart(number)) is not None:
             saved = run.saved()
             assert saved is not None
-            assert _plain(saved.state) == kept
-            run = Replay(topology)
-            run.restore(saved._replace(state=_shuffled(_plain(saved.state), fate)))
+            state = through_changelog(saved.state)
+            assert state == {key: value for key, value in kept.items() if value is not None}
+            run = Replay(again)
+            run.restore(saved._replace(state=_shuffled(state, fate)))
     step = run.on_end()
     found += step.results if step is not None else ()
     return [each for each in found if isinstance(each, Result)]
-
-
-def _apply(kept: dict[str, Any], key: str, value: Any) -> None:
-    if value is None:
-        kept.pop(key, None)
-    else:
-        kept[key] = _plain(value)
 
 
 def _shuffled(state: dict[str, Any], fate: Random) -> dict[str, Any]:
@@ -81,11 +76,6 @@ def _shuffled(state: dict[str, Any], fate: Random) -> dict[str, Any]:
     keys = sorted(state)
     fate.shuffle(keys)
     return {key: state[key] for key in keys}
-
-
-def _plain(value: Any) -> Any:
-    """As it comes back from a log."""
-    return json.loads(json.dumps(value))
 
 
 def _cut(topology: Topology, sent: list[RawEvent], *, each_alone: bool = False) -> Iterator[Any]:
@@ -99,39 +89,17 @@ def _cut(topology: Topology, sent: list[RawEvent], *, each_alone: bool = False) 
         yield part, first.at_ns if following is not None else None
 
 
-def _key(result: Result) -> tuple[Any, ...]:
-    rest = getattr(result, "members", None), getattr(result, "partners", None)
-    return (result.query, result.values, result.start_ns, result.end_ns, rest)
-
-
-def _standing(found: list[Result]) -> dict[str, Any]:
-    """By id. Each chain of revisions is sound."""
-    stands: dict[str, Any] = {}
-    revisions: dict[str, int] = {}
-    finals = set()
-    for each in found:
-        assert each.revision == revisions.get(each.id, -1) + 1, each
-        assert each.id not in finals, each
-        assert (each.op == EMIT) == (each.id not in stands), each
-        revisions[each.id] = each.revision
-        if each.final:
-            finals.add(each.id)
-        if each.op == RETRACT:
-            del stands[each.id]
-        else:
-            stands[each.id] = _key(each)
-    return stands
-
-
 def _said(found: list[Result]) -> list[tuple[Any, ...]]:
     """What each query says, in the order of the ids."""
-    said = [(each.query, each.at_ns, each.id, each.confidence, _key(each)) for each in found]
+    said = [(each.query, each.at_ns, each.id, each.confidence, content(each)) for each in found]
     return sorted(said, key=lambda each: each[:3])
 
 
 def _all(found: list[Result]) -> list[tuple[Any, ...]]:
     """The results of each query, in its order."""
-    said = [(each.query, each.at_ns, each.op, each.revision, each.id, _key(each)) for each in found]
+    said = [
+        (each.query, each.at_ns, each.op, each.revision, each.id, content(each)) for each in found
+    ]
     return sorted(said, key=lambda each: each[0])
 
 
@@ -140,7 +108,7 @@ def _only_final(found: list[Result]) -> list[Result]:
     decides is not final."""
     end_ns = found[-1].at_ns
     left = [each for each in found if each.final and each.op != RETRACT]
-    stands = _standing(found)
+    stands = standing(found)
     last = {each.id: each for each in found if each.op != RETRACT}
     known = {each.id for each in left}
     for id_, each in last.items():
@@ -175,7 +143,9 @@ def test_neither_a_restart_nor_a_cut_changes_it(late: str, allowance: str) -> No
     for seed in range(2):
         sent = events(seed, 70)
         whole = _all(_found(topology, sent))
-        assert _all(_found(topology, sent, seed=seed, restarts=0.3)) == whole
+        fate = Random(seed)
+        hurt = _found(topology, sent, lambda _: topology if fate.random() < 0.3 else None)  # noqa: B023
+        assert _all(hurt) == whole
         assert _all(_found(topology, sent, each_alone=True)) == whole
 
 
@@ -184,33 +154,15 @@ def test_another_answer_at_a_restart_and_the_same_stands(before: str, after: str
     ops = set()
     for seed in range(4):
         sent = events(seed, 70)
-        two, half_ns = _found_by_two(_topology(before), _topology(after), sent, seed)
-        assert _standing(two) == _standing(_found(_topology("final"), sent)), seed
+        first, second = _topology(before), _topology(after)
+        cut = [*_cut(first, sent)]
+        half = len(cut) // 2
+        two = _found(first, sent, {half: second, half * 3 // 2: second}.get)
+        half_ns = cut[half][1]
+        assert standing(two) == standing(_found(_topology("final"), sent)), seed
         if after == "final":
             new = [each for each in two if each.start_ns > half_ns and each.at_ns < two[-1].at_ns]
             assert new
             assert all(each.final and each.op == EMIT for each in new)
         ops |= {each.op for each in two if each.at_ns > half_ns}
     assert UPDATE in ops, "what was emitted early is corrected"
-
-
-def _found_by_two(
-    before: Topology, after: Topology, sent: list[RawEvent], seed: int
-) -> tuple[list[Result], int]:
-    """The other answer is in the file after half of the input; and when that is."""
-    found: list[Finding] = []
-    cut = [*_cut(before, sent)]
-    run, half_ns = Replay(before), 0
-    for number, (contents, until_ns) in enumerate(cut):
-        step = run.on_inputs(contents, until_ns)
-        found += step.results if step is not None else ()
-        if number in {len(cut) // 2, len(cut) * 3 // 4}:
-            saved = run.saved()
-            assert saved is not None
-            assert saved.now_ns is not None
-            half_ns = half_ns or saved.now_ns
-            run = Replay(after)
-            run.restore(saved._replace(state=_shuffled(_plain(saved.state), Random(seed))))
-    step = run.on_end()
-    found += step.results if step is not None else ()
-    return [each for each in found if isinstance(each, Result)], half_ns

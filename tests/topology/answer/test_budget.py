@@ -62,7 +62,7 @@ def test_its_price_is_what_comes_to_pass() -> None:
     dice = Random(1)
     policy = Budget(100_000)
     spent = []
-    for span in range(60):
+    for _ in range(60):
         lates = [int(dice.expovariate(1 / 30)) * MS for _ in range(20)]
         wait_ns = policy.wait_ns(500 * MS)
         again = sum(max(0, late - wait_ns) for late in lates) * 2_000 // SPAN
@@ -71,7 +71,6 @@ def test_its_price_is_what_comes_to_pass() -> None:
         step_ns = 100_000
         spent.append(again * step_ns / SPAN)
         policy.weigh(SPAN, 2_000 * step_ns, 500 * MS, 2_000, again)
-        del span
     assert sum(spent[20:]) / 40 < 0.12
     assert policy.wait_ns(500 * MS) < 400 * MS
 

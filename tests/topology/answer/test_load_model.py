@@ -5,7 +5,9 @@ measured (agents.stage.item_price)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from itertools import product
 from random import Random
 from string import ascii_lowercase
 from typing import Any, NamedTuple
@@ -18,7 +20,6 @@ from tests.seeds import seeds_of_today
 from topology.answer.load_model import LoadModel
 from topology.answer.spending import WHOLE
 from topology.config import Topology
-from topology.detector.cursor import CORRECTION_STEPS, Counts
 from topology.flow.replay import Replay
 
 MS = 1_000_000
@@ -122,20 +123,6 @@ def begun(topology: Topology, step_ns: int | None) -> Replay:
     return run
 
 
-def said(seed: int, *, cut: bool) -> list[Any]:
-    dice = Random(seed)
-    asked = dice.sample(ASKED, 3)
-    queries = [f"  q{n}: {{detector: third, key: payload.k, {how}}}" for n, how in enumerate(asked)]
-    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors={"third": Detector(third, 0)})
-    return ran(topology, dice, cuts=0.3 if cut else 0.0, restarts=0.09 if cut else 0.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds_of_today(12))
-def test_cuts_and_restarts_change_nothing(seed: int) -> None:
-    assert said(seed, cut=True) == said(seed, cut=False)
-
-
 def count(state: int, event: Any) -> tuple[int, Any]:
     return state + 1, ({"n": state + 1} if event.source == "s0" else None)
 
@@ -151,73 +138,85 @@ def grow(state: dict[int, str], event: Any) -> tuple[dict[int, str], Any]:
     return state, ({"n": len(state)} if event.seq % 3 == 0 else None)
 
 
-def rendered(seed: int, *, restarts: bool) -> list[Any]:
-    """A chain over a detector that takes late events in, and one of large states, where an item is
-    said to be dear, again after each restart."""
-    dice = Random(seed)
-    a, b, c = (dice.choice(ASKED) for _ in range(3))
-    queries = [
-        f"  q0: {{detector: count, key: payload.k, {a}}}",
-        f"  q1: {{detector: third, reads: [q0, default], {b}}}",
-        f"  q2: {{detector: grow, {c}}}",
-    ]
-    detectors = {
-        "count": Detector(count, 0, correct=one_more),
-        "third": Detector(third, 0),
-        "grow": Detector(grow, {}),
-    }
-    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors=detectors)
-    step_ns = dice.choice((400_000, 2_000_000, 6_000_000))
+DETECTORS = {
+    "third": Detector(third, 0),
+    "count": Detector(count, 0, correct=one_more),
+    "grow": Detector(grow, {}),
+}
 
-    return ran(topology, dice, restarts=0.1 if restarts else 0.0, step_ns=step_ns)
+
+BY_KEY = "detector: third, key: payload.k"
+CASES: dict[str, tuple[list[str], Log, float, float]] = {
+    "plain": ([BY_KEY] * 3, FEW_KEYS, 0.3, 0.09),
+    "chain": (
+        [
+            "detector: count, key: payload.k",
+            "detector: third, reads: [q0, default]",
+            "detector: grow",
+        ],
+        FEW_KEYS,
+        0.0,
+        0.1,
+    ),
+    "by key": ([BY_KEY, "detector: grow, key: payload.k"], MANY_KEYS, 0.0, 0.15),
+}
+"""Queries, their log, and how often it is cut and the run begun again. The chain is over a detector
+that takes late events in, beside one of large states; where states are large by key, some are
+thinned out before others have come. In both an item is said to be dear, again after each restart.
+"""
+OF_EACH_KEY = (72, 134, 146, 152, 162, 185)
+"""They differed where a key whose entries all had checkpoints was read again with fewer."""
+
+
+def topology_of(*queries: str) -> Topology:
+    lines = [f"  q{number}: {{{query}}}" for number, query in enumerate(queries)]
+    return parse("\n".join([TOPOLOGY, *lines, ""]), detectors=DETECTORS)
+
+
+def said(name: str, seed: int, *, hurt: bool) -> list[Any]:
+    queries, log, cuts, restarts = CASES[name]
+    dice = Random(seed)
+    ways = ASKED[1:] if name == "by key" else ASKED
+    topology = topology_of(*(f"{query}, {dice.choice(ways)}" for query in queries))
+    dear_ns = dice.choice((400_000, 2_000_000, 6_000_000, 15_000_000))
+    step_ns = None if name == "plain" else dear_ns
+    if not hurt:
+        return ran(topology, dice, log, step_ns=step_ns)
+    return ran(topology, dice, log, cuts=cuts, restarts=restarts, step_ns=step_ns)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds_of_today(12))
-def test_so_restarts_do_where_checkpoints_are_few(
-    seed: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        *product(("plain", "chain"), seeds_of_today(12)),
+        *product(("by key",), (*seeds_of_today(2), *OF_EACH_KEY)),
+    ],
+)
+def test_cuts_and_restarts_change_nothing(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topology.detector.unit.MAX_KEPT", 400)
-    assert rendered(seed, restarts=True) == rendered(seed, restarts=False)
-
-
-def told_by_key(seed: int, *, restarts: bool) -> list[Any]:
-    """Two detectors of large states, of which some are thinned out before others have come."""
-    dice = Random(seed)
-    a, b = (dice.choice(ASKED[1:]) for _ in range(2))
-    queries = [
-        f"  q1: {{detector: third, key: payload.k, {a}}}",
-        f"  q2: {{detector: grow, key: payload.k, {b}}}",
-    ]
-    detectors = {"third": Detector(third, 0), "grow": Detector(grow, {})}
-    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors=detectors)
-    step_ns = dice.choice((400_000, 2_000_000, 6_000_000, 15_000_000))
-    return ran(topology, dice, MANY_KEYS, restarts=0.15 if restarts else 0.0, step_ns=step_ns)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [*seeds_of_today(2), 72, 134, 146, 152, 162, 185])
-def test_so_they_do_of_each_key(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last six differed where a key whose entries all had checkpoints was read again with
-    fewer."""
-    monkeypatch.setattr("topology.detector.unit.MAX_KEPT", 400)
-    assert told_by_key(seed, restarts=True) == told_by_key(seed, restarts=False)
+    """Also where checkpoints are few."""
+    if name != "plain":
+        monkeypatch.setattr("topology.detector.unit.MAX_KEPT", 400)
+    assert said(name, seed, hurt=True) == said(name, seed, hurt=False)
 
 
 def test_figures_say_what_reading_ahead_wins() -> None:
     """`early` wins nothing; of several queries no times are added up."""
-    asked = "  {}: {{detector: third, answer: {}}}"
-    queries = [asked.format("late", "early")]
-    queries += [asked.format(name, "speculate") for name in ("also", "again")]
-    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors={"third": Detector(third, 0)})
+    answers = ("early", "speculate", "speculate")
+    topology = topology_of(*(f"detector: third, answer: {answer}" for answer in answers))
     run = begun(topology, None)
     run.on_inputs(list(Reader(topology).contents(FEW_KEYS.recorded(Random(1)))))
-    asked_of = run._stage.explain()["streams"]["default"]["detector"]
-    for name, said in asked_of.items():
-        ahead_ns = said["ahead_of_merge_ns"] if name != "late" else 0
+    explained = json.loads(json.dumps(run._stage.explain()))
+    asked_of = explained["streams"]["default"]["detector"]
+    for (name, said), answer in zip(asked_of.items(), answers, strict=True):
+        assert (said["answer"], said["emitted"] > 0) == (answer, True)
+        assert ("rollbacks" in said["reads_up_to"]) == (answer == "speculate")
+        ahead_ns = said["ahead_of_merge_ns"] if name != "q0" else 0
         assert said["lead_ns"] == ahead_ns - said["wait_ns"], name
         assert said["wait_share_ppm"] == said["wait_ns"] * 1_000_000 // max(ahead_ns, 1), name
-    assert asked_of["also"]["lead_ns"] > 0
+    assert asked_of["q1"]["lead_ns"] > 0
     figures = run._stage.figures_of("default")
     for name in ("wait_ns", "wait_share_ppm", "lead_ns"):
         assert figures[f"detector_{name}"] == max(said[name] for said in asked_of.values()), name
@@ -233,9 +232,3 @@ def test_in_time_alone_nothing_is_weighed() -> None:
         load.note_event(second, second)
         load.settle(second * 1_000 * MS, 0)
     assert load.budget.dump() != before
-
-
-def test_a_correction_counts_alike_for_the_mean_and_for_two_seconds() -> None:
-    counts = Counts()
-    counts.replayed, counts.corrected = 3, 10
-    assert counts.again == 3 + 10 * CORRECTION_STEPS

@@ -13,6 +13,11 @@ MS = 1_000_000
 S = 1_000 * MS
 
 
+def target(max_wait_ns: int = 2 * S) -> QualityTarget:
+    quality = QualityConfig(accuracy_ppm=990_000, max_wait_ns=max_wait_ns)
+    return QualityTarget(quality, reach_ns=300 * S)
+
+
 @pytest.mark.parametrize(
     ("max_wait_ns", "reach_ns", "expected_ns"),
     [
@@ -29,26 +34,20 @@ def test_a_piece(max_wait_ns: int, reach_ns: int, expected_ns: int) -> None:
 
 def test_what_waits_for_minutes_is_looked_at_seldom() -> None:
     """An event a minute and a half, each of which may matter for five minutes: for an hour."""
-    target = QualityTarget(QualityConfig(accuracy_ppm=990_000, max_wait_ns=2 * S), reach_ns=300 * S)
-    looks = 0
+    seldom, looks = target(), 0
     for number in range(40):
         at_ns = number * 90 * S
-        while target.due_ns() < at_ns:
-            target.settle(target.due_ns(), 0)
+        while seldom.due_ns() < at_ns:
+            seldom.settle(seldom.due_ns(), 0)
             looks += 1
-        target.observe(Event("s", f"m{number % 3}", 0, number, at_ns, at_ns))
-        target.settle(at_ns, 0)
+        seldom.observe(Event("s", f"m{number % 3}", 0, number, at_ns, at_ns))
+        seldom.settle(at_ns, 0)
     assert looks <= 1.2 * 40 * 90 * 2, "twice a second"
 
 
 def test_a_state_of_other_pieces_is_not_gone_on_from() -> None:
     """As after a change of `max_wait`: windows are counted by their length, so the number of the
     next one would be another instant. Only what it has closed counts."""
-
-    def target(max_wait_ns: int) -> QualityTarget:
-        quality = QualityConfig(accuracy_ppm=990_000, max_wait_ns=max_wait_ns)
-        return QualityTarget(quality, reach_ns=300 * S)
-
     before, after = target(2 * S), target(4 * S)
     before.observe(Event("s", "m", 0, 0, 1_700_000_000 * S, 1_700_000_000 * S))
     before.settle(1_700_000_100 * S, 1_700_000_090 * S)
@@ -57,9 +56,7 @@ def test_a_state_of_other_pieces_is_not_gone_on_from() -> None:
 
 
 def test_what_is_no_state_of_a_target_is_refused() -> None:
-    quality = QualityConfig(accuracy_ppm=990_000, max_wait_ns=2 * S)
-    target = QualityTarget(quality, reach_ns=300 * S)
-    waits, closed_ns, row = target.dump()
+    waits, closed_ns, row = target().dump()
     for wrong in (None, [waits], [waits, "x", row], [waits, closed_ns, row[:-1]]):
         with pytest.raises(ShapeRefused):
-            QualityTarget(quality, reach_ns=300 * S).load(wrong)
+            target().load(wrong)

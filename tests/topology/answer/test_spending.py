@@ -127,16 +127,6 @@ def test_what_is_kept_comes_back() -> None:
     assert other.reach_ns == spending.reach_ns < NEVER, "behind a silence, too"
 
 
-def test_what_it_takes_comes_back() -> None:
-    budget, other = Budget(100_000), Budget(100_000)
-    for _ in range(40):
-        budget.note_late(50 * MS)
-        budget.weigh(SPAN, 40 * MS, 900 * MS, 100, 0)
-    other.load(budget.dump())
-    assert other.first_ppm == budget.first_ppm == 400_000
-    assert other.room_ppm == budget.room_ppm
-
-
 # -- heaps of late events --------------------------------------------------------------------------
 
 
@@ -172,15 +162,16 @@ def _run(
     run, dice = Replay(topology), Random(1)
     step_ns = STEP_NS // text.count("detector:")
     spans: list[tuple[int, int, int]] = []
-    read = Read()
     found: list[Any] = []
-    span = 0
+    span = first = again = 0
     for content in Reader(topology).contents(_stream(seed, seconds)):
         now_ns = content.at_ns  # type: ignore[union-attr]
         if now_ns // SPAN > span:
             others_ppm = others(span * SPAN / SECOND)
-            first, again = read.since(run)
-            spans.append((others_ppm * SPAN // WHOLE, first * step_ns, again * step_ns))
+            now = _read_by(run)
+            read_ns = (now[0] - first) * step_ns, (now[1] - again) * step_ns
+            spans.append((others_ppm * SPAN // WHOLE, *read_ns))
+            first, again = now
             span = now_ns // SPAN
             _price(run, step_ns, others(span * SPAN / SECOND))
         if dice.random() < restarts:
@@ -199,19 +190,10 @@ def _price(run: Replay, step_ns: int, others_ppm: int) -> None:
     ahead.items_cost(step_ns, others_ppm)
 
 
-class Read:
-    """Items read, for the first time and again."""
-
-    def __init__(self) -> None:
-        self._seen = (0, 0)
-
-    def since(self, run: Replay) -> tuple[int, int]:
-        """Since it was last asked."""
-        queries = run._stage.explain()["streams"]["default"]["detector"].values()
-        now = sum(each["processed"] for each in queries), sum(each["replayed"] for each in queries)
-        first, again = now[0] - self._seen[0], now[1] - self._seen[1]
-        self._seen = now
-        return first, again
+def _read_by(run: Replay) -> tuple[int, int]:
+    """Items read so far, for the first time and again."""
+    queries = run._stage.explain()["streams"]["default"]["detector"].values()
+    return sum(each["processed"] for each in queries), sum(each["replayed"] for each in queries)
 
 
 def _beyond(spans: list[tuple[int, int, int]], but: int = 0) -> list[float]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from topology.detector.detector import Found, behaviour_of
+from tests.topology.detector.oracle import END, told_in_order
 from topology.detector.item import Seen
 
 
@@ -60,49 +60,24 @@ def chain_truth(
         told_by[level.query] = []
         standing[level.query] = {}
         for key, log in logs.items():
-            _one(level, key, log, last_ns, told_by[level.query], standing[level.query])
+            _read(level, key, log, last_ns, told_by[level.query], standing[level.query])
     return standing
 
 
-def _one(
+def _read(
     level: Level, key: Any, log: list[Item], last_ns: int, emissions: list[Item], stands: Emitted
 ) -> None:
-    rules = behaviour_of(level.detector)
-    state = rules.initial()
-    passed_ns = -(1 << 80)
-
-    def tell(said: Any, time_ns: int, cause: tuple[Any, ...], stamp_ns: int) -> None:
-        many = [said] if isinstance(said, Found | Mapping) else list(said or ())
-        for number, each in enumerate(many):
-            found = each if isinstance(each, Found) else Found(each)
-            start_ns = time_ns if found.start_ns is None else found.start_ns
-            payload = {"start_ns": start_ns, "end_ns": time_ns}
+    seen = [item.seen for item in log]
+    for told in told_in_order(level.detector, seen, last_ns, ended=True):
+        stamp_ns = last_ns if told.cause == END else min(told.time_ns, last_ns)
+        cause = (-told.cause,) if told.cause < 0 else (0, log[told.cause].order)
+        for number, found in enumerate(told.found):
+            start_ns = told.time_ns if found.start_ns is None else found.start_ns
+            payload = {"start_ns": start_ns, "end_ns": told.time_ns}
             if level.key is not None:
                 payload["key"] = key
-            seen = Seen(level.query, stamp_ns, payload | dict(found.values), level.query)
+            result = Seen(level.query, stamp_ns, payload | dict(found.values), level.query)
             order = (1, level.level, level.query, cause, str(key), number)
-            emissions.append(Item(stamp_ns, order, seen))
-            known = (key, time_ns, cause, number) if found.id is None else (key, found.id)
+            emissions.append(Item(stamp_ns, order, result))
+            known = (key, told.time_ns, cause, number) if found.id is None else (key, found.id)
             stands[level.query, known] = dict(found.values)
-
-    def fire(before_ns: int) -> None:
-        nonlocal state, passed_ns
-        while (due_ns := rules.deadline(state)) is not None:
-            due_ns = max(due_ns, passed_ns)
-            if due_ns >= before_ns:
-                return
-            state, said = rules.tick(state, due_ns)
-            passed_ns = due_ns + 1
-            tell(said, due_ns, (1,), due_ns)
-
-    for item in log:
-        fire(item.time_ns)
-        passed_ns = item.time_ns
-        state, said = rules.step(state, item.seen)
-        tell(said, item.time_ns, (0, item.order), item.time_ns)
-    fire(last_ns)
-    if (due_ns := rules.deadline(state)) is not None:
-        due_ns = max(due_ns, passed_ns)
-        state, said = rules.tick(state, due_ns)
-        tell(said, due_ns, (1,), last_ns)
-    tell(rules.end(state), passed_ns, (2,), last_ns)

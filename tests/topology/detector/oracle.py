@@ -4,66 +4,85 @@ Detectors for the laws, too: each of another kind, all with few states, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum, IntEnum
+from typing import Any, NamedTuple
 
-from topology.detector.detector import Behaviour, Detector, Found, behaviour_of
+from topology.detector.detector import Detector, Found, behaviour_of
 from topology.detector.item import Seen
 
 Emitted = dict[tuple[Any, ...], dict[str, Any]]
 """What stands, by key and id, or by key, item and place where there is none."""
 
 ENDED = 1 << 70
+TIMER, END = -1, -2
+
+
+class Told(NamedTuple):
+    """What is told at once. `cause`: the number of an event in the log, TIMER or END."""
+
+    found: list[Found]
+    time_ns: int
+    cause: int
+
+
+def told_in_order(
+    detector: Any, log: Sequence[Seen], until_ns: int, *, ended: bool
+) -> Iterator[Told]:
+    """What events of one key up to that instant tell, and timers before it; `ended`: that is all,
+    so a timer that is due later tells once, and then the end."""
+    rules = behaviour_of(detector)
+    state = rules.initial()
+    passed_ns = -(1 << 80)
+
+    def fire(before_ns: int, *, once: bool = False) -> Iterator[Told]:
+        nonlocal state, passed_ns
+        while (due_ns := rules.deadline(state)) is not None:
+            due_ns = max(due_ns, passed_ns)
+            if due_ns >= before_ns and not once:
+                return
+            state, said = rules.tick(state, due_ns)
+            yield Told(_found_in(said), due_ns, TIMER)
+            if once:
+                return
+            passed_ns = due_ns + 1
+
+    for number, each in enumerate(log):
+        if each.time_ns > until_ns:
+            break
+        yield from fire(each.time_ns)
+        passed_ns = each.time_ns
+        state, said = rules.step(state, each)
+        yield Told(_found_in(said), each.time_ns, number)
+    yield from fire(until_ns)
+    if ended:
+        yield from fire(until_ns, once=True)
+        yield Told(_found_in(rules.end(state)), passed_ns, END)
+
+
+def _found_in(said: Any) -> list[Found]:
+    many = [said] if isinstance(said, Found | Mapping) else list(said or ())
+    return [each if isinstance(each, Found) else Found(each) for each in many]
 
 
 def truth(
     detector: Any, events: Mapping[str, Iterable[Seen]], until_ns: int, *, ended: bool = False
 ) -> Emitted:
-    """What events up to that instant tell, and timers before it; `ended`: that is all."""
-    told: Emitted = {}
+    """What stands of all keys."""
+    emitted: Emitted = {}
     for key, seen in events.items():
-        _one(key, behaviour_of(detector), list(seen), until_ns, ended, told)
-    return told
-
-
-def _one(
-    key: str, rules: Behaviour, events: list[Seen], until_ns: int, ended: bool, told: Emitted
-) -> None:
-    state = rules.initial()
-    passed_ns = -(1 << 80)
-
-    def tell(said: Any, cause: Any) -> None:
-        many = [said] if isinstance(said, Found | Mapping) else list(said or ())
-        for place, each in enumerate(many):
-            found = each if isinstance(each, Found) else Found(each)
-            known = (key, *cause, place) if found.id is None else (key, found.id)
-            told[known] = dict(found.values)
-
-    def fire(before_ns: int) -> None:
-        nonlocal state, passed_ns
-        while (due_ns := rules.deadline(state)) is not None:
-            due_ns = max(due_ns, passed_ns)
-            if due_ns >= before_ns:
-                return
-            state, said = rules.tick(state, due_ns)
-            passed_ns = due_ns + 1
-            tell(said, (due_ns, 1, "", 0))
-
-    for each in sorted(events, key=lambda event: event.key):
-        if each.time_ns > until_ns:
-            break
-        fire(each.time_ns)
-        passed_ns = each.time_ns
-        state, said = rules.step(state, each)
-        tell(said, (each.time_ns, 0, each.source, each.seq))
-    fire(until_ns)
-    if ended and (due_ns := rules.deadline(state)) is not None:
-        due_ns = max(due_ns, passed_ns)
-        state, said = rules.tick(state, due_ns)
-        tell(said, (due_ns, 1, "", 0))
-    if ended:
-        tell(rules.end(state), (ENDED, 1, "", 0))
+        log = sorted(seen, key=lambda event: event.key)
+        for told in told_in_order(detector, log, until_ns, ended=ended):
+            if told.cause >= 0:
+                each = log[told.cause]
+                cause = (each.time_ns, 0, each.source, each.seq)
+            else:
+                cause = (ENDED if told.cause == END else told.time_ns, 1, "", 0)
+            for place, found in enumerate(told.found):
+                known = (key, *cause, place) if found.id is None else (key, found.id)
+                emitted[known] = dict(found.values)
+    return emitted
 
 
 # -- detectors -------------------------------------------------------------------------------------
@@ -180,6 +199,30 @@ class Tracks:
         return {"n": [each.n for each in self.tracks]} if track.n == 0 else None
 
 
+class Mode(Enum):
+    IDLE = 0
+    BUSY = 1
+
+
+class Speed(IntEnum):
+    SLOW = 0
+    FAST = 1
+
+
+class Machine:
+    """Its state is members of enumerations."""
+
+    classes = (Mode, Speed)
+
+    def __init__(self) -> None:
+        self.mode, self.speed = Mode.IDLE, Speed.SLOW
+
+    def on_event(self, event: Seen) -> Any:
+        was, self.mode = self.mode, Mode(event.payload % 2)
+        self.speed = Speed(event.type == "A")
+        yield {"was": was.name, "is": self.mode.name, "speed": self.speed.name}
+
+
 DETECTORS: dict[str, Any] = {
     "mod": Detector(_mod, 0),
     "follows": Detector(_follows, ()),
@@ -190,4 +233,5 @@ DETECTORS: dict[str, Any] = {
     "counter": Counter,
     "last": Last,
     "tracks": Tracks,
+    "machine": Machine,
 }

@@ -4,16 +4,16 @@ named."""
 from __future__ import annotations
 
 import json
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import Enum
 from itertools import count
 from typing import Any
 
 import pytest
 
+from tests.topology.detector.oracle import Mode
+from tests.topology.detector.test_values import NO_VALUES
 from topology.detector import cursor as cursor_module
 from topology.detector.detector import (
     MAX_RESULTS,
@@ -34,6 +34,24 @@ def run(detector: Any, payloads: list[Any], until_ns: int = 10**6) -> tuple[Unit
     for time_ns, payload in enumerate(payloads):
         unit.put("", LogEntry(Seen("A", time_ns, payload, "s", 0, 64 * time_ns)))
     return unit, unit.advance(behind(until_ns), before(-9))
+
+
+def note(records: list[Record], stand: dict[str, Any]) -> None:
+    for each in records:
+        if each.op == "retract":
+            del stand[each.output.id]
+        else:
+            stand[each.output.id] = each.output.values
+
+
+def read(unit: Unit, seq: int, stand: dict[str, Any], *, is_ahead: bool) -> None:
+    """One more event, at the instant and with the payload that its number is; final unless it is
+    read ahead."""
+    unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
+    note(unit.advance(behind(seq), before(0) if is_ahead else behind(seq)), stand)
+
+
+ahead_or_not = pytest.mark.parametrize("is_ahead", [False, True], ids=["in order", "ahead"])
 
 
 def test_one_that_raises_keeps_the_state_it_had() -> None:
@@ -89,20 +107,6 @@ def test_a_timer_that_does_not_move_on(step_ns: int, monkeypatch: pytest.MonkeyP
     assert unit.counts.processed <= 102
 
 
-def test_a_timer_that_raises_stops_its_key() -> None:
-    class Bad:
-        def on_event(self, event: Seen) -> None: ...
-
-        def deadline(self) -> int:
-            return 5
-
-        def on_time(self, time_ns: int) -> None:
-            raise ValueError("no")
-
-    unit, _ = run(Bad, [1])
-    assert (unit.counts.stopped, unit.counts.failed) == (1, 1)
-
-
 @interpreted
 def test_a_state_without_bounds_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cursor_module, "MAX_SIZE", 50)
@@ -112,37 +116,58 @@ def test_a_state_without_bounds_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(records) == 50
 
 
-def test_a_state_that_is_no_value_is_given_up() -> None:
-    unit, _ = run(Detector(lambda state, event: (lambda: 1, None)), [1])
-    assert unit.counts.stopped == 1
-    assert "contains a function" in unit.counts.why
+class BadTimer:
+    def on_event(self, event: Seen) -> None: ...
+
+    def deadline(self) -> int:
+        return 5
+
+    def on_time(self, time_ns: int) -> None:
+        raise ValueError("no")
 
 
-class Mode(Enum):
-    IDLE = 0
-    BUSY = 1
+def _grows(state: list[int], event: Seen) -> Any:
+    state.append(event.payload)
+    return list(state[-1:]), None
 
 
-class Speed(IntEnum):
-    SLOW = 0
-    FAST = 1
+def _other(state: int, event: Seen) -> Any:
+    return next(CALLS), None
 
 
-class Table(dict[str, int]): ...
+def _tells(said: Any) -> Detector:
+    return Detector(lambda state, event: (state, said))
 
 
-NO_VALUES: list[Any] = [
-    deque([1]),
-    datetime(2020, 1, 1, tzinfo=UTC),
-    timedelta(1),
-    Decimal(1),
-    Counter(a=1),
-    OrderedDict(a=1),
-    defaultdict(int, a=1),
-    Table(a=1),
-    count(),
-    print,
+CALLS = count()
+FAULTS: list[tuple[Any, set[str], str]] = [
+    (BadTimer, {"stopped", "failed"}, "its timer raised"),
+    (Detector(lambda state, event: (_tells, None)), {"stopped"}, "contains a function"),
+    (Detector(_other, 0), {"nondeterministic"}, "different results for the same event"),
+    (Detector(_grows, []), {"nondeterministic"}, "changes its arguments"),
+    (_tells({"t": "x" * MAX_RESULTS_BYTES}), {"too_many_results"}, "1 MiB"),
+    (_tells({"a": ["\ud800"]}), {"failed"}, "surrogate"),
+    (_tells({"\ud800": 1}), {"failed"}, "surrogate"),
+    (_tells({"a": 1 << 9_000}), {"failed"}, "bits"),
+    (_tells({"x": object()}), {"failed"}, "returned a object"),
+    (_tells(Found({}, events={"\ud800": Seen("A", 1, 1)})), {"failed"}, "names an event"),
 ]
+
+
+@pytest.mark.parametrize(("detector", "counts", "why"), FAULTS)
+def test_a_fault_is_counted_and_named_and_nothing_is_told(
+    detector: Any, counts: set[str], why: str
+) -> None:
+    unit, records = run(detector, [1])
+    assert records == []
+    figures = unit.counts.figures()
+    kinds = ("failed", "nondeterministic", "stopped", "too_many_results")
+    assert {kind: figures[kind] for kind in kinds if figures[kind]} == dict.fromkeys(counts, 1)
+    assert why in unit.counts.why
+
+
+class Peer:
+    peer: Any = None
 
 
 def holding(value: Any, first: int) -> Any:
@@ -164,112 +189,81 @@ def holding(value: Any, first: int) -> Any:
     return Holder
 
 
-def standing(records: list[Record], stand: dict[str, Any]) -> dict[str, Any]:
-    for each in records:
-        if each.op == "retract":
-            del stand[each.output.id]
-        else:
-            stand[each.output.id] = each.output.values
-    return stand
+every_no_value = pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
 
 
-@pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
+@every_no_value
 @pytest.mark.parametrize("kind", ["class", "pure"])
-def test_a_first_state_that_is_no_value_stops_its_key_at_once(kind: str, value: Any) -> None:
+@ahead_or_not
+def test_a_first_state_that_is_no_value_stops_its_key_at_once(
+    is_ahead: bool, kind: str, value: Any
+) -> None:
     """Whatever the number of the event, and whether its class is declared or not; as much stands
     where it is read in order as where it is read ahead."""
     pure = Detector(lambda state, event: ((value,), {"n": 1}), (), classes=(type(value),))
-    for is_ahead in (False, True):
-        unit = Unit(behaviour_of(holding(value, 0) if kind == "class" else pure), b"")
-        stand: dict[str, Any] = {}
-        for seq in (1, 3, 2):
-            unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
-            if is_ahead:
-                standing(unit.advance(behind(seq), before(-9)), stand)
-        standing(unit.advance(behind(9), behind(9)), stand)
-        assert len(stand) == 1
-        assert unit.counts.stopped == 1
-        assert "whose content is not in its attributes" in unit.counts.why
+    unit = Unit(behaviour_of(holding(value, 0) if kind == "class" else pure), b"")
+    stand: dict[str, Any] = {}
+    for seq in (1, 3, 2) if is_ahead else (1, 2, 3):
+        read(unit, seq, stand, is_ahead=is_ahead)
+    note(unit.advance(behind(9), behind(9)), stand)
+    assert len(stand) == 1
+    assert unit.counts.stopped == 1
+    assert "whose content is not in its attributes" in unit.counts.why
 
 
-@pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
-def test_one_that_comes_to_hold_what_is_no_value_stops_its_key(value: Any) -> None:
+def _ring() -> Peer:
+    peer = Peer()
+    peer.peer = peer
+    return peer
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        *(({"at": [each]}, "whose content is not in its attributes") for each in NO_VALUES),
+        (_ring(), "contains itself"),
+    ],
+    ids=[*(type(each).__name__ for each in NO_VALUES), "ring"],
+)
+@ahead_or_not
+def test_one_that_comes_to_hold_what_is_no_value_stops_its_key(
+    is_ahead: bool, value: Any, why: str
+) -> None:
     """Between the events that are looked at, at the same event in order and read ahead."""
-    for final in (before(0), behind(5)):
-        unit = Unit(behaviour_of(holding({"at": [value]}, 3)), b"", spacing=64)
-        stand: dict[str, Any] = {}
-        for seq in (1, 2, 4, 5, 3) if final == before(0) else range(1, 6):
-            unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
-            standing(
-                unit.advance(behind(5 if final == before(0) else seq), min(final, behind(seq))),
-                stand,
-            )
-        assert [each["n"] for each in stand.values()] == [1, 2, 3]
-        assert unit.counts.stopped == 1
-        assert "whose content is not in its attributes" in unit.counts.why
-        unit.table.snapshot()
+    unit = Unit(behaviour_of(holding(value, 3)), b"", spacing=64)
+    stand: dict[str, Any] = {}
+    for seq in (1, 2, 4, 5, 3) if is_ahead else range(1, 6):
+        read(unit, seq, stand, is_ahead=is_ahead)
+    assert [each["n"] for each in stand.values()] == [1, 2, 3]
+    assert unit.counts.stopped == 1
+    assert why in unit.counts.why
+    unit.table.snapshot()
 
 
-def test_what_a_glance_does_not_show_is_seen_at_the_next_look() -> None:
+HIDDEN = [*range(GLANCE), deque([1])]
+
+
+@pytest.mark.parametrize(("is_ahead", "seen"), [(False, 64), (True, 3)])
+def test_what_a_glance_does_not_show_is_seen_at_the_next_look(is_ahead: bool, seen: int) -> None:
     """In order; read ahead it is seen where the state is copied."""
-    hidden = [*range(GLANCE), deque([1])]
-    for is_ahead, seen in ((False, 64), (True, 3)):
-        unit = Unit(behaviour_of(holding(hidden, 3)), b"")
-        stand: dict[str, Any] = {}
-        for seq in range(1, 70):
-            unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
-            standing(unit.advance(behind(seq), before(0) if is_ahead else behind(seq)), stand)
-        assert [each["n"] for each in stand.values()] == [*range(1, seen + 1)]
+    unit = Unit(behaviour_of(holding(HIDDEN, 3)), b"")
+    stand: dict[str, Any] = {}
+    for seq in range(1, 70):
+        read(unit, seq, stand, is_ahead=is_ahead)
+    assert [each["n"] for each in stand.values()] == [*range(1, seen + 1)]
 
 
 def test_one_that_is_stopped_where_the_base_moves_takes_back_what_lies_behind() -> None:
-    unit = Unit(behaviour_of(holding([*range(GLANCE), deque([1])], 3)), b"", spacing=8)
+    unit = Unit(behaviour_of(holding(HIDDEN, 3)), b"", spacing=8)
     stand: dict[str, Any] = {}
     for seq in range(1, 7):
         unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
-    standing(unit.advance(behind(6), before(0)), stand)
+    note(unit.advance(behind(6), before(0)), stand)
     assert len(stand) == 6
-    standing(unit.advance(behind(6), behind(4)), stand)
+    note(unit.advance(behind(6), behind(4)), stand)
     assert [each["n"] for each in stand.values()] == [1, 2, 3, 4]
     unit.put("", LogEntry(Seen("A", 7, 7, "s", 0, 7)))
     assert unit.advance(behind(8), behind(8)) == []
-
-
-@pytest.mark.parametrize("members", [Mode, Speed])
-def test_a_state_machine_by_an_enum(members: Any) -> None:
-    """Emitted ahead, with a late event and a restart in between, as in order."""
-
-    class Machine:
-        classes = (members,)
-
-        def __init__(self) -> None:
-            self.mode = members(0)
-
-        def on_event(self, event: Seen) -> dict[str, str]:
-            before_it = self.mode
-            self.mode = members(event.payload)
-            return {"was": before_it.name, "is": self.mode.name}
-
-    events = [Seen("A", seq, seq % 3 % 2, "s", 0, seq) for seq in range(1, 130)]
-    whole = Unit(behaviour_of(Machine), b"")
-    for seen in events:
-        whole.put("", LogEntry(seen))
-    wanted = standing(whole.advance(behind(200), behind(200)), {})
-    unit = Unit(behaviour_of(Machine), b"")
-    stand: dict[str, Any] = {}
-    for seen in [*events[:9], *events[11:], *events[9:11]]:
-        unit.put("", LogEntry(seen))
-        standing(unit.advance(behind(seen.time_ns), behind(5)), stand)
-    assert unit.counts.rollbacks > 0
-    restored = Unit(behaviour_of(Machine), b"")
-    assert not any(restored.table.read(unit.table.snapshot(), None))
-    for seen in events[5:]:
-        restored.put("", LogEntry(seen))
-    restored.reached, restored.confirmed = unit.reached, unit.confirmed
-    restored.resume()
-    standing(restored.advance(behind(200), behind(200)), stand)
-    assert stand == wanted
-    assert (restored.counts.stopped, unit.counts.stopped) == (0, 0)
 
 
 def test_a_state_that_cannot_be_read_back_stops_its_key() -> None:
@@ -289,55 +283,6 @@ def test_a_state_that_cannot_be_read_back_stops_its_key() -> None:
     assert "cannot be read back: KeyError: 'BUSY'" in restored.counts.why
 
 
-def test_one_that_does_not_give_the_same_of_the_same() -> None:
-    calls = count()
-    unit, _ = run(Detector(lambda state, event: (next(calls), None), 0), [1])
-    assert unit.counts.nondeterministic == 1
-    assert "different results for the same event" in unit.counts.why
-
-
-def test_one_that_changes_what_it_was_given() -> None:
-    def step(state: list[int], event: Seen) -> Any:
-        state.append(event.payload)
-        return list(state[-1:]), None
-
-    unit, _ = run(Detector(step, []), [1])
-    assert unit.counts.nondeterministic == 1
-    assert "changes its arguments" in unit.counts.why
-
-
-class Peer:
-    peer: Any = None
-
-
-def test_a_ring_of_objects_stops_its_key() -> None:
-    """At the same event in order and read ahead, though it is not looked at whole there."""
-
-    class Ring:
-        classes = (Peer,)
-
-        def __init__(self) -> None:
-            self.n = 0
-            self.peer: Any = None
-
-        def on_event(self, event: Seen) -> dict[str, int]:
-            self.n += 1
-            if self.n == 3:
-                self.peer = Peer()
-                self.peer.peer = self.peer
-            return {"n": self.n}
-
-    for is_ahead in (False, True):
-        unit = Unit(behaviour_of(Ring), b"")
-        told = 0
-        for seq in (1, 3, 5, 7):
-            unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
-            told += len(unit.advance(behind(seq), before(0) if is_ahead else behind(seq)))
-        assert told == 3
-        assert unit.counts.stopped == 1
-        assert "contains itself" in unit.counts.why
-
-
 LONG = 400_000
 
 GROWING: list[Any] = [
@@ -349,68 +294,40 @@ GROWING: list[Any] = [
 
 
 @pytest.mark.parametrize("detector", GROWING, ids=["text", "bytes", "int", "tuple"])
-def test_one_value_that_grows_is_given_up(detector: Detector) -> None:
+@ahead_or_not
+def test_one_value_that_grows_is_given_up(is_ahead: bool, detector: Detector) -> None:
     """At the same event in order and read ahead, between those that are looked at; and of what is
     kept to go back to there is a bound."""
-    for is_ahead in (False, True):
-        unit = Unit(behaviour_of(detector), b"")
-        unit.max_kept = 100_000
-        stand: dict[str, Any] = {}
-        most = 0
-        for seq in range(1, 30):
-            unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
-            final = before(0) if is_ahead else behind(seq)
-            standing(unit.advance(behind(seq), final), stand)
-            kept = [entry.after for log in unit.logs.values() for entry in log.entries]
-            most = max(most, sum(max(glance(each, {}), 0) for each in kept))
-        assert len(stand) == MAX_SIZE * 64 // LONG + 1
-        assert unit.counts.stopped == 1
-        assert f"more than {MAX_SIZE:,} values" in unit.counts.why
-        assert most <= 3 * unit.max_kept
-        assert is_ahead == (most > 0)
+    unit = Unit(behaviour_of(detector), b"")
+    unit.max_kept = 100_000
+    stand: dict[str, Any] = {}
+    most = 0
+    for seq in range(1, 30):
+        read(unit, seq, stand, is_ahead=is_ahead)
+        kept = [entry.after for log in unit.logs.values() for entry in log.entries]
+        most = max(most, sum(max(glance(each, {}), 0) for each in kept))
+    assert len(stand) == MAX_SIZE * 64 // LONG + 1
+    assert unit.counts.stopped == 1
+    assert f"more than {MAX_SIZE:,} values" in unit.counts.why
+    assert most <= 3 * unit.max_kept
+    assert is_ahead == (most > 0)
 
 
 def test_results_that_are_long_are_left_out() -> None:
     """All that would go beyond, and what is told behind them."""
     texts = ["x" * (MAX_RESULTS_BYTES // 2), "y", "z" * (MAX_RESULTS_BYTES // 2), "w"]
-    detector = Detector(lambda s, e: (s, [{"t": each} for each in texts]))
-    unit, records = run(detector, [1])
+    unit, records = run(_tells([{"t": each} for each in texts]), [1])
     assert [each.output.values["t"][0] for each in records] == ["x", "y"]
     assert unit.counts.too_many_results == 1
-    unit, records = run(Detector(lambda s, e: (s, {"t": "x" * MAX_RESULTS_BYTES})), [1])
-    assert (records, unit.counts.too_many_results) == ([], 1)
-    assert "1 MiB" in unit.counts.why
-
-
-@pytest.mark.parametrize(
-    ("told", "wrong"),
-    [
-        ({"a": ["\ud800"]}, "surrogate"),
-        ({"\ud800": 1}, "surrogate"),
-        ({"a": 1 << 9_000}, "bits"),
-        (Found({}, events={"\ud800": Seen("A", 1, 1)}), "names an event"),
-    ],
-)
-def test_a_result_that_nobody_can_write_is_a_failure(told: Any, wrong: str) -> None:
-    unit, records = run(Detector(lambda s, e: (s, told)), [1])
-    assert (records, unit.counts.failed) == ([], 1)
-    assert wrong in unit.counts.why
 
 
 def test_a_text_that_is_none_stops_its_key_and_is_no_hindrance_to_a_checkpoint() -> None:
     unit = Unit(behaviour_of(Detector(lambda s, e: ("\ud800"[: e.seq // 3], None), "")), b"")
     for seq in (1, 3):
-        unit.put("", LogEntry(Seen("A", seq, 1, "s", 0, seq)))
-        unit.advance(behind(seq), behind(seq))
+        read(unit, seq, {}, is_ahead=False)
     assert unit.counts.stopped == 1
     assert "surrogate" in unit.counts.why
     json.dumps(unit.table.snapshot(), ensure_ascii=False).encode()
-
-
-def test_what_json_does_not_have_is_a_failure() -> None:
-    unit, records = run(Detector(lambda s, e: (s, {"x": object()})), [1])
-    assert (records, unit.counts.failed) == ([], 1)
-    assert "returned a object" in unit.counts.why
 
 
 class _NoTime:
@@ -435,6 +352,7 @@ class _Shared:
         (Detector(lambda s, e: (s, None), deadline=lambda s: 1), "a deadline but no tick"),
         (Detector(lambda s, e: (s, None), types="AB"), "types are a single text"),
         (Detector(lambda s, e: (s, None), open), "initial state cannot be stored"),
+        (Detector(_other, 0, len, max, correct=max), "cannot be used with timers"),
         (_NoTime, "no `on_time`"),
         (_Shared, "initial state cannot be stored"),
         (Detector(lambda s, e: (s, None), Counter()), "contains a Counter, whose content"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.user_functions import bring
-from inorder.engine import RawEvent, replay
+from inorder.engine import RawEvent, parse, replay
 from inorder.testing import check_detector, check_laws
 
 FILE = Path("docs/examples/detectors.py")
@@ -20,7 +19,7 @@ START = 1_700_000_000_000 * MS
 TOPOLOGY = """\
 streams:
   default: {{clock: {{unsynced: trust}}, merge: {{max_wait: 1s, new_source_allowance: 0s}}}}
-queries: {{q: {{detector: {name}, answer: {answer}{key}}}}}
+queries: {{q: {{detector: {name}, answer: {answer}}}}}
 """
 
 
@@ -48,10 +47,7 @@ STREAMS = {"stop": _speeds, "stray": _positions, "top_three": _points}
 
 
 def results_of(name: str, answer: str = "final") -> list[Any]:
-    text = TOPOLOGY.format(name=name, answer=answer, key="")
-    from inorder.engine import parse
-
-    topology = parse(text, detectors=DETECTORS)
+    topology = parse(TOPOLOGY.format(name=name, answer=answer), detectors=DETECTORS)
     return [each for each in replay(topology, _events(STREAMS[name])) if hasattr(each, "op")]
 
 
@@ -83,18 +79,8 @@ def test_the_top_three_is_told_when_it_changes() -> None:
 def test_they_are_sound(name: str) -> None:
     report = check_detector(DETECTORS[name], _events(STREAMS[name]))
     assert report.state_bytes < 500
-    text = TOPOLOGY.format(name=name, answer="speculate", key="")
+    text = TOPOLOGY.format(name=name, answer="speculate")
     laws = check_laws(
         text, _events(STREAMS[name]), max_delay_ns=900 * MS, orders=3, detectors=DETECTORS
     )
     assert laws.compared == 3
-
-
-def test_each_is_thirty_lines_or_less() -> None:
-    """From one heading to the next."""
-    lines = FILE.read_text().splitlines()
-    begun = [at for at, line in enumerate(lines) if line.startswith("# -- ")]
-    ends = [*begun[1:], next(at for at, line in enumerate(lines) if line.startswith("detectors"))]
-    for begin, end in zip(begun, ends, strict=True):
-        assert sum(bool(line.strip()) for line in lines[begin + 1 : end]) <= 30
-    ast.parse(FILE.read_text())

@@ -7,14 +7,7 @@ import pytest
 
 from tests.seeds import seeds_of_today
 from tests.topology.detector.oracle import DETECTORS
-from tests.topology.detector.worlds import (
-    World,
-    everything,
-    nothing_early,
-    run,
-    some,
-    world,
-)
+from tests.topology.detector.worlds import Run, World, everything, nothing_early, run, some, world
 from topology.model.result import EMIT, UPDATE
 
 SEEDS = seeds_of_today(20)
@@ -32,15 +25,14 @@ def _laws(name: str, of: World) -> None:
     assert first.late == late.late == whole.late
     told = [run(detector, of, goal, finals=True).finals for goal in (nothing_early, some)]
     assert told[0] == told[1], "what is final is the same"
-    _plain_buffering(name, late)
+    _plain_buffering(late)
 
 
-def _plain_buffering(name: str, found: object) -> None:
-    records = [record for call in found.records for record in call]  # type: ignore[attr-defined]
+def _plain_buffering(found: Run) -> None:
+    records = [record for call in found.records for record in call]
     assert all(record.op in (EMIT, UPDATE) for record in records)
     assert all(record.final or not record.output.last for record in records)
-    counts = found.counts  # type: ignore[attr-defined]
-    assert counts.rollbacks == counts.replayed == 0
+    assert found.counts.rollbacks == found.counts.replayed == 0
 
 
 @pytest.mark.parametrize("name", NAMES)

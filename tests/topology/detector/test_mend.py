@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from inorder.engine import RawEvent
 from inorder.testing import BadDetector, check_detector
 from tests.topology.detector.worlds import everything, run, some, world
 from topology.detector.detector import Detector, Emitted, Found, behaviour_of
@@ -147,8 +148,6 @@ def test_one_that_raises_or_says_nonsense_is_read_again() -> None:
 
 
 def test_the_test_kit_finds_one_that_differs() -> None:
-    from inorder.engine import RawEvent
-
     events = [
         RawEvent(source="s", seq=n, ts_ns=10**9 + n, type="ABC"[n % 3], payload=n)
         for n in range(40)
@@ -157,10 +156,3 @@ def test_the_test_kit_finds_one_that_differs() -> None:
     wrong = Detector(_sum, 0, correct=lambda state, event, told: (state + 1, None, told))
     with pytest.raises(BadDetector, match="correct"):
         check_detector(wrong, events)
-
-
-def test_one_with_timers_is_refused() -> None:
-    with pytest.raises(TypeError, match="cannot be used with timers"):
-        behaviour_of(
-            Detector(_sum, 0, lambda s: None, lambda s, t: (s, None), correct=lambda s, e, t: None)
-        )

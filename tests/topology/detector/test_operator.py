@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,16 @@ def send(to: TopologyDriver, seq: int, value: Any, source: str = "s", type_: str
     to.send(line)
 
 
+def results(run: TopologyDriver) -> list[Any]:
+    return [each for each in run.read() if hasattr(each, "op")]
+
+
 def test_a_result_says_where_it_comes_from() -> None:
     run = driver("detector: large, key: payload.k")
     send(run, 0, {"k": "left", "v": 11})
     send(run, 1, {"k": "left", "v": 1})
     run.end()
-    found: Any
-    (found,) = [each for each in run.read() if hasattr(each, "op")]
+    (found,) = results(run)
     assert (type(found).__name__, found.query) == ("MatchRecord", "q")
     assert (found.op, found.revision, found.confidence) == ("emit", 0, "confirmed")
     assert (found.values, found.key) == ({"v": 11}, "left")
@@ -54,7 +57,7 @@ def test_what_it_does_not_look_at_is_left_and_what_has_no_key_counted() -> None:
     send(run, 1, {"v": 12})
     send(run, 2, {"k": [1], "v": 12})
     run.end()
-    assert not [each for each in run.read() if hasattr(each, "op")]
+    assert not results(run)
     assert run.balance().holds
 
 
@@ -79,22 +82,15 @@ def test_a_failure_is_noted_by_the_test_kit() -> None:
     ],
 )
 def test_a_bad_query_is_refused_with_what_to_write(query: str, wrong: str) -> None:
-    with pytest.raises(TopologyError) as refused:
+    with pytest.raises(TopologyError, match=re.escape(wrong)):
         driver(query)
-    assert wrong in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("stages", "wrong"),
-    [
-        ("[reorder, merge, detector]", "join them: merge+detector"),
-        ("[reorder+merge, detector]", "join them: reorder+merge+detector"),
-    ],
-)
-def test_a_stage_that_cannot_be_is_refused(stages: str, wrong: str) -> None:
-    with pytest.raises(TopologyError) as refused:
+@pytest.mark.parametrize("merge", ["merge", "reorder+merge"])
+def test_a_stage_that_cannot_be_is_refused(merge: str) -> None:
+    stages = f"[{merge}, detector]" if "+" in merge else f"[reorder, {merge}, detector]"
+    with pytest.raises(TopologyError, match=re.escape(f"join them: {merge}+detector")):
         driver("detector: large, answer: speculate", f"stages: {stages}\n")
-    assert wrong in str(refused.value)
 
 
 def test_what_runs_ahead_is_in_the_stage_of_the_merge() -> None:
@@ -111,28 +107,8 @@ def test_what_runs_ahead_is_in_the_stage_of_the_merge() -> None:
     assert behind.reads_of("detector") == "ordered"
 
 
-def test_a_file_of_detectors_is_loaded_and_a_bad_one_named(tmp_path: Path) -> None:
-    good = tmp_path / "good.py"
-    good.write_text(
-        "from inorder.engine import Detector\n"
-        "class Tops:\n    def on_event(self, event): ...\n"
-        "detectors = {'large': Detector(lambda s, e: (s, None), 0), 'tops': Tops}\n"
-    )
-    assert set(bring(good).detectors) == {"large", "tops"}
+def test_a_file_of_bad_detectors_names_them(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("detectors = {'large': 3}\n")
     with pytest.raises(BadFunctions, match="the detector 'large': it is neither"):
         bring(bad)
-
-
-def test_what_stands_ahead_is_explained() -> None:
-    run = driver("detector: large, answer: speculate")
-    for seq in range(5):
-        send(run, seq, {"v": 20})
-    run.advance(MS)
-    node = run._order._run._stage.chains["default"].nodes[-1].operator
-    explained = json.loads(json.dumps(node.explain()))["q"]
-    assert explained["answer"] == "speculate"
-    assert explained["emitted"] == 5
-    assert explained["ahead_of_merge_ns"] >= 0
-    assert "rollbacks" in explained["reads_up_to"]

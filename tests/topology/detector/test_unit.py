@@ -10,7 +10,7 @@ from topology.detector import unit as unit_module
 from topology.detector.detector import Detector, Found, behaviour_of
 from topology.detector.item import ABSENT, LogEntry, Seen, before, behind
 from topology.detector.key_log import CONFLICT, COPY, STORED
-from topology.detector.unit import EXPIRED, REFUSED, UNIT, Record, Unit
+from topology.detector.unit import EXPIRED, REFUSED, Unit
 
 interpreted = pytest.mark.skipif(
     not str(unit_module.__file__).endswith(".py"), reason="a bound is part of what is compiled"
@@ -29,50 +29,39 @@ def put(unit: Unit, time_ns: int, payload: Any = 1, key: str = "", source: str =
     return unit.put(key, LogEntry(Seen("A", time_ns, payload, source, 0, time_ns + 1)))
 
 
-def results_of(records: list[Record]) -> list[tuple[str, int, bool, Any]]:
+def told(unit: Unit, until_ns: int, final_ns: int = 0) -> list[tuple[str, int, bool, Any]]:
+    """Operation, revision, whether it is final, and values of what is told up to that instant."""
+    records = unit.advance(behind(until_ns), before(final_ns))
     return [(each.op, each.revision, each.final, each.output.values) for each in records]
+
+
+def filled(detector: Detector, until_ns: int = 1_000) -> Unit:
+    """One that has read an event each ten nanoseconds."""
+    unit = unit_of(detector)
+    for time_ns in range(10, until_ns, 10):
+        put(unit, time_ns)
+    unit.advance(behind(until_ns), before(0))
+    return unit
 
 
 def test_a_late_event_corrects_what_comes_behind_it() -> None:
     unit = unit_of(Detector(_sum, 0))
     for time_ns in (10, 30):
         put(unit, time_ns)
-    first = unit.advance(behind(30), before(5))
-    assert results_of(first) == [("emit", 0, False, {"sum": 1}), ("emit", 0, False, {"sum": 2})]
+    assert told(unit, 30, 5) == [("emit", 0, False, {"sum": 1}), ("emit", 0, False, {"sum": 2})]
     assert put(unit, 20) == STORED
-    assert results_of(unit.advance(behind(30), before(5))) == [
+    assert told(unit, 30, 5) == [
         ("emit", 0, False, {"sum": 2}),
         ("update", 1, False, {"sum": 3}),
     ]
-    assert (unit.counts.processed, unit.counts.replayed) == (3, 1), (
-        "the late one for the first time"
-    )
-    assert unit.advance(behind(30), before(31)) == [], "it stands, and was told"
+    assert (unit.counts.processed, unit.counts.replayed) == (3, 1), "the late one is new"
+    assert told(unit, 30, 31) == [], "it stands, and was told"
     assert not unit.held
     assert put(unit, 25) == EXPIRED
 
 
-def test_what_was_told_too_early_is_taken_back() -> None:
-    def alone(state: Any, event: Seen) -> Any:
-        """An A that no B came before."""
-        return state or event.type == "B", None if state or event.type == "B" else {"alone": True}
-
-    unit = unit_of(Detector(alone, False))  # noqa: FBT003
-    put(unit, 10)
-    assert results_of(unit.advance(behind(10), before(0))) == [("emit", 0, False, {"alone": True})]
-    unit.put("", LogEntry(Seen("B", 5, None, "t")))
-    assert results_of(unit.advance(behind(10), before(0))) == [
-        ("retract", 1, False, {"alone": True})
-    ]
-    unit.remove("", (5, 0, "t", 0, 0))
-    assert results_of(unit.advance(behind(10), before(0))) == [("emit", 2, False, {"alone": True})]
-
-
 def test_a_replay_ends_where_the_state_is_as_before() -> None:
-    unit = unit_of(Detector(lambda state, event: ((state + event.payload) % 2, None), 0))
-    for time_ns in range(10, 1_000, 10):
-        put(unit, time_ns)
-    unit.advance(behind(1_000), before(0))
+    unit = filled(Detector(lambda state, event: ((state + event.payload) % 2, None), 0))
     put(unit, 15, 2)
     unit.advance(behind(1_000), before(0))
     assert unit.counts.replayed == 1
@@ -80,10 +69,7 @@ def test_a_replay_ends_where_the_state_is_as_before() -> None:
 
 
 def test_many_late_events_are_one_replay() -> None:
-    unit = unit_of(Detector(_sum, 0))
-    for time_ns in range(10, 1_000, 10):
-        put(unit, time_ns)
-    unit.advance(behind(1_000), before(0))
+    unit = filled(Detector(_sum, 0))
     for time_ns in range(15, 500, 10):
         put(unit, time_ns)
     unit.advance(behind(1_000), before(0))
@@ -106,48 +92,15 @@ def test_an_event_between_what_was_read_and_what_was_not_is_read_at_once() -> No
     put(unit, 10)
     unit.advance(behind(50), before(0))
     put(unit, 40)
-    assert results_of(unit.advance(behind(50), before(0))) == [("emit", 0, False, {"sum": 2})]
+    assert told(unit, 50) == [("emit", 0, False, {"sum": 2})]
     assert unit.counts.rollbacks == 0
-
-
-def test_an_open_id_falls_back_to_what_is_final_of_it() -> None:
-    unit = unit_of(
-        Detector(lambda s, e: (s, Found({"v": e.payload}, id="x") if e.payload else None))
-    )
-    put(unit, 10, 7)
-    assert results_of(unit.advance(behind(10), before(11))) == [("emit", 0, False, {"v": 7})]
-    put(unit, 20, 8)
-    assert results_of(unit.advance(behind(20), before(11))) == [("update", 1, False, {"v": 8})]
-    unit.remove("", (20, 0, "s", 0, 21))
-    assert results_of(unit.advance(behind(20), before(11))) == [("update", 2, False, {"v": 7})]
-
-
-def test_a_timer_comes_behind_the_events_of_its_instant() -> None:
-    detector = Detector(
-        lambda state, event: ((state[0] + 1, event.time_ns + 10), None),
-        (0, None),
-        lambda state: state[1],
-        lambda state, time_ns: ((0, None), {"n": state[0], "at": time_ns}),
-    )
-    unit = unit_of(detector)
-    put(unit, 10)
-    unit.put("", LogEntry(Seen("A", 20, 1, "t")))
-    assert results_of(unit.advance(behind(29), before(0))) == []
-    assert results_of(unit.advance(behind(40), before(0))) == [
-        ("emit", 0, False, {"n": 2, "at": 30})
-    ]
-    put(unit, 30, source="late")
-    assert results_of(unit.advance(behind(50), before(0))) == [
-        ("retract", 1, False, {"n": 2, "at": 30}),
-        ("emit", 0, False, {"n": 3, "at": 40}),
-    ]
 
 
 def test_finals_are_told_once_more_if_asked() -> None:
     unit = unit_of(Detector(_sum, 0), finals=True)
     put(unit, 10)
-    unit.advance(behind(10), before(0))
-    assert results_of(unit.advance(behind(10), before(11))) == [("update", 1, True, {"sum": 1})]
+    told(unit, 10)
+    assert told(unit, 10, 11) == [("update", 1, True, {"sum": 1})]
 
 
 def test_the_same_event_again_is_a_copy_and_another_content_a_conflict() -> None:
@@ -186,44 +139,6 @@ def test_what_may_truly_lie_before_another_is_unsure() -> None:
     assert unsure == [False, False, True, False]
 
 
-def test_checkpoints_thinned_out_change_nothing_that_is_told() -> None:
-    def run(*, thins: bool) -> list[Any]:
-        unit = unit_of(Detector(_sum, 0))
-        said: list[Any] = []
-        for time_ns in range(0, 200, 10):
-            put(unit, time_ns)
-            said += results_of(unit.advance(behind(time_ns), before(-1)))
-            if thins and time_ns == 100:
-                unit.thin_out()
-            if time_ns % 50 == 40:
-                put(unit, time_ns - 35)
-                said += results_of(unit.advance(behind(time_ns), before(-1)))
-        return said
-
-    assert run(thins=True) == run(thins=False)
-
-
-def test_a_key_that_came_while_few_were_kept_is_read_again_with_as_few() -> None:
-    unit = unit_of(Detector(_sum, 0))
-    unit.spacing = 2  # the key comes behind this
-    for time_ns in range(10, 100, 10):
-        put(unit, time_ns)
-        unit.advance(behind(time_ns), before(-1))
-    unit.spacing = unit.logs[""].spacing = 1
-    put(unit, 100)
-    unit.advance(behind(100), before(-1))
-    again = unit_of(Detector(_sum, 0))
-    UNIT.put(again, UNIT.dump(unit))
-    assert not any(again.table.read(unit.table.snapshot(), None))
-    for time_ns in range(10, 110, 10):
-        put(again, time_ns)
-    again.resume()
-    for each in (unit, again):
-        put(each, 15, source="t")
-        each.advance(behind(100), before(-1))
-    assert again.counts.replayed == unit.counts.replayed == 10
-
-
 class Hoard:
     """Its state is a thousand values; it tells where they come round."""
 
@@ -238,20 +153,19 @@ class Hoard:
 def _hoarded(max_kept: int) -> tuple[list[Any], int, list[int]]:
     unit = Unit(behaviour_of(Hoard), b"")
     unit.max_kept = max_kept
-    told: list[Any] = []
+    said: list[Any] = []
     kept: list[int] = []
     for seq in range(300):
         unit.put("", LogEntry(Seen("A", 10 * seq, seq, "s", 0, seq)))
         if seq % 50 == 49:
             unit.put("", LogEntry(Seen("A", 10 * seq - 255, 1, "t", 0, seq)))
-        records = unit.advance(behind(10 * seq), before(0))
-        told += [(each.op, each.revision, each.output.values) for each in records]
+        said += told(unit, 10 * seq)
         kept.append(sum(each.after is not ABSENT for each in unit.logs[""].entries))
     most = unit.spacing
     unit.advance(behind(3_000), before(3_000))
     unit.advance(behind(3_000), before(3_000))
     assert unit.spacing < most or most == 1, "when little is held, more is kept again"
-    return told, most, kept
+    return said, most, kept
 
 
 def test_copies_of_large_states_are_thinned_out_and_nothing_else_changes() -> None:

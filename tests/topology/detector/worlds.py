@@ -13,6 +13,7 @@ from topology.detector.item import LAST, Key, LogEntry, Seen, before, behind
 from topology.detector.key_log import STORED
 from topology.detector.unit import EXPIRED, Record, Unit
 from topology.model.result import EMIT, RETRACT, UPDATE, ResultIds, framed
+from topology.query.numbers import text_of
 
 BEGUN = framed(b"law")
 REMOVE = "remove"
@@ -81,6 +82,7 @@ class Run:
 
     records: list[list[Record]] = field(default_factory=list)
     visible: dict[str, tuple[Emitted, int, bool]] = field(default_factory=dict)
+    accepted: dict[str, dict[Key, Seen]] = field(default_factory=dict)
     late: list[Key] = field(default_factory=list)
     counts: Any = None
 
@@ -146,82 +148,63 @@ def run(
     goal: Goal = some,
     *,
     restarts: float = 0.0,
-    checks: bool = True,
     keys: str = "ab",
     **settings: Any,
 ) -> Run:
-    """With `checks`, the laws that hold of each call."""
+    """Tell all that the calls make a unit say; the laws that hold of each call are checked."""
     dice = Random(f"{of.seed}/{goal.__name__}")
     fate = Random(of.seed)
     unit = Unit(behaviour_of(detector), BEGUN, **settings)
     ids = _ids_of(unit)
     found = Run()
-    accepted: dict[str, dict[Key, Seen]] = {}
     for call in of.calls:
         confirmed = unit.confirmed
         for what, key, seen in call.edits:
             if key in keys:
-                _edit(unit, what, key, seen, accepted, found)
+                _edit(unit, found, what, key, seen)
         until_ns = goal(dice, call.final_ns, call.clock_ns)
-        if until_ns < call.final_ns:
-            records = unit.advance(before(call.final_ns), before(call.final_ns))
-        else:
-            records = unit.advance(behind(until_ns), before(call.final_ns))
+        final = before(call.final_ns)
+        records = unit.advance(final if until_ns < call.final_ns else behind(until_ns), final)
         reached = unit.reached
         was = found.standing
-        _apply(found, records, checks=checks)
-        if checks:
-            assert all(each.output.cause >= confirmed for each in records if each.output.is_own)
-            expected = _truth(detector, accepted, reached, ids)
-            assert found.standing == expected, (of.seed, found.standing, expected)
-            _check_diff(records, was, found.standing)
+        _apply(found, records)
+        assert all(each.output.cause >= confirmed for each in records if each.output.is_own)
+        _check_truth(found, of.seed, _truth(detector, found, reached), ids)
+        _check_diff(records, was, found.standing)
         if fate.random() < restarts:
             unit = _restarted(unit, detector, settings)
     records = unit.end(of.end_ns)
-    _apply(found, records, checks=checks)
-    if checks:
-        until_ns = max(of.end_ns, 0)
-        seen_by = {key: list(events.values()) for key, events in accepted.items()}
-        reached_ns = max(until_ns, *(call.final_ns for call in of.calls))
-        expected = _named(truth(detector, seen_by, reached_ns, ended=True), ids)
-        assert found.standing == expected, (of.seed, found.standing, expected)
-        assert not unit.held
+    _apply(found, records)
+    seen_by = {key: list(events.values()) for key, events in found.accepted.items()}
+    reached_ns = max(of.end_ns, 0, *(call.final_ns for call in of.calls))
+    _check_truth(found, of.seed, truth(detector, seen_by, reached_ns, ended=True), ids)
+    assert not unit.held
     found.counts = unit.counts
     return found
 
 
-def _edit(
-    unit: Unit,
-    what: str,
-    key: str,
-    seen: Seen,
-    accepted: dict[str, dict[Key, Seen]],
-    found: Run,
-) -> None:
+def _edit(unit: Unit, found: Run, what: str, key: str, seen: Seen) -> None:
     if what == REMOVE:
         if unit.remove(key, seen.key):
-            del accepted[key][seen.key]
+            del found.accepted[key][seen.key]
         return
     word = unit.put(key, LogEntry(seen), replaces=True)
     if word == EXPIRED:
         found.late.append(seen.key)
     elif word == STORED:
-        accepted.setdefault(key, {})[seen.key] = seen
+        found.accepted.setdefault(key, {})[seen.key] = seen
 
 
-def _apply(found: Run, records: list[Record], *, checks: bool) -> None:
+def _apply(found: Run, records: list[Record]) -> None:
     found.records.append(records)
-    if checks:
-        assert len({(record.key, record.output.id) for record in records}) == len(records)
-        retracts = [record.op == RETRACT for record in records]
-        assert retracts == sorted(retracts, reverse=True)
+    assert len({(record.key, record.output.id) for record in records}) == len(records)
+    retracts = [record.op == RETRACT for record in records]
+    assert retracts == sorted(retracts, reverse=True)
     for record in records:
         id_ = record.output.id
-        before_ = found.visible.get(id_)
-        if checks:
-            assert record.revision == (0 if before_ is None else before_[1] + 1)
-            is_live = before_ is not None and before_[2]
-            assert is_live == (record.op in (UPDATE, RETRACT))
+        _, revision, is_live = found.visible.get(id_, ({}, -1, False))
+        assert record.revision == revision + 1
+        assert is_live == (record.op in (UPDATE, RETRACT))
         found.visible[id_] = (as_told(record), record.revision, record.op != RETRACT)
 
 
@@ -234,28 +217,25 @@ def _check_diff(records: list[Record], was: Emitted, now: Emitted) -> None:
             assert not as_told(record).keys() & was.keys()
 
 
-def _truth(
-    detector: Any, accepted: dict[str, dict[Key, Seen]], reached: Key, ids: Callable[..., str]
-) -> Emitted:
+def _truth(detector: Any, found: Run, reached: Key) -> Emitted:
     """`behind(t)`: events up to t, timers before t; `before(t)` alike, of those before t."""
     time_ns, kind = reached[0], reached[1]
     seen_by = {
         key: [each for each in events.values() if each.time_ns <= time_ns - (kind == 0)]
-        for key, events in accepted.items()
+        for key, events in found.accepted.items()
     }
-    return _named(truth(detector, seen_by, time_ns), ids)
+    return truth(detector, seen_by, time_ns)
 
 
-def _named(told: Emitted, ids: Callable[..., str]) -> Emitted:
-    return {
+def _check_truth(found: Run, seed: int, told: Emitted, ids: Callable[..., str]) -> None:
+    expected = {
         known if len(known) > 2 else (known[0], ids(*known)): values
         for known, values in told.items()
     }
+    assert found.standing == expected, (seed, found.standing, expected)
 
 
 def _ids_of(unit: Unit) -> Callable[..., str]:
-    from topology.query.numbers import text_of
-
     return lambda key, id_: ResultIds(unit._begun + framed(key.encode())).of(
         framed(text_of(id_).encode())
     )

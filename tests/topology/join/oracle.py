@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
+from tests.topology.window import oracle as window_oracle
 from topology.join.settings import FULL, INTERVAL, JoinSettings
 from topology.model.event import DATA, Event
-from topology.model.result import EMIT, RETRACT, UPDATE, JoinResult
+from topology.model.result import RETRACT, JoinResult
 
 Coordinates = tuple[str, str, int]
 Row = tuple[Any, str, tuple[Coordinates | None, ...]]
@@ -102,15 +103,10 @@ def rows(
 
 def last_word(results: Iterable[Any]) -> list[JoinResult]:
     """What stands at the end; each step on the way there has to be in order."""
-    latest: dict[str, JoinResult] = {}
-    for result in results:
-        before = latest.get(result.id)
-        assert result.revision == (0 if before is None else before.revision + 1)
-        assert before is None or not before.final
-        assert result.op in ((EMIT,) if before is None else (UPDATE, RETRACT))
-        assert result.op != RETRACT or result.final
-        latest[result.id] = result
-    return [result for result in latest.values() if result.op != RETRACT]
+    told: list[Any] = [*results]
+    assert all(result.final for result in told if result.op == RETRACT)
+    standing: list[Any] = window_oracle.last_word(told)
+    return standing
 
 
 def rendered(result: JoinResult, config: JoinSettings) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.kit.queries import Field, Side, beginnings_in, join_query
-from tests.kit.runs import through_changelog
+from tests.kit.runs import results_of
 from tests.topology.join.streams import MS, START, event, watermark
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
@@ -27,11 +27,9 @@ def added(**settings: Any) -> JoinQueries:
 
 
 def found(operator: JoinQueries, *events: Event) -> list[Any]:
-    results: list[Any] = []
     for offset, each in enumerate(events):
         each.offset = offset
-        results += operator.on_batch([each], each.at_ns).results
-    results += operator.on_time(events[-1].at_ns).results
+    results = results_of(operator, *events) + list(operator.on_time(events[-1].at_ns).results)
     return [(r.op, r.values["x"], r.values["y"], r.confidence) for r in results]
 
 
@@ -85,11 +83,3 @@ def test_a_late_event_of_the_time_before_is_left_out() -> None:
         ("emit", 11, 10, CONFIRMED),
         ("emit", 11, 12, CONFIRMED),
     ]
-
-
-def test_the_state_carries_it() -> None:
-    operator, again = added(outer="full"), added(outer="full")
-    found(operator, *said(10, "a"))
-    again.restore(through_changelog(operator.snapshot()), ())
-    assert again.snapshot() == operator.snapshot()
-    assert found(again, *said(20, "b"), event("a", 1, 22, n=22), *said(90)) == []

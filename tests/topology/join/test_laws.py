@@ -69,10 +69,7 @@ def test_all_events_pass_and_what_is_held_is_let_go_once(case: Case) -> None:
 def test_figures_are_kept_up_through_restarts(case: Case) -> None:
     """What is retained; the counts may begin anew."""
     for seed in SEEDS:
-        steady, shaken = (
-            laws.Run(case, seed, laws.one_by_one),
-            laws.Run(case, seed, laws.one_by_one),
-        )
+        steady, shaken = (laws.Run(case, seed, laws.one_by_one) for _ in range(2))
         rng = Random(seed)
         for _ in zip(steady.steps(), shaken.steps(), strict=True):
             if rng.random() < 0.3:

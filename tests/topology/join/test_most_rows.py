@@ -7,13 +7,13 @@ from random import Random
 
 from tests.kit.queries import Side, join_query
 from tests.seeds import seeds_of_today
+from tests.topology.join.streams import MS, arriving, history
 from topology.join.operator import Join
 from topology.join.settings import JoinSettings
-from topology.model.event import WATERMARK, Event
+from topology.model.event import Event
 from topology.model.result import EMIT, JoinResult, Overflow
 
 SEEDS = seeds_of_today(8)
-MS = 1_000_000
 MOST = 3
 
 
@@ -21,7 +21,7 @@ def config(rng: Random, max_rows: int) -> JoinSettings:
     streams = ["a", rng.choice("ab"), *rng.choice(("", "a"))]
     return join_query(
         "q",
-        tuple(Side(alias, stream, "", None) for alias, stream in zip("xyz", streams, strict=False)),
+        tuple(Side(alias, stream) for alias, stream in zip("xyz", streams, strict=False)),
         rng.choice(("interval", "sliding")),
         low_ns=-400 * MS,
         high_ns=400 * MS,
@@ -34,24 +34,6 @@ def config(rng: Random, max_rows: int) -> JoinSettings:
         new_source_allowance_ns=0,
         max_rows=max_rows,
     )
-
-
-def events(rng: Random, n: int = 70) -> list[Event]:
-    """Each with a watermark of its stream behind it, now and then."""
-    made, seqs, at_ns = [], Counter[str](), 0
-    for offset in range(n):
-        at_ns += rng.choice((1, 20, 50)) * MS
-        stream = rng.choice("ab")
-        seqs[stream] += 1
-        ref_ns = max(0, at_ns - rng.choice((0, 0, 100)) * MS)
-        event = Event(stream, stream, 0, seqs[stream], ref_ns, at_ns, offset)
-        event.value, event.error_ns = {}, rng.choice((0, 0, 30 * MS))
-        made.append(event)
-        if rng.random() < 0.2:
-            mark = Event(stream, "", 0, 0, at_ns - 50 * MS, at_ns, kind=WATERMARK)
-            mark.complete_ns = mark.ref_time_ns
-            made.append(mark)
-    return made
 
 
 def rows(join: Join, sides: int, event: Event) -> tuple[int, int, int]:
@@ -74,7 +56,8 @@ def test_no_event_has_more_rows_than_may_be() -> None:
         query = config(Random(seed), MOST)
         bounded, sides = Join(query), len(query.streams)
         free = Join(config(Random(seed), 100_000))
-        for event in events(Random(seed)):
+        rng = Random(seed)
+        for event in arriving(rng, history(rng, "ab", 70, errors=(0, 0, 30))):
             own, lacking, overflows = rows(bounded, sides, event)
             assert own <= MOST, f"seed {seed}: {event}"
             assert lacking <= MOST, f"seed {seed}: {event}"
@@ -88,16 +71,9 @@ def test_no_event_has_more_rows_than_may_be() -> None:
 
 def test_times_in_another_unit_make_no_cross_join() -> None:
     """Each event in reach of each: milliseconds that were taken for nanoseconds."""
-    join = Join(
-        join_query(
-            "q",
-            (Side("x", "a", "", None), Side("y", "b", "", None)),
-            "interval",
-            low_ns=-100 * MS,
-            high_ns=100 * MS,
-            max_rows=50,
-        )
-    )
+    sides = Side("x", "a"), Side("y", "b")
+    query = join_query("q", sides, "interval", low_ns=-100 * MS, high_ns=100 * MS, max_rows=50)
+    join = Join(query)
     emitted = [0, 0]
     for at in range(400):
         event = Event("ab"[at % 2], "s", 0, at, at, at, at)

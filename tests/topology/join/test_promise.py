@@ -108,9 +108,6 @@ def test_the_last_word_is_that_of_the_oracle_before_the_merge_too(
 
 
 def test_of_a_stream_never_heard_nothing_is_confirmed() -> None:
-    operator = join()
-    found: list[Any] = []
-    for number in range(400):
-        found += results_of(operator, x(number, 100 + 5 * number))
+    found = results_of(join(), *(x(number, 100 + 5 * number) for number in range(400)))
     assert found
     assert {result.confidence for result in found} == {UNCERTAIN}

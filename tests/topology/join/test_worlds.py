@@ -18,7 +18,8 @@ from tests.kit.events import copies
 from tests.kit.queries import join_query
 from tests.topology.join.oracle import Row, last_word, oracle, rendered
 from tests.topology.join.streams import place
-from tests.topology.join.test_oracle import THREE, TWO
+from tests.topology.join.test_oracle import SAME, THREE, TWO
+from tests.topology.window.streams import seeded
 from topology.join.operator import Join
 from topology.join.relation import sums_upto
 from topology.join.settings import JoinSettings
@@ -109,40 +110,26 @@ def config_of(relation: str, sides: int, outer: str, uncertainty: str) -> JoinSe
 @every_relation
 @every_outer
 @pytest.mark.parametrize("sides", [2, 3])
-def test_the_rows_of_every_world_are_told_and_the_confirmed_are_in_all(
-    relation: str, outer: str, sides: int
+@pytest.mark.parametrize("uncertainty", ["bounds", "expected"])
+def test_the_confirmed_rows_are_in_every_world(
+    uncertainty: str, relation: str, outer: str, sides: int
 ) -> None:
+    """By `bounds`, the rows of every world are told; by `expected`, those by reference time."""
     confirmed = unsure = 0
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in seeded(SEEDS):
         events = stamped(rng, "ABC"[:sides], 8, unlike=seed % 2 == 0)
-        config = config_of(relation, sides, outer, "bounds")
+        config = config_of(relation, sides, outer, uncertainty)
         word = word_of(config, rng, events)
         sure = {row for row, result in word.items() if result.confidence == CONFIRMED}
+        assert uncertainty == "bounds" or word.keys() == oracle(events, config)
         for world in worlds(events):
             rows = oracle(world, config)
-            assert rows <= word.keys(), seed
+            assert uncertainty == "expected" or rows <= word.keys(), seed
             assert sure <= rows, seed
         confirmed += len(sure)
         unsure += len(word) - len(sure)
     assert confirmed
     assert unsure
-
-
-@every_relation
-@every_outer
-@pytest.mark.parametrize("sides", [2, 3])
-def test_expected_tells_the_rows_by_reference_time_and_which_are_in_all_worlds(
-    relation: str, outer: str, sides: int
-) -> None:
-    for seed in SEEDS:
-        rng = Random(seed)
-        events = stamped(rng, "ABC"[:sides], 8, unlike=seed % 2 == 0)
-        config = config_of(relation, sides, outer, "expected")
-        word = word_of(config, rng, events)
-        assert word.keys() == oracle(events, config)
-        sure = {row for row, result in word.items() if result.confidence == CONFIRMED}
-        assert all(sure <= oracle(world, config) for world in worlds(events)), seed
 
 
 @pytest.mark.parametrize(
@@ -152,34 +139,18 @@ def test_the_rows_without_null_are_exact(relation: str, sides: int) -> None:
     """Those told are in some world, those confirmed in all; the probability is the share. Not so
     of three by interval, where the first's error is reckoned with twice."""
     between = 0
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in seeded(SEEDS):
         events = stamped(rng, "ABC"[:sides], 10, unlike=False)
         config = config_of(relation, sides, "inner", "bounds")
         every = list(worlds(events))
         counts = Counter(row for world in every for row in oracle(world, config))
         word = word_of(config, rng, events)
-        assert word.keys() == counts.keys()
+        assert word.keys() == counts.keys(), seed
         for row, result in word.items():
             assert result.probability == pytest.approx(counts[row] / len(every), rel=1e-12)
             assert (result.confidence == CONFIRMED) == (counts[row] == len(every))
             between += 0 < result.probability < 1
     assert between
-
-
-ONE_STREAM = (TWO[0], TWO[0].__class__("b", "A", key=("key",)))
-
-
-def test_an_event_bound_to_another_of_its_clock_is_as_sure_as_their_distance() -> None:
-    """Both sides are of one stream and one source: every pair by interval is certain or none, by
-    their stamps."""
-    for seed in range(8 * len(SEEDS)):
-        rng = Random(seed)
-        events = stamped(rng, "A", 9, unlike=True)
-        config = join_query("q", ONE_STREAM, uncertainty="bounds", **RELATIONS["interval"])
-        word = word_of(config, rng, events)
-        assert word.keys() == oracle([at_true_time(one, 0) for one in events], config), seed
-        assert all(result.confidence == CONFIRMED for result in word.values())
 
 
 @every_relation
@@ -190,16 +161,14 @@ def test_two_events_of_one_clock_are_as_far_apart_as_their_stamps(
     """Whatever was thought of the clock at each, and but for what it may drift between them: rows
     that are told are in some world, those confirmed in all."""
     seen: Counter[str] = Counter()
-    for seed in range(8 * len(SEEDS)):
-        rng = Random(seed)
+    for seed, rng in seeded(range(8 * len(SEEDS))):
         events = stamped(rng, "A", 2, unlike=True)
         events[1].source = events[0].source
         for one in events:
             one.error_ns = rng.randint(0, 4)
             one.ts_ns = one.ref_time_ns - 7 - rng.randint(-one.error_ns, one.error_ns)
-        plays = (play, play)
-        settings = {"uncertainty": "bounds", "plays": plays, **RELATIONS[relation]}
-        config = join_query("q", ONE_STREAM, **settings)
+        settings = {"uncertainty": "bounds", "plays": (play, play), **RELATIONS[relation]}
+        config = join_query("q", SAME, **settings)
         word = word_of(config, rng, events)
         most_ns = play.over(abs(events[1].ts_ns - events[0].ts_ns))
         rows = [

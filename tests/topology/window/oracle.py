@@ -125,12 +125,17 @@ def spans_of(events: Sequence[Event], config: WindowSettings) -> dict[tuple[int,
     return found
 
 
-def oracle(events: Iterable[Event], config: WindowSettings) -> Found:
+def members_of(events: Iterable[Event], config: WindowSettings) -> dict[Window, list[Event]]:
+    """The events of each window, in order."""
     return {
-        (key, *span): values_of(members)
+        (key, *span): members
         for key, own in by_key(events, config).items()
         for span, members in spans_of(own, config).items()
     }
+
+
+def oracle(events: Iterable[Event], config: WindowSettings) -> Found:
+    return {window: values_of(each) for window, each in members_of(events, config).items()}
 
 
 def last_word(results: Iterable[WindowResult]) -> list[WindowResult]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -37,12 +38,20 @@ def event(
     return made
 
 
-def watermark(at_ms: float, to_ms: float, complete_ms: float, error_ms: float = 0) -> Event:
-    said = Event("default", "", 0, 0, START + round(to_ms * MS), START + round(at_ms * MS))
+def watermark(
+    at_ms: float, to_ms: float, complete_ms: float, error_ms: float = 0, stream: str = "default"
+) -> Event:
+    said = Event(stream, "", 0, 0, START + round(to_ms * MS), START + round(at_ms * MS))
     said.kind = WATERMARK
     said.complete_ns = START + round(complete_ms * MS)
     said.error_ns = round(error_ms * MS)
     return said
+
+
+def seeded(seeds: Iterable[int]) -> Iterator[tuple[int, Random]]:
+    """Each seed, and a generator of numbers that begins with it."""
+    for seed in seeds:
+        yield seed, Random(seed)
 
 
 def payload_of(rng: Random) -> Any:
@@ -60,14 +69,12 @@ def payload_of(rng: Random) -> Any:
     return payload
 
 
-def sorted_events(rng: Random, n: int, *, sources: int = 3, reach_ms: int = 40) -> list[Event]:
-    """In order, with many equal times."""
-    times = sorted(rng.randrange(n * reach_ms // 4) for _ in range(n))
-    seqs = dict.fromkeys(range(sources), 0)
-    events = []
-    for ref_ms in times:
-        source = rng.randrange(sources)
-        events.append(event(f"s{source}", seqs[source], ref_ms, payload_of(rng)))
+def sorted_events(rng: Random, n: int) -> list[Event]:
+    """Events of three sources, in order, with many equal times."""
+    seqs, events = Counter[str](), []
+    for ref_ms in sorted(rng.randrange(n * 10) for _ in range(n)):
+        source = f"s{rng.randrange(3)}"
+        events.append(event(source, seqs[source], ref_ms, payload_of(rng)))
         seqs[source] += 1
     return sorted(events, key=place)
 
@@ -77,14 +84,21 @@ def place(one: Event) -> tuple[int, str, int, int]:
 
 
 def disordered(
-    rng: Random, events: Sequence[Event], *, late: float = 0.2, announced: float = 0.2
+    rng: Random,
+    events: Sequence[Event],
+    *,
+    late: float = 0.2,
+    announced: float = 0.2,
+    lag_ns: int = 0,
+    gaps_ns: Sequence[int] = (0,),
 ) -> list[Event]:
-    """Some come late, marked so; watermarks that keep their word stand between."""
+    """Some come late, marked so; watermarks that keep their word stand between. All lag behind
+    their times; those that come last do so after these gaps."""
     waiting: list[Event] = []
     stream: list[Event] = []
     at_ns = events[0].ref_time_ns
     for one in events:
-        at_ns = max(at_ns + rng.choice((0, 0, MS, 3 * MS)), one.ref_time_ns)
+        at_ns = max(at_ns + rng.choice((0, 0, MS, 3 * MS)), one.ref_time_ns + lag_ns)
         if rng.random() < late:
             waiting.append(one)
             continue
@@ -94,11 +108,13 @@ def disordered(
             stream.append(delayed(waiting.pop(rng.randrange(len(waiting))), at_ns))
         if rng.random() < announced:
             complete_ns = min([one.ref_time_ns, *(other.ref_time_ns for other in waiting)])
-            said = Event("default", "", 0, 0, one.ref_time_ns, at_ns, kind=WATERMARK)
+            said = Event(one.stream, "", 0, 0, one.ref_time_ns, at_ns, kind=WATERMARK)
             said.complete_ns = complete_ns
             said.error_ns = max(other.error_ns for other in events)
             stream.append(said)
-    stream += [delayed(one, at_ns) for one in waiting]
+    for one in waiting:
+        at_ns += rng.choice(gaps_ns)
+        stream.append(delayed(one, at_ns))
     for offset, one in enumerate(stream):
         one.offset = offset
     return stream

@@ -34,11 +34,7 @@ def added(kind: str, **settings: Any) -> Windows:
 
 
 def found(operator: Windows | Queries[Windows], *events: Event) -> list[Any]:
-    results: list[Any] = []
-    for each in events:
-        results += operator.on_batch([each], each.at_ns).results
-    last_ns = events[-1].at_ns
-    results += operator.on_time(last_ns).results
+    results = results_of(operator, *events) + list(operator.on_time(events[-1].at_ns).results)
     return [
         (r.op, (r.start_ns - START) // MS, r.values.get("n"), r.confidence, r.final)
         for r in results
@@ -110,20 +106,6 @@ def test_a_session_that_a_late_event_draws_there_is_retracted_and_stays_so() -> 
     again.restore(through_changelog(operator.snapshot()), ())
     late = event("s", 3, 19, at_ms=32, late="gap")
     assert found(again, late, watermark(90, 90, 90)) == []
-
-
-def test_count_windows_begin_to_count_with_ids_of_their_own_and_are_not_confirmed() -> None:
-    def ids(operator: Windows, first: int) -> set[str]:
-        results = results_of(operator, *run_of(first, first + 25))
-        assert {r.confidence for r in results} <= {UNCERTAIN}
-        assert {r.values["n"] for r in results} == {3}
-        return {r.id for r in results}
-
-    unbroken = Windows("default", window_query("q", "count", COUNT, events=3))
-    first = {r.id for r in results_of(unbroken, *run_of(0, 25))}
-    second, third = ids(added("count"), 25), ids(added("count"), 50)
-    assert first
-    assert len(first | second | third) == len(first) + len(second) + len(third)
 
 
 @pytest.mark.parametrize("kind", KINDS)

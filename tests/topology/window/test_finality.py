@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.kit.events import copies
-from tests.kit.runs import results_of, results_to_end
+from tests.kit.runs import cut, results_of, results_to_end
 from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import last_word
-from tests.topology.window.streams import MS, disordered, event, sorted_events, watermark
+from tests.topology.window.streams import MS, disordered, event, seeded, sorted_events, watermark
 from tests.topology.window.test_examples import COUNT, v, windows
 from tests.topology.window.test_oracle import config_of, every_kind
 from topology.config import MergeConfig
@@ -47,15 +47,13 @@ def waking(rng: Random) -> list[Event]:
 def test_no_event_possibly_lies_in_a_window_that_was_final_before() -> None:
     """All sources are known; an idle one has an error that nobody waits for."""
     finals = 0
+    waits: dict[str, Any] = {
+        "max_wait_ns": 10 * MS,
+        "idle_after_ns": 30 * MS,
+        "heartbeat_ns": 5 * MS,
+    }
     for seed in SEEDS:
-        known = ("a", "b", "c")
-        config = MergeConfig(
-            max_wait_ns=10 * MS,
-            idle_after_ns=30 * MS,
-            expected_sources=known,
-            heartbeat_ns=5 * MS,
-        )
-        merge = Merge("default", config)
+        merge = Merge("default", MergeConfig(expected_sources=("a", "b", "c"), **waits))
         operator = windows("tumbling", ms=10, outputs=COUNT, finals=True)
         final: set[int] = set()
         for one in waking(Random(seed)):
@@ -70,8 +68,9 @@ def test_no_event_possibly_lies_in_a_window_that_was_final_before() -> None:
     assert finals > 20
 
 
-def test_a_straggler_next_to_a_final_session_is_expired() -> None:
-    operator = windows("session", ms=10)
+@pytest.mark.parametrize("kind", ["tumbling", "session"])
+def test_a_straggler_in_a_final_window_or_next_to_a_final_session_is_expired(kind: str) -> None:
+    operator = windows(kind, ms=10)
     results = results_of(operator, v("a", 0, 5, 1), watermark(30, 20, 20), watermark(31, 21, 21))
     assert [result.final for result in results] == [True]
     assert not results_of(operator, v("b", 0, 14, 1, at_ms=32, late="gap"), watermark(60, 60, 60))
@@ -80,8 +79,7 @@ def test_a_straggler_next_to_a_final_session_is_expired() -> None:
 
 def test_each_event_is_of_one_session_or_expired_and_no_two_overlap() -> None:
     expired = 0
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in seeded(SEEDS):
         config = config_of("session", keyed=False, changes_for_ns=30 * MS)
         events = sorted_events(rng, 80)
         stream = disordered(rng, copies(events), late=0.3)
@@ -96,36 +94,20 @@ def test_each_event_is_of_one_session_or_expired_and_no_two_overlap() -> None:
     assert expired
 
 
-def everything(results: list[Any]) -> list[Any]:
-    return [
-        (r.at_ns, r.id, r.op, r.revision, r.final, r.confidence, r.start_ns, repr(r.values))
-        for r in results
-    ]
-
-
 @every_kind
 def test_cuts_change_nothing_where_room_is_short(kind: str) -> None:
     """Finals are told in the middle of an instant then."""
     given_up = 0
-    for seed in SEEDS:
-        rng = Random(seed)
-        bounds: dict[str, Any] = {"max_windows": 4, "max_recount": 3}
-        config = config_of(kind, keyed=True, finals=True, **bounds)
+    for seed, rng in seeded(SEEDS):
+        config = config_of(kind, keyed=True, finals=True, max_windows=4, max_recount=3)
         stream = disordered(rng, sorted_events(rng, 60), late=0.2)
         for one in stream:
             one.at_ns = one.arrival_ns = one.at_ns // (7 * MS) * 7 * MS
         found = []
         for sizes in ((1,), (1, 2, 9), (len(stream),)):
             operator = Windows("default", config)
-            results: list[Any] = []
-            todo = copies(stream)
-            while todo:
-                size = rng.choice(sizes)
-                batch, todo = todo[:size], todo[size:]
-                now_ns = todo[0].at_ns if todo else batch[-1].at_ns
-                results += operator.on_batch(batch, now_ns).results
-            results += operator.on_end(stream[-1].at_ns).results
-            found.append(everything(results))
+            results = results_to_end(operator, cut(copies(stream), rng, sizes))
+            found.append([repr(result) for result in results])
             given_up += operator.figures()["given_up"] + operator.figures()["expired"]
         assert found[0] == found[1] == found[2], f"seed {seed}"
     assert given_up
@@ -135,8 +117,7 @@ def test_cuts_change_nothing_where_room_is_short(kind: str) -> None:
 @pytest.mark.parametrize("errors", [(0,), (0, 2, 20)])
 def test_what_says_nothing_new_is_not_told(kind: str, errors: tuple[int, ...]) -> None:
     updates = 0
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in seeded(SEEDS):
         config = config_of(kind, keyed=False, finals=seed % 2 == 0, early_ns=5 * MS)
         config = config.model_copy(update={"aggregate": {"min": (config.aggregate or {})["min"]}})
         events = sorted_events(rng, 60)
@@ -154,10 +135,3 @@ def test_what_says_nothing_new_is_not_told(kind: str, errors: tuple[int, ...]) -
             last[result.id] = said
             updates += result.revision > 0
     assert updates or kind == "count"
-
-
-def test_an_event_that_changes_no_value_makes_no_update() -> None:
-    operator = windows("tumbling", ms=10)
-    assert len(results_of(operator, v("a", 0, 1, 5), v("a", 1, 12, 5), v("a", 9, 13, 5))) == 1
-    assert results_of(operator, v("b", 0, 3, None, at_ms=13, late="gap"), v("a", 2, 14, 5)) == []
-    assert operator.figures()["updated"] == 0

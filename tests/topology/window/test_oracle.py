@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.kit.events import copies
 from tests.kit.queries import window_query
-from tests.kit.runs import cut, through_changelog
+from tests.kit.runs import cut, results_to_end, through_changelog
 from tests.laws.streams_between import merged
 from tests.seeds import seeds_of_today
-from tests.topology.window.oracle import (
-    OUTPUTS,
-    Window,
-    agree,
-    last_word,
-    oracle,
-    rendered,
-)
-from tests.topology.window.streams import MS, disordered, sorted_events
+from tests.topology.window.oracle import OUTPUTS, Found, agree, last_word, oracle, rendered
+from tests.topology.window.streams import MS, disordered, seeded, sorted_events
 from topology.model.event import Event
 from topology.model.result import WindowResult
 from topology.window.operator import Windows
-from topology.window.sessions import Sessions
 from topology.window.settings import WindowSettings
 
 SEEDS = seeds_of_today(3)
@@ -43,8 +36,8 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 def config_of(kind: str, *, keyed: bool, **settings: Any) -> WindowSettings:
     key = ("key",) if keyed else None
-    known = {"new_source_allowance_ns": 0}  # so that windows become final on the way
-    return window_query("q", outputs=OUTPUTS, key=key, **{**known, **KINDS[kind], **settings})
+    known = {"outputs": OUTPUTS, "new_source_allowance_ns": 0}  # so that windows become final
+    return window_query("q", key=key, **{**known, **KINDS[kind], **settings})
 
 
 def run(
@@ -62,12 +55,38 @@ def run(
     return results + windows.on_end(stream[-1].at_ns).results
 
 
+LASTING = {"changes_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
+
+
+class Instant(NamedTuple):
+    """What is told at an instant; what all that has come by then would give in order; and how far
+    the operator is."""
+
+    found: list[Any]
+    known: Found
+    goal_ns: int
+
+
+def instants(
+    config: WindowSettings, stream: list[Event], rng: Random, *, ordered: bool = True
+) -> Iterator[Instant]:
+    """One event each; now and then the operator is restarted in an instant that is not over."""
+    operator = Windows("default", config, ordered=ordered)
+    for at, one in enumerate(stream):
+        found: list[Any] = list(operator.on_batch([one], one.at_ns).results)
+        if rng.random() < 0.2:
+            state = through_changelog(operator.snapshot())
+            operator = Windows("default", config, ordered=ordered)
+            operator.restore(state, ())
+        found += operator.on_time(one.at_ns).results
+        yield Instant(found, oracle(stream[: at + 1], config), operator._frontier.goal_ns)
+
+
 @every_kind
 @pytest.mark.parametrize("keyed", [False, True], ids=["all", "keyed"])
 def test_the_last_word_is_that_of_the_oracle(kind: str, keyed: bool) -> None:
     corrected = 0
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in seeded(SEEDS):
         config = config_of(kind, keyed=keyed, finals=seed % 2 == 0, early_ns=seed % 3 * 10 * MS)
         events = sorted_events(rng, 70)
         stream = disordered(rng, copies(events), late=rng.choice((0.0, 0.1, 0.5)))
@@ -87,34 +106,21 @@ def test_at_every_instant_what_stands_is_what_came_in_order_would_give(
     late event has joined it to what goes on, is none of them."""
     if kind == "count":
         pytest.skip("what is full is over, wherever W is, and a late event moves those behind it")
-    for seed in seeds_of_today(20):
-        rng = Random(seed)
-        lasting = {"changes_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
-        config = config_of(kind, keyed=seed % 2 == 0, finals=finals, **lasting)
+    before_ns = 1 if kind == "session" else 0
+    for seed, rng in seeded(seeds_of_today(20)):
+        config = config_of(kind, keyed=seed % 2 == 0, finals=finals, **LASTING)
         stream = disordered(rng, sorted_events(rng, 40), late=rng.choice((0.1, 0.4)))
-        operator, results = Windows("default", config), list[Any]()
-        for at, one in enumerate(stream):
-            results += operator.on_batch([one], one.at_ns).results
-            results += operator.on_time(one.at_ns).results
-            if rng.random() < 0.1:
-                state = through_changelog(operator.snapshot())
-                operator = Windows("default", config)
-                operator.restore(state, ())
-            found = oracle(stream[: at + 1], config)
-            closed = {each: said for each, said in found.items() if is_closed(each, operator)}
+        results: list[Any] = []
+        for found, known, goal_ns in instants(config, stream, rng):
+            results += found
+            closed = {each: said for each, said in known.items() if each[2] + before_ns <= goal_ns}
             agree(rendered(results, config), closed)
-
-
-def is_closed(window: Window, operator: Windows) -> bool:
-    before_ns = 1 if operator._windows.__class__ is Sessions else 0
-    return window[2] + before_ns <= operator._frontier.goal_ns
 
 
 @every_kind
 def test_any_order_of_arrival_ends_with_the_same_word(kind: str) -> None:
     """Not only to the oracle's tolerance: to the bit, ids and all."""
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in seeded(SEEDS):
         config = config_of(kind, keyed=True)
         events = sorted_events(rng, 50)
         for event in events:
@@ -127,7 +133,7 @@ def test_any_order_of_arrival_ends_with_the_same_word(kind: str) -> None:
                 for w in last_word(run(config, stream))
             ]
             words.append(sorted(windows, key=repr))
-        assert words[0] == words[1] == words[2]
+        assert words[0] == words[1] == words[2], seed
 
 
 @every_kind
@@ -143,10 +149,6 @@ def test_behind_the_operators_that_are_before_it(kind: str) -> None:
             kind, keyed=True, uncertainty="ignore", new_source_allowance_ns=600_000 * MS
         )
         windows = Windows("default", config)
-        results: list[Any] = []
-        for event in stream:
-            results += windows.on_batch([event], event.at_ns).results
-        results += windows.on_end(stream[-1].at_ns).results
-        last_word(results)
+        results = results_to_end(windows, ([event] for event in stream))
         assert not windows.figures()["expired"]
         agree(rendered(results, config), oracle(stream, config))

@@ -6,22 +6,21 @@ late, unsure, or between watermarks, which are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import pytest
 
 from tests.kit.events import copies
-from tests.kit.queries import Output, window_query
-from tests.kit.runs import through_changelog
+from tests.kit.queries import Output
+from tests.kit.runs import cut, through_changelog
 from tests.laws.streams_between import merged
 from tests.seeds import seeds_of_today
-from tests.topology.window.streams import MS, START, event, payload_of, watermark
+from tests.topology.window.streams import MS, START, event, payload_of
+from tests.topology.window.test_oracle import KINDS
+from tests.topology.window.test_oracle import config_of as window_config
 from topology.model.event import HEARTBEAT, WATERMARK, Event
 from topology.model.late import GAP
-from topology.model.result import Finding
-from topology.window.cells import Makers, row_kind
 from topology.window.operator import Windows
 from topology.window.run import has_plain_case
 from topology.window.settings import WindowSettings
@@ -39,42 +38,19 @@ NESTED = (
 )
 ALL = (*FLAT[:3], Output("first", "first", ("v",)), Output("q", "quantile", ("v",), 500_000))
 
-KINDS: dict[str, dict[str, Any]] = {
-    "tumbling": {"kind": "tumbling", "size_ns": 50 * MS, "every_ns": 50 * MS},
-    "tumbling, finals": {
-        "kind": "tumbling",
-        "size_ns": 50 * MS,
-        "every_ns": 50 * MS,
-        "finals": True,
-    },
-    "tumbling, early": {
-        "kind": "tumbling",
-        "size_ns": 50 * MS,
-        "every_ns": 50 * MS,
-        "early_ns": 15 * MS,
-    },
-    "tumbling, few": {
-        "kind": "tumbling",
-        "size_ns": 50 * MS,
-        "every_ns": 50 * MS,
-        "max_windows": 6,
-    },
-    "tumbling, ignore": {
-        "kind": "tumbling",
-        "size_ns": 50 * MS,
-        "every_ns": 50 * MS,
-        "uncertainty": "ignore",
-    },
-    "sliding": {"kind": "sliding", "size_ns": 100 * MS, "every_ns": 50 * MS},
-    "sliding, uneven": {"kind": "sliding", "size_ns": 170 * MS, "every_ns": 60 * MS},
-    "session": {"kind": "session", "size_ns": 12 * MS},
-    "count": {"kind": "count", "events": 4},
+SETTINGS: dict[str, dict[str, Any]] = {
+    "tumbling, finals": {"finals": True},
+    "tumbling, early": {"early_ns": 15 * MS},
+    "tumbling, few": {"max_windows": 6},
+    "tumbling, ignore": {"uncertainty": "ignore"},
 }
 
 
 def config_of(kind: str, outputs: tuple[Output, ...], *, keyed: bool) -> WindowSettings:
-    known = {"new_source_allowance_ns": 20 * MS, "changes_for_ns": 300 * MS, **KINDS[kind]}
-    return window_query("q", outputs=outputs, key=("key",) if keyed else None, **known)
+    """`kind`: that of a window, or of tumbling ones with settings."""
+    waits = {"new_source_allowance_ns": 20 * MS, "changes_for_ns": 300 * MS}
+    settings = {"outputs": outputs, **waits, **SETTINGS.get(kind, {})}
+    return window_config("tumbling" if kind in SETTINGS else kind, keyed=keyed, **settings)
 
 
 def mixed(seed: int) -> list[Event]:
@@ -120,22 +96,13 @@ def said(rng: Random, after: Event, at_ms: float) -> Event:
     return control
 
 
-def cut(stream: list[Event], size: int) -> Iterator[list[Event]]:
-    for begin in range(0, len(stream), size):
-        yield stream[begin : begin + size]
-
-
-def rendered(results: list[Finding]) -> list[str]:
-    return [repr(result) for result in results]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("outputs", "keyed"),
     [(FLAT, False), (FLAT, True), (NESTED, True), (ALL, True)],
     ids=["flat, all keys", "flat", "nested", "all aggregates"],
 )
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *SETTINGS])
 def test_the_plain_case_says_what_the_general_one_says(
     kind: str, outputs: tuple[Output, ...], keyed: bool
 ) -> None:
@@ -146,10 +113,10 @@ def test_the_plain_case_says_what_the_general_one_says(
                 rng = Random(seed)
                 plain = Windows("default", config)
                 general = Windows("default", config, plain=False)
-                for batch in cut(stream, size):
+                for batch in cut(stream, rng, (size,)):
                     given = plain.on_batch(batch, batch[-1].at_ns)
                     expected = general.on_batch(batch, batch[-1].at_ns)
-                    assert rendered(given.results) == rendered(expected.results), (seed, size)
+                    assert repr(given.results) == repr(expected.results), (seed, size)
                     assert given.released == expected.released
                     assert plain.figures() == general.figures(), (seed, size)
                     if rng.random() < 10 * size / EVENTS:
@@ -164,9 +131,8 @@ def test_the_plain_case_says_what_the_general_one_says(
                             general.restore(state, ())
                     assert plain.next_deadline_ns() == general.next_deadline_ns()
                 end_ns = stream[-1].at_ns
-                assert rendered(plain.on_end(end_ns).results) == rendered(
-                    general.on_end(end_ns).results
-                )
+                ends = [each.on_end(end_ns).results for each in (plain, general)]
+                assert repr(ends[0]) == repr(ends[1])
                 assert repr(plain.snapshot()) == repr(general.snapshot())
 
 
@@ -177,34 +143,3 @@ def test_a_plain_stretch_is_taken_as_one() -> None:
     windows.on_batch(stream[:1], stream[0].at_ns)
     windows._pass_time(stream[1].at_ns, windows._begin((), 0))
     assert windows._take_run(stream, 1) == 39
-
-
-def test_what_was_told_early_is_not_told_as_new_when_it_closes() -> None:
-    stream = [event("s", 0, 10, {"key": "k", "v": 1}, at_ms=10), watermark(60, 55, 55)]
-    windows = Windows("default", config_of("tumbling, early", FLAT, keyed=True))
-    told_so_far: list[Any] = []
-    for one in stream:
-        told_so_far += windows.on_batch([one], one.at_ns).results
-    told_so_far += windows.on_time(stream[-1].at_ns).results
-    assert [result.revision for result in told_so_far] == [0, 1]
-
-
-def test_a_column_is_its_values_one_by_one() -> None:
-    values = (1, 2, 3, -4, 0, 0.1, 0.2, 0.3, 1e15, -1e-9, 7.5, 3.0, 3, 5e-324, 1e308, 10**300)
-    for seed in range(200):
-        rng = Random(seed)
-        outputs = NESTED if seed % 2 else FLAT
-        makers = Makers([*window_query("q", "count", outputs, events=1).outputs.values()], {})
-        assert makers.is_tallied
-        assert len(makers.cells) == (3 if seed % 2 else 1)
-        taken, added = makers.row(), makers.row()
-        for _ in range(rng.randrange(4)):
-            columns = [rng.choices(values, k=rng.randrange(5)) for _ in makers.cells]
-            events = max(map(len, columns))
-            taken.take(events, columns)
-            for at in range(events):
-                one = [column[at] if at < len(column) else None for column in columns]
-                added.add(tuple(one), event("s", 0, 0))
-        kind = row_kind(makers)
-        assert repr(kind.dump(taken)) == repr(kind.dump(added))
-        assert repr(makers.values(taken)) == repr(makers.values(added))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit.events import copies
 from tests.kit.queries import Output, quality_of, window_query
-from tests.kit.runs import results_of, through_changelog
+from tests.kit.runs import cut, results_of, through_changelog
 from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import QualityConfig, parse
@@ -54,54 +54,61 @@ def test_parts_that_nobody_knows_are_refused(part: str) -> None:
         list(fresh.restoring({**state, part: []}, []))
 
 
-def rendered(operator: Windows, *events: Event, until_ms: float | None = None) -> list[Any]:
+def spoken(text: str) -> list[Event]:
+    """`a3@4 b5`: an event of the source a at 3 ms that arrives at 4 ms, and one of b that arrives
+    as it is stamped."""
+    events = []
+    for word in text.split():
+        ref_ms, _, at_ms = word[1:].partition("@")
+        events.append(heard(word[0], int(ref_ms), int(at_ms or ref_ms)))
+    return events
+
+
+def rendered(
+    operator: Windows, text: str = "", *events: Event, until_ms: float | None = None
+) -> list[Any]:
     """When, start, value, and confidence of each result."""
-    results = results_of(operator, *events)
+    results = results_of(operator, *spoken(text), *events)
     if until_ms is not None:
         results += operator.on_time(START + round(until_ms * MS)).results
     return [
-        (
-            (result.at_ns - START) / MS,
-            (result.start_ns - START) / MS,
-            result.values["n"],
-            result.confidence,
-        )
-        for result in results
+        ((each.at_ns - START) / MS, (each.start_ns - START) / MS, each.values["n"], each.confidence)
+        for each in results
     ]
+
+
+def waiting(max_wait_ms: int, *, ordered: bool = False) -> Windows:
+    quality = QUALITY.model_copy(update={"max_wait_ns": max_wait_ms * MS})
+    return windows(quality=quality, ordered=ordered)
 
 
 def test_it_is_told_once_all_sources_have_been_heard_beyond() -> None:
     operator = windows()
-    assert not rendered(
-        operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12), until_ms=20
-    )
-    assert rendered(operator, heard("b", 12, 21), until_ms=21) == [(21, 0, 2, UNCERTAIN)]
+    assert not rendered(operator, "a3@4 b5@6 a11@12", until_ms=20)
+    assert rendered(operator, "b12@21", until_ms=21) == [(21, 0, 2, UNCERTAIN)]
     assert operator.figures()["wait_mean_ns"] == 11 * MS + 1
 
 
 def test_of_accepted_events_merge_alone_confirms_what_the_target_closes() -> None:
     """A number that MERGE knows to be missing may belong to the window."""
     operator = windows(finals=True, changes_for_ns=0)
-    rendered(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12))
     mark = heard("b", 12, 21)
     mark.kind = PASSED
-    found = rendered(operator, mark, heard("b", 12, 21), until_ms=21)
+    rendered(operator, "a3@4 b5@6 a11@12", mark)
+    found = rendered(operator, "b12@21", until_ms=21)
     assert [confidence for *_, confidence in found] == [CONFIRMED]
 
 
 def test_of_accepted_events_the_target_alone_closes() -> None:
     """What MERGE lets go says nothing of the accuracy that is asked."""
     operator = windows()
-    rendered(operator, heard("a", 3, 4), heard("b", 5, 6))
-    assert not rendered(operator, watermark(12, 10, 10), until_ms=40)
+    assert not rendered(operator, "a3@4 b5@6", watermark(12, 10, 10), until_ms=40)
     assert rendered(operator, until_ms=60) == [(60, 0, 2, CONFIRMED)]
 
 
 def test_or_else_at_its_end_and_max_wait() -> None:
     operator = windows()
-    assert not rendered(
-        operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12), until_ms=59
-    )
+    assert not rendered(operator, "a3@4 b5@6 a11@12", until_ms=59)
     assert operator.next_deadline_ns() == START + 60 * MS
     assert rendered(operator, until_ms=100) == [(60, 0, 2, UNCERTAIN), (70, 10, 1, UNCERTAIN)]
     assert operator.explain()["quality"]["closed_by"] == {"cap": 2}
@@ -110,7 +117,7 @@ def test_or_else_at_its_end_and_max_wait() -> None:
 
 def test_what_comes_later_corrects_it_and_is_counted() -> None:
     operator = windows()
-    rendered(operator, heard("a", 3, 4), heard("b", 5, 6), until_ms=70)
+    rendered(operator, "a3@4 b5@6", until_ms=70)
     late = [heard("b", 8, 80), heard("b", 81, 81)]
     update: Any
     (update,) = operator.on_batch(late, START + 90 * MS).results
@@ -122,26 +129,22 @@ def test_what_comes_later_corrects_it_and_is_counted() -> None:
 
 def test_not_before_its_end_by_the_arrival_clock() -> None:
     operator = windows()
-    assert not rendered(operator, heard("a", 3, 1), heard("a", 31, 2), until_ms=8)
+    assert not rendered(operator, "a3@1 a31@2", until_ms=8)
     assert rendered(operator, until_ms=25) == [(10 - 1e-6, 0, 1, UNCERTAIN)]
 
 
 def test_a_source_that_is_silent_for_long_is_not_waited_for() -> None:
-    operator = windows(quality=QUALITY.model_copy(update={"max_wait_ns": 450 * MS}))
-    spoke = [heard("a", 3, 4), heard("b", 5, 6), heard("a", 400, 400), heard("a", 420, 420)]
-    assert not rendered(operator, *spoke)
+    operator = waiting(450)
+    assert not rendered(operator, "a3@4 b5@6 a400 a420")
     assert rendered(operator, until_ms=600) == [(460, 0, 2, UNCERTAIN), (506, 400, 1, UNCERTAIN)]
     assert operator.explain()["quality"]["closed_by"] == {"cap": 1, "idle": 1}
 
 
 def test_but_for_max_wait_where_that_is_longer() -> None:
-    operator = windows(quality=QUALITY.model_copy(update={"max_wait_ns": 900 * MS}))
-    assert not rendered(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 400, 400))
-    assert not rendered(operator, until_ms=909)
-    assert rendered(operator, until_ms=1_500) == [
-        (910, 0, 2, UNCERTAIN),
-        (1_310, 400, 1, UNCERTAIN),
-    ]
+    operator = waiting(900)
+    assert not rendered(operator, "a3@4 b5@6 a400", until_ms=909)
+    found = rendered(operator, until_ms=1_500)
+    assert found == [(910, 0, 2, UNCERTAIN), (1_310, 400, 1, UNCERTAIN)]
 
 
 @pytest.mark.parametrize("kind", [HEARTBEAT, BYE])
@@ -149,39 +152,39 @@ def test_a_word_of_the_source_will_do(kind: str) -> None:
     operator = windows()
     word = heard("b", 12, 14)
     word.kind = kind
-    rendered(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12))
-    assert rendered(operator, word, until_ms=14) == [(14, 0, 2, UNCERTAIN)]
+    rendered(operator, "a3@4 b5@6 a11@12")
+    assert rendered(operator, "", word, until_ms=14) == [(14, 0, 2, UNCERTAIN)]
 
 
 def test_an_event_that_the_query_leaves_out_tells_how_far_its_source_is() -> None:
     operator = windows(key=("k",))
-    left_out = heard("b", 12, 14)
-    kept = [heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12)]
+    kept = spoken("a3@4 b5@6 a11@12")
     for one in kept:
         one.value = {"k": 1}
-    assert rendered(operator, *kept, left_out, until_ms=14) == [(14, 0, 2, UNCERTAIN)]
+    rendered(operator, "", *kept)
+    assert rendered(operator, "b12@14", until_ms=14) == [(14, 0, 2, UNCERTAIN)]
     assert operator.figures()["without_key"] == 1
 
 
 def test_what_may_belong_to_it_is_waited_for() -> None:
     operator = windows()
-    blurred = {"error_ms": 3}
-    assert not rendered(operator, heard("a", 4, 5, **blurred), heard("a", 12, 13, **blurred))
-    assert rendered(operator, heard("a", 14, 15, **blurred), until_ms=15)[0][:2] == (15, 0)
+    first, second, third = (heard("a", ms, ms + 1, error_ms=3) for ms in (4, 12, 14))
+    assert not rendered(operator, "", first, second)
+    assert rendered(operator, "", third, until_ms=15)[0][:2] == (15, 0)
 
 
 def test_behind_the_merge_its_word_is_enough() -> None:
     operator = windows(ordered=True)
-    rendered(operator, heard("a", 3, 4), heard("b", 5, 6), until_ms=11)
-    assert rendered(operator, watermark(12, 10, 5), until_ms=12) == [(12, 0, 2, UNCERTAIN)]
+    rendered(operator, "a3@4 b5@6", until_ms=11)
+    assert rendered(operator, "", watermark(12, 10, 5), until_ms=12) == [(12, 0, 2, UNCERTAIN)]
     assert operator.explain()["quality"]["closed_by"] == {"confirmed": 1}
 
 
 @pytest.mark.parametrize(("kind", "end_ms", "n"), [("session", 15, 3), ("count", 3, 2)])
 def test_sessions_and_counts_are_told_within_max_wait_too(kind: str, end_ms: int, n: int) -> None:
     operator = windows(kind, events=2)
-    rendered(operator, heard("c", 1, 1), heard("a", 3, 4), heard("b", 5, 6))
-    found = rendered(operator, heard("a", 90, 90), until_ms=200)
+    rendered(operator, "c1 a3@4 b5@6")
+    found = rendered(operator, "a90", until_ms=200)
     assert found[0][1:] == (1, n, UNCERTAIN)
     assert end_ms + 40 < found[0][0] <= end_ms + 50
 
@@ -191,7 +194,8 @@ def test_years_between_two_events_take_no_longer_than_a_moment() -> None:
     operator = windows(quality=QUALITY.model_copy(update={"max_sources": 10}), changes_for_ns=0)
     old = Event("default", "old", 0, 0, 7, START)
     old.value = {}
-    results = rendered(operator, old, heard("new", 5, 6), heard("old", 7, 8), heard("new", 90, 90))
+    heard_of = heard("new", 5, 6), heard("old", 7, 8), heard("new", 90, 90)
+    results = rendered(operator, "", old, *heard_of)
     results += rendered(operator, until_ms=500)
     assert [n for _, _, n, _ in results] == [1, 2, 1]
     through_changelog(operator.snapshot())
@@ -230,21 +234,19 @@ def stage_told(seed: int, answer: str, quality: str) -> tuple[list[Any], dict[st
         f" answer: {answer}{quality}}}}}\n"
     )
     stage = Stage(topology, topology.stages[0].operators)
-    results: list[Any] = []
     events = drifting(seed)
-    for one in events:
-        results += stage.on_batch([one], one.at_ns).results
+    results = results_of(stage, *events)
     figures = stage.chains["default"].figures()
     results += stage.on_end(events[-1].at_ns).results
     return results, figures
 
 
 def words(results: list[Any]) -> tuple[list[Any], dict[int, Any]]:
-    """What was said first of each window, in the order of the windows; what was said last."""
+    """What was said first of each window, in the order of the windows; the values told last."""
     first: dict[int, Any] = {}
     for result in results:
         first.setdefault(result.start_ns, result)
-    return [first[start] for start in sorted(first)], {r.start_ns: r for r in results}
+    return [first[start] for start in sorted(first)], {r.start_ns: r.values for r in results}
 
 
 def mean_wait_ms(results: list[Any]) -> float:
@@ -263,13 +265,11 @@ def test_the_promise_is_kept_at_every_prefix_and_waits_less_than_the_merge(
     first, last = words(results)
     wrong = 0
     for number, result in enumerate(first, 1):
-        wrong += result.values != last[result.start_ns].values
+        wrong += result.values != last[result.start_ns]
         assert 100 * wrong <= (100 - accuracy) * number, f"after {number} windows"
     assert accuracy == 99 or 100 * wrong > 5 * len(first)  # what is allowed is used
     assert mean_wait_ms(results) < mean_wait_ms(ordered) * (0.4 if accuracy == 90 else 0.7)
-    assert {s: r.values for s, r in last.items()} == {
-        s: r.values for s, r in words(ordered)[1].items()
-    }
+    assert last == words(ordered)[1]
     missed = figures["window_missed"]
     assert abs(missed - wrong) <= 2  # the end of the input
     achieved = 1 - missed / len(first)
@@ -287,10 +287,8 @@ def test_any_strategy_drives_windows_and_tells_what_it_achieved(method: str) -> 
     asked = f", quality: {{accuracy: 90%}}, experimental: {{quality: {method}}}"
     results, figures = stage_told(1, "speculate", asked)
     first, last = words(results)
-    assert {s: r.values for s, r in last.items()} == {
-        s: r.values for s, r in words(stage_told(1, "early", "")[0])[1].items()
-    }
-    wrong = sum(result.values != last[result.start_ns].values for result in first)
+    assert last == words(stage_told(1, "early", "")[0])[1]
+    wrong = sum(result.values != last[result.start_ns] for result in first)
     assert figures["window_achieved_ppm"] / 1e6 == pytest.approx(1 - wrong / len(first), abs=0.003)
     if wrong <= 0.1 * len(first):
         default, _ = stage_told(1, "speculate", ", quality: {accuracy: 90%}")
@@ -311,23 +309,20 @@ def test_cuts_and_restarts_change_nothing() -> None:
     events = drifting(1, n=2_400)
     sure = QUALITY.model_copy(update={"accuracy_ppm": 950_000})
     runs = []
-    for rng in (None, Random(1)):
+    for restarts, sizes in ((0.0, (1,)), (0.1, (0, 1, 7, 80))):
+        rng = Random(1)
         operator = windows("sliding", sure, size_ns=50 * MS, every_ns=20 * MS)
         results: list[Any] = []
-        at = 0
-        stream = copies(events)
-        while at < len(stream):
-            size = 1 if rng is None else rng.choice((0, 1, 7, 80))
-            batch = stream[at : at + size]
-            at += size
-            now_ns = batch[-1].at_ns if batch else stream[max(0, at - 1)].at_ns
+        now_ns = events[0].at_ns
+        for batch in cut(copies(events), rng, sizes):
+            now_ns = batch[-1].at_ns if batch else now_ns
             results += operator.on_batch(batch, now_ns).results
-            if rng is not None and rng.random() < 0.1:
+            if rng.random() < restarts:
                 state = through_changelog(operator.snapshot())
                 operator = windows("sliding", sure, size_ns=50 * MS, every_ns=20 * MS)
                 operator.restore(state, ())
         figures = operator.explain()
-        results += operator.on_end(stream[-1].at_ns).results
+        results += operator.on_end(events[-1].at_ns).results
         runs.append((results, figures["quality"], figures["missed"]))
     assert runs[0] == runs[1]
     assert runs[0][1]["closed_by"]["probable"] > 50
@@ -346,21 +341,16 @@ def test_a_query_may_wait_otherwise_after_a_restart(kind: str, later: QualityCon
     events = drifting(2, n=1_200)
     first = windows(kind, **settings)
     half = len(events) // 2
-    for one in copies(events[:half]):
-        first.on_batch([one], one.at_ns)
+    results_of(first, *copies(events[:half]))
     second = windows(kind, later, **settings)
     second.restore(through_changelog(first.snapshot()), ())
-    found = []
-    for one in copies(events[half:]):
-        found += second.on_batch([one], one.at_ns).results
-    assert len(found) > 50
+    assert len(results_of(second, *copies(events[half:]))) > 50
 
 
 def test_what_has_gone_around_the_merge_makes_nothing_sure() -> None:
-    operator = windows(ordered=True, quality=QUALITY.model_copy(update={"max_wait_ns": 900 * MS}))
-    early = [heard("a", 1, 1), heard("b", 2, 2), watermark(3, 2, 2)]
+    operator = waiting(900, ordered=True)
     late = [heard("a", 40, 45, late="gap"), heard("b", 41, 46, late="gap")]
-    found = rendered(operator, *early, *late, until_ms=200)
+    found = rendered(operator, "a1 b2", watermark(3, 2, 2), *late, until_ms=200)
     assert all(confidence == UNCERTAIN for *_, confidence in found)
 
 

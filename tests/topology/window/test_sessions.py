@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -10,24 +10,16 @@ import pytest
 
 from tests.kit.events import copies
 from tests.kit.queries import quality_of
-from tests.kit.runs import through_changelog
+from tests.kit.runs import results_of
 from tests.seeds import seeds_of_today
-from tests.topology.window.oracle import (
-    agree,
-    by_key,
-    last_word,
-    oracle,
-    rendered,
-    spans_of,
-    values_of,
-)
-from tests.topology.window.streams import MS, disordered, event, place
+from tests.topology.window.oracle import agree, last_word, members_of, oracle, rendered, values_of
+from tests.topology.window.streams import MS, disordered, event, place, seeded
 from tests.topology.window.test_examples import COUNT, brief, end, on_time, windows
-from tests.topology.window.test_oracle import config_of, run
+from tests.topology.window.test_oracle import LASTING, Instant, config_of, instants, run
 from tests.topology.window.test_worlds import within
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, RETRACT
-from topology.window.operator import Windows
+from topology.window.settings import WindowSettings
 
 SEEDS = seeds_of_today(12)
 WORLDS = 4
@@ -63,16 +55,14 @@ def world(rng: Random, events: Sequence[Event]) -> list[Event]:
 
 def test_what_joins_only_the_grown_session_is_counted_once() -> None:
     operator = windows("session", ms=200, outputs=COUNT)
-    for one in (event("a", 0, 900), event("w", 0, 1000, error_ms=150), event("a", 1, 1100)):
-        operator.on_batch([one], one.at_ns)
+    results_of(operator, event("a", 0, 900), event("w", 0, 1000, error_ms=150), event("a", 1, 1100))
     (result,) = end(operator, 2000)
     assert (result.values, result.low, result.high) == ({"n": 3}, {"n": 3}, {"n": 3})
     assert (result.final, result.confidence) == (True, CONFIRMED)
 
 
 def test_each_event_is_of_one_session_by_reference_time() -> None:
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in seeded(SEEDS):
         config = config_of("session", keyed=seed % 2 == 0)
         events = unsure(rng, 60)
         stream = disordered(rng, copies(events), late=rng.choice((0.0, 0.2, 0.6)))
@@ -85,14 +75,12 @@ def test_in_each_world_the_true_session_lies_within_the_bounds() -> None:
     """That which holds the first sure part of the session that is told."""
     sure = unsure_ones = 0
     config = config_of("session", keyed=False)
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in seeded(SEEDS):
         events = unsure(rng, 40)
         results = last_word(run(config, disordered(rng, copies(events))))
         heads = {one.ref_time_ns: (one.source, one.seq) for one in reversed(events)}
         for _ in range(WORLDS):
-            true = by_key(world(rng, events), config)["-"]
-            sessions = list(spans_of(true, config).values())
+            sessions = list(members_of(world(rng, events), config).values())
             assert sum(len(members) for members in sessions) == len(events)
             for result in results:
                 head = heads[result.start_ns]
@@ -116,29 +104,51 @@ UNSURE: dict[str, dict[str, Any]] = {
 }
 
 
+def unsure_instants(
+    how: str, seed: int, **settings: Any
+) -> tuple[WindowSettings, Iterator[Instant]]:
+    rng = Random(seed)
+    config = config_of("session", keyed=seed % 2 == 0, **LASTING, **UNSURE[how], **settings)
+    stream = disordered(rng, unsure(rng, 40), late=rng.choice((0.1, 0.4)))
+    return config, instants(config, stream, rng, ordered=how != "unmerged")
+
+
 @pytest.mark.parametrize("how", UNSURE)
 def test_at_every_instant_those_stand_that_are_closed(how: str) -> None:
     """By reference time; what a late event opens again stands no more, over restarts too."""
     retracted = 0
     for seed in seeds_of_today(30):
-        rng = Random(seed)
-        lasting = {"changes_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
-        config = config_of("session", keyed=seed % 2 == 0, **lasting, **UNSURE[how])
-        stream = disordered(rng, unsure(rng, 40), late=rng.choice((0.1, 0.4)))
-        is_ordered = how != "unmerged"
-        operator, results = Windows("default", config, ordered=is_ordered), list[Any]()
-        for at, one in enumerate(stream):
-            results += operator.on_batch([one], one.at_ns).results
-            results += operator.on_time(one.at_ns).results
-            if rng.random() < 0.2:
-                state = through_changelog(operator.snapshot())
-                operator = Windows("default", config, ordered=is_ordered)
-                operator.restore(state, ())
-            closed_ns = operator._frontier.goal_ns
-            closed = {each for each in oracle(stream[: at + 1], config) if each[2] < closed_ns}
+        config, run = unsure_instants(how, seed)
+        results: list[Any] = []
+        for found, known, goal_ns in run:
+            results += found
+            closed = {window for window in known if window[2] < goal_ns}
             assert {*rendered(results, config)} == closed, seed
         retracted += sum(each.op == RETRACT and not each.final for each in results)
     assert retracted
+
+
+@pytest.mark.parametrize("how", UNSURE)
+def test_early_results_are_open_and_no_restart_takes_them_for_closed(how: str) -> None:
+    """Retracted, not as final, are those that were closed and are open again, and no other."""
+    reopened = 0
+    for seed in seeds_of_today(30):
+        config, run = unsure_instants(how, seed, early_ns=(5, 20)[seed // 2 % 2] * MS)
+        closed, results = set[Any](), list[Any]()
+        for found, known, goal_ns in run:
+            results += found
+            before = {window[:2] for window in closed}
+            closed = {window for window in known if window[2] < goal_ns}
+            again = before & {window[:2] for window in known if window not in closed}
+            retracted = {
+                ("-" if config.key is None else repr(each.key), each.start_ns)
+                for each in found
+                if each.op == RETRACT and not each.final
+            }
+            assert retracted == again, seed
+            assert closed <= rendered(results, config).keys(), seed
+            reopened += len(again)
+    assert reopened
 
 
 def test_one_that_is_open_again_is_retracted_at_once_and_may_be_emitted_early() -> None:
@@ -151,50 +161,11 @@ def test_one_that_is_open_again_is_retracted_at_once_and_may_be_emitted_early() 
         event("a", 4, 27, at_ms=31),
         event("a", 5, 49, at_ms=55),
     )
-    operator, found = windows("session", ms=10, outputs=COUNT, early_ns=30 * MS), list[Any]()
-    for one in arrivals:
-        found += operator.on_batch([one], one.at_ns).results
-    found += on_time(operator, 60)
-    assert brief(found) == [
+    operator = windows("session", ms=10, outputs=COUNT, early_ns=30 * MS)
+    assert brief(results_of(operator, *arrivals) + on_time(operator, 60)) == [
         ("emit", 0, 0, 10, 1),
         ("update", 1, 0, 10, 1),
         ("retract", 2, 0, 10),
         ("emit", 3, 0, 37, 5),
         ("update", 4, 0, 37, 5),
     ]
-
-
-@pytest.mark.parametrize("how", UNSURE)
-def test_early_results_are_open_and_no_restart_takes_them_for_closed(how: str) -> None:
-    """Retracted, not as final, are those that were closed and are open again, and no other; also
-    where the operator is restarted in an instant that is not over."""
-    reopened = 0
-    for seed in seeds_of_today(30):
-        rng = Random(seed)
-        lasting = {"changes_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
-        settings = {**lasting, **UNSURE[how], "early_ns": rng.choice((5, 20)) * MS}
-        config = config_of("session", keyed=seed % 2 == 0, **settings)
-        stream = disordered(rng, unsure(rng, 40), late=rng.choice((0.1, 0.4)))
-        operator = Windows("default", config, ordered=how != "unmerged")
-        closed, results = set[Any](), list[Any]()
-        for at, one in enumerate(stream):
-            found: list[Any] = list(operator.on_batch([one], one.at_ns).results)
-            if rng.random() < 0.5:
-                state = through_changelog(operator.snapshot())
-                operator = Windows("default", config, ordered=how != "unmerged")
-                operator.restore(state, ())
-            found += operator.on_time(one.at_ns).results
-            results += found
-            known = oracle(stream[: at + 1], config)
-            before = {window[:2] for window in closed}
-            closed = {window for window in known if window[2] < operator._frontier.goal_ns}
-            again = before & {window[:2] for window in known if window not in closed}
-            retracted = {
-                ("-" if config.key is None else repr(each.key), each.start_ns)
-                for each in found
-                if each.op == RETRACT and not each.final
-            }
-            assert retracted == again, seed
-            assert closed <= rendered(results, config).keys(), seed
-            reopened += len(again)
-    assert reopened

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -18,10 +18,9 @@ from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import (
     OUTPUTS,
     TOLERANCES,
-    by_key,
     last_word,
+    members_of,
     oracle,
-    spans_of,
     values_of,
 )
 from tests.topology.window.streams import (
@@ -31,12 +30,14 @@ from tests.topology.window.streams import (
     event,
     payload_of,
     place,
+    seeded,
     sorted_events,
 )
 from tests.topology.window.test_oracle import KINDS, config_of, run
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, WindowResult
 from topology.query.numbers import WHOLE_WEIGHT
+from topology.window.settings import WindowSettings
 from topology.window.unsure.event import unsure_of
 
 SEEDS = seeds_of_today(3)
@@ -104,20 +105,33 @@ def within(result: WindowResult, values: dict[str, Any], where: str) -> None:
         assert {**result.values, **unknown} == {**values, **unknown}, where
 
 
+class Told(NamedTuple):
+    """What windows say at last of a world."""
+
+    stamped: list[Event]
+    true: list[Event]
+    config: WindowSettings
+    results: list[WindowResult]
+
+
+def told_of(kind: str, seed: int, n: int = 60, *, keyed: bool = False, **settings: Any) -> Told:
+    rng = Random(seed)
+    stamped, true = world(rng, n)
+    config = config_of(kind, keyed=keyed, **settings)
+    results = last_word(run(config, disordered(rng, copies(stamped))))
+    return Told(stamped, true, config, results)
+
+
 @pytest.mark.parametrize("uncertainty", ["plain", "expected", "bounds", "thesis3"])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] in "st" and kind != "session"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("session", "count")])
 def test_the_truth_lies_within_the_bounds(kind: str, uncertainty: str) -> None:
     narrowed = 0
     for seed in SEEDS:
-        rng = Random(seed)
-        stamped, true = world(rng, 60)
-        config = config_of(kind, keyed=seed % 2 == 0, uncertainty=uncertainty)
-        stream = disordered(rng, copies(stamped), late=0.2)
+        told = told_of(kind, seed, keyed=seed % 2 == 0, uncertainty=uncertainty)
         results = {
-            (repr(w.key) if config.key else "-", w.start_ns, w.end_ns): w
-            for w in last_word(run(config, stream))
+            (repr(w.key) if told.config.key else "-", w.start_ns, w.end_ns): w for w in told.results
         }
-        expected = oracle(true, config)
+        expected = oracle(told.true, told.config)
         for window, values in expected.items():
             within(results[window], values, f"{window}, seed {seed}")
         for window in results.keys() - expected.keys():
@@ -130,21 +144,15 @@ def test_of_sessions_too() -> None:
     """The true session that holds the first sure part of the one that is told."""
     sure = 0
     for seed in SEEDS:
-        rng = Random(seed)
-        stamped, true = world(rng, 60)
-        config = config_of("session", keyed=True)
-        results = last_word(run(config, disordered(rng, copies(stamped))))
+        stamped, true, config, results = told_of("session", seed, keyed=True)
         true_of = {(one.source, one.seq): one for one in true}
-        own = by_key(true, config)
-        heads = {
-            (key, one.ref_time_ns): true_of[one.source, one.seq]
-            for key, ones in by_key(reversed(stamped), config).items()
-            for one in reversed(ones)
-        }
+        told, sessions = members_of(stamped, config), members_of(true, config)
         for result in results:
-            head = heads[repr(result.key), result.start_ns]
-            sessions = spans_of(own[repr(result.key)], config).values()
-            (members,) = (session for session in sessions if head in session)
+            key = repr(result.key)
+            first = told[key, result.start_ns, result.end_ns][0]
+            head = true_of[first.source, first.seq]
+            own = [each for window, each in sessions.items() if window[0] == key]
+            (members,) = (each for each in own if head in each)
             within(result, values_of(members), f"{result.id}, seed {seed}")
             sure += result.confidence == CONFIRMED
     assert sure
@@ -153,12 +161,9 @@ def test_of_sessions_too() -> None:
 def test_of_count_windows_those_that_are_confirmed() -> None:
     sure = 0
     for seed in range(6):
-        rng = Random(seed)
-        stamped, true = world(rng, 90)
-        config = config_of("count", keyed=False)
-        results = last_word(run(config, disordered(rng, copies(stamped))))
+        _, true, config, results = told_of("count", seed, 90)
         results.sort(key=lambda result: result.start_ns)
-        windows = list(spans_of(by_key(true, config)["-"], config).values())
+        windows = list(members_of(true, config).values())
         assert len(results) == len(windows)
         for at, result in enumerate(results):
             if result.confidence == CONFIRMED:
@@ -170,8 +175,7 @@ def test_of_count_windows_those_that_are_confirmed() -> None:
 def test_widening_an_error_never_narrows_the_bounds() -> None:
     """Where each source's error is one number, so that each event says the same of its clock;
     else a wider event may be near an edge for the first time, and tell of the clock."""
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in seeded(SEEDS):
         stamped = sorted_events(rng, 60)
         wide = copies(stamped)
         for narrow, wider in zip(stamped, wide, strict=True):
@@ -191,10 +195,7 @@ def test_whole_events_are_counted_as_wholes_and_what_is_expected_stands_beside()
     """The values are those of the reference times, or the nearest that the bounds allow."""
     moved = 0
     for seed in SEEDS:
-        rng = Random(seed)
-        stamped, _ = world(rng, 60)
-        config = config_of("tumbling", keyed=False)
-        results = last_word(run(config, disordered(rng, copies(stamped))))
+        stamped, _, config, results = told_of("tumbling", seed)
         plain = oracle(stamped, config)
         for result in results:
             n, low, high = result.values["n"], result.low["n"], result.high["n"]
@@ -206,46 +207,33 @@ def test_whole_events_are_counted_as_wholes_and_what_is_expected_stands_beside()
     assert moved
 
 
-@pytest.mark.parametrize("uncertainty", ["plain", "bounds"])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] in "st" and kind != "session"])
-def test_a_window_without_an_event_has_no_values_bounds_or_expectations(
-    kind: str, uncertainty: str
-) -> None:
-    empty = 0
-    for seed in SEEDS:
-        rng = Random(seed)
-        stamped, _ = world(rng, 60)
-        config = config_of(kind, keyed=seed % 2 == 0, uncertainty=uncertainty)
-        for result in last_word(run(config, disordered(rng, copies(stamped)))):
-            if result.values["n"] == 0:
-                empty += 1
-                assert result.high["n"] > 0, seed
-                for each in (result.values, result.low, result.high, result.expected):
-                    assert {each[name] for name in OF_NOTHING} == {None}, seed
-    assert empty
-
-
 @pytest.mark.parametrize("uncertainty", ["plain", "expected", "bounds", "thesis3", "ignore"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_where_neither_value_nor_bounds_are_known_nothing_is_expected(
-    kind: str, uncertainty: str
-) -> None:
-    """Also of one aggregate alone, in a window whose events have nothing for it."""
-    unknown = 0
-    for seed in SEEDS:
-        rng = Random(seed)
+def test_what_is_not_known_has_no_value_bounds_or_expectation(kind: str, uncertainty: str) -> None:
+    """Nothing is told of a window without an event, nor of one aggregate alone where the events
+    of a window have nothing for it."""
+    empty = unknown = 0
+    is_in_time = kind not in ("session", "count")
+    may_be_empty = is_in_time and uncertainty in ("plain", "bounds")
+    for seed, rng in seeded(SEEDS):
         stamped, _ = world(rng, 60)
         for one in stamped:
             if rng.random() < 0.5:
                 one.value = {"key": rng.choice("ab")}
-        mode = uncertainty if kind[0] in "st" and kind != "session" else "plain"
+        mode = uncertainty if is_in_time else "plain"
         config = config_of(kind, keyed=seed % 2 == 0, uncertainty=mode)
         for result in last_word(run(config, disordered(rng, copies(stamped)))):
+            if may_be_empty and result.values["n"] == 0:
+                empty += 1
+                assert result.high["n"] > 0, seed
+                for each in (result.values, result.low, result.high, result.expected):
+                    assert {each[name] for name in OF_NOTHING} == {None}, seed
             for name in OF_NOTHING:
                 if result.values[name] is result.low[name] is result.high[name] is None:
                     assert result.expected[name] is None, (seed, name)
                     unknown += 1
     assert unknown
+    assert empty or not may_be_empty
 
 
 def test_what_is_expected_of_all_windows_is_all_there_is() -> None:
