@@ -78,7 +78,7 @@ CHANGED = {
     "changelog gone": ({"changelog": TopicState(0)}, "the topic changelog was deleted"),
     "grown": (
         {"raw": TopicState(4)},
-        "raw has 4 partitions, 2 when this stage started, and no worker reads the new ones; run `in",
+        "raw has 4 partitions, 2 when this stage started, and no worker reads the new ones;",
     ),
     "without leaders": (
         {"ordered": TopicState(3, leaderless=(0, 2))},

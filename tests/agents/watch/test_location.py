@@ -133,7 +133,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     "below": ([reorder(at("before_start", start=20))], "not_known", "start at 20"),
     "old": ([reorder(at("forgotten", floor=99))], "not_known", "below number 99"),
     "an old epoch": ([reorder(at("old_epoch"))], "not_known", "its epoch is over"),
-    "nobody": ([], "unknown", "no partition that answered has met source s"),
+    "nobody": ([], "unknown", "no partition that answered has seen source s"),
 }
 
 
