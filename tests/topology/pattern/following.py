@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
 
-from topology.model.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
+from tests.topology.pattern.generate import entry, lateness_ns, shuffled
+from tests.topology.pattern.oracle import oracle
+from tests.topology.pattern.unparse import unparse
+from topology.model.operator import State
+from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
+from topology.pattern.run.admit import EXPIRED
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry, Identity
+from topology.pattern.tree.syntax import Query
 
 Content = tuple[tuple[str, Identity], ...]
 """Members with their aliases, in one order."""
+Standing = dict[Content, str]
+"""Confidence by what is in the match."""
 
 
 @dataclass(repr=False)
@@ -22,20 +32,47 @@ class World:
     """A query, its stream in order, and the same as it arrives."""
 
     seed: int
-    text: str
     query: Compiled
     stream: list[Entry]
     arrivals: list[Entry]
 
     def __repr__(self) -> str:
-        told = [(one, one.event.error_ns, one.payload) for one in self.stream]
-        return f"seed {self.seed}\n{self.text}\n{told}\n{self.arrivals}"
+        told = [
+            (one, one.event.error_ns, one.event.segment, one.event.ts_ns, one.payload)
+            for one in self.stream
+        ]
+        return f"seed {self.seed}\n{unparse(self.query.query)}\n{told}\n{self.arrivals}"
+
+    def asking(self, **changed: Any) -> Compiled:
+        """The query with these changes."""
+        return Compiled(replace(self.query.query, **changed))
+
+    @property
+    def largest_ns(self) -> int:
+        return max(one.event.error_ns for one in self.stream)
+
+    def wanted(self, entries: Iterable[Entry] | None = None) -> list[Content]:
+        """What the oracle finds in the stream, or in these events of it."""
+        found = self.stream if entries is None else entries
+        return contents(self.query, oracle(self.query.form, map(anew, found)))
+
+    def is_as_the_oracle_says(self) -> bool:
+        """Assert it of what stands in the end, and behind a frontier, over restarts, where nothing
+        final changes and nothing is left. Whether anything is found."""
+        wanted = self.wanted()
+        assert current(self.query, self.arrivals).contents() == wanted, self
+        reader = followed(self.query, self.arrivals, rng=Random(self.seed), finals=["q"])
+        assert reader.contents() == wanted, self
+        assert reader.final == set(reader.standing), self
+        return bool(wanted)
 
 
 class Reader:
-    """Follows findings, and asserts that they follow from each other."""
+    """Follows findings, and asserts that they follow from each other. An update says something new,
+    but where each row is a result: then all rows of a match that has changed are told again."""
 
-    def __init__(self) -> None:
+    def __init__(self, query: Compiled | None = None) -> None:
+        self._repeats = query is not None and query.query.all_rows
         self.standing: dict[str, MatchResult] = {}
         self.final: set[str] = set()
         self.overflows = 0
@@ -66,13 +103,19 @@ class Reader:
             assert before is not None, f"nothing to {result.op}: {result}"
         if result.op != RETRACT:
             if before is not None:
-                assert result.final or told(before) != told(result), "an update of nothing"
+                is_new = told(before) != told(result) or self._repeats
+                assert result.final or is_new, "an update of nothing"
             self.standing[id_] = result
         if result.final:
             self.final.add(id_)
 
     def contents(self) -> list[Content]:
         return sorted(content(result) for result in self.standing.values())
+
+    def confidences(self) -> Standing:
+        """How sure each match is that stands; none was left out."""
+        assert self.overflows == 0
+        return {content(result): result.confidence for result in self.standing.values()}
 
 
 def content(result: MatchResult) -> Content:
@@ -89,22 +132,34 @@ def contents(query: Compiled, matches: Iterable[Match]) -> list[Content]:
     return sorted(
         tuple(
             sorted(
-                (query.aliases[match.alternative][component], entry.identity)
-                for component, entry in match.labelled()
+                (query.aliases[match.alternative][component], one.identity)
+                for component, one in match.labelled()
             )
         )
         for match in matches
     )
 
 
-def anew(entry: Entry) -> Entry:
+def confirmed(found: Standing) -> set[Content]:
+    return {match for match, confidence in found.items() if confidence == CONFIRMED}
+
+
+def missing(query: Compiled, true: Iterable[Content], told: Standing) -> list[Content]:
+    """What is true and is not told; of MAXIMAL it is enough that it is part of one."""
+    left_out = [match for match in true if match not in told]
+    if query.query.matches != "maximal":
+        return left_out
+    return [match for match in left_out if not any(set(match) <= set(hull) for hull in told)]
+
+
+def anew(one: Entry) -> Entry:
     """An entry that no engine has seen."""
-    return Entry(entry.event, entry.payload, entry.play)
+    return Entry(one.event, one.payload, one.play)
 
 
 def feed(engine: Engine, reader: Reader, entries: Sequence[Entry]) -> None:
-    for entry in entries:
-        engine.accept(anew(entry), 0)
+    for one in entries:
+        assert engine.accept(anew(one), 0) != EXPIRED
         reader.read(taken(engine))
 
 
@@ -122,15 +177,125 @@ def compiled(pattern: str, options: str = "", within: int = 10) -> Compiled:
     return Compiled(query)
 
 
-def current(query: Compiled, arrivals: Sequence[Entry]) -> Reader:
-    engine, reader = Engine([query]), Reader()
+def restarted(
+    engine: Engine, queries: Sequence[Compiled], state: State | None = None, **options: Any
+) -> Engine:
+    """An engine that goes on where this one stands; from this state, if there is one."""
+    fresh = Engine(queries, **options)
+    kept = [anew(one) for one in engine.entries()]
+    fresh.restore(engine.snapshot() if state is None else state, kept)
+    return fresh
+
+
+def current(query: Compiled, arrivals: Sequence[Entry], max_error_ns: int | None = None) -> Reader:
+    """What is believed when all has come, and nothing was let go of before."""
+    engine, reader = Engine([query], max_error_ns=max_error_ns), Reader(query)
     feed(engine, reader, arrivals)
+    return _ended(engine, reader)
+
+
+def followed(
+    query: Compiled,
+    arrivals: Sequence[Entry],
+    *,
+    max_error_ns: int | None = None,
+    finals: Sequence[str] = (),
+    rng: Random | None = None,
+) -> Reader:
+    """The same behind a frontier as close as nothing is late. `rng`: it stands still at times, and
+    there are restarts."""
+    options: dict[str, Any] = {"emits_final": finals, "max_error_ns": max_error_ns}
+    engine, reader, behind_ns = Engine([query], **options), Reader(query), lateness_ns(arrivals)
+    for one in arrivals:
+        feed(engine, reader, [one])
+        if rng is None or rng.random() < 0.8:
+            engine.advance(engine.clock_ns - behind_ns, 0)
+            reader.read(taken(engine))
+        if rng is not None and rng.random() < 0.3:
+            engine = restarted(engine, [query], **options)
+    return _ended(engine, reader)
+
+
+def _ended(engine: Engine, reader: Reader) -> Reader:
     engine.end(0)
     reader.read(taken(engine))
+    assert engine.retained == 0
     return reader
+
+
+def fed(queries: Sequence[Compiled], entries: Iterable[Entry], **options: Any) -> Engine:
+    """An engine that has heard of these."""
+    engine = Engine(queries, **options)
+    for one in entries:
+        engine.accept(anew(one), 0)
+    return engine
+
+
+def in_step(
+    engines: Sequence[Engine],
+    arrivals: Sequence[Entry],
+    behind_ns: int | None = None,
+    rng: Random | None = None,
+) -> Iterator[tuple[int, list[list[Finding]]]]:
+    """When, and what each of the engines says of each event, of the frontier behind it, and in the
+    end. `rng`: of how far apart they come."""
+    at_ns = 0
+    for one in arrivals:
+        at_ns += 0 if rng is None else rng.choice((0, 1, 3))
+        for engine in engines:
+            engine.accept(anew(one), at_ns)
+        yield at_ns, [taken(engine) for engine in engines]
+        if behind_ns is not None:
+            for engine in engines:
+                engine.advance(engine.clock_ns - behind_ns, at_ns)
+            yield at_ns, [taken(engine) for engine in engines]
+    for engine in engines:
+        engine.end(at_ns)
+    yield at_ns, [taken(engine) for engine in engines]
+
+
+class Changelog:
+    """What a table holds of an engine after all its changes."""
+
+    def __init__(self) -> None:
+        self.rows: State = {}
+
+    def of(self, engine: Engine) -> State:
+        changed = self.rows | engine.changes()
+        self.rows = {key: row for key, row in changed.items() if row is not None}
+        return self.rows
+
+
+def in_any_order(query: Compiled, stream: Sequence[Entry]) -> set[str]:
+    """What is found by the times of its events, in ten orders of arrival."""
+    orders = (shuffled(Random(seed), stream, 0.9 * (seed > 0), copies=0.2) for seed in range(10))
+    return {times(current(query, arrivals), stream) for arrivals in orders}
 
 
 def times(reader: Reader, stream: Sequence[Entry]) -> str:
     time_of = {one.identity: one.time_ns for one in stream}
     found = [sorted(time_of[identity] for _, identity in it) for it in reader.contents()]
     return " ".join("-".join(map(str, match)) for match in sorted(found))
+
+
+def of_rows(values: Iterable[Any], name: str = "v") -> list[Entry]:
+    """Rows as events, one each second; with the value under this name, or whole."""
+    return [
+        entry("T", n * 10**9, n, {name: value} if name else value)
+        for n, value in enumerate(values, start=1)
+    ]
+
+
+def shown_of_rows(query: Query, rows: Sequence[Entry], orders: int) -> list[tuple[str, Any]]:
+    """The variables of each match by the numbers of their rows, and its values; they are the same
+    in so many orders of arrival."""
+    compiled, told = Compiled(query), list[list[tuple[str, Any]]]()
+    for seed in range(orders):
+        arrivals = Random(seed).sample(rows, len(rows)) if seed else rows
+        told.append([])
+        standing = current(compiled, arrivals).standing.values()
+        for each in sorted(standing, key=lambda each: (each.start_ns, each.members[0].seq)):
+            members = " ".join(f"{m.alias}{m.seq}" for m in each.members)
+            told[-1].append((members, dict(each.values)))
+        assert told[-1] == told[0], seed
+    return told[0]

@@ -8,12 +8,12 @@ D, payloads have `x` and `y` (small ints; at times absent, None, NaN, a float, t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from topology.model.event import Event
+from topology.model.event import Event, twin
 from topology.pattern.language.check_pattern import check_pattern
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import Findings
@@ -57,11 +57,12 @@ from topology.pattern.tree.walk import components, walk
 
 TYPES = ("A", "B", "C", "D")
 MAX_COMPONENTS = 5
-COMPARISONS: tuple[Literal["=", "!=", "<", "<=", ">", ">="], ...] = (
-    "=", "!=", "<", "<=", ">", ">=",
-)  # fmt: skip
+Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
+COMPARISONS: tuple[Comparison, ...] = get_args(Comparison)
 
-MODES: tuple[tuple[Strategy, Matches], ...] = (
+Modes = Sequence[tuple[Strategy, Matches]]
+
+MODES: Modes = (
     ("strict", "one"),
     ("partition", "one"),
     ("next", "one"),
@@ -73,11 +74,7 @@ MODES: tuple[tuple[Strategy, Matches], ...] = (
 )
 """But for BEST, which has no POSSIBLE."""
 
-BEST: tuple[tuple[Strategy, Matches], ...] = (
-    ("strict", "best"),
-    ("partition", "best"),
-    ("next", "best"),
-)
+BEST: Modes = (("strict", "best"), ("partition", "best"), ("next", "best"))
 
 
 # -- streams ----------------------------------------------------------------------------------
@@ -96,9 +93,22 @@ def entry(
     return Entry(event, payload)
 
 
-def of_text(text: str) -> list[Entry]:
-    """`b1 b2 a3`: type and time; the place in the text is the sequence number."""
-    return [entry(word[0].upper(), int(word[1:]), seq) for seq, word in enumerate(text.split())]
+def of_text(text: str, *, apart: bool = False) -> list[Entry]:
+    """`b1 b2~3 a4=5`: type, time, error and `x` of each event; its place in the text is its
+    sequence number. `apart`: each is of a source of its own."""
+    made = []
+    for seq, word in enumerate(text.split()):
+        place, _, x = word[1:].partition("=")
+        time, _, error = place.partition("~")
+        source = f"s{seq}" if apart else "s"
+        payload = {"x": int(x)} if x else None
+        made.append(entry(word[0].upper(), int(time), seq, payload, source, int(error or 0)))
+    return made
+
+
+def dice(seeds: Iterable[int]) -> Iterator[tuple[int, Random]]:
+    """Each seed, and what is random by it."""
+    return ((seed, Random(seed)) for seed in seeds)
 
 
 def random_stream(
@@ -117,16 +127,8 @@ def random_stream(
     for _ in range(count):
         now += rng.choice(steps) * unit_ns
         source = rng.choice(sources)
-        made.append(
-            entry(
-                rng.choice(types),
-                now,
-                next_seq[source],
-                random_payload(rng),
-                source,
-                rng.choice(errors),
-            )
-        )
+        kind, seq, payload = rng.choice(types), next_seq[source], random_payload(rng)
+        made.append(entry(kind, now, seq, payload, source, rng.choice(errors)))
         next_seq[source] += 1
     return sorted(made, key=lambda one: one.key)
 
@@ -155,10 +157,7 @@ def shuffled(rng: Random, stream: Sequence[Entry], disorder: float, copies: floa
         delay = rng.uniform(0, len(stream)) if rng.random() < disorder else 0.0
         placed.append((at + delay, one))
         if rng.random() < copies:
-            again = entry(
-                one.type, one.time_ns, one.event.seq, one.payload, one.event.source,
-                one.event.error_ns,
-            )  # fmt: skip
+            again = Entry(twin(one.event), one.payload)
             placed.append((at + delay + rng.uniform(0, len(stream)), again))
     return [one for _, one in sorted(placed, key=lambda pair: pair[0])]
 
@@ -232,14 +231,10 @@ class Draft:
             lowest = self.rng.choice((0, 1, 1))
             second = self.counted(lowest, 1, self.types(), until=0)
             items.append(Item(second, self.rng.choice(self.edges)))
-        node = CountedNode(
-            Seq(tuple(items)),
-            low,
-            high,
-            f"g{len(self.nodes)}",
-            loop=self.rng.choice(self.edges) if high > 1 else None,
-            reluctant=self.prefers and low != high and self.rng.random() < 0.4,
-        )
+        loop = self.rng.choice(self.edges) if high > 1 else None
+        reluctant = self.prefers and low != high and self.rng.random() < 0.4
+        group_of, name = Seq(tuple(items)), f"g{len(self.nodes)}"
+        node = CountedNode(group_of, low, high, name, loop=loop, reluctant=reluctant)
         (group,) = counted_groups(node)
         self.turned |= group.aliases
         self.indexed |= {*group.indexed}
@@ -283,13 +278,12 @@ class Draft:
         return node
 
     def until(self, alias: str) -> Expr:
-        return self.rng.choice(
-            (
-                Compare(">=", Ref(alias, ("x",)), Constant(3)),
-                Compare("<", Ref(alias, ("x",), Each()), Ref(alias, ("x",), Each(-1))),
-                Compare(">", AggregateCall("count", alias), Constant(2)),
-            )
+        forms: tuple[Expr, ...] = (
+            Compare(">=", Ref(alias, ("x",)), Constant(3)),
+            Compare("<", Ref(alias, ("x",), Each()), Ref(alias, ("x",), Each(-1))),
+            Compare(">", AggregateCall("count", alias), Constant(2)),
         )
+        return self.rng.choice(forms)
 
     def negation(self) -> Item:
         alias = f"n{len(self.negated)}"
@@ -334,7 +328,7 @@ class Conditions:
         node = self.rng.choice(self.nodes)
         return Ref(node.alias, (field_name or self.rng.choice(("x", "y")),))
 
-    def sign(self) -> Literal["=", "!=", "<", "<=", ">", ">="]:
+    def sign(self) -> Comparison:
         return self.rng.choice(COMPARISONS)
 
     def plain(self) -> Expr:
@@ -381,7 +375,7 @@ class Conditions:
 
 def random_query(
     rng: Random,
-    modes: Sequence[tuple[Strategy, Matches]] = MODES,
+    modes: Modes = MODES,
     conditions: bool = True,
     groups: bool = True,
     partitions: bool = True,
@@ -403,7 +397,7 @@ def random_query(
     else:
         members = tuple(draft.node(2, may_be_absent=False) for _ in range(2))
         node = AllOf(members) if shape < 0.95 else AnyOf(members)
-    node = _in_any_order(node)
+    node = with_eager_turns_in_and(node)
     skip = rng.choice(skips)
     skip_to = rng.choice(draft.nodes).alias if skip in ("first", "last") else ""
     ends_negated = isinstance(node, Seq) and isinstance(node.items[-1].node, Negation)
@@ -422,28 +416,24 @@ def random_query(
     return lasting(rng, query)
 
 
-def _in_any_order(node: Any, *, inside: bool = False) -> Any:
+def with_eager_turns_in_and(node: Any, *, inside: bool = False) -> Any:
     """In an AND no count of a group is reluctant."""
     if isinstance(node, CountedNode) and inside:
         node = replace(node, reluctant=False)
     inside = inside or isinstance(node, AllOf)
-    return node.rebuilt([_in_any_order(each, inside=inside) for each in node.children])
+    return node.rebuilt([with_eager_turns_in_and(each, inside=inside) for each in node.children])
 
 
 def lasting(rng: Random, query: Query) -> Query:
     """The same, and some negations have a FOR, where they may, some of them in an AND."""
-    for node in [each for each in walk(query.node) if isinstance(each, AllOf)]:
-        if rng.random() < 0.5:
-            timed = Negation(tuple(rng.sample(TYPES, 1)), "m0", rng.randint(1, 4))
-            query = _if_allowed(query, node, replace(node, nodes=(timed, *node.nodes)))
-            break
-    for either in [each for each in walk(query.node) if isinstance(each, AnyOf)]:
-        if rng.random() < 0.5 and query.matches != "one":
-            timed = Negation(tuple(rng.sample(TYPES, 1)), "m1", rng.randint(1, 4))
-            at = rng.randint(0, len(either.nodes))
-            nodes = (*either.nodes[:at], timed, *either.nodes[at:])
-            query = _if_allowed(query, either, replace(either, nodes=nodes))
-            break
+    for kind, alias in ((AllOf, "m0"), (AnyOf, "m1")):
+        for node in [each for each in walk(query.node) if isinstance(each, kind)]:
+            if rng.random() < 0.5 and (kind is AllOf or query.matches != "one"):
+                timed = Negation(tuple(rng.sample(TYPES, 1)), alias, rng.randint(1, 4))
+                at = 0 if kind is AllOf else rng.randint(0, len(node.nodes))
+                nodes = (*node.nodes[:at], timed, *node.nodes[at:])
+                query = _if_allowed(query, node, replace(node, nodes=nodes))
+                break
     for negation in [each for each in components(query.node) if isinstance(each, Negation)]:
         if rng.random() < 0.5:
             timed = replace(negation, for_ns=rng.randint(1, 6))
@@ -488,15 +478,12 @@ def _where(
     if previous and rng.random() < 0.4:
         of, one = rng.choice(draft.nodes).alias, rng.choice(("x", "x", "type", "time"))
         before = Previous(of, (one,), rng.choice((1, 1, 2)))
-        parts.append(
-            rng.choice(
-                (
-                    Compare(rng.choice(COMPARISONS), before, Ref(of, (one,))),
-                    Compare("!=", Call("coalesce", (before, Constant("B"))), Constant("A")),
-                    IsNull(before, negated=rng.random() < 0.6),
-                )
-            )
+        forms: tuple[Expr, ...] = (
+            Compare(rng.choice(COMPARISONS), before, Ref(of, (one,))),
+            Compare("!=", Call("coalesce", (before, Constant("B"))), Constant("A")),
+            IsNull(before, negated=rng.random() < 0.6),
         )
+        parts.append(rng.choice(forms))
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else And(tuple(parts))

@@ -41,6 +41,7 @@ from topology.pattern.compile.neighbours import Neighbours
 from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.store.entry import Entry, Identity, Key
+from topology.pattern.tree import syntax
 from topology.pattern.tree.defaults import can_be_absent
 from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.normal_form import (
@@ -52,17 +53,6 @@ from topology.pattern.tree.normal_form import (
     asks_for_null,
     normalise,
 )
-from topology.pattern.tree.syntax import (
-    UNBOUNDED,
-    AllOf,
-    AnyOf,
-    EventNode,
-    Expr,
-    Negation,
-    Node,
-    Query,
-    Seq,
-)
 from topology.pattern.tree.walk import components as components_of
 
 Run = tuple[tuple[int, Entry], ...]
@@ -70,15 +60,15 @@ Choices = list[tuple[Any, ...]]
 Binding = frozenset[tuple[str, Identity]]
 
 
-def oracle(query: Query | NormalForm, entries: Iterable[Entry]) -> list[Match]:
+def oracle(query: syntax.Query | NormalForm, entries: Iterable[Entry]) -> list[Match]:
     """In the order of `match.in_order`; of copies of an event the first counts."""
-    form = normalise(query) if isinstance(query, Query) else query
+    form = normalise(query) if isinstance(query, syntax.Query) else query
     once: dict[tuple[str, int, int], Entry] = {}
     for entry in entries:
         once.setdefault(entry.identity, entry)
     everything = sorted(once.values(), key=_key)
     found: list[Match] = []
-    for members in _partitions(form, everything):
+    for members in partitions(form, everything):
         seen = members if form.by_partition else everything
         oracles = [AlternativeOracle(form, it, members, seen) for it in form.alternatives]
         found += _skipped(form, _reported(form, oracles))
@@ -89,7 +79,7 @@ def valid(form: NormalForm, entries: Sequence[Entry]) -> list[Match]:
     """MATCHES ALL, whatever the query says, and without SKIP; of distinct events."""
     found: list[Match] = []
     everything = sorted(entries, key=_key)
-    for members in _partitions(form, everything):
+    for members in partitions(form, everything):
         seen = members if form.by_partition else everything
         for alternative in form.alternatives:
             found += AlternativeOracle(form, alternative, members, seen).all()
@@ -117,9 +107,9 @@ class Before(Neighbours):
         return earlier[0] if is_near else ABSENT
 
 
-def _partitions(form: NormalForm, events: list[Entry]) -> list[list[Entry]]:
+def partitions(form: NormalForm, events: Sequence[Entry]) -> list[list[Entry]]:
     if not form.same:
-        return [events]
+        return [list(events)]
     key_of = expression.partition(form.same)
     parts: dict[object, list[Entry]] = {}
     for entry in events:
@@ -179,35 +169,35 @@ def _best(form: NormalForm, matches: list[Match]) -> list[Match]:
     return [match for _, match in best.values()]
 
 
-def _choices(node: Node | Negation, taken: Mapping[str, Sequence[Entry]]) -> Choices:
+def _choices(node: syntax.Node | syntax.Negation, taken: Mapping[str, Sequence[Entry]]) -> Choices:
     """Those that lead to a match, as a regular expression makes them from left to right. `taken`:
     the events of the components of one alternative, by alias."""
     match node:
-        case EventNode():
+        case syntax.EventNode():
             go_on, stop = (1, 0) if node.reluctant else (0, 1)
             entries = taken.get(node.alias, ())
             went = [choice for entry in entries for choice in ((go_on,), entry.key)]
             return [*went, (stop,)] if len(entries) != node.maximum else went
-        case AnyOf(nodes):
+        case syntax.AnyOf(nodes):
             for number, branch in enumerate(nodes):
                 if any(each.alias in taken for each in components_of(branch)):
                     return [(number,), *_choices(branch, taken)]
             number = next(n for n, it in enumerate(nodes) if can_be_absent(it))
             return [(number,), *_choices(nodes[number], taken)]
-        case AllOf():
+        case syntax.AllOf():
             return _choices_of_all(node, taken)
-        case Seq():
+        case syntax.Seq():
             return [choice for each in node.children for choice in _choices(each, taken)]
         case _:
             return []
 
 
-def _choices_of_all(node: AllOf, taken: Mapping[str, Sequence[Entry]]) -> Choices:
+def _choices_of_all(node: syntax.AllOf, taken: Mapping[str, Sequence[Entry]]) -> Choices:
     """Within an AND events come in any order: at each that of the component which is first in the
     text, but what could be left away, and is reluctant, behind the end of the AND, the last in the
     text first."""
     choices: Choices = []
-    parts = [each for each in components_of(node) if isinstance(each, EventNode)]
+    parts = [each for each in components_of(node) if isinstance(each, syntax.EventNode)]
     members = [(one, at) for at, it in enumerate(parts) for one in taken.get(it.alias, ())]
     count: Counter[int] = Counter()
     for entry, at in sorted(members, key=lambda member: member[0].key):
@@ -366,7 +356,7 @@ class AlternativeOracle:
         )
 
     def _is_open(self, run: Run, part: Component) -> bool:
-        if part.maximum not in (UNBOUNDED,) and len(_taken(run, part.index)) >= part.maximum:
+        if part.maximum not in (syntax.UNBOUNDED,) and len(_taken(run, part.index)) >= part.maximum:
             return False
         if self._is_closed(run, part.index):
             return False
@@ -533,7 +523,7 @@ class AlternativeOracle:
     def _scope(self) -> Scope:
         return Scope(self.slots, self.groups, self.environment)
 
-    def _condition(self, expr: Expr) -> Condition:
+    def _condition(self, expr: syntax.Expr) -> Condition:
         if id(expr) not in self.conditions:
             self.conditions[id(expr)] = expression.Condition(expr, self._scope())
         return self.conditions[id(expr)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tests.topology.pattern.oracle import oracle, partitions
 from topology.pattern.compile import expression
 from topology.pattern.compile.scope import NO_ENVIRONMENT
 from topology.pattern.language.parse import parse_query
@@ -23,18 +24,6 @@ NEXT_ALL = "USING skip_till_next MATCHES ALL"
 STRICT = "USING strict MATCHES ONE"
 MAXIMAL = "USING skip_till_any MATCHES MAXIMAL"
 ALL = "USING skip_till_any MATCHES ALL"
-
-
-def partitions(form: NormalForm, entries: Sequence[Entry]) -> list[list[Entry]]:
-    if not form.same:
-        return [list(entries)]
-    key_of = expression.partition(form.same)
-    parts: dict[object, list[Entry]] = {}
-    for entry in entries:
-        key = key_of(entry)
-        if key is not None:
-            parts.setdefault(key, []).append(entry)
-    return list(parts.values())
 
 
 def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) -> Place:
@@ -74,10 +63,11 @@ def _index(
     return index
 
 
-def evaluations(
-    form: NormalForm, tactic: Tactic, entries: Sequence[Entry]
+def units(
+    form: NormalForm, entries: Sequence[Entry], tactic: Tactic | None = None
 ) -> list[tuple[Entry, Evaluation]]:
-    """The evaluation of every unit there could be."""
+    """The evaluation of every unit there could be, by the tactic of the query or another."""
+    tactic = tactic or tactic_for(layouts_of(form))
     found = []
     for members in partitions(form, entries):
         here = place(form, members, entries)
@@ -85,9 +75,15 @@ def evaluations(
     return found
 
 
-def matches(form: NormalForm, tactic: Tactic, entries: Sequence[Entry]) -> list[Match]:
-    found = [match for _, each in evaluations(form, tactic, entries) for match in each.matches]
+def matches(
+    form: NormalForm, entries: Sequence[Entry], tactic: Tactic | None = None
+) -> list[Match]:
+    found = [match for _, each in units(form, entries, tactic) for match in each.matches]
     return in_order(found)
+
+
+def evaluate(form: NormalForm, stream: Sequence[Entry], anchor: Entry) -> Evaluation:
+    return tactic_for(layouts_of(form)).evaluate(place(form, stream, stream), anchor)
 
 
 def form_of(pattern: str, options: str = NEXT, within: int = 10, where: str = "") -> NormalForm:
@@ -99,9 +95,19 @@ def contents(found: Sequence[Match]) -> list[object]:
     return [match.content for match in found]
 
 
-def units(form: NormalForm, entries: Sequence[Entry]) -> list[tuple[Entry, Evaluation]]:
-    return evaluations(form, tactic_for(layouts_of(form)), entries)
+def judged(form: NormalForm, stream: Sequence[Entry]) -> list[Match]:
+    """What the oracle finds; the tactic of the query finds the same, where nothing is skipped."""
+    found = oracle(form, stream)
+    if form.query.skip == "none":
+        assert contents(matches(form, stream)) == contents(found)
+    return found
 
 
-def evaluate(form: NormalForm, stream: Sequence[Entry], anchor: Entry) -> Evaluation:
-    return tactic_for(layouts_of(form)).evaluate(place(form, stream, stream), anchor)
+def shown(match: Match, between: str = " ") -> str:
+    """The events of its components one after the other, `-` where one is absent."""
+    parts = [" ".join(map(_shown, entries)) or "-" for entries in match.bound]
+    return between.join(parts)
+
+
+def _shown(one: Entry) -> str:
+    return f"{one.type.lower()}{one.time_ns}"

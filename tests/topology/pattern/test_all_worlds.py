@@ -12,25 +12,31 @@ that of events of one segment the surest says how far all can be off."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Content, anew, contents, taken
-from tests.topology.pattern.generate import MODES, entry, random_query, shuffled
-from tests.topology.pattern.oracle import oracle
-from tests.topology.pattern.test_uncertain import confirmed, standing
+from tests.topology.pattern.following import (
+    Content,
+    Standing,
+    World,
+    confirmed,
+    followed,
+    in_step,
+    missing,
+)
+from tests.topology.pattern.generate import MODES, dice, entry, random_query, shuffled
 from tests.topology.pattern.true_times import (
     at_true_time,
     behind_between,
     by_clock,
     estimated_anew,
 )
-from tests.topology.pattern.unparse import unparse
 from topology.model.one_clock import PPM, STEADY, Play
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
@@ -50,6 +56,9 @@ ADRIFT = Play(PPM)
 MOST_IN_NONE = 0.4
 """At most this share of what is told as possible is a match in no world; 0.01 to 0.29 of a hundred
 streams was measured."""
+
+
+Pairs = Callable[[Random], tuple[str, list[Entry]]]
 
 
 def small_stream(rng: Random, *, apart: bool = False) -> list[Entry]:
@@ -103,93 +112,76 @@ def small_query(rng: Random) -> Query:
     return replace(query, within_ns=query.within_ns * UNIT_NS)
 
 
-@pytest.mark.slow
-def test_of_pairs_all_and_only_what_some_world_has_is_told() -> None:
-    seen: Counter[str] = Counter()
-    for seed in SEEDS:
-        rng = Random(seed)
-        shape = rng.choice(("SEQ(A a, B b)", "SEQ(A a, A b)", "AND(A a, B b)"))
-        text = f"PATTERN {shape} WITHIN {rng.randint(1, 4) * UNIT_NS} ns USING skip_till_any"
-        query = replace(parse_query(text), matches="all")
-        stream = small_stream(rng, apart=True)
-        possible = Compiled(replace(query, uncertain="possible"))
-        found = standing(possible, shuffled(rng, stream, 0.5, copies=0), max(ERRORS), follows=True)
-        worlds = [
-            set(contents(possible, oracle(possible.form, world))) for world in all_worlds(stream)
-        ]
-        case = f"seed {seed}: {text} {[(e, e.event.error_ns) for e in stream]}"
-        assert found.keys() == set.union(*worlds), case
-        assert confirmed(found) == set.intersection(*worlds), case
-        seen["sure"] += len(confirmed(found))
-        seen["unsure"] += len(found) - len(confirmed(found))
-    assert min(seen["sure"], seen["unsure"]) > 10, seen
+def judged(case: World, queries: Sequence[Compiled], seen: Counter[str]) -> Judged:
+    """What is sure and what is told of these queries, and what all worlds have and some have."""
+    told = [
+        followed(query, case.arrivals, max_error_ns=max(ERRORS)).confidences() for query in queries
+    ]
+    sure = set[Content]().union(*map(confirmed, told))
+    true = [set(case.wanted(world)) for world in all_worlds(case.stream)]
+    seen["sure"] += len(sure)
+    seen["unsure"] += len(told[-1].keys() - sure)
+    return Judged(sure, told[-1], set.intersection(*true), set[Content]().union(*true))
+
+
+class Judged(NamedTuple):
+    sure: set[Content]
+    told: Standing
+    every: set[Content]
+    some: set[Content]
+
+
+def pairs_of_clocks(rng: Random) -> tuple[str, list[Entry]]:
+    """Pairs of events, each of a clock of its own."""
+    shape = rng.choice(("SEQ(A a, B b)", "SEQ(A a, A b)", "AND(A a, B b)"))
+    within_ns = rng.randint(1, 4) * UNIT_NS
+    return f"{shape} WITHIN {within_ns} ns USING skip_till_any", small_stream(rng, apart=True)
+
+
+def pair_of_a_clock(rng: Random) -> tuple[str, list[Entry]]:
+    """Two events, whatever was thought of their clock at each."""
+    first_ns, play = rng.randint(0, 3) * UNIT_NS, rng.choice((STEADY, ADRIFT))
+    times_ns = first_ns, first_ns + rng.randint(-1, 6) * STEP_NS
+    stream = [
+        entry(kind, time_ns, at, None, "s", rng.choice(ERRORS))
+        for at, (kind, time_ns) in enumerate(zip("AB", times_ns, strict=True))
+    ]
+    estimated_anew(rng, stream, STEP_NS)
+    for one in stream:
+        one.play = play
+    return f"SEQ(A a, B b) WITHIN {rng.randint(1, 8) * STEP_NS} ns", stream
 
 
 @pytest.mark.slow
-def test_two_events_of_one_clock_are_as_far_apart_as_their_stamps() -> None:
-    """Whatever was thought of the clock at each: what is told is so in some world, what is
-    confirmed in all."""
+@pytest.mark.parametrize(
+    ("pairs", "seeds"), [(pairs_of_clocks, SEEDS), (pair_of_a_clock, PAIRS)], ids=["clocks", "one"]
+)
+def test_of_pairs_all_and_only_what_some_world_has_is_told(pairs: Pairs, seeds: range) -> None:
+    """And confirmed is what all have: two events of one clock are as far apart as their stamps."""
     seen: Counter[str] = Counter()
-    for seed in PAIRS:
-        rng = Random(seed)
-        text = f"PATTERN SEQ(A a, B b) WITHIN {rng.randint(1, 8) * STEP_NS} ns"
-        query = replace(parse_query(text), matches="all")
-        first_ns = rng.randint(0, 3) * UNIT_NS
-        play = rng.choice((STEADY, ADRIFT))
-        stream = [
-            entry("A", first_ns, 0, None, "s", rng.choice(ERRORS)),
-            entry("B", first_ns + rng.randint(-1, 6) * STEP_NS, 1, None, "s", rng.choice(ERRORS)),
-        ]
-        estimated_anew(rng, stream, STEP_NS)
-        for one in stream:
-            one.play = play
-        found = standing(Compiled(replace(query, uncertain="possible")), stream)
-        nominal = Compiled(query)
-        worlds = [
-            set(contents(nominal, oracle(nominal.form, world))) for world in all_worlds(stream)
-        ]
-        case = f"seed {seed}: {text} {play} {[(e, e.event.error_ns) for e in stream]}"
-        assert found.keys() == set.union(*worlds), case
-        assert confirmed(found) == set.intersection(*worlds), case
-        seen["sure"] += len(confirmed(found))
-        seen["unsure"] += len(found) - len(confirmed(found))
-        seen["none"] += not found
-    assert min(seen.values()) > 5, seen
+    for seed, rng in dice(seeds):
+        text, stream = pairs(rng)
+        query = replace(parse_query(f"PATTERN {text}"), matches="all", uncertain="possible")
+        case = World(seed, Compiled(query), stream, shuffled(rng, stream, 0.5, copies=0))
+        found = judged(case, [case.query], seen)
+        assert found.told.keys() == found.some, case
+        assert found.sure == found.every, case
+    assert min(seen["sure"], seen["unsure"]) > 5, seen
 
 
 @pytest.mark.slow
 def test_all_worlds() -> None:
     seen: Counter[str] = Counter()
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in dice(SEEDS):
         query, stream = small_query(rng), small_stream(rng)
         arrivals = shuffled(rng, stream, rng.choice((0.0, 0.5)), copies=0)
-        nominal, possible = (
-            Compiled(replace(query, uncertain=mode)) for mode in ("nominal", "possible")
-        )
-        told = standing(nominal, arrivals, max(ERRORS), follows=True)
-        hulls = standing(possible, arrivals, max(ERRORS), follows=True)
-        case = f"seed {seed}\n{unparse(query)}\n{[(e, e.event.error_ns) for e in stream]}"
-        every: set[Content] | None = None
-        some: set[Content] = set()
-        for world in all_worlds(stream):
-            true = set(contents(nominal, oracle(nominal.form, world)))
-            every = true if every is None else every & true
-            some |= true
-            seen["worlds"] += 1
-        sure = confirmed(told) | confirmed(hulls)
-        assert every is not None
-        assert sure <= every, case
-        if query.matches == "maximal":
-            missing = {m for m in some if not any(set(m) <= set(hull) for hull in hulls)}
-        else:
-            missing = some - hulls.keys()
-            seen["told"] += len(hulls)
-            seen["in none"] += len(hulls.keys() - some)
-        assert not missing, case
-        seen["sure"] += len(sure)
-        seen["unsure"] += len(hulls.keys() - sure)
-        seen["sure in truth, not told so"] += len(every - sure)
+        case = World(seed, Compiled(replace(query, uncertain="nominal")), stream, arrivals)
+        found = judged(case, [case.query, case.asking(uncertain="possible")], seen)
+        assert found.sure <= found.every, case
+        assert not missing(case.query, found.some, found.told), case
+        if query.matches != "maximal":
+            seen["told"] += len(found.told)
+            seen["in none"] += len(found.told.keys() - found.some)
     assert min(seen["sure"], seen["unsure"], seen["told"]) > 0, seen
     assert seen["in none"] <= MOST_IN_NONE * seen["told"], seen
 
@@ -207,27 +199,19 @@ POSSIBLE = (
 
 @pytest.mark.parametrize("text", POSSIBLE)
 def test_what_a_newcomer_changes_is_what_a_new_search_finds(text: str) -> None:
-    query = Compiled(parse_query(f"QUERY q PATTERN {text} UNCERTAIN POSSIBLE"))
-    anew_each = Compiled(parse_query(f"QUERY q PATTERN {text} UNCERTAIN POSSIBLE"))
+    asked = parse_query(f"QUERY q PATTERN {text} UNCERTAIN POSSIBLE")
+    query, anew_each = Compiled(asked), Compiled(asked)
     assert query.possible is not None
     assert anew_each.possible is not None
     assert query.possible.each_apart
     anew_each.possible.each_apart = False
-    for seed in seeds_of_today(25):
-        rng = Random(seed)
-        stream = [
-            entry(
-                rng.choice("ABC"),
-                rng.randrange(40),
-                at,
-                {"id": rng.randrange(2), "x": rng.randrange(3)},
-                rng.choice("st"),
-                rng.choice((0, 1, 4, 12)),
-            )
-            for at in range(rng.randint(3, 11))
-        ]
-        engines = Engine([query], max_error_ns=12), Engine([anew_each], max_error_ns=12)
-        for one in stream:
-            for engine in engines:
-                engine.accept(anew(one), 0)
-            assert taken(engines[0]) == taken(engines[1]), seed
+    for seed, rng in dice(seeds_of_today(25)):
+        stream = []
+        for at in range(rng.randint(3, 11)):
+            payload = {"id": rng.randrange(2), "x": rng.randrange(3)}
+            kind, time_ns, source = rng.choice("ABC"), rng.randrange(40), rng.choice("st")
+            error_ns = rng.choice((0, 1, 4, 12))
+            stream.append(entry(kind, time_ns, at, payload, source, error_ns))
+        engines = [Engine([each], max_error_ns=12) for each in (query, anew_each)]
+        for _, (ours, searched) in in_step(engines, stream):
+            assert ours == searched, seed

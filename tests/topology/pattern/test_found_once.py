@@ -8,40 +8,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from random import Random
 
 import pytest
 
 from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import (
-    Content,
     Reader,
+    Standing,
     World,
     anew,
     compiled,
-    content,
+    confirmed,
     contents,
     current,
     feed,
+    followed,
+    in_any_order,
     taken,
     times,
 )
-from tests.topology.pattern.generate import lateness_ns, of_text, random_stream, shuffled
-from tests.topology.pattern.oracle import oracle
-from tests.topology.pattern.uncertain_oracle import (
-    Unsuited,
-    possible_and_certain,
-    worlds,
-)
-from topology.model.result import CONFIRMED
+from tests.topology.pattern.generate import dice, of_text, random_stream, shuffled
+from tests.topology.pattern.test_uncertain import lies_between
+from tests.topology.pattern.uncertain_oracle import Unsuited, possible_and_certain
+from tests.topology.pattern.unparse import unparse
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.tactics.rules import layouts_of
 from topology.pattern.match.twins import Twins
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.syntax import Uncertain
 
 SEEDS = seeds_of_today(400)
 UNIT_NS = 4
@@ -79,10 +75,7 @@ EXAMPLES = [
 def test_it_is_found_once_in_any_order_of_arrival(
     pattern: str, options: str, events: str, found: str
 ) -> None:
-    query, stream = compiled(pattern, options), of_text(events)
-    for seed in range(10):
-        arrivals = shuffled(Random(seed), stream, disorder=0.9 if seed else 0.0, copies=0.2)
-        assert times(current(query, arrivals), stream) == found, arrivals
+    assert in_any_order(compiled(pattern, options), of_text(events)) == {found}
 
 
 @pytest.mark.parametrize(
@@ -154,39 +147,15 @@ SHAPES = (
     "OR(A* a[], C* c[])",
 )
 CONDITIONS = ("a.x >= 1", "b.x >= 1", "c.x >= a.x", "b.x IS NULL", "n.x >= 2", "n.x >= a.x")
-OPTIONS = (
-    FREE,
-    FREE,
-    MAXIMAL,
-    MAXIMAL,
-    "MATCHES ALL",
-    "USING strict MATCHES ALL",
-    "",
-    "MATCHES BEST",
-)
-EXTRAS = (
-    "",
-    "",
-    "EMIT EAGER",
-    "EMIT FINAL",
-    "SKIP PAST LAST",
-    "SKIP TO NEXT",
-    "TIES BY KEY",
-)
-
-
-def found_in_order(world: World) -> list[Content]:
-    """What the oracle finds, each once."""
-    found = contents(world.query, oracle(world.query.form, map(anew, world.stream)))
-    assert len(set(found)) == len(found), world
-    return found
+SOME = ("MATCHES ALL", "USING strict MATCHES ALL", "", "MATCHES BEST")
+OPTIONS = (FREE, FREE, MAXIMAL, MAXIMAL, *SOME)
+EXTRAS = ("", "", "EMIT EAGER", "EMIT FINAL", "SKIP PAST LAST", "SKIP TO NEXT", "TIES BY KEY")
 
 
 def worlds_of(
     options: Sequence[str], extras: Sequence[str], errors: Sequence[int] = (0,), unit_ns: int = 1
 ) -> Iterator[World]:
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in dice(SEEDS):
         pattern, where = rng.choice(SHAPES), rng.choice(CONDITIONS)
         is_asked = rng.random() < 0.4 and f" {where[0]}" in pattern
         condition = f"WHERE {where}" if is_asked else ""
@@ -199,16 +168,15 @@ def worlds_of(
         for segment, one in enumerate(stream):  # each event has a clock of its own
             one.event.segment = segment
         arrivals = shuffled(rng, stream, rng.choice((0.0, 0.4, 0.9)), copies=0.1)
-        yield World(seed, text, query, stream, arrivals)
+        yield World(seed, query, stream, arrivals)
 
 
 @pytest.mark.slow
 def test_in_any_order_it_is_the_oracle() -> None:
     found = 0
     for world in worlds_of(OPTIONS, (*EXTRAS, "EMIT SLACK 3 ns")):
-        expected = found_in_order(world)
-        assert current(world.query, world.arrivals).contents() == expected, world
-        found += bool(expected)
+        assert len({*world.wanted()}) == len(world.wanted()), world
+        found += world.is_as_the_oracle_says()
     assert found > len(SEEDS) // 5
 
 
@@ -218,95 +186,50 @@ def test_what_a_limit_leaves_is_the_same_in_any_order() -> None:
     for world in worlds_of((FREE, MAXIMAL, "MATCHES ALL"), ("LIMIT 1", "LIMIT 2")):
         reader, other = current(world.query, world.stream), current(world.query, world.arrivals)
         assert reader.contents() == other.contents(), world
-        assert set(reader.contents()) <= set(found_in_order(world)), world
+        assert set(reader.contents()) <= set(world.wanted()), world
         assert len(set(reader.contents())) == len(reader.contents()), world
         cut += bool(reader.overflows)
     assert cut > len(SEEDS) // 20
 
 
-@pytest.mark.slow
-def test_what_is_final_stays_and_a_restart_is_not_seen() -> None:
-    for world in worlds_of(OPTIONS, EXTRAS):
-        behind_ns = lateness_ns(world.arrivals)
-        engine, reader, rng = Engine([world.query], emits_final=["q"]), Reader(), Random(world.seed)
-        for one in world.arrivals:
-            feed(engine, reader, [one])
-            engine.advance(engine.clock_ns - behind_ns, 0)
-            reader.read(taken(engine))
-            assert len(set(reader.contents())) == len(reader.contents()), world
-            if rng.random() < 0.3:
-                state, kept = engine.snapshot(), [anew(each) for each in engine.entries()]
-                engine = Engine([world.query], emits_final=["q"])
-                engine.restore(state, kept)
-        engine.end(0)
-        reader.read(taken(engine))
-        assert reader.contents() == found_in_order(world), world
-        assert reader.final == set(reader.standing), world
-        assert engine.retained == 0, world
+def standing(query: Compiled, world: World, arrivals: Sequence[Entry]) -> Standing:
+    """How sure each match is that stands at the end; none stands twice."""
+    reader = followed(query, arrivals, max_error_ns=world.largest_ns)
+    assert len(reader.confidences()) == len(reader.standing), (world, arrivals)
+    return reader.confidences()
 
 
-@pytest.mark.parametrize("uncertain", ["nominal", "possible"])
 @pytest.mark.slow
-def test_every_world_lies_between(uncertain: Uncertain) -> None:
-    """Confirmed ⊆ the matches of a world ⊆ possible; in any order of arrival the same."""
+def test_every_world_lies_between() -> None:
+    """And what is told is the same in any order of arrival."""
     seen: Counter[str] = Counter()
     modes = (FREE, MAXIMAL, "MATCHES ALL", "USING strict MATCHES ALL")
     for world in worlds_of(modes, ("",), (0, 0, 1, 2, 4, 6), UNIT_NS):
-        query = Compiled(replace(world.query.query, uncertain=uncertain))
-        told = standing(query, world, world.arrivals)
-        for seed in range(3):
-            arrivals = shuffled(Random(seed), world.stream, 0.9, copies=0.1)
-            assert standing(query, world, arrivals) == told, (world, arrivals)
-        sure = {match for match, confidence in told.items() if confidence == CONFIRMED}
-        seen["sure"] += len(sure)
-        seen["unsure"] += len(told) - len(sure)
-        for true_times in worlds(Random(world.seed), world.stream, 12):
-            true = set(contents(query, oracle(query.form, true_times)))
-            assert sure <= true, (world, true_times)
-            if uncertain == "possible":
-                missing = true - told.keys()
-                if world.query.query.matches == "maximal":  # each is part of a possible one
-                    missing = {m for m in missing if not any(set(m) <= set(h) for h in told)}
-                assert not missing, (world, true_times)
+        lies_between(world, 12, seen)
+        for query in (world.query, world.asking(uncertain="possible")):
+            orders = (shuffled(Random(seed), world.stream, 0.9, copies=0.1) for seed in range(4))
+            first, *others = (standing(query, world, arrivals) for arrivals in orders)
+            assert others == [first] * 3, world
     assert min(seen.values()) > 10, seen
-
-
-def standing(query: Compiled, world: World, arrivals: Sequence[Entry]) -> dict[Content, str]:
-    """What stands at the end, each match once, and how sure it is."""
-    most_ns = max(one.event.error_ns for one in world.stream)
-    engine, reader, behind_ns = (
-        Engine([query], max_error_ns=most_ns),
-        Reader(),
-        lateness_ns(arrivals),
-    )
-    for one in arrivals:
-        feed(engine, reader, [one])
-        engine.advance(engine.clock_ns - behind_ns, 0)
-        reader.read(taken(engine))
-    engine.end(0)
-    reader.read(taken(engine))
-    found = {content(result): result.confidence for result in reader.standing.values()}
-    assert len(found) == len(reader.standing), (world, arrivals)
-    return found
 
 
 @pytest.mark.slow
 def test_possible_ones_are_those_of_the_uncertain_oracle() -> None:
     found = 0
     for world in worlds_of((FREE,), ("",), (0, 0, 1, 2, 4), UNIT_NS):
-        query = Compiled(replace(world.query.query, uncertain="possible"))
+        query = world.asking(uncertain="possible")
         try:
             possible, certain = possible_and_certain(query.form, list(map(anew, world.stream)))
         except Unsuited:
             continue
         told = standing(query, world, world.arrivals)
         assert told.keys() >= set(contents(query, possible)), world
-        sure = {match for match, confidence in told.items() if confidence == CONFIRMED}
-        if "STRICT" in world.text:
+        text = unparse(query.query)
+        if "STRICT" in text:
             continue  # several doubts together are not seen
         assert sorted(told) == contents(query, possible), world
-        if "FOR" not in world.text and "(!" not in world.text:
+        if "FOR" not in text and "(!" not in text:
             # Alternatives are decided at one instant, and no member may block at the start.
-            assert sorted(sure) == contents(query, certain), world
+            assert sorted(confirmed(told)) == contents(query, certain), world
         found += bool(possible)
     assert found > len(SEEDS) // 8

@@ -13,16 +13,21 @@ from tests.seeds import seeds_of_today
 from tests.topology.pattern.generate import (
     MODES,
     entry,
-    lateness_ns,
     of_text,
     random_query,
     random_stream,
-    shuffled,
 )
 from tests.topology.pattern.oracle import oracle, valid
+from tests.topology.pattern.places import (
+    ALL,
+    MAXIMAL,
+    NEXT,
+    NEXT_ALL,
+    STRICT,
+    form_of,
+    judged,
+)
 from topology.pattern.language.check import check
-from topology.pattern.language.parse import parse_query
-from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import normalise
 from topology.pattern.tree.syntax import EventNode
@@ -33,25 +38,16 @@ MINI = "b1 b2 a3 a4 a5 a6 a7 b8 a9 c10 b11 b12 a13 b14 a15 b16 a17 a18 c19 c20"
 """[L 4.3]."""
 
 
-def shown(match: Match) -> str:
-    return " ".join(f"{entry.type.lower()}{entry.time_ns}" for _, entry in match.labelled())
+def found(pattern: str, events: str | list[Entry], options: str = "") -> list[str]:
+    """The events of each match in their order. The window is 10 ns, where the pattern has none."""
+    pattern, _, within = pattern.partition(" WITHIN ")
+    stream = of_text(events) if isinstance(events, str) else events
+    matches = judged(form_of(pattern, options, int(within or 10)), stream)
+    return [" ".join(f"{e.type.lower()}{e.time_ns}" for _, e in it.labelled()) for it in matches]
 
 
-def found(
-    pattern: str, events: str | list[Entry], options: str = "", within: int = 10
-) -> list[str]:
-    query = parse_query(f"PATTERN {pattern} WITHIN {within} ns {options}")
-    return [
-        shown(match)
-        for match in oracle(query, of_text(events) if isinstance(events, str) else events)
-    ]
-
-
-NEXT_ONE = "USING skip_till_next MATCHES ONE"
-NEXT_ALL = "USING skip_till_next MATCHES ALL"
-MAXIMAL = "USING skip_till_any MATCHES MAXIMAL"
-ANY_ALL = "USING skip_till_any MATCHES ALL"
-STRICT = "USING strict MATCHES ONE"
+Rule = tuple[str, str | list[Entry], str, list[str]]
+"""A pattern, events, options, and the matches."""
 
 
 # -- published --------------------------------------------------------------------------------
@@ -63,10 +59,14 @@ STRICT = "USING strict MATCHES ONE"
         ("SEQ(A, B, C)", (8, 8, 15, 15, 0)),
         ("SEQ(A, B+, C)", (8, 12, 10, 28, 0)),
         ("SEQ(A+, B+, C)", (8, 26, 6, 61, 0)),
+        ("SEQ(A, !B, C)", (3, 3, 5, 5, 2)),
+        ("SEQ(!B, A, C)", (0, 0, 1, 1, 0)),
+        ("SEQ(A, C, !B)", (4, 4, 9, 9, 1)),
     ],
 )
 def test_counts_of_the_mini_stream(pattern: str, counts: tuple[int, ...]) -> None:
-    modes = (NEXT_ONE, NEXT_ALL, MAXIMAL, ANY_ALL, STRICT)
+    """patterns.md 5."""
+    modes = (NEXT, NEXT_ALL, MAXIMAL, ALL, STRICT)
     assert tuple(len(found(pattern, MINI, mode)) for mode in modes) == counts
 
 
@@ -91,219 +91,195 @@ AABBC_MAXIMAL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("pattern", "mode", "matches"),
-    [
-        ("SEQ(A, B, C)", NEXT_ONE, ABC_ONE),
-        ("SEQ(A, B, C)", MAXIMAL, ABC_ONE + ABC_MORE),
-        ("SEQ(A, B+, C)", NEXT_ONE, ABBC_ONE),
-        ("SEQ(A, B+, C)", MAXIMAL, [*ABBC_ONE, "a13 b14 b16 c20", "a15 b16 c20"]),
-        ("SEQ(A+, B+, C)", NEXT_ONE, AABBC_ONE),
-        ("SEQ(A+, B+, C)", MAXIMAL, AABBC_MAXIMAL),
-        ("SEQ(A, !B, C)", NEXT_ONE, ["a9 c10", "a17 c19", "a18 c19"]),
-        ("SEQ(A, !B, C)", ANY_ALL, ["a9 c10", "a17 c19", "a18 c19", "a17 c20", "a18 c20"]),
-        ("SEQ(!B, A, C)", NEXT_ONE, []),
-        ("SEQ(!B, A, C)", ANY_ALL, ["a9 c19"]),
-        ("SEQ(A, C, !B)", NEXT_ONE, [f"a{a} c19" for a in (13, 15, 17, 18)]),
-        (
-            "SEQ(A, C, !B)",
-            ANY_ALL,
-            [f"a{a} c19" for a in (9, 13, 15, 17, 18)] + [f"a{a} c20" for a in (13, 15, 17, 18)],
-        ),
-        ("SEQ(A, !B, C)", STRICT, ["a9 c10", "a18 c19"]),
-        ("SEQ(A, C, !B)", STRICT, ["a18 c19"]),
-    ],
-)
-def test_matches_of_the_mini_stream(pattern: str, mode: str, matches: list[str]) -> None:
-    assert sorted(found(pattern, MINI, mode)) == sorted(matches)
-
-
-def test_two_groups_of_limecep() -> None:
-    """[L 4.4]."""
-    assert found("SEQ(A+, B+, C)", "a1 a2 b3 a4 b5 b6 c7", MAXIMAL) == [
-        "a1 a2 b3 b5 b6 c7",
-        "a1 a2 a4 b5 b6 c7",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("events", "within", "matches"),
-    [
-        ("a3 b6 a7 d10 b11 d15", 10, ["a3 b6 d10", "a7 b11 d15"]),
-        (
-            "a3 b6 a7 b8 d10 b11 d15", 10,
-            ["a3 b6 d10", "a3 b8 d10", "a7 b8 d10", "a7 b8 d15", "a7 b11 d15"],
-        ),
-        ("a0 b1 d2 a3 b6", 10, ["a0 b1 d2"]),
-        ("a3 b6 a7 d10 b11 d15", 7, ["a3 b6 d10"]),
-        ("a3 b6 a7 d10 b11 d15", 8, ["a3 b6 d10", "a7 b11 d15"]),
-    ],
-)  # fmt: skip
-def test_stacks_of_sase(events: str, within: int, matches: list[str]) -> None:
-    """[S fig 2, 3, 4.3], with the window inclusive."""
-    assert found("SEQ(A, B, D)", events, ANY_ALL, within) == matches
+PUBLISHED: list[Rule] = [
+    ("SEQ(A, B, C)", MINI, NEXT, ABC_ONE),
+    ("SEQ(A, B, C)", MINI, MAXIMAL, ABC_ONE + ABC_MORE),
+    ("SEQ(A, B+, C)", MINI, NEXT, ABBC_ONE),
+    ("SEQ(A, B+, C)", MINI, MAXIMAL, [*ABBC_ONE, "a13 b14 b16 c20", "a15 b16 c20"]),
+    ("SEQ(A+, B+, C)", MINI, NEXT, AABBC_ONE),
+    ("SEQ(A+, B+, C)", MINI, MAXIMAL, AABBC_MAXIMAL),
+    ("SEQ(A, !B, C)", MINI, NEXT, ["a9 c10", "a17 c19", "a18 c19"]),
+    ("SEQ(A, !B, C)", MINI, ALL, ["a9 c10", "a17 c19", "a18 c19", "a17 c20", "a18 c20"]),
+    ("SEQ(!B, A, C)", MINI, ALL, ["a9 c19"]),
+    ("SEQ(A, C, !B)", MINI, NEXT, [f"a{a} c19" for a in (13, 15, 17, 18)]),
+    (
+        "SEQ(A, C, !B)",
+        MINI,
+        ALL,
+        [f"a{a} c19" for a in (9, 13, 15, 17, 18)] + [f"a{a} c20" for a in (13, 15, 17, 18)],
+    ),
+    ("SEQ(A, !B, C)", MINI, STRICT, ["a9 c10", "a18 c19"]),
+    ("SEQ(A, C, !B)", MINI, STRICT, ["a18 c19"]),
+    # [L 4.4]
+    ("SEQ(A+, B+, C)", "a1 a2 b3 a4 b5 b6 c7", MAXIMAL, ["a1 a2 b3 b5 b6 c7", "a1 a2 a4 b5 b6 c7"]),
+    # [S fig 2, 3, 4.3], with the window inclusive
+    ("SEQ(A, B, D)", "a3 b6 a7 d10 b11 d15", ALL, ["a3 b6 d10", "a7 b11 d15"]),
+    (
+        "SEQ(A, B, D)",
+        "a3 b6 a7 b8 d10 b11 d15",
+        ALL,
+        ["a3 b6 d10", "a3 b8 d10", "a7 b8 d10", "a7 b8 d15", "a7 b11 d15"],
+    ),
+    ("SEQ(A, B, D)", "a0 b1 d2 a3 b6", ALL, ["a0 b1 d2"]),
+    ("SEQ(A, B, D) WITHIN 7", "a3 b6 a7 d10 b11 d15", ALL, ["a3 b6 d10"]),
+    ("SEQ(A, B, D) WITHIN 8", "a3 b6 a7 d10 b11 d15", ALL, ["a3 b6 d10", "a7 b11 d15"]),
+]
 
 
 # -- rules ------------------------------------------------------------------------------------
 
 
+RULES: list[Rule] = [
+    # order
+    ("SEQ(A, B)", "a1 b1 b2", ALL, ["a1 b2"]),
+    ("SEQ(A, B)", "a1 b1 b2", f"{ALL} TIES BY KEY", ["a1 b1", "a1 b2"]),
+    ("SEQ(B, A)", "a1 b1 b2", f"{ALL} TIES BY KEY", []),
+    ("SEQ(A+, B)", "a1 a1 b2", MAXIMAL, ["a1 a1 b2"]),
+    ("AND(A, B)", "b1 a1", ALL, ["b1 a1"]),
+    ("SEQ(AND(A, B), C)", "b1 a2 c3 a4", ALL, ["b1 a2 c3"]),
+    ("SEQ(A, B)", "a1 b11 a2 b13", ALL, ["a1 b11", "a2 b11"]),
+    # strategies
+    ("SEQ(A, B)", "a1 c2 b3", STRICT, []),
+    ("SEQ(A, B)", "a1 b2 b3", NEXT_ALL, ["a1 b2"]),
+    ("SEQ(A, ANY B)", "a1 b2 b3", NEXT_ALL, ["a1 b2", "a1 b3"]),
+    ("SEQ(A, NEXT B)", "a1 b2 b3", ALL, ["a1 b2"]),
+    ("SEQ(A, STRICT B)", "a1 c2 b3 a4 b5", ALL, ["a4 b5"]),
+    ("SEQ(A, B+)", "a1 b2 c3 b4", STRICT, ["a1 b2"]),
+    ("SEQ(A, B+ LOOP STRICT)", "a1 b2 c3 b4", ALL, ["a1 b2", "a1 b4"]),
+    ("SEQ(A, B+ LOOP ANY, C)", "a1 b2 b3 b4 c5", NEXT_ALL, [
+        "a1 b2 c5", "a1 b2 b3 c5", "a1 b2 b3 b4 c5", "a1 b2 b4 c5"]),
+    ("SEQ(A, STRICT SEQ(B, C))", "a1 d2 b3 c4 a5 b6 d7 c8", NEXT_ALL, ["a5 b6 c8"]),
+    ("SEQ(A, STRICT AND(B, C))", "a1 c2 b3 a4 c5 d6 b7", NEXT_ALL, ["a1 c2 b3"]),
+    # counts, and what is optional
+    ("SEQ(A, B{2,3}, C)", "a1 b2 b3 b4 b5 c6", NEXT, ["a1 b2 b3 b4 c6"]),
+    ("SEQ(A, B{2,3}, C)", "a1 b2 b3 b4 c6", NEXT, ["a1 b2 b3 b4 c6"]),
+    ("SEQ(A, B{2}, C)", "a1 b2 c3 b4 c5", NEXT, ["a1 b2 b4 c5"]),
+    ("SEQ(A, B{2,3}, C)", "a1 b2 b3 c4 b5", NEXT, ["a1 b2 b3 c4"]),
+    ("SEQ(A, B{2,3}, C)", "a1 b2 c3 b4 b5 b6 c7", NEXT, ["a1 b2 b4 b5 c7"]),
+    ("SEQ(A, B+, C)", "a1 b2 c2 b3 c4", NEXT, ["a1 b2 b3 c4"]),
+    ("SEQ(A, B?, C)", "a1 b2 c3", ALL, ["a1 c3", "a1 b2 c3"]),
+    ("SEQ(A, B?, C)", "a1 b2 c3", MAXIMAL, ["a1 b2 c3"]),
+    ("SEQ(A, B* b, C)", "b1 a2 c4", MAXIMAL, ["a2 c4"]),
+    ("SEQ(A, B*, C)", "a1 b2 b3 c4", MAXIMAL, ["a1 b2 b3 c4"]),
+    ("SEQ(A, B? b, C) WHERE b.x > 1", "a1 b2=1 b3=2 c4", MAXIMAL, ["a1 b3 c4"]),
+    ("SEQ(A, B?)", "a1 b2", NEXT, ["a1 b2"]),
+    ("SEQ(A?, B)", "a1 b2", NEXT, ["a1 b2", "b2"]),
+    ("SEQ(A, B*)", "a1 b2 b3", NEXT, ["a1 b2 b3"]),
+    # one walk: the first event for the successor closes the group, unless it is greedy
+    ("SEQ(A, B|C+, C)", "a1 b2 c3 b4 c5", NEXT, ["a1 b2 c3"]),
+    ("SEQ(A, B|C+ LOOP GREEDY, C)", "a1 b2 c3 b4 c5", NEXT, []),
+    ("SEQ(A, B|C+ LOOP GREEDY, C|D)", "a1 b2 c3 d4", NEXT, ["a1 b2 c3 d4"]),
+    ("SEQ(A, B|C{1,2} LOOP GREEDY, C)", "a1 b2 c3 b4 c5", NEXT, ["a1 b2 c3 c5"]),
+    # a greedy group leaves nothing out, and what fits both is the group's
+    ("SEQ(A, B* LOOP GREEDY, C)", "a1 b2 b3 c4 b5 c6", NEXT_ALL,
+     ["a1 b2 b3 c4", "a1 b2 b3 b5 c6"]),
+    ("SEQ(A, B* LOOP GREEDY, C)", "a1 d2 c3", NEXT_ALL, ["a1 c3"]),
+    ("SEQ(A, B* LOOP GREEDY, C)", "a1 b2 c3 b4 c5", ALL,
+     ["a1 b2 c3", "a1 b2 b4 c5", "a1 b4 c5"]),
+    ("SEQ(A, B|C+ LOOP GREEDY, C)", "a1 b2 c3 b4 c5", NEXT_ALL, []),
+    ("SEQ(A, B|C{1,2} LOOP GREEDY, C)", "a1 b2 c3 c4 c5", NEXT_ALL, ["a1 b2 c3 c4"]),
+    ("SEQ(A, B+ b LOOP GREEDY, C)", "a1 b2 b4 c4", NEXT_ALL, ["a1 b2 c4"]),
+    ("SEQ(A, B+ b LOOP GREEDY, C)", "a1 b2 b4 c4", f"{NEXT_ALL} TIES BY KEY", ["a1 b2 b4 c4"]),
+    ("SEQ(B+ LOOP GREEDY, C)", "b1 b2 c3", NEXT_ALL, ["b1 b2 c3", "b2 c3"]),
+    ("SEQ(B* LOOP GREEDY, C)", "b1 c2", NEXT_ALL, ["b1 c2", "c2"]),
+    ("SEQ(A, B+ LOOP GREEDY)", "a1 b2 c3 b4 b12", NEXT_ALL, ["a1 b2 b4"]),
+    ("SEQ(A, B+ LOOP STRICT GREEDY)", "a1 b2 b3 c4 b5", NEXT_ALL, ["a1 b2 b3"]),
+    ("SEQ(A, B+ b[] LOOP GREEDY UNTIL (b.time > 3 ns), C)", "a1 b2 b3 b4 b5 c6", NEXT_ALL,
+     ["a1 b2 b3 c6"]),
+    ("SEQ(A, B* LOOP GREEDY, D?, C)", "a1 b2 d3 b4 c5", NEXT_ALL,
+     ["a1 b2 b4 c5", "a1 b2 d3 c5"]),
+    ("SEQ(AND(A, B+ LOOP GREEDY), C)", "b1 a2 b3 c4", NEXT_ALL, ["b1 a2 b3 c4", "a2 b3 c4"]),
+    ("SEQ(A, B+ LOOP GREEDY, C)", "a1 b2 b3 c4", MAXIMAL, ["a1 b2 b3 c4"]),
+    ("OR(SEQ(A, B, C), SEQ(A, C))", "a1 b2 c3", NEXT, ["a1 b2 c3"]),
+    ("OR(SEQ(A, B), SEQ(A, B))", "a1 b2", NEXT, ["a1 b2"]),
+    ("OR(SEQ(A, B, C), SEQ(A, D))", "a1 b2 d3 c4", NEXT, ["a1 d3"]),
+    ("OR(SEQ(A, B), SEQ(A, C))", "a1 c2 b3", ALL, ["a1 c2", "a1 b3"]),
+    ("AND(A+, B)", "a1 b2 a3", NEXT, ["a1 b2 a3", "b2 a3"]),
+    # until
+    ("SEQ(A+ a[] UNTIL (a.time > 2 ns), B)", "a1 a2 a3 a4 b5", MAXIMAL, ["a1 a2 b5"]),
+    ("SEQ(A+ a[] UNTIL (a.time = 3 ns), B)", "a1 a2 a3 a4 b5", MAXIMAL,
+     ["a1 a2 b5", "a4 b5"]),
+    ("SEQ(A+ a[] UNTIL (a.time = 3 ns), A x)", "a1 a2 a3", NEXT, ["a1 a2", "a2 a3"]),
+    ("SEQ(A+ a[] UNTIL (count(a) > 2))", "a1 a2 a3 a4", NEXT,
+     ["a1 a2", "a2 a3", "a3 a4", "a4"]),
+    # groups that are not free
+    ("SEQ(A, B+, STRICT !D, C)", "a1 b2 b3 d4 c5", MAXIMAL, ["a1 b2 c5"]),
+    ("SEQ(A, B+ b, !D n, C) WHERE n.x = count(b)", "a1 b2 b3 d4=2 c5", MAXIMAL,
+     ["a1 b2 c5", "a1 b3 c5"]),
+    ("SEQ(B+ b, C) WHERE b[i].x > b[i-2].x", "b1=1 b2=5 b3=2 b4=3 c5", MAXIMAL,
+     ["b1 b2 b3 c5", "b1 b2 b4 c5", "b1 b3 b4 c5"]),
+    # negation
+    ("SEQ(A, !B, C)", "a1 b1 b3 c3", NEXT, ["a1 c3"]),
+    ("SEQ(A, !B, !C, D)", "a1 c2 d3", NEXT, []),
+    ("SEQ(!B, A)", "b1 a11", NEXT, []),
+    ("SEQ(!B, A)", "b1 a12", NEXT, ["a12"]),
+    ("SEQ(A, !B)", "a1 b11", NEXT, []),
+    ("SEQ(A, !B)", "a1 b12", NEXT, ["a1"]),
+    ("SEQ(A, C, !B)", "a1 c11 b11", NEXT, ["a1 c11"]),
+    ("SEQ(A, !B, C?, D)", "a1 c2 b3 d4", NEXT, ["a1 c2 d4"]),
+    ("SEQ(A, !B, C?, D)", "a1 b3 d4", NEXT, []),
+    ("SEQ(A, !B, C?, D)", "a1 d4 b5", NEXT, ["a1 d4"]),
+    ("SEQ(A, C?, !B, D)", "a1 b3 d4", NEXT, []),
+    ("SEQ(A, C?, !B)", "a1 b3", NEXT, []),
+    ("SEQ(A, STRICT !B, C)", "a1 d2 b3 c4", NEXT, ["a1 c4"]),
+    ("SEQ(A, STRICT !B, C)", "a1 b2 c4", NEXT, []),
+    ("SEQ(A, STRICT !B)", "a1 d2 b3", NEXT, ["a1"]),
+    ("SEQ(STRICT !B, A)", "b1 d2 a3", NEXT, ["a3"]),
+    ("SEQ(STRICT !B, A)", "d1 b2 a3", NEXT, []),
+    ("SEQ(A, SEQ(!B, C))", "b1 a2 c3", NEXT, ["a2 c3"]),
+    ("SEQ(A, SEQ(!B, C))", "a2 b3 c4", NEXT, []),
+    ("AND(SEQ(!B, A), C)", "c1 b2 a3", NEXT, []),
+    ("AND(SEQ(A, !B), C)", "a1 b2 c3", NEXT, []),
+    ("AND(SEQ(A, !B), C)", "b1 a2 c3", NEXT, ["a2 c3"]),
+    ("AND(SEQ(A, !B, D), C)", "a1 c2 b3 d4", NEXT, []),
+    # skip
+    ("A+", "a1 a2 a3", f"{NEXT} SKIP NONE", ["a1 a2 a3", "a2 a3", "a3"]),
+    ("A+", "a1 a2 a3", f"{NEXT} SKIP PAST LAST", ["a1 a2 a3"]),
+    ("SEQ(A, ANY B)", "a1 a2 b3 b4", f"{NEXT_ALL} SKIP TO NEXT", ["a1 b3", "a2 b3"]),
+    ("SEQ(A, B b)", "a1 a2 b3 a3 b4", f"{NEXT_ALL} SKIP TO FIRST b", ["a1 b3", "a3 b4"]),
+    ("A{2} a[]", "a1 a2 a3", f"{NEXT_ALL} SKIP TO LAST a", ["a1 a2", "a2 a3"]),
+]  # fmt: skip
+
+
+ROOM_OF = [("A", 1), ("B", 2), ("N", 2), ("B", 1), ("B", 1.0), ("A", ...), ("B", None)]
+ROOMS = [
+    entry(kind, at, at, {} if room is ... else {"r": room})
+    for at, (kind, room) in enumerate(ROOM_OF, start=1)
+]
+VALUES = "a1=2 b2=1 b3=5 b4=4 c5 b6=9 c7"
+
+
+CONDITIONS: list[Rule] = [
+    ("SEQ(A a, !N n, B b) WHERE [r]", ROOMS, "", ["a1 b4"]),
+    ("SEQ(A a, !N n, B b) WHERE a.r = b.r AND n.r = a.r", ROOMS, "", ["a1 b4"]),
+    ("SEQ(A a, !N n, B b) WHERE a.r = b.r", ROOMS, "", []),
+    ("SEQ(A a, B b) WHERE partition(a, b){[r]}", ROOMS, "", ["a1 b4"]),
+    ("SEQ(A a, B b) WHERE strict(a, b){[r]}", ROOMS, "", []),
+    ("SEQ(A a, STRICT B b) WHERE [r]", ROOMS, "", ["a1 b4"]),
+    ("SEQ(A a, STRICT !B n, N d)", ROOMS, "", []),
+    ("SEQ(A a, B b) WHERE b.r > 1", ROOMS, "", ["a1 b2"]),
+    ("SEQ(A a, B b) WHERE a.r + b.r < 9", ROOMS, "", ["a1 b2"]),
+    ("SEQ(A a, B+ b[], C c) WHERE b.x > a.x", VALUES, NEXT, ["a1 b3 b4 c5"]),
+    ("SEQ(A a, B+ b[], C c) WHERE b[i].x > b[i-1].x", VALUES, NEXT, ["a1 b2 b3 c5"]),
+    ("SEQ(A a, B+ b[], C c) WHERE b[last].x > 8", VALUES, NEXT, ["a1 b2 b3 b4 b6 c7"]),
+    ("SEQ(A a, B+ b[], C c) WHERE count(b) > 3", VALUES, NEXT, ["a1 b2 b3 b4 b6 c7"]),
+    ("SEQ(A a, B+ b[], C c) WHERE count(b) < 3", VALUES, NEXT, []),
+    ("SEQ(A a, B+ b[]) WHERE sum(b.x) < 9", VALUES, NEXT, []),
+    ("SEQ(A a, B+ b[]) WHERE sum(b.x) < 9", VALUES, MAXIMAL, ["a1 b2", "a1 b2 b3", "a1 b2 b4"]),
+    ("SEQ(A a, D? d, C c) WHERE d.x > 3", VALUES, NEXT, ["a1 c5"]),
+    ("SEQ(A a, D? d, C c) WHERE d.x IS NOT NULL", VALUES, NEXT, []),
+    ("SEQ(A a, D? d, C c) WHERE coalesce(d.x, 0) = a.x", VALUES, NEXT, []),
+    ("SEQ(A a, D? d, !B n, C c) WHERE n.x = d.x", VALUES, NEXT, []),
+    ("SEQ(A a, D? d, !B n, C c) WHERE n.x = coalesce(d.x, 7)", VALUES, NEXT, ["a1 c5"]),
+    ("SEQ(A a, OR(B b, D d), C c) WHERE b.x > 4 AND d.x > 4", VALUES, NEXT, ["a1 b3 c5"]),
+]
+
+
 @pytest.mark.parametrize(
-    ("pattern", "events", "options", "matches"),
-    [
-        # order
-        ("SEQ(A, B)", "a1 b1 b2", ANY_ALL, ["a1 b2"]),
-        ("SEQ(A, B)", "a1 b1 b2", f"{ANY_ALL} TIES BY KEY", ["a1 b1", "a1 b2"]),
-        ("SEQ(B, A)", "a1 b1 b2", f"{ANY_ALL} TIES BY KEY", []),
-        ("SEQ(A+, B)", "a1 a1 b2", MAXIMAL, ["a1 a1 b2"]),
-        ("AND(A, B)", "b1 a1", ANY_ALL, ["b1 a1"]),
-        ("SEQ(AND(A, B), C)", "b1 a2 c3 a4", ANY_ALL, ["b1 a2 c3"]),
-        ("SEQ(A, B)", "a1 b11 a2 b13", ANY_ALL, ["a1 b11", "a2 b11"]),
-        # strategies
-        ("SEQ(A, B)", "a1 c2 b3", STRICT, []),
-        ("SEQ(A, B)", "a1 b2 b3", NEXT_ALL, ["a1 b2"]),
-        ("SEQ(A, ANY B)", "a1 b2 b3", NEXT_ALL, ["a1 b2", "a1 b3"]),
-        ("SEQ(A, NEXT B)", "a1 b2 b3", ANY_ALL, ["a1 b2"]),
-        ("SEQ(A, STRICT B)", "a1 c2 b3 a4 b5", ANY_ALL, ["a4 b5"]),
-        ("SEQ(A, B+)", "a1 b2 c3 b4", STRICT, ["a1 b2"]),
-        ("SEQ(A, B+ LOOP STRICT)", "a1 b2 c3 b4", f"{ANY_ALL}", ["a1 b2", "a1 b4"]),
-        ("SEQ(A, B+ LOOP ANY, C)", "a1 b2 b3 b4 c5", NEXT_ALL, [
-            "a1 b2 c5", "a1 b2 b3 c5", "a1 b2 b3 b4 c5", "a1 b2 b4 c5"]),
-        ("SEQ(A, STRICT SEQ(B, C))", "a1 d2 b3 c4 a5 b6 d7 c8", NEXT_ALL, ["a5 b6 c8"]),
-        ("SEQ(A, STRICT AND(B, C))", "a1 c2 b3 a4 c5 d6 b7", NEXT_ALL, ["a1 c2 b3"]),
-        # counts, and what is optional
-        ("SEQ(A, B{2,3}, C)", "a1 b2 b3 b4 b5 c6", NEXT_ONE, ["a1 b2 b3 b4 c6"]),
-        ("SEQ(A, B{2,3}, C)", "a1 b2 b3 b4 c6", NEXT_ONE, ["a1 b2 b3 b4 c6"]),
-        ("SEQ(A, B{2}, C)", "a1 b2 c3 b4 c5", NEXT_ONE, ["a1 b2 b4 c5"]),
-        ("SEQ(A, B?, C)", "a1 b2 c3", ANY_ALL, ["a1 c3", "a1 b2 c3"]),
-        ("SEQ(A, B?, C)", "a1 b2 c3", MAXIMAL, ["a1 b2 c3"]),
-        ("SEQ(A, B?)", "a1 b2", NEXT_ONE, ["a1 b2"]),
-        ("SEQ(A?, B)", "a1 b2", NEXT_ONE, ["a1 b2", "b2"]),
-        ("SEQ(A, B*)", "a1 b2 b3", NEXT_ONE, ["a1 b2 b3"]),
-        # one walk: the first event for the successor closes the group, unless it is greedy
-        ("SEQ(A, B|C+, C)", "a1 b2 c3 b4 c5", NEXT_ONE, ["a1 b2 c3"]),
-        ("SEQ(A, B|C+ LOOP GREEDY, C)", "a1 b2 c3 b4 c5", NEXT_ONE, []),
-        ("SEQ(A, B|C{1,2} LOOP GREEDY, C)", "a1 b2 c3 b4 c5", NEXT_ONE, ["a1 b2 c3 c5"]),
-        # a greedy group leaves nothing out, and what fits both is the group's
-        ("SEQ(A, B* LOOP GREEDY, C)", "a1 b2 b3 c4 b5 c6", NEXT_ALL,
-         ["a1 b2 b3 c4", "a1 b2 b3 b5 c6"]),
-        ("SEQ(A, B* LOOP GREEDY, C)", "a1 d2 c3", NEXT_ALL, ["a1 c3"]),
-        ("SEQ(A, B* LOOP GREEDY, C)", "a1 b2 c3 b4 c5", ANY_ALL,
-         ["a1 b2 c3", "a1 b2 b4 c5", "a1 b4 c5"]),
-        ("SEQ(A, B|C+ LOOP GREEDY, C)", "a1 b2 c3 b4 c5", NEXT_ALL, []),
-        ("SEQ(A, B|C{1,2} LOOP GREEDY, C)", "a1 b2 c3 c4 c5", NEXT_ALL, ["a1 b2 c3 c4"]),
-        ("SEQ(A, B+ b LOOP GREEDY, C)", "a1 b2 b4 c4", NEXT_ALL, ["a1 b2 c4"]),
-        ("SEQ(A, B+ b LOOP GREEDY, C)", "a1 b2 b4 c4", f"{NEXT_ALL} TIES BY KEY", ["a1 b2 b4 c4"]),
-        ("SEQ(B+ LOOP GREEDY, C)", "b1 b2 c3", NEXT_ALL, ["b1 b2 c3", "b2 c3"]),
-        ("SEQ(B* LOOP GREEDY, C)", "b1 c2", NEXT_ALL, ["b1 c2", "c2"]),
-        ("SEQ(A, B+ LOOP GREEDY)", "a1 b2 c3 b4 b12", NEXT_ALL, ["a1 b2 b4"]),
-        ("SEQ(A, B+ LOOP STRICT GREEDY)", "a1 b2 b3 c4 b5", NEXT_ALL, ["a1 b2 b3"]),
-        ("SEQ(A, B+ b[] LOOP GREEDY UNTIL (b.time > 3 ns), C)", "a1 b2 b3 b4 b5 c6", NEXT_ALL,
-         ["a1 b2 b3 c6"]),
-        ("SEQ(A, B* LOOP GREEDY, D?, C)", "a1 b2 d3 b4 c5", NEXT_ALL,
-         ["a1 b2 b4 c5", "a1 b2 d3 c5"]),
-        ("SEQ(AND(A, B+ LOOP GREEDY), C)", "b1 a2 b3 c4", NEXT_ALL, ["b1 a2 b3 c4", "a2 b3 c4"]),
-        ("SEQ(A, B+ LOOP GREEDY, C)", "a1 b2 b3 c4", MAXIMAL, ["a1 b2 b3 c4"]),
-        ("OR(SEQ(A, B, C), SEQ(A, C))", "a1 b2 c3", NEXT_ONE, ["a1 b2 c3"]),
-        ("OR(SEQ(A, B, C), SEQ(A, D))", "a1 b2 d3 c4", NEXT_ONE, ["a1 d3"]),
-        ("OR(SEQ(A, B), SEQ(A, C))", "a1 c2 b3", ANY_ALL, ["a1 c2", "a1 b3"]),
-        ("AND(A+, B)", "a1 b2 a3", NEXT_ONE, ["a1 b2 a3", "b2 a3"]),
-        # until
-        ("SEQ(A+ a[] UNTIL (a.time > 2 ns), B)", "a1 a2 a3 a4 b5", MAXIMAL, ["a1 a2 b5"]),
-        ("SEQ(A+ a[] UNTIL (a.time = 3 ns), B)", "a1 a2 a3 a4 b5", MAXIMAL,
-         ["a1 a2 b5", "a4 b5"]),
-        ("SEQ(A+ a[] UNTIL (a.time = 3 ns), A x)", "a1 a2 a3", NEXT_ONE, ["a1 a2", "a2 a3"]),
-        ("SEQ(A+ a[] UNTIL (count(a) > 2))", "a1 a2 a3 a4", NEXT_ONE,
-         ["a1 a2", "a2 a3", "a3 a4", "a4"]),
-        # negation
-        ("SEQ(A, !B, C)", "a1 b1 b3 c3", NEXT_ONE, ["a1 c3"]),
-        ("SEQ(A, !B, !C, D)", "a1 c2 d3", NEXT_ONE, []),
-        ("SEQ(!B, A)", "b1 a11", NEXT_ONE, []),
-        ("SEQ(!B, A)", "b1 a12", NEXT_ONE, ["a12"]),
-        ("SEQ(A, !B)", "a1 b11", NEXT_ONE, []),
-        ("SEQ(A, !B)", "a1 b12", NEXT_ONE, ["a1"]),
-        ("SEQ(A, C, !B)", "a1 c11 b11", NEXT_ONE, ["a1 c11"]),
-        ("SEQ(A, !B, C?, D)", "a1 c2 b3 d4", NEXT_ONE, ["a1 c2 d4"]),
-        ("SEQ(A, !B, C?, D)", "a1 b3 d4", NEXT_ONE, []),
-        ("SEQ(A, !B, C?, D)", "a1 d4 b5", NEXT_ONE, ["a1 d4"]),
-        ("SEQ(A, C?, !B, D)", "a1 b3 d4", NEXT_ONE, []),
-        ("SEQ(A, C?, !B)", "a1 b3", NEXT_ONE, []),
-        ("SEQ(A, STRICT !B, C)", "a1 d2 b3 c4", NEXT_ONE, ["a1 c4"]),
-        ("SEQ(A, STRICT !B, C)", "a1 b2 c4", NEXT_ONE, []),
-        ("SEQ(A, STRICT !B)", "a1 d2 b3", NEXT_ONE, ["a1"]),
-        ("SEQ(STRICT !B, A)", "b1 d2 a3", NEXT_ONE, ["a3"]),
-        ("SEQ(STRICT !B, A)", "d1 b2 a3", NEXT_ONE, []),
-        ("SEQ(A, SEQ(!B, C))", "b1 a2 c3", NEXT_ONE, ["a2 c3"]),
-        ("SEQ(A, SEQ(!B, C))", "a2 b3 c4", NEXT_ONE, []),
-        ("AND(SEQ(!B, A), C)", "c1 b2 a3", NEXT_ONE, []),
-        ("AND(SEQ(A, !B), C)", "a1 b2 c3", NEXT_ONE, []),
-        ("AND(SEQ(A, !B), C)", "b1 a2 c3", NEXT_ONE, ["a2 c3"]),
-        ("AND(SEQ(A, !B, D), C)", "a1 c2 b3 d4", NEXT_ONE, []),
-        # skip
-        ("A+", "a1 a2 a3", f"{NEXT_ONE} SKIP NONE", ["a1 a2 a3", "a2 a3", "a3"]),
-        ("A+", "a1 a2 a3", f"{NEXT_ONE} SKIP PAST LAST", ["a1 a2 a3"]),
-        ("SEQ(A, ANY B)", "a1 a2 b3 b4", f"{NEXT_ALL} SKIP TO NEXT", ["a1 b3", "a2 b3"]),
-        ("SEQ(A, B b)", "a1 a2 b3 a3 b4", f"{NEXT_ALL} SKIP TO FIRST b", ["a1 b3", "a3 b4"]),
-        ("A{2} a[]", "a1 a2 a3", f"{NEXT_ALL} SKIP TO LAST a", ["a1 a2", "a2 a3"]),
-    ],
-)  # fmt: skip
-def test_rules(pattern: str, events: str, options: str, matches: list[str]) -> None:
+    ("pattern", "events", "options", "matches"), [*PUBLISHED, *RULES, *CONDITIONS]
+)
+def test_rules(pattern: str, events: str | list[Entry], options: str, matches: list[str]) -> None:
     assert sorted(found(pattern, events, options)) == sorted(matches)
-
-
-def made(*events: tuple[str, int, dict[str, object]]) -> list[Entry]:
-    return [entry(kind, time, at, payload) for at, (kind, time, payload) in enumerate(events)]
-
-
-ROOMS = made(
-    ("A", 1, {"r": 1}), ("B", 2, {"r": 2}), ("N", 3, {"r": 2}), ("B", 4, {"r": 1}),
-    ("B", 5, {"r": 1.0}), ("A", 6, {}), ("B", 7, {"r": None}),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("pattern", "matches"),
-    [
-        ("SEQ(A a, !N n, B b) WHERE [r]", ["a1 b4"]),
-        ("SEQ(A a, !N n, B b) WHERE a.r = b.r AND n.r = a.r", ["a1 b4"]),
-        ("SEQ(A a, !N n, B b) WHERE a.r = b.r", []),
-        ("SEQ(A a, B b) WHERE partition(a, b){[r]}", ["a1 b4"]),
-        ("SEQ(A a, B b) WHERE strict(a, b){[r]}", []),
-        ("SEQ(A a, STRICT B b) WHERE [r]", ["a1 b4"]),
-        ("SEQ(A a, STRICT !B n, N d)", []),
-        ("SEQ(A a, B b) WHERE b.r > 1", ["a1 b2"]),
-        ("SEQ(A a, B b) WHERE a.r + b.r < 9", ["a1 b2"]),
-    ],
-)
-def test_conditions(pattern: str, matches: list[str]) -> None:
-    assert found(pattern, ROOMS) == matches
-
-
-VALUES = made(
-    ("A", 1, {"x": 2}), ("B", 2, {"x": 1}), ("B", 3, {"x": 5}), ("B", 4, {"x": 4}), ("C", 5, {}),
-    ("B", 6, {"x": 9}), ("C", 7, {}),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("pattern", "options", "matches"),
-    [
-        ("SEQ(A a, B+ b[], C c) WHERE b.x > a.x", NEXT_ONE, ["a1 b3 b4 c5"]),
-        ("SEQ(A a, B+ b[], C c) WHERE b[i].x > b[i-1].x", NEXT_ONE, ["a1 b2 b3 c5"]),
-        ("SEQ(A a, B+ b[], C c) WHERE b[last].x > 8", NEXT_ONE, ["a1 b2 b3 b4 b6 c7"]),
-        ("SEQ(A a, B+ b[], C c) WHERE count(b) > 3", NEXT_ONE, ["a1 b2 b3 b4 b6 c7"]),
-        ("SEQ(A a, B+ b[], C c) WHERE count(b) < 3", NEXT_ONE, []),
-        ("SEQ(A a, B+ b[]) WHERE sum(b.x) < 9", NEXT_ONE, []),
-        ("SEQ(A a, B+ b[]) WHERE sum(b.x) < 9", MAXIMAL, ["a1 b2", "a1 b2 b3", "a1 b2 b4"]),
-        ("SEQ(A a, D? d, C c) WHERE d.x > 3", NEXT_ONE, ["a1 c5"]),
-        ("SEQ(A a, D? d, C c) WHERE d.x IS NOT NULL", NEXT_ONE, []),
-        ("SEQ(A a, D? d, C c) WHERE coalesce(d.x, 0) = a.x", NEXT_ONE, []),
-        ("SEQ(A a, D? d, !B n, C c) WHERE n.x = d.x", NEXT_ONE, []),
-        ("SEQ(A a, D? d, !B n, C c) WHERE n.x = coalesce(d.x, 7)", NEXT_ONE, ["a1 c5"]),
-        ("SEQ(A a, OR(B b, D d), C c) WHERE b.x > 4 AND d.x > 4", NEXT_ONE, ["a1 b3 c5"]),
-    ],
-)
-def test_conditions_on_groups(pattern: str, options: str, matches: list[str]) -> None:
-    assert found(pattern, VALUES, options) == matches
 
 
 # -- laws -------------------------------------------------------------------------------------
@@ -330,22 +306,9 @@ def test_the_checks_accept_what_the_generator_makes() -> None:
     assert not missing
 
 
-def test_arrivals_are_the_stream_and_copies() -> None:
-    late = 0
-    for seed in range(100):
-        rng = Random(seed)
-        stream = random_stream(rng)
-        arrivals = shuffled(rng, stream, disorder=rng.choice((0.0, 0.3, 0.9)), copies=0.2)
-        assert {one.identity for one in arrivals} == {one.identity for one in stream}
-        assert lateness_ns(shuffled(rng, stream, disorder=0.0, copies=0.0)) == 0
-        late += lateness_ns(arrivals) > 0
-    assert late > 20
-
-
 def test_laws_of_the_modes() -> None:
     """Law: ONE ⊆ ALL; MAXIMAL ⊆ ALL, and every one of ALL lies in one of MAXIMAL."""
-    for seed in SEEDS:
-        rng = Random(seed)
+    for rng in map(Random, SEEDS):
         one = random_query(rng, [mode for mode in MODES if mode[1] == "one"], skips=["none"])
         stream = random_stream(rng)
         everything = {match.content for match in valid(normalise(one), stream)}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit.events import copies, copy_of
-from tests.kit.runs import results_of, through_changelog
+from tests.kit.runs import cut, results_of, through_changelog
 from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START
 from tests.topology.window.test_promise import drifting, heard
@@ -41,17 +41,20 @@ def typed(one: Event, kind: str) -> Event:
     return one
 
 
+def made(*texts: str) -> list[Event]:
+    """`a10@11 A`: what is of source a and 10 ms, comes at 11 ms, and is an A."""
+    found = []
+    for text in texts:
+        place, kind = text.split()
+        time, at = place[1:].split("@")
+        found.append(typed(heard(place[0], int(time), int(at)), kind))
+    return found
+
+
 def test_a_match_waits_until_all_sources_have_been_heard_beyond_it() -> None:
     """By pieces of time of a sixteenth of `max_wait`."""
     eager, patient = stage(quality=""), stage()
-    events = [
-        typed(heard("a", 10, 11), "A"),
-        typed(heard("b", 5, 12), "D"),
-        typed(heard("a", 20, 21), "C"),
-        typed(heard("b", 35, 40), "B"),
-        typed(heard("a", 60, 61), "D"),
-        typed(heard("b", 70, 71), "D"),
-    ]
+    events = made("a10@11 A", "b5@12 D", "a20@21 C", "b35@40 B", "a60@61 D", "b70@71 D")
     first, *_ = results_of(eager, *copies(events))
     assert (first.op, first.at_ns) == (EMIT, START + 21 * MS)
     (only,) = results_of(patient, *copies(events))
@@ -60,8 +63,7 @@ def test_a_match_waits_until_all_sources_have_been_heard_beyond_it() -> None:
 
 def test_and_at_the_latest_max_wait() -> None:
     patient = stage()
-    results_of(patient, typed(heard("b", 5, 6), "D"), typed(heard("a", 10, 11), "A"))
-    results_of(patient, typed(heard("a", 20, 21), "C"))
+    results_of(patient, *made("b5@6 D", "a10@11 A", "a20@21 C"))
     due_ns = patient.next_deadline_ns()
     assert due_ns is not None
     (only,) = patient.on_time(START + 900 * MS).results
@@ -96,12 +98,14 @@ def test_the_promise_is_kept_and_in_the_end_all_is_the_same(seed: int) -> None:
     assert corrected[1] < corrected[0] / 2
 
 
-def read_again(held: list[Event]) -> list[Event]:
+def over(before: Chain, after: Chain) -> Chain:
+    """A restart, after which the file may say something else."""
     again = []
-    for event in sorted(held, key=lambda event: event.offset):
+    for event in sorted(before.held(), key=lambda event: event.offset):
         again.append(copy_of(event))
         again[-1].held_by = event.held_by
-    return again
+    after.restore(through_changelog(before.snapshot()), again)
+    return after
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -117,19 +121,12 @@ def read_again(held: list[Event]) -> list[Event]:
 def test_cuts_and_restarts_change_nothing(seed: int, pattern: str) -> None:
     events = stream(seed, n=600)
     plain = run(stage(pattern=pattern), events)
-    rng = Random(seed)
+    rng, results = Random(seed), list[Any]()
     operator = stage(pattern=pattern)
-    results: list[Any] = []
-    at = 0
-    todo = copies(events)
-    while at < len(todo):
-        batch = todo[at : at + rng.choice((1, 7, 60))]
-        at += len(batch)
+    for batch in cut(copies(events), rng, (1, 7, 60)):
         results += operator.on_batch(batch, batch[-1].at_ns).results
         if rng.random() < 0.2:
-            state, held = through_changelog(operator.snapshot()), list(operator.held())
-            operator = stage(pattern=pattern)
-            operator.restore(state, read_again(held))
+            operator = over(operator, stage(pattern=pattern))
     results += operator.on_end(events[-1].at_ns).results
     assert standing(results) == standing(plain)
     assert [(r.at_ns, r.id, r.op, r.revision) for r in results] == [
@@ -147,13 +144,6 @@ def test_what_was_achieved_is_results_of() -> None:
     assert explained["closed_by"]["probable"] > 0
 
 
-def over(before: Chain, after: Chain) -> Chain:
-    """A restart, after which the file says something else."""
-    state, held = through_changelog(before.snapshot()), list(before.held())
-    after.restore(state, read_again(held))
-    return after
-
-
 @pytest.mark.parametrize(
     "quality",
     [
@@ -169,13 +159,11 @@ def test_a_query_may_wait_otherwise_after_a_restart(quality: str) -> None:
     """What waited is told, and what comes after is told as well."""
     events = stream(3, n=1_200)
     plain = standing(run(stage(quality=""), events))
-    half = events[len(events) // 2].at_ns
-    first = [event for event in copies(events) if event.at_ns <= half]
-    rest = [event for event in copies(events) if event.at_ns > half]
+    half = next(at for at, event in enumerate(events) if event.at_ns > events[600].at_ns)
     before = stage()
-    found = results_of(before, *first)
+    found = results_of(before, *copies(events[:half]))
     after = over(before, stage(quality=quality))
-    found += results_of(after, *rest)
+    found += results_of(after, *copies(events[half:]))
     live = standing(found)
     assert len(live) > 0.8 * len(plain)  # not only at the end
     found += after.on_end(events[-1].at_ns).results
@@ -185,11 +173,5 @@ def test_a_query_may_wait_otherwise_after_a_restart(quality: str) -> None:
 def test_gathered_corrections_and_promises_keep_the_order_of_time() -> None:
     pattern = "PATTERN SEQ(A a, !N n, B b) WITHIN 60 ms EMIT SLACK 30 ms"
     quality = "quality: {max_wait: 80ms}, experimental: {quality: event_driven}"
-    events = [
-        typed(heard("b", 5, 6), "D"),
-        typed(heard("a", 10, 11), "A"),
-        typed(heard("a", 20, 21), "B"),
-        typed(heard("b", 15, 22), "N"),
-        typed(heard("a", 90, 300), "D"),
-    ]
+    events = made("b5@6 D", "a10@11 A", "a20@21 B", "b15@22 N", "a90@300 D")
     assert results_of(stage(quality, pattern=pattern), *events) == []

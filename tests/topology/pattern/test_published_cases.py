@@ -9,7 +9,7 @@ cannot be said in this language, is in cases/README.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,13 +20,12 @@ import pytest
 import yaml
 
 from tests.seeds import seeds_of_today
+from tests.topology.pattern.following import Reader, current
+from tests.topology.pattern.generate import entry, shuffled
 from tests.topology.pattern.oracle import oracle
-from topology.model.event import Event
-from topology.model.result import RETRACT, Finding, MatchResult
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.words import UNITS_NS
 
@@ -84,9 +83,7 @@ def _rows(events: Any, streams: dict[str, Any]) -> list[list[Any]]:
 def _entry(seq: int, row: list[Any], unit_ns: int) -> Entry:
     """Its place in the list is its sequence number, so equal times stay in this order."""
     _, kind, time, *rest = row
-    payload = rest[0] if rest else {}
-    at_ns = round(time * unit_ns)
-    return Entry(Event("default", "s", 0, seq, at_ns, at_ns, type=kind, value=payload), payload)
+    return entry(kind, round(time * unit_ns), seq, rest[0] if rest else {})
 
 
 def _match(text: str, labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -101,11 +98,9 @@ def _match(text: str, labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 ALL: Final = tuple(cases())
 
 
-def each() -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(
-        "case",
-        [pytest.param(case, id=f"{case.engine}-{case.name}") for case in ALL],
-    )
+each = pytest.mark.parametrize(
+    "case", [pytest.param(case, id=f"{case.engine}-{case.name}") for case in ALL]
+)
 
 
 @cache
@@ -115,54 +110,24 @@ def compiled(text: str) -> Compiled:
     return Compiled(query)
 
 
-def run(query: Compiled, arrivals: Iterable[Entry]) -> list[MatchResult]:
-    """What stands when all have come; nothing is late, the frontier stands still until then."""
-    engine = Engine([query])
-    for at_ns, entry in enumerate(arrivals):
-        engine.accept(Entry(entry.event, entry.payload), at_ns)
-    engine.end(0)
-    return standing(engine.findings)
-
-
-def standing(findings: Iterable[Finding]) -> list[MatchResult]:
-    found: dict[str, MatchResult] = {}
-    for finding in findings:
-        assert isinstance(finding, MatchResult), f"not a match: {finding}"
-        if finding.op == RETRACT:
-            del found[finding.id]
-        else:
-            found[finding.id] = finding
-    return list(found.values())
-
-
-def labelled(case: Case, results: Iterable[MatchResult]) -> Matches:
+def labelled(case: Case, found: Reader) -> Matches:
     return Counter(
         tuple((member.alias, case.labels[member.seq]) for member in result.members)
-        for result in results
+        for result in found.standing.values()
     )
 
 
-def shuffled(case: Case, seed: int) -> list[Entry]:
-    """Some come twice."""
-    rng = Random(seed)
-    arrivals = [*case.events, *(entry for entry in case.events if rng.random() < 0.2)]
-    rng.shuffle(arrivals)
-    return arrivals
-
-
-@each()
-def test_in_order(case: Case) -> None:
-    assert labelled(case, run(compiled(case.query), case.events)) == case.matches
-
-
-@each()
+@each
 def test_in_any_order(case: Case) -> None:
-    query = compiled(case.query)
-    for seed in SEEDS:
-        assert labelled(case, run(query, shuffled(case, seed))) == case.matches, f"seed {seed}"
+    """Some come twice."""
+    query, copies = compiled(case.query), 0.0
+    for seed in (0, *SEEDS):
+        arrivals = shuffled(Random(seed), case.events, disorder=bool(copies), copies=copies)
+        assert labelled(case, current(query, arrivals)) == case.matches, f"seed {seed}"
+        copies = 0.2
 
 
-@each()
+@each
 def test_the_oracle_says_so(case: Case) -> None:
     """That a case and the engine err alike is not enough: the oracle shares no code with it."""
     form = compiled(case.query).form
@@ -171,8 +136,7 @@ def test_the_oracle_says_so(case: Case) -> None:
     names = [[part.label or part.alias for part in a.components] for a in form.alternatives]
     told = Counter(
         tuple(
-            (names[match.alternative][j], case.labels[entry.event.seq])
-            for j, entry in match.labelled()
+            (names[match.alternative][j], case.labels[one.event.seq]) for j, one in match.labelled()
         )
         for match in oracle(form, case.events)
     )

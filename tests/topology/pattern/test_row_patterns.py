@@ -16,13 +16,11 @@ from typing import Any
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.test_published_cases import standing
-from topology.model.event import Event
+from tests.topology.pattern.following import current
+from tests.topology.pattern.generate import dice, entry
 from topology.pattern.language.check import check
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.run.engine import Engine
 from topology.pattern.sql.parse import parse_sql
-from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused
 
 SEEDS = seeds_of_today(150)
@@ -203,26 +201,18 @@ def accepted(text: str) -> Compiled | None:
 
 
 def found_by_engine(query: Compiled, rows: Sequence[tuple[int, int]], rng: Random) -> list[Any]:
-    events = [
-        Event("default", "s", 0, n, time * 10**9, time * 10**9, value={"x": x})
-        for n, (time, x) in enumerate(rows)
-    ]
-    rng.shuffle(events)
-    engine = Engine([query])
-    for at, event in enumerate(events):
-        engine.accept(Entry(event, event.value), at)
-    engine.end(0)
+    events = [entry("T", time * 10**9, n, {"x": x}) for n, (time, x) in enumerate(rows)]
+    reader = current(query, rng.sample(events, len(events)))
     return sorted(
         sorted((member.seq, member.alias) for member in result.members)
-        for result in standing(engine.findings)
+        for result in reader.standing.values()
     )
 
 
 @pytest.mark.slow
 def test_it_finds_what_sqls_rules_find() -> None:
     seen: Counter[str] = Counter()
-    for seed in SEEDS:
-        rng = Random(seed)
+    for seed, rng in dice(SEEDS):
         pattern, within = random_pattern(rng), rng.randint(3, 8)
         defined = {name: rng.choice([*CONDITIONS]) for name in "ABC" if rng.random() < 0.7}
         past_last = rng.random() < 0.6

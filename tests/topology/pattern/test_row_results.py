@@ -13,14 +13,12 @@ from typing import Any
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Reader, anew, taken
-from tests.topology.pattern.generate import entry
+from tests.topology.pattern.following import Reader, current, fed, followed, taken
+from tests.topology.pattern.generate import dice, entry
 from topology.model.result import MatchResult
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.run.admit import EXPIRED
-from topology.pattern.run.engine import Engine
 from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused
@@ -45,30 +43,6 @@ def stream_of(rng: Random) -> list[Entry]:
     ]
 
 
-Standing = dict[str, MatchResult]
-
-
-def followed(query: Compiled, arrivals: Sequence[Entry], rng: Random) -> Standing:
-    """What stands at the end, with a frontier behind the events, and restarts."""
-    newest = [max(one.time_ns for one in arrivals[: at + 1]) for at in range(len(arrivals))]
-    behind_ns = max(time_ns - one.time_ns for time_ns, one in zip(newest, arrivals, strict=True))
-    engine, reader = Engine([query]), Reader()
-    for one in arrivals:
-        engine.accept(anew(one), 0)
-        reader.read(taken(engine))
-        if rng.random() < 0.7:
-            engine.advance(engine.clock_ns - behind_ns, 0)
-            reader.read(taken(engine))
-        if rng.random() < 0.3:
-            state, kept = engine.snapshot(), [anew(each) for each in engine.entries()]
-            engine = Engine([query])
-            engine.restore(state, kept)
-    engine.end(0)
-    reader.read(taken(engine))
-    assert engine.counts[EXPIRED] == 0
-    return reader.standing
-
-
 def beside(stream: Sequence[Entry], one: Entry, shift: int) -> Any:
     at = [each.identity for each in stream].index(one.identity) + shift
     if not 0 <= at < len(stream) or abs(stream[at].time_ns - one.time_ns) > WITHIN_NS:
@@ -76,22 +50,20 @@ def beside(stream: Sequence[Entry], one: Entry, shift: int) -> Any:
     return stream[at].payload["x"]
 
 
-def rows_of(standing: Standing, stream: Sequence[Entry]) -> Iterator[list[tuple[str, Entry]]]:
+def rows_of(found: Reader, stream: Sequence[Entry]) -> Iterator[list[tuple[str, Entry]]]:
     by_seq = {one.event.seq: one for one in stream}
-    for result in standing.values():
+    for result in found.standing.values():
         yield [(member.alias, by_seq[member.seq]) for member in result.members]
+
+
+def values_of(found: Reader) -> list[Any]:
+    return [dict(result.values) for result in found.standing.values()]
 
 
 def one_row(rows: list[tuple[str, Entry]], stream: Sequence[Entry]) -> list[Any]:
     last_b = rows[-1][1]
-    return [
-        {
-            "k": rows[0][1].payload["k"],
-            "p": beside(stream, rows[0][1], -1),
-            "n": beside(stream, last_b, 2),
-            "c": len(rows),
-        }
-    ]
+    p, n = beside(stream, rows[0][1], -1), beside(stream, last_b, 2)
+    return [{"k": rows[0][1].payload["k"], "p": p, "n": n, "c": len(rows)}]
 
 
 def each_row(rows: list[tuple[str, Entry]], stream: Sequence[Entry]) -> list[Any]:
@@ -127,17 +99,15 @@ Oracle = Callable[[list[tuple[str, Entry]], Sequence[Entry]], list[Any]]
 def test_sql_shows_what_a_look_at_all_rows_gives(text: str, oracle: Oracle, skip: str) -> None:
     bare, query = compiled(BARE.format(skip=skip)), compiled(text.format(skip=skip))
     seen = 0
-    for seed in seeds_of_today(40):
-        rng = Random(seed)
+    for seed, rng in dice(seeds_of_today(40)):
         stream = stream_of(rng)
         arrivals = rng.sample(stream, len(stream))
         wanted = []
-        for rows in rows_of(followed(bare, stream, Random(seed)), stream):
+        for rows in rows_of(current(bare, stream), stream):
             key = rows[0][1].payload["k"]
             part = [one for one in stream if one.payload["k"] == key]
             wanted += oracle(rows, part)
-        standing = followed(query, arrivals, rng)
-        found = [dict(result.values) for result in standing.values()]
+        found = values_of(followed(query, arrivals, rng=rng))
         assert sorted(map(repr, found)) == sorted(map(repr, wanted)), seed
         seen += len(found)
     assert seen > 40
@@ -152,15 +122,13 @@ def test_the_language_returns_what_was_before(options: str) -> None:
     text = "SEQ(T a, _ b) WHERE b.x > a.x"
     bare = compiled(f"{text} WITHIN {WITHIN_NS} ns {options}")
     query = compiled(f"{text} WITHIN {WITHIN_NS} ns {options} RETURN PREV(a.x) AS p, b.x AS x")
-    for seed in seeds_of_today(30):
-        rng = Random(seed)
+    for seed, rng in dice(seeds_of_today(30)):
         stream = stream_of(rng)
         wanted = [
             {"p": beside(stream, rows[0][1], -1), "x": rows[1][1].payload["x"]}
-            for rows in rows_of(followed(bare, stream, Random(seed)), stream)
+            for rows in rows_of(current(bare, stream), stream)
         ]
-        standing = followed(query, rng.sample(stream, len(stream)), rng)
-        found = [dict(result.values) for result in standing.values()]
+        found = values_of(followed(query, rng.sample(stream, len(stream)), rng=rng))
         assert sorted(map(repr, found)) == sorted(map(repr, wanted)), seed
 
 
@@ -175,9 +143,8 @@ def test_all_rows_of_a_match_bear_its_start_and_end(order: tuple[int, ...]) -> N
     """In whatever order they arrive."""
     rows = [entry("T", 10 + at, at, {"x": 10 - at}) for at in range(3)]
     query = compiled(DOWN)
-    standing = followed(query, [rows[at] for at in order], Random(1))
-    assert {(each.start_ns, each.end_ns) for each in standing.values()} == {(10, 12)}
-    assert len(standing) == 3
+    standing = followed(query, [rows[at] for at in order], rng=Random(1)).standing.values()
+    assert [(each.start_ns, each.end_ns) for each in standing] == [(10, 12)] * 3
 
 
 @pytest.mark.parametrize(
@@ -195,26 +162,18 @@ def test_a_measure_that_has_no_meaning_is_refused(measure: str, hint: str) -> No
     assert hint.replace("D.price", "A.price") in str(refused.value)
 
 
-def test_a_late_row_before_a_match_corrects_what_is_shown_of_it() -> None:
-    query = compiled("T a WITHIN 30 ns RETURN PREV(a.x) AS p")
-    engine = Engine([query])
-    for one in (entry("T", 20, 1, {"x": 2}), entry("U", 10, 0, {"x": 1})):
-        engine.accept(one, 0)
+@pytest.mark.parametrize(
+    ("error_ns", "told"), [(0, ("update", 1, "confirmed")), (12, ("update", 1, "uncertain"))]
+)
+def test_a_late_row_before_a_match_corrects_what_is_shown_of_it(error_ns: int, told: Any) -> None:
+    """It is uncertain where the time of that row is."""
+    row, late = entry("T", 20, 1, {"x": 2}), entry("U", 10, 0, {"x": 1}, error_ns=error_ns)
+    engine = fed([compiled("T a WITHIN 30 ns RETURN PREV(a.x) AS p")], [row, late])
     found = [each for each in taken(engine) if isinstance(each, MatchResult)]
-    assert [(each.op, each.values) for each in found] == [
-        ("emit", {"p": None}),
-        ("update", {"p": 1}),
+    assert [(each.op, each.values["p"], each.confidence) for each in found] == [
+        ("emit", None, "confirmed"),
+        told,
     ]
-
-
-def test_it_is_uncertain_where_a_time_around_it_is() -> None:
-    query = compiled("T a WITHIN 30 ns RETURN PREV(a.x) AS p")
-    engine = Engine([query])
-    engine.accept(entry("T", 20, 1, {"x": 2}), 0)
-    engine.accept(entry("U", 10, 0, {"x": 1}, error_ns=12), 0)
-    last = taken(engine)[-1]
-    assert isinstance(last, MatchResult)
-    assert (last.op, last.confidence) == ("update", "uncertain")
 
 
 def test_prev_in_return_does_not_wait_for_corrections() -> None:

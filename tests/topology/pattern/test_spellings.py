@@ -6,21 +6,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any, Final
 
 import pytest
 import yaml
 
-from tests.topology.pattern.generate import entry
-from tests.topology.pattern.test_published_cases import standing
+from tests.topology.pattern.following import of_rows, shown_of_rows
 from tests.topology.pattern.unparse import unparse
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
-from topology.pattern.match.compiled import Compiled
-from topology.pattern.run.engine import Engine
 from topology.pattern.sql.parse import parse_sql
-from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Query, RowAggregate, RowRef, Running
 from topology.pattern.tree.walk import expressions, walk, with_events
 
@@ -50,19 +45,10 @@ def test_both_find_the_same(rows: list[int], case: dict[str, Any], spelling: str
     is_sql = spelling == "sql"
     query = in_sql(case) if is_sql else in_language(case)
     check(query, params={})
-    compiled = Compiled(query)
-    stream = [entry("T", n * 10**9, n, {"v": v}) for n, v in enumerate(rows, start=1)]
-    for seed in range(ORDERS):
-        arrivals = stream if not seed else Random(seed).sample(stream, len(stream))
-        engine = Engine([compiled])
-        for at, one in enumerate(arrivals):
-            engine.accept(Entry(one.event, one.payload), at)
-        engine.end(0)
-        found = sorted(standing(engine.findings), key=lambda each: each.start_ns)
-        members = [" ".join(f"{m.alias}{m.seq}" for m in each.members) for each in found]
-        assert members == case["matches"], seed
-        if "values" in case:
-            assert [dict(each.values) for each in found] == case["values"], seed
+    found = shown_of_rows(query, of_rows(rows), ORDERS)
+    assert [members for members, _ in found] == case["matches"]
+    if "values" in case:
+        assert [values for _, values in found] == case["values"]
 
 
 def in_sql(case: dict[str, Any]) -> Query:

@@ -9,19 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any, Final
 
 import pytest
 import yaml
 
-from tests.topology.pattern.test_published_cases import standing
-from topology.model.event import Event
+from tests.topology.pattern.following import of_rows, shown_of_rows
 from topology.pattern.language.check import check
-from topology.pattern.match.compiled import Compiled
-from topology.pattern.run.engine import Engine
 from topology.pattern.sql.parse import parse_sql
-from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused
 
 CASES: Final = Path(__file__).parent / "cases_sql"
@@ -69,25 +64,6 @@ def cases() -> Iterator[Case]:
 ALL: Final = tuple(cases())
 
 
-def found(query: Compiled, rows: tuple[int, ...], seed: int) -> list[tuple[str, dict[str, Any]]]:
-    events = [
-        Event("default", "s", 0, n, n * 10**9, n * 10**9, value={"value": value})
-        for n, value in enumerate(rows, start=1)
-    ]
-    if seed:
-        Random(seed).shuffle(events)
-    engine = Engine([query])
-    for at, event in enumerate(events):
-        engine.accept(Entry(event, event.value), at)
-    engine.end(0)
-    results = sorted(
-        standing(engine.findings), key=lambda each: (each.start_ns, each.members[0].seq)
-    )
-    return [
-        (" ".join(f"{m.alias}{m.seq}" for m in each.members), dict(each.values)) for each in results
-    ]
-
-
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in ALL])
 def test_a_published_case(case: Case) -> None:
     if case.refused is not None:
@@ -97,11 +73,10 @@ def test_a_published_case(case: Case) -> None:
         return
     query = parse_sql(case.text)
     check(query, params={})
-    for seed in range(ORDERS):
-        matches = found(Compiled(query), case.rows, seed)
-        assert [members for members, _ in matches] == list(case.matches)
-        if case.values is not None:
-            assert [values for _, values in matches] == list(case.values)
+    found = shown_of_rows(query, of_rows(case.rows, "value"), ORDERS)
+    assert [members for members, _ in found] == list(case.matches)
+    if case.values is not None:
+        assert [values for _, values in found] == list(case.values)
 
 
 def test_most_of_a_suite_is_accepted() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from random import Random
 
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import anew
-from tests.topology.pattern.generate import random_query, random_stream, shuffled
+from tests.topology.pattern.following import fed
+from tests.topology.pattern.generate import dice, random_query, random_stream, shuffled
 from tests.topology.pattern.unparse import unparse
 from topology.pattern.compile.grading import YES
 from topology.pattern.match.compiled import Compiled
@@ -18,7 +17,6 @@ from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain import grade
 from topology.pattern.match.uncertain.case import Case
 from topology.pattern.match.uncertain.grade import Grading, is_sure, valid
-from topology.pattern.run.engine import Engine
 from topology.pattern.tree.syntax import Uncertain
 
 SEEDS = seeds_of_today(240)
@@ -46,17 +44,14 @@ class Holding(Grading):
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_first_doubt_is_enough(part: int) -> None:
     told = [0, 0]
-    for seed in SEEDS[part::PARTS]:
-        rng = Random(seed)
+    for seed, rng in dice(SEEDS[part::PARTS]):
         asked = random_query(rng, open_ended=rng.random() < 0.2)
         uncertain = rng.choice(WAYS)
         query = Compiled(dataclasses.replace(asked, uncertain=uncertain))
         assert query.grading is not None
         holding = Holding(query.grading, f"seed {seed}\n{unparse(asked)}")
         query.grading = holding
-        engine = Engine([query])
         stream = random_stream(rng, largest=9, errors=rng.choice(((0, 0, 1), (1, 3))), unit_ns=2)
-        for one in shuffled(rng, stream, 0.3, 0.0):
-            engine.accept(anew(one), 0)
+        fed([query], shuffled(rng, stream, 0.3, 0.0))
         told = [one + other for one, other in zip(told, holding.told, strict=True)]
     assert min(told) > 2

@@ -45,22 +45,20 @@ def test_a_walk_jumps(pattern: str, most: int) -> None:
         assert evaluation.steps <= most
 
 
-def test_a_walk_with_predicates_looks_at_each_entry_a_few_times() -> None:
-    stream = repeated(("A", 1), ("B", 2_000), ("C", 2_000))
-    stream.append(entry("C", 10_000, 10_000, {"x": 2}))
-    conditions = "b[i].x >= b[i-1].x AND c.x > a.x"
-    form = form_of("SEQ(A a, B+ b, C c)", within=10**6, where=conditions)
-    evaluation = evaluate(form, stream, stream[0])
+@pytest.mark.parametrize(
+    ("pattern", "cs", "where", "most"),
+    [
+        ("SEQ(A a, B+ b, C c)", 2_000, "b[i].x >= b[i-1].x AND c.x > a.x", 4),
+        ("SEQ(A a, B+ b UNTIL (b.x > 1), C c)", 1, "", 5),
+    ],
+)
+def test_conditions_look_at_each_entry_a_few_times(
+    pattern: str, cs: int, where: str, most: int
+) -> None:
+    stream = [*repeated(("A", 1), ("B", 2_000), ("C", cs)), entry("C", 10_000, 10_000, {"x": 2})]
+    evaluation = evaluate(form_of(pattern, within=10**6, where=where), stream, stream[0])
     assert len(evaluation.matches[0].bound[1]) == 2_000
-    assert evaluation.steps < 4 * len(stream)
-
-
-def test_until_looks_at_each_entry_a_few_times() -> None:
-    stream = repeated(("A", 1), ("B", 2_000), ("C", 1))
-    form = form_of("SEQ(A a, B+ b UNTIL (b.x > 1), C c)", within=10**6)
-    evaluation = evaluate(form, stream, stream[0])
-    assert len(evaluation.matches[0].bound[1]) == 2_000
-    assert evaluation.steps < 5 * len(stream)
+    assert evaluation.steps < most * len(stream)
 
 
 @pytest.mark.parametrize("pattern", ["SEQ(A, B+, C)", "SEQ(A+, B+, C)", "SEQ(A+, B, C)"])
@@ -150,23 +148,17 @@ def test_groups_may_be_longer_than_the_stack_is_deep() -> None:
 # -- matches ----------------------------------------------------------------------------------
 
 
-def test_a_stretch_is_as_the_tuple_of_its_entries() -> None:
-    entries = tuple(of_text("a1 a2 a3 a4 a5"))
-    stretch = Stretch(entries, 1, 4)
-    assert stretch == entries[1:4]
-    assert hash(stretch) == hash(entries[1:4])
-    assert (stretch[0], stretch[-1], len(stretch)) == (entries[1], entries[3], 3)
-    assert stretch[1:] == entries[2:4]
-    assert entries[4] not in stretch
-    with pytest.raises(IndexError):
-        stretch[3]
-
-
 def test_a_match_is_as_another_of_the_same_entries() -> None:
-    a, b, c = of_text("a1 b2 b3")
-    match = Match(0, ((a,), (b, c)))
+    """A stretch of a longer tuple is as the tuple of its entries."""
+    a, b, c, d = of_text("a1 b2 b3 b4")
+    match, stretch = Match(0, ((a,), (b, c))), Stretch((a, b, c, d), 1, 3)
+    assert stretch == (b, c)
+    assert hash(stretch) == hash((b, c))
+    assert (stretch[0], stretch[-1], len(stretch), stretch[1:]) == (b, c, 2, (c,))
+    assert d not in stretch
+    with pytest.raises(IndexError):
+        stretch[2]
     assert (match.first, match.last) == (a, c)
-    assert match.is_as(Match(0, ((a,), Stretch((b, c), 0, 2))))
-    assert not match.is_as(Match(1, ((a,), (b, c))))
-    assert not match.is_as(Match(0, ((a,), (b,))))
-    assert not match.is_as(Match(0, ((a,), (c, b))))
+    assert match.is_as(Match(0, ((a,), stretch)))
+    others = Match(1, ((a,), (b, c))), Match(0, ((a,), (b,))), Match(0, ((a,), (c, b)))
+    assert not any(map(match.is_as, others))

@@ -5,34 +5,45 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
-from typing import Any
 
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Content, Reader, anew, content, contents, feed, taken
+from tests.topology.pattern.following import (
+    Changelog,
+    Reader,
+    World,
+    confirmed,
+    current,
+    fed,
+    followed,
+    in_step,
+    missing,
+    restarted,
+    taken,
+)
 from tests.topology.pattern.generate import (
     BEST,
     MODES,
+    Modes,
+    dice,
     entry,
     lateness_ns,
+    of_text,
     random_query,
     random_stream,
     shuffled,
 )
-from tests.topology.pattern.oracle import oracle
 from tests.topology.pattern.true_times import estimated_anew, worlds
-from tests.topology.pattern.unparse import unparse
 from topology.model.result import CONFIRMED, UNCERTAIN, Finding, MatchResult
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
-from topology.pattern.run.admit import EXPIRED, STORED, UNSURE
+from topology.pattern.run.admit import STORED, UNSURE
 from topology.pattern.run.engine import Engine
-from topology.pattern.store.entry import Entry
-from topology.pattern.tree.syntax import Matches, Query, Strategy, Uncertain
+from topology.pattern.tree.syntax import Uncertain
 
 LASTING = "SEQ(A a, AND(C c, !N FOR 5 ns), !M FOR 3 ns)"
 PARTS = 2
@@ -43,32 +54,6 @@ UNIT_NS = 4
 
 UNCERTAIN_MODES: tuple[Uncertain, ...] = ("ignore", "nominal", "possible")
 
-Modes = Sequence[tuple[Strategy, Matches]]
-Standing = dict[Content, str]
-"""Confidence by what is in the match."""
-
-
-@dataclass(repr=False)
-class Stream:
-    seed: int
-    query: Query
-    entries: list[Entry]
-    arrivals: list[Entry]
-
-    def __repr__(self) -> str:
-        told = [
-            (one, one.event.error_ns, one.event.segment, one.event.ts_ns, one.payload)
-            for one in self.entries
-        ]
-        return f"seed {self.seed}\n{unparse(self.query)}\n{told}\n{self.arrivals}"
-
-    def compiled(self, uncertain: Uncertain) -> Compiled:
-        return Compiled(replace(self.query, uncertain=uncertain))
-
-    @property
-    def largest_ns(self) -> int:
-        return max(one.event.error_ns for one in self.entries)
-
 
 def streams(
     part: int,
@@ -77,10 +62,9 @@ def streams(
     modes: Modes = MODES,
     *,
     previous: bool = False,
-) -> Iterator[Stream]:
+) -> Iterator[World]:
     """`share`: one in so many of the part's seeds."""
-    for seed in SEEDS[part :: PARTS * share]:
-        rng = Random(seed)
+    for seed, rng in dice(SEEDS[part :: PARTS * share]):
         query = random_query(rng, modes, skips=["none"], previous=previous)
         query = replace(query, within_ns=query.within_ns * UNIT_NS)
         entries = random_stream(rng, 7, errors=rng.choice(errors), types="ABC", unit_ns=UNIT_NS)
@@ -89,106 +73,67 @@ def streams(
         if rng.random() < 0.5:
             estimated_anew(rng, entries)
         arrivals = shuffled(rng, entries, rng.choice((0.0, 0.3, 0.9)), copies=rng.choice((0, 0.2)))
-        yield Stream(seed, query, entries, arrivals)
-
-
-def standing(
-    query: Compiled,
-    arrivals: Sequence[Entry],
-    max_error_ns: int | None = None,
-    *,
-    follows: bool = False,
-) -> Standing:
-    """What stands at the end. `follows`: the frontier does, as close as nothing is late."""
-    engine, reader = Engine([query], max_error_ns=max_error_ns), Reader()
-    behind_ns = lateness_ns(arrivals)
-    for one in arrivals:
-        feed(engine, reader, [one])
-        if follows:
-            engine.advance(engine.clock_ns - behind_ns, 0)
-            reader.read(taken(engine))
-    engine.end(0)
-    reader.read(taken(engine))
-    assert engine.counts[EXPIRED] == 0
-    assert engine.retained == 0
-    assert reader.overflows == 0
-    return {content(result): result.confidence for result in reader.standing.values()}
-
-
-def confirmed(found: Standing) -> set[Content]:
-    return {match for match, confidence in found.items() if confidence == CONFIRMED}
+        yield World(seed, Compiled(query), entries, arrivals)
 
 
 parts = pytest.mark.parametrize("part", range(PARTS))
 ERRORS = ((0, 0, 1), (0, 1, 2), (0, 1, 2, 4, 6))
 
 
+def lies_between(stream: World, count: int, seen: Counter[str]) -> None:
+    """Assert that confirmed ⊆ the matches of so many worlds ⊆ possible; of MAXIMAL each is part of
+    a possible one. In any order of arrival, with entries purged behind a frontier."""
+    told, hulls = (
+        followed(asked, stream.arrivals, max_error_ns=stream.largest_ns).confidences()
+        for asked in (stream.query, stream.asking(uncertain="possible"))
+    )
+    sure = confirmed(told) | confirmed(hulls)
+    seen["confirmed"] += len(sure)
+    seen["uncertain"] += len(told) - len(confirmed(told))
+    seen["possible"] += len(hulls.keys() - told.keys())
+    for world in worlds(Random(stream.seed), stream.stream, count):
+        true = stream.wanted(world)
+        assert sure <= set(true), (stream, world)
+        assert not missing(stream.query, true, hulls), (stream, world)
+
+
 @parts
 def test_every_world_lies_between(part: int) -> None:
-    """Law: confirmed ⊆ the matches of a world ⊆ possible; of MAXIMAL each is part of a possible
-    one. In any order of arrival, with entries purged behind a frontier."""
     seen: Counter[str] = Counter()
     for stream in streams(part, ERRORS, previous=True):
-        nominal, possible = stream.compiled("nominal"), stream.compiled("possible")
-        told = standing(nominal, stream.arrivals, stream.largest_ns, follows=True)
-        hulls = standing(possible, stream.arrivals, stream.largest_ns, follows=True)
-        sure = confirmed(told) | confirmed(hulls)
-        seen["confirmed"] += len(sure)
-        seen["uncertain"] += len(told) - len(confirmed(told))
-        seen["possible"] += len(hulls.keys() - told.keys())
-        for world in worlds(Random(stream.seed), stream.entries, WORLDS):
-            seen["worlds"] += 1
-            true = contents(nominal, oracle(nominal.form, world))
-            assert sure <= set(true), (stream, world)
-            missing = [match for match in true if match not in hulls]
-            if stream.query.matches == "maximal":
-                missing = [m for m in missing if not any(set(m) <= set(hull) for hull in hulls)]
-            assert not missing, (stream, world)
+        lies_between(stream, WORLDS, seen)
     assert min(seen.values()) > 0, seen
 
 
 @parts
-def test_of_the_best_what_is_confirmed_is_best_in_every_world(part: int) -> None:
-    """Law: and by reference times, in any order of arrival, they are those of the oracle."""
-    seen: Counter[str] = Counter()
-    for stream in streams(part, ERRORS, modes=BEST):
-        query = stream.compiled("nominal")
-        calm = standing(query, stream.entries)
-        assert sorted(calm) == contents(query, oracle(query.form, stream.entries)), stream
-        assert standing(query, stream.arrivals) == calm, stream
-        assert standing(query, stream.arrivals, 6, follows=True) == calm, stream
-        seen["confirmed"] += len(confirmed(calm))
-        seen["uncertain"] += len(calm) - len(confirmed(calm))
-        for world in worlds(Random(stream.seed), stream.entries, WORLDS):
-            assert confirmed(calm) <= set(contents(query, oracle(query.form, world))), stream
-    assert min(seen.values()) > 0, seen
-
-
-@parts
-def test_grades_do_not_depend_on_arrival(part: int) -> None:
+@pytest.mark.parametrize("modes", [MODES, BEST], ids=["usual", "best"])
+def test_grades_do_not_depend_on_arrival(part: int, modes: Modes) -> None:
     """Nor on a frontier, if the largest error is known; and by reference times the matches of
-    NOMINAL are those of the oracle."""
-    for stream in streams(part, ERRORS):
-        for uncertain in UNCERTAIN_MODES[1:]:
-            query = stream.compiled(uncertain)
-            calm = standing(query, stream.entries)
-            assert standing(query, stream.arrivals) == calm, stream
-            assert standing(query, stream.arrivals, 6, follows=True) == calm, stream
+    NOMINAL are those of the oracle. Of BEST, too, what is confirmed is so in every world."""
+    seen: Counter[str] = Counter()
+    for stream in streams(part, ERRORS, modes=modes):
+        for uncertain in UNCERTAIN_MODES[1 : 2 if modes is BEST else 3]:
+            query = stream.asking(uncertain=uncertain)
+            calm = current(query, stream.stream).confidences()
+            assert current(query, stream.arrivals).confidences() == calm, stream
+            assert followed(query, stream.arrivals, max_error_ns=6).confidences() == calm, stream
             if uncertain == "nominal":
-                assert sorted(calm) == contents(query, oracle(query.form, stream.entries)), stream
+                assert sorted(calm) == stream.wanted(), stream
+                seen["confirmed"] += len(confirmed(calm))
+                seen["uncertain"] += len(calm) - len(confirmed(calm))
+            if modes is BEST:
+                for world in worlds(Random(stream.seed), stream.stream, WORLDS):
+                    assert confirmed(calm) <= set(stream.wanted(world)), stream
+    assert min(seen.values()) > 0, seen
 
 
 @parts
 def test_exact_times_give_the_matches_of_the_oracle_confirmed(part: int) -> None:
     """Even where errors are expected."""
     for stream in streams(part, ((0,),), share=3):
-        form = stream.compiled("nominal").form
-        wanted = dict.fromkeys(
-            contents(stream.compiled("nominal"), oracle(form, stream.entries)), CONFIRMED
-        )
         for uncertain in UNCERTAIN_MODES:
-            query = stream.compiled(uncertain)
-            assert standing(query, stream.arrivals, follows=True) == wanted, stream
+            found = followed(stream.asking(uncertain=uncertain), stream.arrivals).confidences()
+            assert found == dict.fromkeys(stream.wanted(), CONFIRMED), stream
 
 
 @parts
@@ -198,8 +143,9 @@ def test_ignored_errors_do_nothing(part: int) -> None:
             entry(one.type, one.time_ns, one.event.seq, one.payload, one.event.source)
             for one in stream.arrivals
         ]
-        query = stream.compiled("ignore")
-        assert standing(query, stream.arrivals, 0, follows=True) == standing(query, exact), stream
+        query = stream.asking(uncertain="ignore")
+        found = followed(query, stream.arrivals, max_error_ns=0).confidences()
+        assert found == current(query, exact).confidences(), stream
 
 
 @parts
@@ -207,45 +153,23 @@ def test_ignored_errors_do_nothing(part: int) -> None:
 def test_a_restart_is_not_seen(part: int, uncertain: Uncertain) -> None:
     """Where no bound is set, and errors grow as events come, too."""
     for stream in streams(part, ERRORS, share=3):
-        query, rng, reader = stream.compiled(uncertain), Random(stream.seed), Reader()
-        behind_ns = lateness_ns(stream.arrivals)
-        calm, cut = Engine([query]), Engine([query])
-        table: dict[str, Any] = {}
-        for one in stream.arrivals:
-            for engine in (calm, cut):
-                engine.accept(anew(one), 0)
-                engine.advance(engine.clock_ns - behind_ns, 0)
-            told = taken(calm)
-            assert taken(cut) == told, stream
-            reader.read(told)
-            if rng.random() < 0.5:
-                table.update(cut.changes())
-                table = {key: value for key, value in table.items() if value is not None}
-                kept = [anew(one) for one in cut.entries()]
-                cut = Engine([query])
-                cut.restore(table, kept)
-        for engine in (calm, cut):
-            engine.end(0)
-        assert taken(cut) == taken(calm), stream
+        query, rng, reader = stream.asking(uncertain=uncertain), Random(stream.seed), Reader()
+        engines, log = [Engine([query]), Engine([query])], Changelog()
+        for _, told in in_step(engines, stream.arrivals, lateness_ns(stream.arrivals)):
+            assert told[0] == told[1], stream
+            reader.read(told[0])
+            if rng.random() < 0.4:
+                engines[1] = restarted(engines[1], [query], log.of(engines[1]))
 
 
 # -- examples ---------------------------------------------------------------------------------
-
-
-def of_text(text: str) -> list[Entry]:
-    """`a10~2`: type, time, error; each from a clock of its own."""
-    made = []
-    for seq, word in enumerate(text.split()):
-        time, _, error = word[1:].partition("~")
-        made.append(entry(word[0].upper(), int(time), 0, {}, f"s{seq}", error_ns=int(error or 0)))
-    return made
 
 
 def steps(pattern: str, events: str) -> list[str]:
     """What each event brings."""
     engine = Engine([Compiled(parse_query(f"PATTERN {pattern}"))])
     told = []
-    for one in of_text(events):
+    for one in of_text(events, apart=True):
         engine.accept(one, 0)
         told.append(" ".join(_short(finding) for finding in taken(engine)))
     return told
@@ -272,28 +196,16 @@ def _short(finding: Finding) -> str:
         ("SEQ(A a, B b) WITHIN 9 ns", "a1 b4~1 b6~2", ["", "emit a1b4", "update a1b4?"]),
         ("SEQ(A a, B b) WITHIN 9 ns", "a1 b4~1 b7~1", ["", "emit a1b4", ""]),
         # another may belong to it
-        (
-            "SEQ(A+ a[], B b) WITHIN 9 ns USING skip_till_any",
-            "a1 b4~1 a6~2",
-            ["", "emit a1b4", "update a1b4?"],
-        ),
+        ("SEQ(A+ a[], B b) WITHIN 9 ns USING skip_till_any", "a1 b4~1 a6~2",
+         ["", "emit a1b4", "update a1b4?"]),
         # late evidence raises it: with c between, b is not the very next, wherever a is
-        (
-            "SEQ(A a, STRICT B? b) WITHIN 9 ns",
-            "a1 b4~1 d3~0 c2",
-            ["emit a1", "update a1b4", "update a1?", "update a1"],
-        ),
+        ("SEQ(A a, STRICT B? b) WITHIN 9 ns", "a1 b4~1 d3~0 c2",
+         ["emit a1", "update a1b4", "update a1?", "update a1"]),
         # what is possible is told, and gone when it is not
-        (
-            "SEQ(A a, B b) WITHIN 9 ns UNCERTAIN POSSIBLE",
-            "b4~1 a5~1 b9",
-            ["", "emit b4a5?", "emit a5b9?"],
-        ),
-        (
-            "SEQ(A a, !N, B b) WITHIN 9 ns USING skip_till_any UNCERTAIN POSSIBLE",
-            "b4~1 a3~2 n3",
-            ["", "emit a3b4?", ""],
-        ),
+        ("SEQ(A a, B b) WITHIN 9 ns UNCERTAIN POSSIBLE", "b4~1 a5~1 b9",
+         ["", "emit b4a5?", "emit a5b9?"]),
+        ("SEQ(A a, !N, B b) WITHIN 9 ns USING skip_till_any UNCERTAIN POSSIBLE", "b4~1 a3~2 n3",
+         ["", "emit a3b4?", ""]),
         ("SEQ(A a, B b) WITHIN 9 ns UNCERTAIN IGNORE", "a4~3 b5~3", ["", "emit a4b5"]),
     ],
 )  # fmt: skip
@@ -322,7 +234,7 @@ def test_the_goal_of_the_thesis(delay_ms: float, ignored: str, nominal: str, pos
     goal = entry("Goal", 1_044_000_000 - wrong_ns, 0, {}, "ball", wrong_ns)
     text = "PATTERN SEQ(Shot s, Goal g) WITHIN 1 s UNCERTAIN"
     found = [
-        [*standing(Compiled(parse_query(f"{text} {mode}")), [shot, goal]).values()]
+        [*current(Compiled(parse_query(f"{text} {mode}")), [shot, goal]).confidences().values()]
         for mode in ("IGNORE", "NOMINAL", "POSSIBLE")
     ]
     told = ["".join(confidences) or "none" for confidences in found]
@@ -334,7 +246,7 @@ def test_an_error_beyond_the_bound_is_refused_by_name() -> None:
         Compiled(parse_query(f"PATTERN A a WITHIN 9 ns UNCERTAIN {mode}"))
         for mode in ("NOMINAL", "IGNORE")
     )
-    small, large = of_text("a1~3 a2~4")
+    small, large = of_text("a1~3 a2~4", apart=True)
     engine = Engine([nominal], max_error_ns=3)
     assert [engine.accept(one, 0) for one in (small, large)] == [STORED, UNSURE]
     assert engine.counts[UNSURE] == 1
@@ -345,9 +257,7 @@ def test_an_error_beyond_the_bound_is_refused_by_name() -> None:
 def test_a_bound_that_is_set_puts_off_what_is_final() -> None:
     """By the largest error on either side: an event that late may have been earlier."""
     query = Compiled(parse_query("PATTERN SEQ(A a, B b) WITHIN 9 ns EMIT FINAL"))
-    engine = Engine([query], max_error_ns=3)
-    for one in of_text("a1 b5"):
-        engine.accept(one, 0)
+    engine = fed([query], of_text("a1 b5", apart=True), max_error_ns=3)
     engine.advance(11, 0)
     assert taken(engine) == []
     engine.advance(12, 0)

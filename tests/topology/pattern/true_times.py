@@ -25,10 +25,12 @@ def estimated_anew(rng: Random, entries: Iterable[Entry], step_ns: int = 1) -> N
         one.event.ts_ns = one.time_ns - behind_ns - step_ns * rng.randint(-most, most)
 
 
-def worlds(rng: Random, entries: Sequence[Entry], count: int) -> Iterator[list[Entry]]:
+def worlds(
+    rng: Random, entries: Sequence[Entry], count: int, *, apart: bool = False
+) -> Iterator[list[Entry]]:
     """The same events at true times: often at the ends of their intervals, or where others
-    are."""
-    clocks = by_clock(entries)
+    are. `apart`: each has a clock of its own."""
+    clocks = [[one] for one in entries] if apart else by_clock(entries)
     for _ in range(count):
         marks = [rng.choice((one.low_ns, one.high_ns, one.time_ns)) for one in entries]
         yield [

@@ -8,18 +8,14 @@ is what the surest of them says.
 It is for alternatives in which the event before a step is known: linear ones of singles, or
 any whose steps are all ANY (then groups and AND are as good). What it cannot tell (UNTIL,
 GREEDY and partitions too) it refuses (`Unsuited`). Conditions are those of `grading`.
-
-`worlds` draws true times, for the law of section 7: certain ⊆ oracle(world) ⊆ possible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
-from random import Random
 
 from tests.topology.pattern.oracle import AlternativeOracle, Binding, Run, binding_of
-from topology.model.event import twin
 from topology.pattern.compile import closures
 from topology.pattern.compile.grading import MAYBE, NO, YES, grade
 from topology.pattern.compile.scope import Scope
@@ -54,27 +50,6 @@ def possible_and_certain(
                 found[binding_of(form, match)] = graded, match
     certain = [match for graded, match in found.values() if graded == YES]
     return in_order([match for _, match in found.values()]), in_order(certain)
-
-
-def worlds(rng: Random, entries: Sequence[Entry], count: int) -> Iterator[list[Entry]]:
-    """The same events at true times: often at the ends of their intervals, or where others
-    are."""
-    for _ in range(count):
-        marks = [rng.choice((one.low_ns, one.high_ns, one.time_ns)) for one in entries]
-        yield [_moved(one, _true_time(rng, one, marks)) for one in entries]
-
-
-def _true_time(rng: Random, entry: Entry, marks: Sequence[int]) -> int:
-    near = [mark for mark in marks if entry.low_ns <= mark <= entry.high_ns]
-    if near and rng.random() < 0.4:
-        return rng.choice(near)
-    return rng.randint(entry.low_ns, entry.high_ns)
-
-
-def _moved(entry: Entry, time_ns: int) -> Entry:
-    event = twin(entry.event)
-    event.ref_time_ns, event.error_ns = time_ns, 0
-    return Entry(event, entry.payload)
 
 
 # -- order of two -----------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from tests.topology.pattern.generate import Conditions, entry, random_payload
-from tests.topology.pattern.uncertain_oracle import worlds
+from tests.topology.pattern.generate import Conditions, entry, of_text, random_payload
+from tests.topology.pattern.true_times import worlds
 from topology.pattern.compile import expression
 from topology.pattern.compile.closures import Binding
 from topology.pattern.compile.grading import MAYBE, NO, YES, grade
@@ -30,17 +30,10 @@ def where(text: str) -> Expr:
 
 
 def bound(*texts: str) -> Binding:
-    """`10~2 12`: time and error of each entry of a slot."""
-    slots: Binding = []
-    for slot, text in enumerate(texts):
-        entries = []
-        for seq, word in enumerate(text.split()):
-            time, _, error = word.partition("~")
-            entries.append(
-                entry("T", int(time), 10 * slot + seq, {"x": seq}, error_ns=int(error or 0))
-            )
-        slots.append(entries)
-    return slots
+    """`10~2 12`: time and error of each entry of a slot; its place there is its `x`."""
+    return [
+        of_text(" ".join(f"t{word}={at}" for at, word in enumerate(text.split()))) for text in texts
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,8 +100,7 @@ TIMED = (
 def test_a_grade_holds_in_every_world() -> None:
     """Law: what is sure is so at all true times, and what is surely not never is."""
     seen = dict.fromkeys((NO, MAYBE, YES), 0)
-    for seed in range(1500):
-        rng = Random(seed)
+    for rng in map(Random, range(1500)):
         timed = rng.random() < 0.7
         expr = where(rng.choice(TIMED)) if timed else Conditions(rng, NODES, []).conjunct()
         slots = [0, 2, *[1] * rng.randint(1, 3)]
@@ -119,7 +111,7 @@ def test_a_grade_holds_in_every_world() -> None:
         graded = grade(expr, Scope(SLOTS, GROUPS))(in_slots(slots, stream))
         seen[graded] += 1
         condition = expression.Condition(expr, Scope(SLOTS, GROUPS))
-        for world in worlds(rng, stream, 8):
+        for world in worlds(rng, stream, 8, apart=True):
             holds = condition.holds(in_slots(slots, world)) is True
             assert graded == MAYBE or holds is (graded == YES), (expr, stream, world)
     assert min(seen.values()) > 100, seen

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Content, Reader, anew, contents, taken
+from tests.topology.pattern.following import (
+    Content,
+    Reader,
+    World,
+    anew,
+    content,
+    contents,
+    fed,
+    in_step,
+    restarted,
+    taken,
+)
 from tests.topology.pattern.generate import (
     TYPES,
     entry,
@@ -38,23 +49,11 @@ from topology.pattern.match.match import Match
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused
-from topology.pattern.tree.syntax import (
-    UNBOUNDED,
-    And,
-    Compare,
-    Constant,
-    EventNode,
-    Expr,
-    Item,
-    Query,
-    Ref,
-    Same,
-    Seq,
-)
+from topology.pattern.tree.syntax import Query
 
 SEEDS = seeds_of_today(150)
 PARTS = 5
-SHAPES = ((1, 1), (1, 1), (1, 1), (1, UNBOUNDED), (1, UNBOUNDED), (2, UNBOUNDED))
+COUNTS = ("", "", "", "+", "+", "{2,}")
 
 parts = pytest.mark.parametrize("part", range(PARTS))
 
@@ -62,56 +61,45 @@ parts = pytest.mark.parametrize("part", range(PARTS))
 def random_set_query(rng: Random) -> Query:
     nodes = []
     for at in range(rng.randint(1, 4)):
-        types = tuple(rng.sample(TYPES, rng.choice((1, 1, 2))))
-        nodes.append(EventNode(types, f"t{at}", *rng.choice(SHAPES)))
-    conditions: list[Expr] = [Same((("id",),))] if rng.random() < 0.3 else []
+        types = rng.sample(TYPES, rng.choice((1, 1, 2)))
+        nodes.append(f"{'|'.join(types)}{rng.choice(COUNTS)} t{at}")
+    conditions = ["[id]"] if rng.random() < 0.3 else []
     if rng.random() < 0.4:
-        alias = rng.choice(nodes).alias
-        conditions.append(Compare(">", Ref(alias, ("x",)), Constant(rng.choice((0, 1)))))
-    has_groups = any(node.is_group for node in nodes)
-    return Query(
-        node=Seq(tuple(map(Item, nodes))),
-        within_ns=rng.choice((1, 3, 6, 30)),
-        name="q",
-        where=And(tuple(conditions)) if len(conditions) > 1 else next(iter(conditions), None),
-        strategy="any",
-        matches="maximal" if has_groups else rng.choice(("maximal", "all")),
-        limit=1_000_000,
-        sets=True,
-        emit=rng.choice(("eager", "eager", "final", "slack")),
-        ties=rng.choice(("strict", "key")),
-        uncertain="ignore",
+        conditions.append(f"t{rng.randrange(len(nodes))}.x > {rng.choice((0, 1))}")
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    has_groups = any("+" in node or "{" in node for node in nodes)
+    matches = "MAXIMAL" if has_groups else rng.choice(("MAXIMAL", "ALL"))
+    emit = rng.choice(("EAGER", "EAGER", "FINAL", "SLACK"))
+    return parse_query(
+        f"QUERY q PATTERN SEQ({', '.join(nodes)}) {where} WITHIN {rng.choice((1, 3, 6, 30))} ns"
+        f" USING skip_till_any MATCHES {matches} AS SETS LIMIT 1000000 EMIT {emit}"
+        f" {rng.choice(('', 'TIES BY KEY'))} UNCERTAIN IGNORE"
     )
 
 
-class World:
-    """A query in both forms, and a stream as it arrives."""
+class SetWorld(World):
+    """A world whose query is asked for single matches, and for sets."""
 
     def __init__(self, seed: int) -> None:
         rng = self.rng = Random(seed)
         asked = random_set_query(rng)
         check(asked)
-        self.seed = seed
-        self.sets = Compiled(asked)
-        self.singles = Compiled(dataclasses.replace(asked, sets=False))
         stream = random_stream(rng)
-        self.stream = stream
-        self.arrivals = shuffled(rng, stream, rng.choice((0.0, 0.3, 0.9)), rng.choice((0.0, 0.2)))
-        self.behind_ns = rng.choice((lateness_ns(self.arrivals), 1 << 40))
-
-    def __repr__(self) -> str:
-        return f"seed {self.seed}\n{unparse(self.sets.query)}\n{self.stream}\n{self.arrivals}"
+        arrivals = shuffled(rng, stream, rng.choice((0.0, 0.3, 0.9)), rng.choice((0.0, 0.2)))
+        super().__init__(seed, Compiled(replace(asked, sets=False)), stream, arrivals)
+        self.sets = Compiled(asked)
+        self.behind_ns = rng.choice((lateness_ns(arrivals), 1 << 40))
 
 
-def worlds(part: int) -> Iterator[World]:
-    return map(World, SEEDS[part::PARTS])
+def worlds(part: int) -> Iterator[SetWorld]:
+    return map(SetWorld, SEEDS[part::PARTS])
 
 
 class SetReader:
     """Believes sets, makes the matches that they say, and asserts that words follow each other."""
 
-    def __init__(self, world: World) -> None:
-        self._query = world.singles
+    def __init__(self, world: SetWorld) -> None:
+        self._query = world.query
         self.standing: dict[str, MatchSetResult] = {}
         self.matches: dict[str, dict[str, Content]] = {}
         self._revisions: Counter[str] = Counter()
@@ -193,7 +181,7 @@ class SetReader:
 def test_expanded_the_sets_are_the_single_matches_at_every_moment(part: int) -> None:
     """With their ids; late events, copies and a frontier that lets go of events among them."""
     for world in worlds(part):
-        sets, singles = (Engine([it], emits_final=["q"]) for it in (world.sets, world.singles))
+        sets, singles = (Engine([it], emits_final=["q"]) for it in (world.sets, world.query))
         reader, single = SetReader(world), Reader()
         at_ns, step = 0, world.rng.choice((1, 1, 3))
         for number, one in enumerate([*world.arrivals, None]):
@@ -214,36 +202,21 @@ def test_expanded_the_sets_are_the_single_matches_at_every_moment(part: int) -> 
             assert sets.retained == singles.retained
             reader.read(taken(sets))
             single.read(taken(singles))
-            told = {i: contents_of(found) for i, found in single.standing.items()}
+            told = {id_: content(found) for id_, found in single.standing.items()}
             assert reader.expanded() == told, world
         assert all(found.final for found in reader.standing.values())
-        found = oracle(world.singles.form, map(anew, world.stream))
-        assert sorted(reader.expanded().values()) == contents(world.singles, found), world
-        assert sum(each.count for each in reader.standing.values()) == len(found)
-
-
-def contents_of(found: MatchResult) -> Content:
-    return tuple(sorted((m.alias, (m.source, m.epoch, m.seq)) for m in found.members))
+        assert sorted(reader.expanded().values()) == world.wanted(), world
+        assert sum(each.count for each in reader.standing.values()) == len(world.wanted())
 
 
 @parts
 def test_a_restart_is_not_seen(part: int) -> None:
     for world in worlds(part):
-        calm, cut = Engine([world.sets]), Engine([world.sets])
-        told: tuple[list[object], list[object]] = ([], [])
-        for at_ns, one in enumerate(world.arrivals):
-            for engine, heard in zip((calm, cut), told, strict=True):
-                engine.accept(anew(one), at_ns)
-                engine.advance(engine.clock_ns - world.behind_ns, at_ns)
-                heard += taken(engine)
+        engines = [Engine([world.sets]), Engine([world.sets])]
+        for _, told in in_step(engines, world.arrivals, world.behind_ns, world.rng):
+            assert told[0] == told[1], world
             if world.rng.random() < 0.4:
-                state, kept = cut.snapshot(), [anew(each) for each in cut.entries()]
-                cut = Engine([world.sets])
-                cut.restore(state, kept)
-        for engine, heard in zip((calm, cut), told, strict=True):
-            engine.end(len(world.arrivals))
-            heard += taken(engine)
-        assert told[0] == told[1], world
+                engines[1] = restarted(engines[1], [world.sets])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -251,19 +224,17 @@ def test_counted_without_being_made_they_are_as_many(seed: int) -> None:
     """Longer streams than the oracle can look through, beside the single matches."""
     rng = Random(seed)
     for _ in range(4):
-        asked = dataclasses.replace(random_set_query(rng), where=None, emit="eager")
-        asked = dataclasses.replace(asked, within_ns=rng.choice((5, 12)))
+        asked = replace(random_set_query(rng), where=None, emit="eager")
+        asked = replace(asked, within_ns=rng.choice((5, 12)))
         stream = random_stream(rng, largest=80)
-        sets = Engine([Compiled(asked)])
-        singles = Engine([Compiled(dataclasses.replace(asked, sets=False))])
+        queries = Compiled(asked), Compiled(replace(asked, sets=False))
+        engines = [Engine([query]) for query in queries]
         counts, single = Counter[Member](), Counter[Member]()
-        for one in shuffled(rng, stream, 0.3, 0.0):
-            for engine in (sets, singles):
-                engine.accept(anew(one), 0)
-            for found in taken(sets):
+        for _, (sets, singles) in in_step(engines, shuffled(rng, stream, 0.3, 0.0)):
+            for found in sets:
                 assert isinstance(found, MatchSetResult)
                 counts[found.ranges[-1].last] = found.count
-            for made in taken(singles):
+            for made in singles:
                 assert isinstance(made, MatchResult)
                 single[made.members[-1]] += {"emit": 1, "retract": -1}.get(made.op, 0)
         assert +counts == +single, unparse(asked)
@@ -276,10 +247,8 @@ def compiled(text: str) -> Compiled:
 
 
 def sets_of(text: str, arrivals: Sequence[Entry]) -> list[MatchSetResult]:
-    engine = Engine([compiled(text)])
-    for one in arrivals:
-        engine.accept(one, 0)
-    return [found for found in taken(engine) if isinstance(found, MatchSetResult)]
+    told = taken(fed([compiled(text)], arrivals))
+    return [found for found in told if isinstance(found, MatchSetResult)]
 
 
 def ranges(found: MatchSetResult) -> list[tuple[str, int, int, int]]:
@@ -309,68 +278,53 @@ def test_more_matches_than_anybody_could_make_are_counted() -> None:
     assert sum(found.count for found in told) == 300**4
 
 
-def test_a_group_takes_all_between_its_neighbours() -> None:
-    told = sets_of(
-        "PATTERN SEQ(A a, B+ b[], C c) WITHIN 10 ns USING skip_till_any MATCHES MAXIMAL AS SETS",
-        of_text("a1 b2 b3 a4 b5 c6"),
-    )
-    assert [(found.count, ranges(found)[1]) for found in told] == [(2, ("b", 3, 2, 5))]
+ANY = "USING skip_till_any"
 
 
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
         ("SEQ(A a, B b) WITHIN 9 s", "every step must be under"),
-        ("SEQ(A a, NEXT B b) WITHIN 9 s USING skip_till_any", "every step must be under"),
-        ("AND(A a, B b) WITHIN 9 s USING skip_till_any", "plain sequence"),
-        ("OR(A a, B b) WITHIN 9 s USING skip_till_any", "plain sequence"),
-        ("SEQ(A a, B? b, C c) WITHIN 9 s USING skip_till_any", "must not be optional"),
-        ("SEQ(A a, !B, C c) WITHIN 9 s USING skip_till_any", "a negation must be tested"),
-        ("SEQ(A a, B+ b, C c) WITHIN 9 s USING skip_till_any", "each subset of a group"),
-        ("SEQ(A a, B b) WHERE a.x < b.x WITHIN 9 s USING skip_till_any", "a condition between"),
-        ("SEQ(A a, B b) WITHIN 9 s USING skip_till_any SKIP PAST LAST", "SKIP applies"),
-        ("SEQ(A a, B b) WITHIN 9 s USING skip_till_any UNCERTAIN NOMINAL", "not graded"),
+        (f"SEQ(A a, NEXT B b) WITHIN 9 s {ANY}", "every step must be under"),
+        (f"AND(A a, B b) WITHIN 9 s {ANY}", "plain sequence"),
+        (f"OR(A a, B b) WITHIN 9 s {ANY}", "plain sequence"),
+        (f"SEQ(A a, B? b, C c) WITHIN 9 s {ANY}", "must not be optional"),
+        (f"SEQ(A a, !B, C c) WITHIN 9 s {ANY}", "a negation must be tested"),
+        (f"SEQ(A a, B+ b, C c) WITHIN 9 s {ANY}", "each subset of a group"),
+        (f"SEQ(A a, B{{1,3}} b) WITHIN 9 s {ANY} MATCHES MAXIMAL", "all events between"),
+        (f"SEQ(A a, B b) WHERE a.x < b.x WITHIN 9 s {ANY}", "a condition between"),
+        (f"SEQ(A a, B b) WITHIN 9 s {ANY} SKIP PAST LAST", "SKIP applies"),
+        (f"SEQ(A a, B b) WITHIN 9 s {ANY} UNCERTAIN NOMINAL", "not graded"),
     ],
 )
 def test_what_is_no_set_is_refused_with_the_reason(pattern: str, why: str) -> None:
-    text = f"PATTERN {pattern} MATCHES ALL AS SETS"
+    matches = "" if "MATCHES" in pattern else "MATCHES ALL"
     with pytest.raises(QueryRefused) as refused:
-        compiled(text)
+        compiled(f"PATTERN {pattern} {matches} AS SETS")
     (error,) = refused.value.errors
     assert error.code == "E_SETS"
     assert why in error.message
     assert error.hint
 
 
-def test_a_group_that_is_not_free_is_refused() -> None:
-    text = "PATTERN SEQ(A a, B{1,3} b) WITHIN 9 s USING skip_till_any MATCHES MAXIMAL AS SETS"
-    with pytest.raises(QueryRefused, match="all events between"):
-        compiled(text)
-
-
-def test_a_text_is_read_as_it_is_written() -> None:
-    asked = parse_query(f"{ABC} LIMIT 7")
-    assert asked.sets
-    assert asked.limit == 7
-    assert parse_query(unparse(asked)) == asked
-
-
-def test_sets_is_a_name_everywhere_else() -> None:
-    asked = parse_query(
-        "PATTERN SEQ(Sets sets, B b) WHERE sets.sets > 1 WITHIN 1 s RETURN sets.x AS sets"
-    )
-    assert not asked.sets
+@pytest.mark.parametrize(
+    ("text", "sets"),
+    [
+        (f"{ABC} LIMIT 7", True),
+        ("PATTERN SEQ(Sets sets, B b) WHERE sets.sets > 1 WITHIN 1 s RETURN sets.x AS sets", False),
+    ],
+)
+def test_a_text_is_read_as_it_is_written(text: str, sets: bool) -> None:
+    """SETS is a name everywhere else."""
+    asked = parse_query(text)
+    assert asked.sets is sets
     assert parse_query(unparse(asked)) == asked
 
 
 def test_a_query_added_later_has_the_matches_that_start_later() -> None:
     other = compiled("QUERY other PATTERN SEQ(A a, B b, C c) WITHIN 10 ns")
-    engine = Engine([other])
-    for one in of_text("a1 b2"):
-        engine.accept(one, 0)
-    added = compiled(f"QUERY added {ABC}")
-    both = Engine([other, added])
-    both.restore(engine.snapshot(), [anew(one) for one in engine.entries()])
+    engine = fed([other], of_text("a1 b2"))
+    both = restarted(engine, [other, compiled(f"QUERY added {ABC}")])
     for one in of_text("x1 x2 a3 b4 c5")[2:]:
         both.accept(one, 0)
     (found,) = [found for found in taken(both) if isinstance(found, MatchSetResult)]

@@ -13,8 +13,8 @@ from random import Random
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Reader, anew, taken, told
-from tests.topology.pattern.generate import entry
+from tests.topology.pattern.following import Changelog, Reader, anew, fed, restarted, taken, told
+from tests.topology.pattern.generate import dice, entry, lateness_ns, of_text
 from topology.model.result import LEAVES_AS, RETRACT, UPDATE, MatchResult
 from topology.pattern.language.parse import parse
 from topology.pattern.match.compiled import Compiled
@@ -56,16 +56,17 @@ def compiled(*texts: str) -> list[Compiled]:
 
 def stream_of(rng: Random, errors: bool) -> list[Entry]:
     times = sorted(rng.randrange(40) for _ in range(rng.randint(3, 12)))
-    return [
-        entry(
-            rng.choice("AABBC"),
-            time,
-            at,
-            {"x": rng.randrange(4), "k": rng.randrange(2)},
-            error_ns=rng.choice((0, 0, 2)) if errors else 0,
-        )
-        for at, time in enumerate(times)
-    ]
+    found = []
+    for at, time in enumerate(times):
+        payload = {"x": rng.randrange(4), "k": rng.randrange(2)}
+        error_ns = rng.choice((0, 0, 2)) if errors else 0
+        found.append(entry(rng.choice("AABBC"), time, at, payload, error_ns=error_ns))
+    return found
+
+
+def row(kinds: str) -> list[Entry]:
+    """One event after the other."""
+    return [entry(kind, at, at, {"x": 1, "k": 0}) for at, kind in enumerate(kinds)]
 
 
 def one_after_the_other(queries: Sequence[Compiled], stream: Sequence[Entry]) -> list[str]:
@@ -86,8 +87,9 @@ def one_after_the_other(queries: Sequence[Compiled], stream: Sequence[Entry]) ->
         errors = {one.identity: one.event.error_ns for one in stream}
         for result in standing.values() if query.query.into else ():
             last = max(result.members, key=lambda each: (each[4], *each[1:4]))
+            span = {"start_ns": result.start_ns, "end_ns": result.end_ns}
             key = {} if result.key is None else {"key": result.key}
-            payload = {"start_ns": result.start_ns, "end_ns": result.end_ns, **key, **result.values}
+            payload = {**span, **key, **result.values}
             match = MatchEvent(
                 query.query.into, query.name, result.id, result.end_ns,
                 errors[last.source, last.epoch, last.seq], payload, result.members,
@@ -104,10 +106,9 @@ def shown(results: object) -> list[str]:
 
 def run(queries: list[Compiled], arrivals: Sequence[Entry], rng: Random) -> list[str]:
     """What stands of the last at the end."""
-    newest = [max(one.time_ns for one in arrivals[: at + 1]) for at in range(len(arrivals))]
-    behind_ns = max(time_ns - one.time_ns for time_ns, one in zip(newest, arrivals, strict=True))
+    behind_ns = lateness_ns(arrivals)
     engine, reader, last = Engine(queries, max_error_ns=2), Reader(), queries[-1].name
-    rows: dict[str, object] = {}
+    log = Changelog()
 
     def read() -> None:
         """Each step says one thing of a result at most, and an update says something new."""
@@ -126,11 +127,8 @@ def run(queries: list[Compiled], arrivals: Sequence[Entry], rng: Random) -> list
             engine.advance(engine.clock_ns - behind_ns, 0)
             read()
         if rng.random() < 0.3:
-            whole, kept = engine.snapshot(), [anew(each) for each in engine.entries()]
-            changes = engine.changes()
-            rows = {k: v for k, v in (rows | changes).items() if v is not None}
-            engine = Engine(queries, max_error_ns=2)
-            engine.restore(rng.choice((rows, whole)), kept)
+            state = rng.choice((None, log.of(engine)))
+            engine = restarted(engine, queries, state, max_error_ns=2)
             assert taken(engine) == []
     engine.end(0)
     read()
@@ -139,50 +137,55 @@ def run(queries: list[Compiled], arrivals: Sequence[Entry], rng: Random) -> list
     return shown(each for each in reader.standing.values() if each.query == last)
 
 
-@pytest.mark.parametrize("outer", OUTER)
-@pytest.mark.parametrize("inner", INNER)
-def test_a_chain_finds_what_its_queries_find_one_after_the_other(inner: str, outer: str) -> None:
-    queries = compiled(INNER[inner], OUTER[outer])
-    for seed in seeds_of_today(12):
-        rng = Random(seed)
-        stream = stream_of(rng, errors=False)
+def found_in_turn(texts: Sequence[str], count: int, *, errors: bool = False) -> None:
+    """Assert that a chain finds what its queries find one after the other."""
+    queries = compiled(*texts)
+    for seed, rng in dice(seeds_of_today(count)):
+        stream = stream_of(rng, errors)
         arrivals = rng.sample(stream, len(stream))
         assert run(queries, arrivals, rng) == one_after_the_other(queries, stream), seed
+
+
+each_inner = pytest.mark.parametrize("inner", INNER)
+each_outer = pytest.mark.parametrize("outer", OUTER)
+
+
+@each_outer
+@each_inner
+def test_a_chain_finds_what_its_queries_find_one_after_the_other(inner: str, outer: str) -> None:
+    found_in_turn([INNER[inner], OUTER[outer]], 12)
 
 
 @pytest.mark.parametrize("outer", ["then", "conditions", "behind", "absent", "between", "any"])
 @pytest.mark.parametrize("inner", ["plain", "all", "absent", "silent", "final"])
 def test_so_it_does_where_times_are_unsure(inner: str, outer: str) -> None:
     """An uncertain match makes uncertain what is found with it."""
-    queries = compiled(INNER[inner], OUTER[outer])
-    for seed in seeds_of_today(8):
-        rng = Random(seed)
-        stream = stream_of(rng, errors=True)
-        arrivals = rng.sample(stream, len(stream))
-        assert run(queries, arrivals, rng) == one_after_the_other(queries, stream), seed
+    found_in_turn([INNER[inner], OUTER[outer]], 8, errors=True)
 
 
-@pytest.mark.parametrize("outer", OUTER)
-@pytest.mark.parametrize("inner", INNER)
+def test_three_one_above_the_other() -> None:
+    between = "SEQ(AB m, C c) WITHIN 20 ns MATCHES ALL RETURN m.x AS x INTO ABC"
+    outer = "SEQ(ABC m, !AB n FOR 5 ns) WITHIN 20 ns RETURN m.x AS x"
+    found_in_turn([INNER["plain"], between, outer], 60)
+
+
+@each_outer
+@each_inner
 def test_what_the_end_finds_final_stays_whatever_had_come_still(inner: str, outer: str) -> None:
     queries = compiled(INNER[inner], OUTER[outer])
-    for seed in seeds_of_today(100):
-        rng = Random(seed)
+    for seed, rng in dice(seeds_of_today(100)):
         stream = sorted(stream_of(rng, errors=False), key=lambda one: one.key)
         cut = rng.randrange(len(stream) + 1)
         found, rest = ended(queries, stream[:cut]), ended(queries, stream)
         for id_, result in found.items():
             if result.final and result.confidence not in LEAVES_AS:
-                stands = rest[id_]
-                assert said(stands) == said(result), seed
+                assert said(rest[id_]) == said(result), seed
 
 
 def ended(queries: Sequence[Compiled], stream: Sequence[Entry]) -> dict[str, MatchResult]:
     """The last of each match of events in order, as of those that are emitted again when final."""
-    engine = Engine(queries, emits_final=[each.name for each in queries])
+    engine = fed(queries, stream, emits_final=[each.name for each in queries])
     last: dict[str, MatchResult] = {}
-    for one in stream:
-        engine.accept(anew(one), 0)
     engine.seal(engine.clock_ns)
     engine.end(0)
     for result in engine.findings:
@@ -192,27 +195,12 @@ def ended(queries: Sequence[Compiled], stream: Sequence[Entry]) -> dict[str, Mat
 
 
 def said(result: MatchResult) -> tuple[object, ...]:
-    return (
-        result.op == RETRACT,
-        result.values,
-        result.members,
-        LEAVES_AS.get(result.confidence, result.confidence),
-    )
+    confidence = LEAVES_AS.get(result.confidence, result.confidence)
+    return result.op == RETRACT, result.values, result.members, confidence
 
 
-def test_three_one_above_the_other() -> None:
-    inner = INNER["plain"]
-    between = "SEQ(AB m, C c) WITHIN 20 ns MATCHES ALL RETURN m.x AS x INTO ABC"
-    outer = "SEQ(ABC m, !AB n FOR 5 ns) WITHIN 20 ns RETURN m.x AS x"
-    queries = compiled(inner, between, outer)
-    for seed in seeds_of_today(60):
-        rng = Random(seed)
-        stream = stream_of(rng, errors=False)
-        arrivals = rng.sample(stream, len(stream))
-        assert run(queries, arrivals, rng) == one_after_the_other(queries, stream), seed
-
-
-SETS = "UNCERTAIN IGNORE MATCHES ALL AS SETS"
+SETS = "USING skip_till_any UNCERTAIN IGNORE MATCHES ALL AS SETS"
+TO_X = "A a WITHIN 1 s RETURN * INTO X"
 
 
 @pytest.mark.parametrize(
@@ -220,25 +208,13 @@ SETS = "UNCERTAIN IGNORE MATCHES ALL AS SETS"
     [
         (["SEQ(X a, B b) WITHIN 1 s RETURN * INTO X"], "`q0` reads `q0`"),
         (
-            [
-                "SEQ(A a, Y b) WITHIN 1 s RETURN * INTO X",
-                "SEQ(A a, X b) WITHIN 1 s RETURN * INTO Y",
-            ],
+            [f"SEQ(A a, {a} b) WITHIN 1 s RETURN * INTO {b}" for a, b in ("YX", "XY")],
             "`q0` reads `q1` reads `q0`",
         ),
-        (["A a WITHIN 1 s RETURN * INTO X", "X x WITHIN 1 s EMIT SLACK"], "is not supported"),
+        ([TO_X, "X x WITHIN 1 s EMIT SLACK"], "is not supported"),
+        ([TO_X, f"SEQ(A a, X x) WITHIN 1 s {SETS}"], "cannot be members of sets"),
         (
-            [
-                "A a WITHIN 1 s RETURN * INTO X",
-                "SEQ(A a, X x) WITHIN 1 s USING skip_till_any UNCERTAIN IGNORE MATCHES ALL AS SETS",
-            ],
-            "cannot be members of sets",
-        ),
-        (
-            [
-                f"SEQ(A a, B b) WITHIN 1 s USING skip_till_any {SETS} RETURN * INTO X",
-                "X x WITHIN 1 s",
-            ],
+            [f"SEQ(A a, B b) WITHIN 1 s {SETS} RETURN * INTO X", "X x WITHIN 1 s"],
             "sets of matches, not events",
         ),
     ],
@@ -262,21 +238,16 @@ def test_a_match_without_room_is_left_out_and_counted(
     events: str, most: int, events_refused: int, matches_refused: int
 ) -> None:
     inner = "SEQ(A a, B b) WITHIN 5 ns USING skip_till_any MATCHES ALL RETURN * INTO AB"
-    engine = Engine(compiled(inner, "SEQ(AB m, C c) WITHIN 5 ns"), max_retained=most)
-    for at, kind in enumerate(events):
-        engine.accept(entry(kind, at, at, {"x": 1}), 0)
+    queries = compiled(inner, "SEQ(AB m, C c) WITHIN 5 ns")
+    engine = fed(queries, row(events), max_retained=most)
     assert (engine.counts[REFUSED], engine.refused) == (events_refused, matches_refused)
 
 
 def test_matches_that_nobody_reads_any_more_leave_the_state() -> None:
     inner, outer = compiled(INNER["plain"], OUTER["then"])
-    engine = Engine([inner, outer])
-    for at, kind in enumerate("AB"):
-        engine.accept(entry(kind, at, at, {"x": 1, "k": 0}), 0)
-    state, kept = engine.snapshot(), [anew(each) for each in engine.entries()]
-    assert any(key.startswith("match/") for key in state)
-    alone = Engine([inner])
-    alone.restore(state, kept)
+    engine = fed([inner, outer], row("AB"))
+    assert any(key.startswith("match/") for key in engine.snapshot())
+    alone = restarted(engine, [inner])
     assert not any(key.startswith("match/") for key in alone.snapshot())
     assert any(key.startswith("match/") and row is None for key, row in alone.changes().items())
 
@@ -284,17 +255,12 @@ def test_matches_that_nobody_reads_any_more_leave_the_state() -> None:
 def test_a_query_that_reads_other_matches_than_before_counts_from_now_on() -> None:
     """Its new level has no frontier of its own, by which what it has emitted would be final."""
     reader, writer = compiled("SEQ(A a, X x) WITHIN 9 ns", "A a WITHIN 9 ns RETURN a.x AS x INTO X")
-    engine = Engine([reader], emits_final=["q0"])
-    for at, kind in enumerate("AX"):
-        engine.accept(entry(kind, at, at, {"x": 1}), 0)
+    engine = fed([reader], row("AX"), emits_final=["q0"])
     engine.advance(5, 0)
-    state, kept = engine.snapshot(), [anew(each) for each in engine.entries()]
-    both = Engine([reader, writer], emits_final=["q0"])
-    both.restore(state, kept)
+    both = restarted(engine, [reader, writer], emits_final=["q0"])
     both.advance(6, 0)
     both.end(0)
-    told = [each for each in taken(both) if isinstance(each, MatchResult)]
-    assert [each.query for each in told if each.query == "q0"] == []
+    assert "q0" not in {each.query for each in taken(both)}
 
 
 def test_what_waits_for_time_is_not_told_with_a_correction_that_was_due_before() -> None:
@@ -302,8 +268,8 @@ def test_what_waits_for_time_is_not_told_with_a_correction_that_was_due_before()
         "SEQ(A a, B b) WITHIN 9 ns EMIT SLACK 5 ns", "SEQ(A a, !D d) WITHIN 20 ns EMIT EAGER"
     )
     engine = Engine([slow, absent])
-    for at, (kind, time) in enumerate((("A", 1), ("B", 8), ("B", 5))):
-        engine.accept(entry(kind, time, at, {"x": 1}), 10)
+    for one in of_text("a1 b8 b5"):
+        engine.accept(one, 10)
     engine.pass_time(100, 1_000)
     told = {each.query: each.at_ns for each in taken(engine) if isinstance(each, MatchResult)}
     assert told == {"q0": 15, "q1": 1_000}

@@ -6,14 +6,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Content, Reader, anew, content, taken
-from tests.topology.pattern.generate import entry, random_query, random_stream, shuffled
+from tests.topology.pattern.following import Reader, Standing, fed, feed, taken
+from tests.topology.pattern.generate import (
+    dice,
+    entry,
+    of_text,
+    random_query,
+    random_stream,
+    shuffled,
+)
 from topology.model.result import UNCERTAIN
 from topology.pattern.compile.scope import Environment
 from topology.pattern.language.parse import parse_query
@@ -35,8 +41,7 @@ def test_grades_are_those_of_any_order_of_arrival(part: int) -> None:
     """An event meets the matches that stand, or is there before them: what it does to their grade
     is the same."""
     seen: Counter[str] = Counter()
-    for seed in SEEDS[part::PARTS]:
-        rng = Random(seed)
+    for seed, rng in dice(SEEDS[part::PARTS]):
         query = random_query(rng, conditions=rng.random() < 0.2, partitions=False, skips=["none"])
         query = replace(query, within_ns=query.within_ns * rng.choice((4, 8)))
         entries = random_stream(rng, 16, rng.choice(ERRORS), rng.choice(("AB", "ABC")), UNIT_NS)
@@ -52,19 +57,31 @@ def test_grades_are_those_of_any_order_of_arrival(part: int) -> None:
     assert min(seen["uncertain"], seen["confirmed"]) > 10, seen
 
 
-def _grades(query: Compiled, arrivals: Sequence[Entry]) -> dict[Content, str]:
+class Near:
+    """A function that queries ask, and that counts how often."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def __call__(self, *_: Any) -> bool:
+        self.looks += 1
+        return True
+
+    def query(self, pattern: str) -> Compiled:
+        return Compiled(parse_query(f"PATTERN {pattern}"), Environment(functions={"near": self}))
+
+
+def _grades(query: Compiled, arrivals: Sequence[Entry]) -> Standing:
     engine, reader = Engine([query]), Reader()
-    for one in arrivals:
-        engine.accept(anew(one), 0)
-        reader.read(taken(engine))
-    return {content(result): result.confidence for result in reader.standing.values()}
+    feed(engine, reader, arrivals)
+    return reader.confidences()
 
 
 PAIRS = 60
 APART_NS = 100
 
 
-@pytest.mark.parametrize("disorder", ["in order", "each pair late"])
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -75,33 +92,19 @@ APART_NS = 100
     ],
 )
 def test_one_event_whose_clock_was_far_off_has_not_all_looked_at_again(
-    pattern: str, disorder: str
+    pattern: str, late: bool
 ) -> None:
     """Its own doubts reach far; those of two events that are sure do not, whatever else came."""
-    looks = 0
-
-    def near(_: Any, __: Any) -> bool:
-        nonlocal looks
-        looks += 1
-        return True
-
-    functions = {"near": near}
-    query = Compiled(parse_query(f"PATTERN {pattern}"), Environment(functions=functions))
 
     def looks_for(pairs: int) -> int:
-        nonlocal looks
-        looks = 0
-        engine = Engine([query])
+        near = Near()
+        engine = Engine([near.query(pattern)])
         engine.accept(entry("A", 0, 0, {"x": 0}, "off", error_ns=2 * PAIRS * APART_NS), 0)
         for at in range(1, pairs + 1):
-            pair = [
-                entry(kind, at * APART_NS + place, at, {"x": 0}, kind)
-                for place, kind in enumerate("AB")
-            ]
-            for one in pair if disorder == "in order" else reversed(pair):
-                engine.accept(one, 0)
+            for place, kind in ((0, "A"), (1, "B"))[:: -1 if late else 1]:
+                engine.accept(entry(kind, at * APART_NS + place, at, {"x": 0}, kind), 0)
         assert len(engine.findings) >= pairs
-        return looks
+        return near.looks
 
     assert looks_for(PAIRS) < 3 * looks_for(PAIRS // 2), "it grows with the pairs, not their square"
 
@@ -126,15 +129,8 @@ def test_a_source_that_goes_back_and_forth_costs_no_more_than_any_other(
     """Each third event has an error up to twenty thousand windows long, and what it may be part of
     stays undecided for twice as long. What is in doubt is not asked again, and what is sure only
     about the newcomer."""
-    looks = 0
-
-    def near(_: Any, __: Any) -> bool:
-        nonlocal looks
-        looks += 1
-        return True
-
-    query = Compiled(parse_query(f"PATTERN {pattern}"), Environment(functions={"near": near}))
-    engine, accepted = Engine([query]), 0
+    near = Near()
+    engine, accepted = Engine([near.query(pattern)]), 0
     for at in range(ROUNDS):
         for kind, place_ns, source, off_ns in (
             ("A", 0, "a", 2),
@@ -146,7 +142,7 @@ def test_a_source_that_goes_back_and_forth_costs_no_more_than_any_other(
             engine.advance(engine.clock_ns - 400, 0)
     assert len(engine.findings) >= ROUNDS
     assert accepted == 3 * ROUNDS
-    assert looks < LOOKS_OF_AN_EVENT * accepted
+    assert near.looks < LOOKS_OF_AN_EVENT * accepted
 
 
 @pytest.mark.parametrize(
@@ -161,13 +157,8 @@ def test_a_source_that_goes_back_and_forth_costs_no_more_than_any_other(
 def test_how_far_a_doubt_reaches(error_ns: int, time_ns: int, grades: list[str]) -> None:
     """A pair at 1 and 20, and an N far behind it that may have been between the two."""
     pattern = "PATTERN SEQ(A a, !N, B b) WITHIN 50 ns"
-    engine = Engine([Compiled(parse_query(pattern))])
-    for one in (
-        entry("A", 1, 0, {}, "a"),
-        entry("B", 20, 0, {}, "b"),
-        entry("N", time_ns, 0, {}, "n", error_ns=error_ns),
-    ):
-        engine.accept(one, 0)
+    stream = of_text(f"a1 b20 n{time_ns}~{error_ns}", apart=True)
+    engine = fed([Compiled(parse_query(pattern))], stream)
     assert [getattr(finding, "confidence", "") for finding in taken(engine)] == grades
 
 
@@ -175,9 +166,10 @@ def test_what_the_clock_lets_out_and_an_event_puts_in_doubt_is_told_once() -> No
     """The N is past the window and so lets the match be told, and may have been in it."""
     query = Compiled(parse_query("PATTERN SEQ(A a, !N) WITHIN 5 ns EMIT EAGER"))
     engine, reader = Engine([query]), Reader()
-    engine.accept(entry("A", 1, 0, {}, "a"), 0)
+    first, other = of_text("a1 n10~6", apart=True)
+    engine.accept(first, 0)
     assert not taken(engine)
-    engine.accept(entry("N", 10, 0, {}, "n", error_ns=6), 1)
+    engine.accept(other, 1)
     findings = taken(engine)
     reader.read(findings)
     assert [getattr(finding, "confidence", "") for finding in findings] == [UNCERTAIN]

@@ -11,11 +11,12 @@ import pytest
 
 from tests.kit.runs import cut
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import anew, taken
+from tests.topology.pattern.following import anew, compiled, restarted, taken
 from tests.topology.pattern.generate import (
     TYPES,
     Conditions,
     Draft,
+    Modes,
     lateness_ns,
     of_text,
     random_payload,
@@ -26,7 +27,6 @@ from tests.topology.pattern.generate import (
 from tests.topology.pattern.unparse import unparse
 from topology.model.event import DATA, PASSED, WATERMARK, Event, twin
 from topology.model.ramp import ramp
-from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.tactics import followed
 from topology.pattern.operator import Pattern
@@ -34,14 +34,13 @@ from topology.pattern.run.engine import Engine
 from topology.pattern.run.run import Run
 from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.syntax import And, Edge, Expr, Item, Matches, Query, Same, Seq, Strategy
+from topology.pattern.tree.syntax import And, Edge, Expr, Item, Query, Same, Seq
 
 SEEDS = seeds_of_today(120)
 PARTS = 2
 
-MODES: tuple[tuple[Strategy, Matches], ...] = (
-    ("next", "one"),
-    ("next", "one"),
+MODES: Modes = (
+    *(("next", "one"),) * 2,
     ("next", "all"),
     ("next", "best"),
     ("strict", "one"),
@@ -77,8 +76,7 @@ def random_line(rng: Random) -> Query:
 
 
 def lines(part: int) -> Iterator[tuple[Random, Compiled]]:
-    for seed in SEEDS[part::PARTS]:
-        rng = Random(seed)
+    for rng in map(Random, SEEDS[part::PARTS]):
         query = Compiled(random_line(rng))
         if query.steps is not None:
             yield rng, query
@@ -114,26 +112,33 @@ class Pair:
         return len(told)
 
     def restart(self) -> None:
-        entries = [anew(entry) for entry in self.plain.entries()]
-        state = self.plain.snapshot()
-        self.plain, self.general = Engine(self.queries), Engine(self.queries, is_plain=False)
-        self.plain.restore(state, entries)
-        self.general.restore(state, map(anew, entries))
+        self.general = restarted(self.plain, self.queries, is_plain=False)
+        self.plain = restarted(self.plain, self.queries)
 
     def runs(self) -> list[Run]:
         return list(self.plain.levels[0].runs())
 
 
-@pytest.mark.parametrize("errors", [(0,), (0,) * 20 + (1, 2)], ids=["sure", "unsure"])
+@pytest.mark.parametrize(
+    ("errors", "others"),
+    [((0,), 0), ((0,) * 20 + (1, 2), 0), ((0,), 2)],
+    ids=["sure", "unsure", "beside others"],
+)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_both_ways_say_the_same(part: int, errors: tuple[int, ...]) -> None:
+def test_both_ways_say_the_same(part: int, errors: tuple[int, ...], others: int) -> None:
+    """Beside other queries too: an event concerns walks that are followed, and units that are
+    not."""
     told = followed_runs = 0
     for rng, query in lines(part):
-        stream = random_stream(rng, largest=rng.choice((12, 40, 40)), errors=errors)
+        names = [f"q{n}" for n in range(rng.randint(min(1, others), others))]
+        queries = [query, *(Compiled(replace(random_query(rng), name=name)) for name in names)]
+        rng.shuffle(queries)
+        largest = 30 if others else rng.choice((12, 40, 40))
+        stream = random_stream(rng, largest=largest, errors=errors)
         disorder = rng.choice((0.0, 0.12, 0.7))
         arrivals = shuffled(rng, stream, disorder, copies=rng.choice((0.0, 0.2)))
         behind_ns = int(lateness_ns(arrivals) * rng.choice((1.0, 1.0, 0.5)))
-        pair, at_ns = Pair([query]), 0
+        pair, at_ns = Pair(queries), 0
         try:
             for entry in arrivals:
                 at_ns += rng.choice((0, 1, 3))
@@ -150,24 +155,6 @@ def test_both_ways_say_the_same(part: int, errors: tuple[int, ...]) -> None:
             raise AssertionError(f"{unparse(query.query)}\n{stream}\n{arrivals}") from error
     assert told > len(SEEDS) // PARTS, "too little is found for a law"
     assert followed_runs > len(SEEDS) // PARTS // 4, "too little is followed for a law"
-
-
-@pytest.mark.parametrize("part", range(2))
-def test_beside_other_queries_too(part: int) -> None:
-    """An event concerns walks that are followed, and units that are not."""
-    for rng, query in lines(part):
-        others = [Compiled(replace(random_query(rng), name=f"q{n}"))
-                  for n in range(rng.randint(1, 2))]  # fmt: skip
-        queries = [query, *others]
-        rng.shuffle(queries)
-        arrivals = shuffled(rng, random_stream(rng, largest=30), 0.3, copies=0.1)
-        behind_ns, pair = lateness_ns(arrivals), Pair(queries)
-        for at_ns, entry in enumerate(arrivals):
-            pair.accept(entry, at_ns)
-            pair.advance(entry.time_ns - behind_ns, at_ns)
-            pair.compare(state=rng.random() < 0.2)
-        pair.advance(1 << 65, len(arrivals))
-        pair.compare(state=True)
 
 
 def operator_of(queries: list[Compiled], *, is_plain: bool, ordered: bool) -> Pattern:
@@ -235,44 +222,21 @@ def test_the_operator_says_the_same_however_its_input_is_cut(ordered: bool) -> N
     assert told > len(SEEDS) // PARTS, "too little is found for a law"
 
 
-def test_only_what_can_be_followed_is() -> None:
-    followed = ("SEQ(A a, B b)", "SEQ(A a, B b) WHERE a.x < b.x", "SEQ(A a, B b, B c) WHERE [k]")
-    for text in followed:
-        for using in ("", "USING skip_till_next MATCHES ALL", "USING strict", "TIES BY KEY"):
-            where, _, condition = text.partition(" WHERE ")
-            parts = [f"PATTERN {where}", f"WHERE {condition}" if condition else "", "WITHIN 5 ns"]
-            assert Compiled(parse_query(" ".join([*parts, using]))).steps is not None, (text, using)
-    others = (
-        "SEQ(A a, B+ b, C c) WITHIN 5 ns",
-        "SEQ(A a, !B b, C c) WITHIN 5 ns",
-        "SEQ(A a, B? b, C c) WITHIN 5 ns",
-        "AND(A a, B b) WITHIN 5 ns",
-        "SEQ(A a, B b) WITHIN 5 ns USING skip_till_any",
-        "SEQ(A a, B b) WITHIN 5 ns EMIT FINAL",
-        "SEQ(A a, B b) WITHIN 5 ns EMIT SLACK",
-        "SEQ(A a, B b) WITHIN 5 ns SKIP PAST LAST",
-        "SEQ(A a, B b) WITHIN 5 ns UNCERTAIN POSSIBLE",
-    )
-    for text in others:
-        assert Compiled(parse_query(f"PATTERN {text}")).steps is None, text
-
-
-def test_a_run_is_followed_until_a_time_is_unsure() -> None:
-    pair = Pair([Compiled(parse_query("QUERY q PATTERN SEQ(A a, B b) WITHIN 9 ns"))])
-    stream = of_text("a1 b2 a3 b4 a5 b6")
-    stream[3].event.error_ns = 1
-    for at, entry in enumerate(stream):
-        pair.accept(anew(entry), at)
-        assert [run.plain is not None for run in pair.runs()] == [at < 3]
-        pair.compare(state=True)
+@pytest.mark.parametrize(
+    "options", ["", "USING skip_till_next MATCHES ALL", "USING strict", "TIES BY KEY"]
+)
+@pytest.mark.parametrize(
+    "pattern", ["SEQ(A a, B b)", "SEQ(A a, B b) WHERE a.x < b.x", "SEQ(A a, B b, B c) WHERE [k]"]
+)
+def test_what_can_be_followed_is(pattern: str, options: str) -> None:
+    assert compiled(pattern, options).steps is not None
 
 
 def test_no_walk_looks_through_more_than_a_unit_may(monkeypatch: pytest.MonkeyPatch) -> None:
     if not followed.__file__.endswith(".py"):
         pytest.skip("compiled: the bound is bound early")
     monkeypatch.setattr(followed, "LOOKED_THROUGH", 5)
-    query = "QUERY q PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 90 ns"
-    pair = Pair([Compiled(parse_query(query))])
+    pair = Pair([compiled("SEQ(A a, B b) WHERE a.x < b.x", within=90)])
     for at, entry in enumerate(of_text(" ".join(f"a{n} b{n + 1}" for n in range(1, 21, 2)))):
         pair.accept(anew(entry), at)
         assert [run.plain is not None for run in pair.runs()] == [at < 5]
