@@ -55,12 +55,12 @@ def file_place(folder: Path, form: Form, roll_bytes: int) -> Place:
 
 
 def places_of(
-    redis_server: RedisServer, postgres_server: PostgresServer, name: str, folder: Path, form: Form
+    redis_server: RedisServer, postgres_server: PostgresServer, topic: str, folder: Path, form: Form
 ) -> dict[str, tuple[Place, list[str]]]:
-    """A place of each store, with the options of a command that fills it."""
-    table = name.replace("-", "_").lower()
+    """A place of each store, with the options of a command that fills it from the topic."""
+    table = topic.replace("-", "_").lower()
     return {
-        "redis": (redis_place(redis_server, name), ["--redis", redis_server.url]),
+        "redis": (redis_place(redis_server, topic), ["--redis", redis_server.url]),
         "postgres": (
             postgres_place(postgres_server, table),
             ["--postgres", postgres_server.url, "--table", table],

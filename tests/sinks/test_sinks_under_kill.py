@@ -72,8 +72,7 @@ def test_the_stores_are_exact(
 ) -> None:
     topic = unique_name("results")
     kafka.create_topic(topic, partitions=3)
-    name = f"under-{kills}-kills"
-    places = places_of(redis_server, postgres_server, name, tmp_path / "out", Form.PARQUET)
+    places = places_of(redis_server, postgres_server, topic, tmp_path / "out", Form.PARQUET)
     sinks = {
         kind: SinkProcess(
             kind,
