@@ -18,7 +18,14 @@ import pytest
 from cli.local.embedded import PARTITIONS
 from inorder.channel import ChannelLimits, Delivery
 from inorder.contract import Contract, HeaderContract
-from inorder.failure import CallbackError, DeliveryFailed, ProducerError, QueueFull, RecordRefused
+from inorder.failure import (
+    CallbackError,
+    DeliveryFailed,
+    JournalError,
+    ProducerError,
+    QueueFull,
+    RecordRefused,
+)
 from inorder.sequenced import SequencedProducer
 from tests import ROOT
 from tests.inorder.records import Topic, event_of, headers_of
@@ -198,6 +205,12 @@ def test_a_forked_child_uses_no_number_and_keeps_no_lock(
         os.kill(living, signal.SIGKILL)
     events = raw.events(5)
     assert [(e.epoch, e.seq) for e in events] == [(40, 0), (40, 1), (40, 2), (40, 3), (41, 0)]
+
+
+def test_two_producers_do_not_share_a_journal(build: Build, tmp_path: Path) -> None:
+    path = tmp_path / "s1.journal"
+    with build(journal=path), pytest.raises(JournalError, match="in use"):
+        build(journal=path)
 
 
 def test_without_a_journal_the_wall_clock_numbers_the_epochs(build: Build) -> None:
