@@ -111,9 +111,7 @@ async def application(
     bootstrap: str, topics: list[str], handler: Recorder, group: str
 ) -> AsyncIterator[Application]:
     """An application that runs for the length of the block; what it raised is raised."""
-    app = build_app(group, Brokers(bootstrap, is_embedded=False), topics, handler)
-    stop = asyncio.Event()
-    running = asyncio.create_task(run(app, stop))
+    app, running, stop = begun(bootstrap, topics, handler, group)
     try:
         yield app
     finally:
@@ -122,12 +120,28 @@ async def application(
             await running
 
 
-async def run_to_failure(bootstrap: str, topic: str, handler: Recorder) -> None:
+Begun = tuple[Application, asyncio.Task[None], asyncio.Event]
+"""An application, its run, and what stops it."""
+
+
+def begun(bootstrap: str, topics: list[str], handler: Recorder, group: str) -> Begun:
+    app = build_app(group, Brokers(bootstrap, is_embedded=False), topics, handler)
+    stop = asyncio.Event()
+    return app, asyncio.create_task(run(app, stop)), stop
+
+
+@contextlib.asynccontextmanager
+async def started(bootstrap: str, topic: str, handler: Recorder) -> AsyncIterator[Begun]:
+    """An application that reads the topic; it is to end by itself."""
+    app, running, stop = begun(bootstrap, [topic], handler, topic)
     async with asyncio.timeout(PATIENCE_S):
-        await run(
-            build_app(topic, Brokers(bootstrap, is_embedded=False), [topic], handler),
-            asyncio.Event(),
-        )
+        yield app, running, stop
+        await running
+
+
+async def run_to_failure(bootstrap: str, topic: str, handler: Recorder) -> None:
+    async with started(bootstrap, topic, handler):
+        pass
 
 
 def produce(bootstrap: str, topic: str, each: int, partitions: int = PARTITIONS) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,18 +25,13 @@ from tests.infra.test_helm import (
 from tests.services import require
 from topology.config.stages import CHAIN
 
-BOTH = json.dumps(
-    {
-        "cpu": {"min": 1, "max": 2, "percent": 70},
-        "lag": {"min": 1, "max": 2, "topic": "t", "records": 1},
-    }
-)
-
 LAG: Mapping[str, object] = {"min": 1, "max": 2, "topic": "events.raw", "records": 1}
+BOTH = json.dumps({"cpu": {"min": 1, "max": 2, "percent": 70}, "lag": LAG})
 OTHERS = ("--set-json", "workers.others={}")
 """A set that runs all stages."""
 
 REFERENCE = {"name": "inorder-kafka"}
+TLS = {"tls": "enable"}
 
 pytestmark = pytest.mark.slow
 
@@ -113,25 +109,21 @@ def test_the_lag_is_that_of_the_group_the_workers_form(
 
 
 @pytest.mark.parametrize(
-    ("values", "options", "says"),
+    ("values", "option", "says"),
     [
-        (STRIMZI, (), {"tls": "enable", "sasl": "scram_sha512"}),
-        (
-            STRIMZI,
-            (r"kafka.settings.sasl\.mechanism=plain",),
-            {"tls": "enable", "sasl": "plaintext"},
-        ),
-        (PLAIN, (r"kafka.settings.security\.protocol=SSL",), {"tls": "enable"}),
-        (PLAIN, ("workers.all.env.INORDER_SECURITY_PROTOCOL=SSL",), {"tls": "enable"}),
-        (PLAIN, (), {}),
+        (STRIMZI, "token=true", {**TLS, "sasl": "scram_sha512"}),
+        (STRIMZI, r"kafka.settings.sasl\.mechanism=plain", {**TLS, "sasl": "plaintext"}),
+        (PLAIN, r"kafka.settings.security\.protocol=SSL", TLS),
+        (PLAIN, "workers.all.env.INORDER_SECURITY_PROTOCOL=SSL", TLS),
+        (PLAIN, "token=true", {}),
     ],
 )
 def test_keda_is_told_how_the_brokers_are_reached(
-    values: Path, options: tuple[str, ...], says: dict[str, str]
+    values: Path, option: str, says: dict[str, str]
 ) -> None:
-    given = [word for option in options for word in ("--set", option)]
     stage = "merge" if values == STRIMZI else "reorder+merge"
-    found = manifests(values, *given, *by_lag(stage=stage, authenticationRef=REFERENCE))
+    lag = by_lag(stage=stage, authenticationRef=REFERENCE)
+    found = manifests(values, "--set", option, *lag)
     trigger, metadata = scaled(found)
     assert {name: metadata[name] for name in ("tls", "sasl") if name in metadata} == says
     assert trigger["authenticationRef"] == REFERENCE
@@ -150,131 +142,99 @@ def test_a_topology_that_leaves_the_stages_open_may_have_any_of_the_chain(tmp_pa
         manifests(PLAIN, *open_ones, 'workers.all.stages=["nosuch"]')
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--set", "brokers="], "brokers: give the addresses of Kafka"),
-        (["--set", "topology="], "topology: give the topology file"),
-        (["--set", "brokers=kafka"], "brokers"),
-        (["--set", "workers.all.replica=3"], "replica"),
-        (["--set", "peers=true"], "peers"),
-        (["--set", "workers.all.kind=DaemonSet"], "kind"),
-        (["--set", "syncServer.enabled=true"], "syncServer.keys: name the secret"),
-        (["--set", "spark.enabled=true"], "spark.image: the image that"),
-        (
-            ["--set", r"kafka.settings.sasl\.oauthbearer\.client\.secret=x"],
-            "write kafka.secretEnv: {INORDER_SASL_OAUTHBEARER_CLIENT_SECRET: {name: SECRET",
-        ),
-        (["--set", r"kafka.settings.sasl\.password=x"], "INORDER_SASL_PASSWORD"),
-        (
-            ["--set", "workers.all.env.INORDER_SASL_PASSWORD=x"],
-            "workers.all.env.INORDER_SASL_PASSWORD: a secret in plain text; write kafka.secretEnv",
-        ),
-        (
-            ["--set", "workerDefaults.env.INORDER_REDIS=redis://:x@h:1/0"],
-            "workerDefaults.env.INORDER_REDIS: a secret in plain text",
-        ),
-        (["--set", "workerDefaults.env.OTEL_SERVICE_NAME=x"], "OTEL_SERVICE_NAME"),
-        (
-            ["--set-string", "topology=streams: {default: {}}\nredis: redis://:x@h:1/0\n"],
-            "topology: a URL holds a password.*INORDER_REDIS_PASSWORD",
-        ),
-        (
-            [
-                "--set-string",
-                "topology=stages: [reorder\\, merge]",
-                "--set",
-                "workers.all.stages={reorder}",
-            ],
-            "no set runs stage merge of the topology",
-        ),
-        (
-            [
-                "--set-string",
-                "topology=streams: {default: {}}",
-                "--set",
-                "workers.all.stages={merge}",
-            ],
-            "but the topology does not; write `stages:`",
-        ),
-        (["--set", "workers.all.autoscaling.cpu.min=1"], "max"),
-        (["--set", "monitoring.podMonitor=true,monitoring.serviceMonitor=true"], "not both"),
-        (
-            ["--set", "monitoring.annotations=true"],
-            "annotations cannot carry it; set serviceMonitor or podMonitor",
-        ),
-        (
-            ["--set-json", f"kafka.secretEnv.INORDER_HTTP_TOKEN_FILE={json.dumps(TOKEN_FROM)}"],
-            "TOKEN_FILE: Prometheus has to send the token too; give its secret as INORDER",
-        ),
-        (
-            ["--set", "workerDefaults.env.INORDER_HTTP_TOKEN_FILE=x"],
-            "INORDER_HTTP_TOKEN_FILE: Prometheus has to send the token too",
-        ),
-        (
-            [
-                "--set-json",
-                'extraEnv=[{"name": "INORDER_POSTGRES", "value": "postgres://a:b@h/d"}]',
-            ],
-            "extraEnv.INORDER_POSTGRES: a secret in plain text",
-        ),
-        (["--set", "workers.metrics.replicas=1"], "workers.metrics: the name is that of a service"),
-        (["--set-json", f"workers.all.autoscaling={BOTH}"], "by cpu or by lag, not by both"),
-        (
-            [
-                "--set",
-                "workers.all.autoscaling.cpu.min=5,workers.all.autoscaling.cpu.max=2,workers.all.autoscaling.cpu.percent=70",
-            ],
-            "workers.all.autoscaling.cpu: min is 5 and max 2",
-        ),
-        ([*by_lag(min=5)], "workers.all.autoscaling.lag: min is 5 and max 2"),
-        (["--set", "workers.all.stages={nosuch}"], "has no stage nosuch, but reorder.merge"),
-        (["--set", "workers.all.stages={reorder}"], "has no stage reorder, but reorder.merge"),
-        ([*by_lag(stage="merge")], "lag.stage: the topology has no stage merge"),
-        ([*by_lag(group="inorder-reorder")], "'group' not allowed"),
-        (["--set", "topology=a: [", *by_lag()], "topology: it is not YAML"),
-        (
-            [
-                *by_lag(),
-                "--set",
-                r"kafka.settings.security\.protocol=SSL,kafka.settings.ssl\.ca\.location=/etc/inorder-tls/a/ca.crt",
-            ],
-            "lag.authenticationRef: the brokers use SSL",
-        ),
-        (
-            [*by_lag(), "--set", r"kafka.settings.security\.protocol=SASL_PLAINTEXT"],
-            "SASL_PLAINTEXT needs sasl.mechanism",
-        ),
-        (
-            [
-                *by_lag(),
-                "--set",
-                "kafka.secretEnv.INORDER_SECURITY_PROTOCOL.name=a,kafka.secretEnv.INORDER_SECURITY_PROTOCOL.key=b",
-            ],
-            "write INORDER_SECURITY_PROTOCOL into kafka.settings",
-        ),
-    ],
-)
-def test_values_that_cannot_be_are_refused_in_a_sentence(options: list[str], says: str) -> None:
+def words(given: str) -> list[str]:
+    """The options; what is no option is the value of `--set`."""
+    return shlex.split(given) if given.startswith("--") else ["--set", given]
+
+
+BY_LAG = shlex.join(by_lag())
+CPU = "workers.all.autoscaling.cpu"
+OPEN = "--set-string 'topology=streams: {default: {}}' --set"
+SECURITY = r"kafka.settings.security\.protocol"
+SECRET = "kafka.secretEnv.INORDER_SECURITY_PROTOCOL"
+POSTGRES = json.dumps([{"name": "INORDER_POSTGRES", "value": "postgres://a:b@h/d"}])
+TOKEN_FILE = f"kafka.secretEnv.INORDER_HTTP_TOKEN_FILE={json.dumps(TOKEN_FROM)}"
+REFUSED = [
+    ("brokers=", "brokers: give the addresses of Kafka"),
+    ("topology=", "topology: give the topology file"),
+    ("brokers=kafka", "brokers"),
+    ("workers.all.replica=3", "replica"),
+    ("peers=true", "peers"),
+    ("workers.all.kind=DaemonSet", "kind"),
+    ("syncServer.enabled=true", "syncServer.keys: name the secret"),
+    ("spark.enabled=true", "spark.image: the image that"),
+    (
+        r"kafka.settings.sasl\.oauthbearer\.client\.secret=x",
+        "write kafka.secretEnv: {INORDER_SASL_OAUTHBEARER_CLIENT_SECRET: {name: SECRET",
+    ),
+    (r"kafka.settings.sasl\.password=x", "INORDER_SASL_PASSWORD"),
+    (
+        "workers.all.env.INORDER_SASL_PASSWORD=x",
+        "workers.all.env.INORDER_SASL_PASSWORD: a secret in plain text; write kafka.secretEnv",
+    ),
+    (
+        "workerDefaults.env.INORDER_REDIS=redis://:x@h:1/0",
+        "workerDefaults.env.INORDER_REDIS: a secret in plain text",
+    ),
+    ("workerDefaults.env.OTEL_SERVICE_NAME=x", "OTEL_SERVICE_NAME"),
+    (
+        "--set-string 'topology=streams: {default: {}}\nredis: redis://:x@h:1/0\n'",
+        "topology: a URL holds a password.*INORDER_REDIS_PASSWORD",
+    ),
+    (
+        r"--set-string 'topology=stages: [reorder\, merge]' --set workers.all.stages={reorder}",
+        "no set runs stage merge of the topology",
+    ),
+    (f"{OPEN} workers.all.stages={{merge}}", "but but the topology does not; write `stages:`"),
+    (f"{CPU}.min=1", "max"),
+    ("monitoring.podMonitor=true,monitoring.serviceMonitor=true", "not both"),
+    ("monitoring.annotations=true", "annotations cannot carry it; set serviceMonitor or podMon"),
+    (
+        f"--set-json '{TOKEN_FILE}'",
+        "TOKEN_FILE: Prometheus has to send the token too; give its secret as INORDER",
+    ),
+    (
+        "workerDefaults.env.INORDER_HTTP_TOKEN_FILE=x",
+        "INORDER_HTTP_TOKEN_FILE: Prometheus has to send the token too",
+    ),
+    (f"--set-json 'extraEnv={POSTGRES}'", "extraEnv.INORDER_POSTGRES: a secret in plain text"),
+    ("workers.metrics.replicas=1", "workers.metrics: the name is that of a service"),
+    (f"--set-json 'workers.all.autoscaling={BOTH}'", "by cpu or by lag, not by both"),
+    (f"{CPU}.min=5,{CPU}.max=2,{CPU}.percent=70", "autoscaling.cpu: min is 5 and max 2"),
+    (shlex.join(by_lag(min=5)), "workers.all.autoscaling.lag: min is 5 and max 2"),
+    ("workers.all.stages={nosuch}", "has no stage nosuch, but reorder.merge"),
+    ("workers.all.stages={reorder}", "has no stage reorder, but reorder.merge"),
+    (shlex.join(by_lag(stage="merge")), "lag.stage: the topology has no stage merge"),
+    (shlex.join(by_lag(group="inorder-reorder")), "'group' not allowed"),
+    (f"{BY_LAG} --set 'topology=a: ['", "topology: it is not YAML"),
+    (
+        rf"{BY_LAG} --set '{SECURITY}=SSL,kafka.settings.ssl\.ca\.location=/etc/inorder-tls/a/ca'",
+        "lag.authenticationRef: the brokers use SSL",
+    ),
+    (f"{BY_LAG} --set '{SECURITY}=SASL_PLAINTEXT'", "SASL_PLAINTEXT needs sasl.mechanism"),
+    (
+        f"{BY_LAG} --set {SECRET}.name=a,{SECRET}.key=b",
+        "write INORDER_SECURITY_PROTOCOL into kafka.settings",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "says"), REFUSED)
+def test_values_that_cannot_be_are_refused_in_a_sentence(options: str, says: str) -> None:
     with pytest.raises(HelmFailed, match=says):
-        render("--values", str(PLAIN), *options)
+        render("--values", str(PLAIN), *words(options))
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("values", "options", "says"),
     [
-        (
-            {"authenticationRef": REFERENCE},
-            "all.autoscaling.lag.stage: the pods run several stages",
-        ),
-        ({"stage": "merge"}, "lag.authenticationRef: the brokers use SASL_SSL"),
+        (STRIMZI, by_lag(authenticationRef=REFERENCE), "lag.stage: the pods run several stages"),
+        (STRIMZI, by_lag(stage="merge"), "lag.authenticationRef: the brokers use SASL_SSL"),
+        (STAGES, by_lag("reorder", stage="window"), "these pods do not run window, but reorder"),
     ],
 )
-def test_a_lag_that_nobody_could_ask_for_is_refused(more: dict[str, object], says: str) -> None:
+def test_a_lag_that_nobody_could_ask_for_is_refused(
+    values: Path, options: tuple[str, str], says: str
+) -> None:
     with pytest.raises(HelmFailed, match=says):
-        render("--values", str(STRIMZI), *by_lag(**more))
-
-
-def test_pods_are_not_scaled_by_a_stage_they_do_not_run() -> None:
-    with pytest.raises(HelmFailed, match="these pods do not run window, but reorder"):
-        render("--values", str(STAGES), *by_lag("reorder", stage="window"))
+        render("--values", str(values), *options)

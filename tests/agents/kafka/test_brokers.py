@@ -24,8 +24,14 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents.kafka.brokers, "PAUSE_S", 0.1)
 
 
-def test_each_try_is_told_and_the_last_one_raises(caplog: pytest.LogCaptureFixture) -> None:
-    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+@pytest.fixture
+def nobody() -> str:
+    return f"127.0.0.1:{free_ports(1)[0]}"
+
+
+def test_each_try_is_told_and_the_last_one_raises(
+    nobody: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with (
         caplog.at_level(logging.WARNING, "agents.kafka.brokers"),
         pytest.raises(BrokersUnavailable, match="waited for 1 s") as absent,
@@ -38,20 +44,16 @@ def test_each_try_is_told_and_the_last_one_raises(caplog: pytest.LogCaptureFixtu
         assert "Connection refused" in said
 
 
-def test_without_patience_there_is_one_try(caplog: pytest.LogCaptureFixture) -> None:
-    nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    with caplog.at_level(logging.WARNING), pytest.raises(BrokersUnavailable):
-        asyncio.run(await_brokers(nobody, PLAINTEXT, 0.0))
-    assert caplog.messages == []
-
-
-def test_a_try_is_short_where_all_servers_are_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_patience_there_is_one_try_and_it_is_short_where_all_servers_are_down(
+    nobody: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(agents.kafka.brokers, "TRY_S", 60.0)
     monkeypatch.setattr(agents.kafka.brokers, "REFUSED_S", 0.2)
     began_s = time.monotonic()
-    with pytest.raises(BrokersUnavailable, match="Connection refused"):
-        asyncio.run(await_brokers(f"127.0.0.1:{free_ports(1)[0]}", PLAINTEXT, 0.0))
+    with caplog.at_level(logging.WARNING), pytest.raises(BrokersUnavailable, match="refused"):
+        asyncio.run(await_brokers(nobody, PLAINTEXT, 0.0))
     assert time.monotonic() - began_s < 30.0
+    assert caplog.messages == []
 
 
 def test_a_server_that_is_slow_to_answer_has_the_whole_try(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,10 +73,9 @@ def test_brokers_that_answer_are_taken_at_once(embedded_broker: EmbeddedBroker) 
 
 
 def test_who_waits_for_brokers_is_told_after_the_first_try(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    nobody: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(agents.kafka.brokers, "TIMEOUT_S", 2.0)
-    nobody = f"127.0.0.1:{free_ports(1)[0]}"
     (tmp_path / "t.yaml").write_text(TOPOLOGY)
     answer = inorder("doctor", "--topology", tmp_path / "t.yaml", "--brokers", nobody)
     waiting, end = answer.err.splitlines()

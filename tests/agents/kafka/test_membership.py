@@ -13,16 +13,7 @@ from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGro
 from faust.transport.drivers import aiokafka as driver
 
 from agents.kafka import fetching, membership
-from agents.kafka.membership import (
-    FENCED_INSTANCE_ID,
-    OK,
-    REBALANCE_IN_PROGRESS,
-    UNKNOWN_MEMBER_ID,
-    InstanceFenced,
-    Meant,
-    Membership,
-    is_news,
-)
+from agents.kafka.membership import Meant
 
 SESSION_S = 6.0
 BEAT = HeartbeatRequest("group", 1, "member")
@@ -37,7 +28,7 @@ class Group:
         self.now_s = self.wall_s = 100.0
         self.answers: list[int] = []
         self.answer_takes_s = 0.0
-        self.fenced: list[InstanceFenced] = []
+        self.fenced: list[membership.InstanceFenced] = []
         self.said: list[Any] = []
         self.connection = SimpleNamespace(close=lambda *, exc: self.said.append(exc))
         self.connections = {(7, membership.COORDINATION): self.connection}
@@ -57,7 +48,7 @@ class Group:
         clock = SimpleNamespace(monotonic=lambda: self.now_s, time=lambda: self.wall_s)
         monkeypatch.setattr(membership, "time", clock)
         self.coordinator = coordinator
-        self.membership = Membership(consumer, SESSION_S, self.fenced.append)
+        self.membership = membership.Membership(consumer, SESSION_S, self.fenced.append)
 
     async def _answer(self, _: Any) -> Any:
         self.passes(self.answer_takes_s)
@@ -95,53 +86,42 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Group:
 
 
 def test_one_that_is_forgotten_within_its_session_has_been_replaced(group: Group) -> None:
-    assert group.says(OK, JOIN)
+    assert group.says(membership.OK, JOIN)
     group.passes(1.0)
-    assert group.says(REBALANCE_IN_PROGRESS)
+    assert group.says(membership.REBALANCE_IN_PROGRESS)
     group.passes(5.0)
-    assert not group.says(UNKNOWN_MEMBER_ID)
+    assert not group.says(membership.UNKNOWN_MEMBER_ID)
     (fenced,) = group.fenced
     assert "two workers have the same name" in str(fenced)
     assert "joined the consumer group group as one-merge" in str(fenced)
 
 
-def test_one_that_was_silent_for_a_session_is_forgotten(group: Group) -> None:
-    group.says(OK)
-    group.passes(SESSION_S)
-    assert group.says(UNKNOWN_MEMBER_ID)
-    assert group.says(UNKNOWN_MEMBER_ID, JOIN)
-    assert group.fenced == []
-
-
-def test_one_that_slept_over_an_answer_is_forgotten(group: Group) -> None:
-    group.answer_takes_s = SESSION_S  # the process was paused before it saw it
-    group.says(OK)
+@pytest.mark.parametrize(
+    ("answer_takes_s", "passes_s", "slept_s"),
+    [(0.0, SESSION_S, 0.0), (SESSION_S, 1.0, 0.0), (0.0, 1.0, 3_600.0)],
+    ids=["silent for a session", "paused before it saw an answer", "on a machine that slept"],
+)
+def test_one_that_was_away_for_a_session_is_forgotten(
+    group: Group, answer_takes_s: float, passes_s: float, slept_s: float
+) -> None:
+    assert group.says(membership.UNKNOWN_MEMBER_ID, JOIN), "it never had a place"
+    group.answer_takes_s = answer_takes_s
+    group.says(membership.OK)
     group.answer_takes_s = 0.0
-    group.passes(1.0)
-    assert group.says(UNKNOWN_MEMBER_ID)
-    assert group.fenced == []
-
-
-def test_one_whose_machine_slept_is_forgotten(group: Group) -> None:
-    group.says(OK)
-    group.now_s += 1.0  # this clock stands while a machine sleeps
-    group.wall_s += 3_600.0
-    assert group.says(UNKNOWN_MEMBER_ID)
-    assert group.fenced == []
-
-
-def test_one_that_never_had_a_place_has_not_lost_it(group: Group) -> None:
-    assert group.says(UNKNOWN_MEMBER_ID, JOIN)
+    group.passes(passes_s)
+    group.wall_s += slept_s  # the other clock stands meanwhile
+    assert group.says(membership.UNKNOWN_MEMBER_ID)
+    assert group.says(membership.UNKNOWN_MEMBER_ID, JOIN)
     assert group.fenced == []
 
 
 def test_a_group_that_fences_says_so_itself(group: Group) -> None:
-    assert not group.says(FENCED_INSTANCE_ID, JOIN)
+    assert not group.says(membership.FENCED_INSTANCE_ID, JOIN)
     assert len(group.fenced) == 1
 
 
 def test_other_requests_are_left_alone_and_a_name_keeps_its_place(group: Group) -> None:
-    assert group.says(UNKNOWN_MEMBER_ID, LEAVE)
+    assert group.says(membership.UNKNOWN_MEMBER_ID, LEAVE)
     asyncio.run(group.membership.leave())
     assert group.coordinator._group_instance_id == "one-merge", "so that the client does not leave"
 
@@ -160,9 +140,14 @@ async def leave_amid(group: Group, request: Any) -> None:
     await asyncio.wait([joining])
 
 
+@pytest.mark.parametrize("connects_anew", [False, True])
 def test_who_leaves_while_the_group_waits_for_others_takes_its_wish_to_join_back(
-    group: Group,
+    group: Group, connects_anew: bool
 ) -> None:
+    """By another connection than that for which the wish may wait still: it would be the first that
+    the broker reads."""
+    if connects_anew:
+        group.connections.clear()
     asyncio.run(leave_amid(group, JOIN))
     closed, left, reset = group.said
     assert isinstance(closed, Meant)
@@ -170,18 +155,6 @@ def test_who_leaves_while_the_group_waits_for_others_takes_its_wish_to_join_back
     assert (left._group, left._member_id, reset) == ("group", "member", "reset")
     with pytest.raises(Meant):
         asyncio.run(group.coordinator._send_req(JOIN))
-
-
-def test_who_leaves_while_it_connects_anew_waits_for_that_and_leaves_by_another_connection(
-    group: Group,
-) -> None:
-    """The wish to join waits for that connection, and would be the first that the broker reads."""
-    group.connections.clear()
-    asyncio.run(leave_amid(group, JOIN))
-    closed, left, reset = group.said
-    assert isinstance(closed, Meant)
-    assert isinstance(left, LeaveGroupRequest)
-    assert reset == "reset"
 
 
 def test_who_leaves_and_reaches_nobody_says_so_and_stops(
@@ -232,8 +205,8 @@ def test_what_the_client_says_of_a_member_that_was_replaced_is_no_news() -> None
         text = "Heartbeat send request failed: %s. Will retry."
         return logging.LogRecord("client", logging.ERROR, "", 0, text, (error,), None)
 
-    assert not is_news(said(Meant("one-merge")))
+    assert not membership.is_news(said(Meant("one-merge")))
     closed = ConnectionError()
     closed.__cause__ = Meant()
-    assert not is_news(said(closed))
-    assert is_news(said(TimeoutError()))
+    assert not membership.is_news(said(closed))
+    assert membership.is_news(said(TimeoutError()))

@@ -12,19 +12,13 @@ def asked(fetcher: SimpleNamespace) -> tuple[int, int]:
     return fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
 
 
-def test_it_is_brisk_until_the_handler_rests() -> None:
+def test_it_is_brisk_until_the_handler_rests_and_at_once_when_a_record_comes() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=False, wants_ticks=True)
     assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
     assert pacing.look(rests=False) == BRISK
     assert pacing.look(rests=True) == QUIET
-    assert asked(fetcher) == (QUIET.fetch_wait_ms, QUIET.fetch_min_bytes)
-
-
-def test_a_record_makes_the_very_next_fetch_and_look_brisk() -> None:
-    fetcher = SimpleNamespace()
-    pacing = Pacing(fetcher, is_fixed=False, wants_ticks=True)
-    pacing.look(rests=True)
+    assert asked(fetcher) == (QUIET.fetch_wait_ms, 1), "the broker keeps no first record back"
     pacing.received()
     assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
     assert pacing.look(rests=True) == BRISK  # it may not have been told of the record yet
@@ -41,10 +35,6 @@ def test_where_nobody_waits_for_ticks_an_answer_stays_longer() -> None:
     pacing.received()
     assert pacing.look(rests=True) == BRISK
     assert fetcher._fetcher_timeout == BRISK.look_s
-
-
-def test_the_first_record_after_a_silence_is_not_kept_by_the_broker() -> None:
-    assert QUIET.fetch_min_bytes == 1
 
 
 def test_the_embedded_broker_is_always_asked_alike() -> None:

@@ -74,30 +74,30 @@ async def end(coordinator: Coordinator) -> None:
         producer._closed = True
 
 
-@pytest.mark.parametrize(
-    "answers",
-    [
-        pytest.param([COMMITTED], id="at once"),
-        pytest.param([NOT_SENT, COMMITTED], id="the first has not left"),
-        pytest.param([NOT_HERE, COMMITTED], id="the coordinator has moved"),
-        pytest.param([LOADING, CONCURRENT, COMMITTED], id="the coordinator wants some time"),
-    ],
-)
+SENT_AGAIN: dict[str, list[Any]] = {
+    "at once": [COMMITTED],
+    "the first has not left": [NOT_SENT, COMMITTED],
+    "the coordinator has moved": [NOT_HERE, COMMITTED],
+    "the coordinator wants some time": [LOADING, CONCURRENT, COMMITTED],
+}
+
+
+@pytest.mark.parametrize("answers", SENT_AGAIN.values(), ids=SENT_AGAIN)
 def test_it_is_sent_again_where_nothing_is_on_its_way(answers: list[Any]) -> None:
     coordinator = Coordinator(*answers)
     asyncio.run(end(coordinator))
     assert coordinator.asked == len(answers)
 
 
-@pytest.mark.parametrize(
-    ("answers", "why"),
-    [
-        pytest.param([LOST, COMMITTED], "closed", id="the connection breaks"),
-        pytest.param([LATE, COMMITTED], "RequestTimedOut", id="the client's own time is over"),
-        pytest.param([SILENT, COMMITTED], "within 0.05 s", id="the transaction's time is over"),
-        pytest.param([NOT_HERE, LOST, COMMITTED], "closed", id="after an answer"),
-    ],
-)
+SENT_ONCE: dict[str, tuple[list[Any], str]] = {
+    "the connection breaks": ([LOST, COMMITTED], "closed"),
+    "the client's own time is over": ([LATE, COMMITTED], "RequestTimedOut"),
+    "the transaction's time is over": ([SILENT, COMMITTED], "within 0.05 s"),
+    "after an answer": ([NOT_HERE, LOST, COMMITTED], "closed"),
+}
+
+
+@pytest.mark.parametrize(("answers", "why"), SENT_ONCE.values(), ids=SENT_ONCE)
 def test_it_is_not_sent_again_where_it_may_arrive_late(
     answers: list[Any], why: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,33 +16,37 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from agents.kafka.application import Application, build_app, run
-from agents.kafka.brokers import Brokers
+from agents.kafka.application import Application
 from agents.kafka.fetching import MAX_POLL_RECORDS, FetchTimes
 from agents.kafka.partition_queue import MAX_BATCHES, PolledBatch
 from agents.kafka.transport import MAX_RESETS, PartitionReset
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.agents.recorder import (
-    PATIENCE_S,
     Recorder,
     application,
     numbers,
     produce,
     run_to_failure,
+    started,
 )
 from tests.services import UniqueName
 
 
+@pytest.fixture
+def bootstrap(embedded_broker: EmbeddedBroker) -> str:
+    return embedded_broker.bootstrap
+
+
 async def test_nothing_flows_before_on_assigned_is_done_and_then_from_where_it_says(
-    embedded_broker: EmbeddedBroker, topic: str
+    bootstrap: str, topic: str
 ) -> None:
-    produce(embedded_broker.bootstrap, topic, 50)
+    produce(bootstrap, topic, 50)
     handler = Recorder(start_at={0: 20, 1: 0})
     may_go_on = asyncio.Event()
     handler.before_assigned = may_go_on.wait
-    async with application(embedded_broker.bootstrap, [topic], handler, topic) as app:
+    async with application(bootstrap, [topic], handler, topic) as app:
         await handler.until(lambda: handler.has("assigning"))
-        produce(embedded_broker.bootstrap, topic, 1)  # a round trip to the broker
+        produce(bootstrap, topic, 1)  # a round trip to the broker
         assert not handler.batches
         assert app.batches.open_partitions == frozenset()
         may_go_on.set()
@@ -56,16 +61,16 @@ async def test_nothing_flows_before_on_assigned_is_done_and_then_from_where_it_s
 
 
 async def test_batches_are_whole_and_in_order_and_at_the_end_there_are_ticks(
-    embedded_broker: EmbeddedBroker, topic: str, unique_name: UniqueName
+    embedded_broker: EmbeddedBroker, bootstrap: str, topic: str, unique_name: UniqueName
 ) -> None:
     empty = unique_name("empty")
     embedded_broker.make_topic(empty)
     each = 2 * MAX_POLL_RECORDS
 
     started_ns = time.time_ns()
-    produce(embedded_broker.bootstrap, topic, each)
+    produce(bootstrap, topic, each)
     handler = Recorder()
-    async with application(embedded_broker.bootstrap, [topic, empty], handler, topic):
+    async with application(bootstrap, [topic, empty], handler, topic):
         await handler.until(lambda: handler.read() == PARTITIONS * each)
         await handler.until(lambda: len(handler.ticks(0)) >= 10)
     now_ns = time.time_ns()
@@ -89,12 +94,10 @@ async def test_batches_are_whole_and_in_order_and_at_the_end_there_are_ticks(
             assert batch.end.position < batch.end.high_watermark
 
 
-async def test_a_slow_partition_holds_up_itself_only(
-    embedded_broker: EmbeddedBroker, topic: str
-) -> None:
+async def test_a_slow_partition_holds_up_itself_only(bootstrap: str, topic: str) -> None:
     each = 4 * MAX_POLL_RECORDS
 
-    produce(embedded_broker.bootstrap, topic, each)
+    produce(bootstrap, topic, each)
     handler = Recorder()
     released = asyncio.Event()
 
@@ -103,7 +106,7 @@ async def test_a_slow_partition_holds_up_itself_only(
             await released.wait()
 
     handler.before_batch = hold
-    async with application(embedded_broker.bootstrap, [topic], handler, topic) as app:
+    async with application(bootstrap, [topic], handler, topic) as app:
         await handler.until(lambda: handler.read() == (PARTITIONS - 1) * each)
         await handler.until(lambda: len(handler.ticks(1)) >= 3)
         held = app.batches._queues[TopicPartition(topic, 0)]
@@ -116,67 +119,59 @@ async def test_a_slow_partition_holds_up_itself_only(
 
 @pytest.mark.parametrize("where", ["on_assigned", "on_batch", "on_revoked"])
 async def test_an_exception_of_the_handler_ends_the_run_with_it(
-    embedded_broker: EmbeddedBroker, topic: str, where: str
+    bootstrap: str, topic: str, where: str
 ) -> None:
     async def fail(*_: Any) -> None:
         raise ZeroDivisionError(where)
 
-    produce(embedded_broker.bootstrap, topic, 1)
+    produce(bootstrap, topic, 1)
     handler = Recorder()
-    stop = asyncio.Event()
-    if where == "on_assigned":
-        handler.before_assigned = fail
-    elif where == "on_batch":
-        handler.before_batch = fail
-    else:
-        handler.before_revoked = fail
-    app = build_app(topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler)
-    running = asyncio.create_task(run(app, stop))
-    if where == "on_revoked":
-        await handler.until(lambda: handler.read() == PARTITIONS)
-        stop.set()
-    with pytest.raises(ZeroDivisionError, match=where):
-        async with asyncio.timeout(PATIENCE_S):
-            await running
+    setattr(handler, where.replace("on", "before"), fail)
 
-
-def test_a_reset_restores_and_reads_again_and_not_for_ever(
-    embedded_broker: EmbeddedBroker, topic: str
-) -> None:
     async def scenario() -> None:
-        produce(embedded_broker.bootstrap, topic, 10)
-        handler = Recorder(start_at={2: 3})
-        resets = 0
-        wanted = 2
+        async with started(bootstrap, topic, handler) as (_, _, stop):
+            if where == "on_revoked":
+                await handler.until(lambda: handler.read() == PARTITIONS)
+                stop.set()
 
-        async def reset(batch: PolledBatch) -> None:
-            nonlocal resets
-            if batch.partition.partition == 2 and resets < wanted:
-                resets += 1
-                raise PartitionReset("as after an abort")
+    with pytest.raises(ZeroDivisionError, match=where):
+        await scenario()
 
-        handler.before_batch = reset
-        async with application(embedded_broker.bootstrap, [topic], handler, topic):
-            await handler.until(lambda: handler.read() == PARTITIONS * 10 - 3)
-        assert handler.values(2) == numbers(3, 10)
-        of_two = frozenset({TopicPartition(topic, 2)})
-        told = [what for what, detail in handler.calls if detail == of_two]
-        assert told == ["revoked", "assigning", "assigned", "reading"] * 2
 
-        endless = Recorder()
-        wanted, resets = 1_000_000, 0
-        endless.before_batch = reset
-        with pytest.raises(PartitionReset):
-            await run_to_failure(embedded_broker.bootstrap, topic, endless)
-        assert resets == MAX_RESETS + 1
+async def test_a_reset_restores_and_reads_again_and_not_for_ever(
+    bootstrap: str, topic: str
+) -> None:
+    produce(bootstrap, topic, 10)
+    handler = Recorder(start_at={2: 3})
+    resets = 0
+    wanted = 2
 
-    asyncio.run(scenario())
+    async def reset(batch: PolledBatch) -> None:
+        nonlocal resets
+        if batch.partition.partition == 2 and resets < wanted:
+            resets += 1
+            raise PartitionReset("as after an abort")
+
+    handler.before_batch = reset
+    async with application(bootstrap, [topic], handler, topic):
+        await handler.until(lambda: handler.read() == PARTITIONS * 10 - 3)
+    assert handler.values(2) == numbers(3, 10)
+    of_two = frozenset({TopicPartition(topic, 2)})
+    told = [what for what, detail in handler.calls if detail == of_two]
+    assert told == ["revoked", "assigning", "assigned", "reading"] * 2
+
+    endless = Recorder()
+    wanted, resets = 1_000_000, 0
+    endless.before_batch = reset
+    with pytest.raises(PartitionReset):
+        await run_to_failure(bootstrap, topic, endless)
+    assert resets == MAX_RESETS + 1
 
 
 async def test_resets_of_many_partitions_at_once_are_told_in_one_line(
-    embedded_broker: EmbeddedBroker, topic: str, caplog: pytest.LogCaptureFixture
+    bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    produce(embedded_broker.bootstrap, topic, 10)
+    produce(bootstrap, topic, 10)
     handler = Recorder()
     reset_once: set[TopicPartition] = set()
 
@@ -186,7 +181,7 @@ async def test_resets_of_many_partitions_at_once_are_told_in_one_line(
             raise PartitionReset("fenced by another worker")
 
     handler.before_batch = reset
-    async with application(embedded_broker.bootstrap, [topic], handler, topic):
+    async with application(bootstrap, [topic], handler, topic):
         await handler.until(
             lambda: handler.read() == PARTITIONS * 10 and "reading again" in caplog.text
         )
@@ -196,38 +191,34 @@ async def test_resets_of_many_partitions_at_once_are_told_in_one_line(
 
 
 @pytest.mark.parametrize("commits", [False, True])
-def test_resets_are_counted_by_what_was_committed_and_not_by_batches_worked_on(
-    embedded_broker: EmbeddedBroker, topic: str, commits: bool
+async def test_resets_are_counted_by_what_was_committed_and_not_by_batches_worked_on(
+    bootstrap: str, topic: str, commits: bool
 ) -> None:
     """A batch can be worked on before the commit of the one before it fails."""
     wanted = MAX_RESETS + 3
+    produce(bootstrap, topic, 2 * wanted)
+    handler = Recorder()
+    resets = worked_on = 0
 
-    async def scenario() -> None:
-        produce(embedded_broker.bootstrap, topic, 2 * wanted)
-        handler = Recorder()
-        resets = worked_on = 0
+    async def reset(batch: PolledBatch) -> None:
+        nonlocal resets, worked_on
+        if batch.partition.partition != 2:
+            return
+        worked_on += 1
+        if worked_on == 2 and resets < wanted:
+            worked_on = 0
+            resets += 1
+            handler.start_at = {2: resets if commits else 0}
+            raise PartitionReset("as after an abort")
 
-        async def reset(batch: PolledBatch) -> None:
-            nonlocal resets, worked_on
-            if batch.partition.partition != 2:
-                return
-            worked_on += 1
-            if worked_on == 2 and resets < wanted:
-                worked_on = 0
-                resets += 1
-                handler.start_at = {2: resets if commits else 0}
-                raise PartitionReset("as after an abort")
-
-        handler.before_batch = reset
-        if commits:
-            async with application(embedded_broker.bootstrap, [topic], handler, topic):
-                await handler.until(lambda: resets == wanted and worked_on > 2)
-        else:
-            with pytest.raises(PartitionReset):
-                await run_to_failure(embedded_broker.bootstrap, topic, handler)
-            assert resets == MAX_RESETS + 1
-
-    asyncio.run(scenario())
+    handler.before_batch = reset
+    if commits:
+        async with application(bootstrap, [topic], handler, topic):
+            await handler.until(lambda: resets == wanted and worked_on > 2)
+    else:
+        with pytest.raises(PartitionReset):
+            await run_to_failure(bootstrap, topic, handler)
+        assert resets == MAX_RESETS + 1
 
 
 def hold_first_partition(handler: Recorder) -> asyncio.Event:
@@ -243,41 +234,30 @@ def hold_first_partition(handler: Recorder) -> asyncio.Event:
     return released
 
 
-async def no_flow(app: Application) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while app.batches.flow_active:
-            await asyncio.sleep(0)
-
-
-async def pauses_until(running: asyncio.Task[None]) -> int:
-    """Pauses of 10 ms each: time but for that in which the machine did other things."""
-    pauses = 0
-    async with asyncio.timeout(PATIENCE_S):
-        while not running.done():
-            await asyncio.sleep(0.01)
-            pauses += 1
-        await running
-    return pauses
-
-
-async def test_stop_is_quick_lets_the_batch_end_and_revokes(
-    embedded_broker: EmbeddedBroker, topic: str
-) -> None:
-    produce(embedded_broker.bootstrap, topic, 10)
-    handler = Recorder()
-    released = hold_first_partition(handler)
-    stop = asyncio.Event()
-    app = build_app(topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler)
-    running = asyncio.create_task(run(app, stop))
-    await handler.until(lambda: handler.has("holding"))
-    (held,) = (detail for what, detail in handler.calls if what == "holding")
+async def stopping(app: Application, handler: Recorder, stop: asyncio.Event) -> None:
+    """Until nothing flows; it revokes nothing while a batch is under work."""
     stop.set()
-    await no_flow(app)
+    while app.batches.flow_active:
+        await asyncio.sleep(0)
     for _ in range(100):  # turns of the loop in which on_revoked could come too early
         await asyncio.sleep(0)
     assert not handler.has("revoked")
-    released.set()
-    assert await pauses_until(running) < 200
+
+
+async def test_stop_is_quick_lets_the_batch_end_and_revokes(bootstrap: str, topic: str) -> None:
+    produce(bootstrap, topic, 10)
+    handler = Recorder()
+    released = hold_first_partition(handler)
+    async with started(bootstrap, topic, handler) as (app, running, stop):
+        await handler.until(lambda: handler.has("holding"))
+        (held,) = (detail for what, detail in handler.calls if what == "holding")
+        await stopping(app, handler, stop)
+        released.set()
+        pauses = 0  # of 10 ms each: time but for that in which the machine did other things
+        while not running.done():
+            await asyncio.sleep(0.01)
+            pauses += 1
+        assert pauses < 200
     mine = [batch for batch in handler.batches if batch.partition == held.partition]
     assert [batch for batch in mine if batch.records] == [held]
     assert handler.calls[-1][0] == "revoked"
@@ -285,93 +265,71 @@ async def test_stop_is_quick_lets_the_batch_end_and_revokes(
 
 
 async def test_a_rebalance_amid_the_stop_opens_nothing(
-    embedded_broker: EmbeddedBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whole groups are stopped at once: each sees the others leave while it finishes."""
 
     async def nothing(*_: Any) -> None:
         """Faust's own part, in a rebalance that the broker knows nothing of."""
 
-    produce(embedded_broker.bootstrap, topic, 10)
+    produce(bootstrap, topic, 10)
     handler = Recorder()
     released = hold_first_partition(handler)
-    stop = asyncio.Event()
-    app = build_app(topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler)
-    running = asyncio.create_task(run(app, stop))
-    await handler.until(lambda: handler.has("holding"))
-    mine = {TP(*partition) for partition in handler.owned}
-    monkeypatch.setattr(driver.Consumer, "on_partitions_revoked", nothing)
-    monkeypatch.setattr(driver.Consumer, "on_partitions_assigned", nothing)
-    stop.set()
-    await no_flow(app)
+    async with started(bootstrap, topic, handler) as (app, _, stop):
+        await handler.until(lambda: handler.has("holding"))
+        mine = {TP(*partition) for partition in handler.owned}
+        monkeypatch.setattr(driver.Consumer, "on_partitions_revoked", nothing)
+        monkeypatch.setattr(driver.Consumer, "on_partitions_assigned", nothing)
+        await stopping(app, handler, stop)
 
-    async def rebalance() -> None:
-        await app.batches.on_partitions_revoked(mine)
-        await app.batches.on_partitions_assigned(mine, 1)
+        async def rebalance() -> None:
+            await app.batches.on_partitions_revoked(mine)
+            await app.batches.on_partitions_assigned(mine, 1)
 
-    rebalancing = asyncio.create_task(rebalance())
-    for _ in range(100):  # turns of the loop in which on_revoked could come too early
-        await asyncio.sleep(0)
-    assert not handler.has("revoked")
-    released.set()
-    async with asyncio.timeout(PATIENCE_S):
+        rebalancing = asyncio.create_task(rebalance())
+        await stopping(app, handler, stop)
+        released.set()
         await rebalancing
-        await running
     told = [what for what, _ in handler.calls if what not in ("batch", "holding")]
     assert told == ["assigning", "assigned", "reading", "revoked"]
     assert not handler.owned
 
 
 async def test_stop_while_restoring_cancels_the_restore_and_revokes(
-    embedded_broker: EmbeddedBroker, topic: str
+    bootstrap: str, topic: str
 ) -> None:
     handler = Recorder()
     handler.before_assigned = asyncio.Event().wait  # for ever
-    stop = asyncio.Event()
-    app = build_app(topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler)
-    running = asyncio.create_task(run(app, stop))
-    await handler.until(lambda: handler.has("assigning"))
-    stop.set()
-    async with asyncio.timeout(PATIENCE_S):
-        await running
+    async with started(bootstrap, topic, handler) as (_, _, stop):
+        await handler.until(lambda: handler.has("assigning"))
+        stop.set()
     assert [what for what, _ in handler.calls] == ["assigning", "revoked"]
 
 
 async def test_a_fetch_counts_from_when_it_was_asked_for() -> None:
     """A process that sleeps between question and answer must not claim the time between."""
 
-    class State:
-        timestamp: int | None = 5
+    state = SimpleNamespace(timestamp=5)
+    assignment = SimpleNamespace(state_value=lambda _: state)
+    request = SimpleNamespace(topics=(("raw", ((0, 0, 0),)),), _max_wait_ms=1)
+    answers_fit, answered_at_ns = True, 0
 
-    class Assignment:
-        state = State()
+    async def answer(*_: Any) -> bool:
+        nonlocal answered_at_ns
+        asked_at_ns = time.time_ns()
+        while time.time_ns() == asked_at_ns:
+            await asyncio.sleep(0)
+        answered_at_ns = time.time_ns()
+        if answers_fit:
+            state.timestamp = 1
+        return False
 
-        def state_value(self, _: TopicPartition) -> State:
-            return self.state
-
-    class Request:
-        topics = (("raw", ((0, 0, 0),)),)
-        _max_wait_ms = 1
-
-    class Fetcher:
-        answers_fit = True
-        answered_at_ns = 0
-
-        async def _proc_fetch_request(self, assignment: Assignment, *_: Any) -> bool:
-            asked_at_ns = time.time_ns()
-            while time.time_ns() == asked_at_ns:
-                await asyncio.sleep(0)
-            self.answered_at_ns = time.time_ns()
-            if self.answers_fit:
-                assignment.state.timestamp = 1
-            return False
-
-    fetcher = Fetcher()
+    fetcher: Any = SimpleNamespace(_proc_fetch_request=answer)
     times = FetchTimes(fetcher)
     partition = TopicPartition("raw", 0)
-    await fetcher._proc_fetch_request(Assignment(), 0, Request())
+    await fetcher._proc_fetch_request(assignment, 0, request)
     first = times.asked_at_ns[partition]
-    assert 0 < first < fetcher.answered_at_ns
-    fetcher.answers_fit = False
-    await fetcher._proc_fetch_request(Assignment(), 0, Request())
+    assert 0 < first < answered_at_ns
+    answers_fit = False
+    await fetcher._proc_fetch_request(assignment, 0, request)
     assert times.asked_at_ns[partition] == first

@@ -7,6 +7,7 @@ import asyncio
 import gc
 import random
 import weakref
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,17 +25,14 @@ from tests.codec.logs import PLACE, READ_COMMITTED, TRANSACTIONAL, batch, contro
 A = record(b"k", b"a", [])
 
 
-def records_of(make: Any, log: bytes, since: int, aborted: list[tuple[int, int]]) -> Any:
-    return PartitionRecords(
-        PLACE,
-        make(log),
-        aborted,
-        since,
-        None,
-        None,
-        check_crcs=True,
-        isolation_level=READ_COMMITTED,
-    )
+def records_of(
+    log: bytes,
+    since: int = 0,
+    aborted: Sequence[tuple[int, int]] = (),
+    make: Any = codec.memory_records,
+) -> Any:
+    how = {"check_crcs": True, "isolation_level": READ_COMMITTED}
+    return PartitionRecords(PLACE, make(log), list(aborted), since, None, None, **how)
 
 
 def result_of(records: Any, position: int) -> Any:
@@ -74,20 +72,19 @@ def test_law_every_poll_gives_the_same_records_and_position(seed: int) -> None:
     aborted = [(1, 0)] if dice.random() < 0.3 else []
     cuts = [dice.choice((1, 2, 5, 100)) for _ in range(60)]
 
-    theirs = records_of(MemoryRecords, log, since, list(aborted))
+    theirs = records_of(log, since, aborted, MemoryRecords)
     theirs._consumer_record = lambda _, each: each
     result, state = result_of(theirs, since)
     wanted = polled(result.getall, state, result, cuts)
 
-    fetched = Fetched(records_of(codec.memory_records, log, since, list(aborted)))
-    result, state = result_of(fetched, since)
+    result, state = result_of(Fetched(records_of(log, since, aborted)), since)
     found = polled(lambda most: take_all(result, most), state, result, cuts)
     assert found == wanted
 
 
 def test_records_before_a_fault_come_first() -> None:
     log = batch([A]) + batch([A], base_offset=1)[:-1] + b"!"
-    fetched = Fetched(records_of(codec.memory_records, log, 0, []))
+    fetched = Fetched(records_of(log))
     assert [each.value for each in fetched.take(1)] == [b"a"]
     with pytest.raises(CorruptRecordException):
         fetched.take(1)
@@ -95,7 +92,7 @@ def test_records_before_a_fault_come_first() -> None:
 
 def test_what_cannot_be_read_is_among_the_records_and_the_next_batch_comes_behind_it() -> None:
     log = batch([A, b"\x08"]) + batch([A], base_offset=2)
-    fetched = Fetched(records_of(codec.memory_records, log, 0, []))
+    fetched = Fetched(records_of(log))
     found = fetched.take(5)
     assert [(each.offset, type(each) is Unreadable) for each in found] == [
         (0, False), (1, True), (2, False)
@@ -103,7 +100,7 @@ def test_what_cannot_be_read_is_among_the_records_and_the_next_batch_comes_behin
     assert fetched.next_fetch_offset == 3
 
 
-def test_what_takes_long_is_taken_a_turn_of_the_loop_at_a_time(
+async def test_what_takes_long_is_taken_a_turn_of_the_loop_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else some kilobytes of packed batches would keep the client from its heartbeats."""
@@ -112,38 +109,28 @@ def test_what_takes_long_is_taken_a_turn_of_the_loop_at_a_time(
     monkeypatch.setattr(whole_batches, "time", clock)
     log = b"".join(batch([A], base_offset=at) for at in range(8))
 
-    async def scenario() -> list[list[int]]:
-        turn = Turn()
-        one, other = (
-            Fetched(records_of(codec.memory_records, log, 0, []), turn=turn) for _ in range(2)
-        )
-        seen = []
-        while not (one.is_over and other.is_over):
-            for each in (one, other):
-                if each.is_over:
-                    continue
-                before = each.next_fetch_offset
-                found = [record.offset for record in each.take(100)]
-                assert found == list(range(before, each.next_fetch_offset))
-                seen.append(found)
-            await asyncio.sleep(0)
-        return seen
-
-    seen = asyncio.run(scenario())
+    turn = Turn()
+    one, other = (Fetched(records_of(log), turn=turn) for _ in range(2))
+    seen = []
+    while not (one.is_over and other.is_over):
+        for each in (one, other):
+            if each.is_over:
+                continue
+            before = each.next_fetch_offset
+            found = [record.offset for record in each.take(100)]
+            assert found == list(range(before, each.next_fetch_offset))
+            seen.append(found)
+        await asyncio.sleep(0)
     assert all(len(found) <= 3 for found in seen)
     assert sum(len(found) for found in seen) == 2 * 8
 
 
-def test_all_is_taken_where_nobody_says_how_much() -> None:
-    log = batch([A]) + batch([A], base_offset=1)
-    result, state = result_of(Fetched(records_of(codec.memory_records, log, 0, [])), 0)
+def test_all_is_taken_where_nobody_says_how_much_and_nothing_where_the_position_moved() -> None:
+    result, state = result_of(Fetched(records_of(batch([A]) + batch([A], base_offset=1))), 0)
     assert len(take_all(result)) == 2
     assert state.position == 2
     assert not result.has_more()
-
-
-def test_a_position_that_moved_meanwhile_gives_nothing() -> None:
-    result, _ = result_of(Fetched(records_of(codec.memory_records, batch([A]), 0, [])), 7)
+    result, _ = result_of(Fetched(records_of(batch([A]))), 7)
     assert take_all(result) == []
     assert not result.has_more()
 
@@ -152,7 +139,7 @@ def test_a_position_that_moved_meanwhile_gives_nothing() -> None:
 def test_a_fetch_that_was_let_go_is_gone_without_a_collector(cuts: list[int]) -> None:
     """However much was taken of it, as when its partition goes. Else its bytes stay until there are
     as many small objects as the collector waits for."""
-    records = records_of(codec.memory_records, batch([A]) + batch([A], base_offset=1), 0, [])
+    records = records_of(batch([A]) + batch([A], base_offset=1))
     result, _ = result_of(records, 0)
 
     async def fetch(*_: object) -> bool:

@@ -85,25 +85,30 @@ def test_who_is_told_to_stop_before_the_loop_stops_and_leaves_nobody() -> None:
         assert (worker.returncode, said) == (0, b"")
 
 
+def done_with(option: str) -> subprocess.CompletedProcess[str]:
+    """What the program of forked children says with this option."""
+    return subprocess.run(
+        [*PROGRAM, option], capture_output=True, timeout=TIMEOUT_S, check=True, text=True
+    )
+
+
 @forks
 def test_a_child_ends_as_an_interpreter_does() -> None:
-    done = subprocess.run(
-        [*PROGRAM, "--codes"], capture_output=True, timeout=TIMEOUT_S, check=True, text=True
-    )
+    done = done_with("--codes")
     assert done.stdout == f"0 2 1\n{-signal.SIGKILL}\n"
     assert "prints done\n" in done.stderr
     assert "ValueError: failed" in done.stderr
 
 
 @forks
-def test_a_child_holds_nothing_of_its_elder_siblings_open() -> None:
+def test_a_child_holds_nothing_of_its_elder_siblings_or_its_worker_open() -> None:
     """Beside its own end of a pipe: what the first has is what the third has."""
-    done = subprocess.run(
-        [*PROGRAM, "--open"], capture_output=True, timeout=TIMEOUT_S, check=True, text=True
-    )
-    first, second, third = done.stdout.splitlines()
+    first, second, third = done_with("--open").stdout.splitlines()
     assert first == second == third
     assert first.endswith("pipe")
+    kinds = done_with("--open-beside-a-socket").stdout.split()
+    assert "pipe" in kinds
+    assert "socket" not in kinds
 
 
 def test_a_stage_that_waits_for_brokers_leaves_with_its_worker(tmp_path: Path) -> None:
@@ -139,16 +144,6 @@ def test_a_port_that_is_taken_is_told_before_there_is_a_stage(
     agents = logging.getLogger("agents")
     assert agents.level == logging.DEBUG, "--verbose is for the worker too"
     agents.setLevel(logging.NOTSET)
-
-
-@forks
-def test_a_child_has_no_socket_of_its_workers() -> None:
-    done = subprocess.run(
-        [*PROGRAM, "--open-beside-a-socket"], capture_output=True, timeout=TIMEOUT_S, check=True
-    )
-    kinds = done.stdout.split()
-    assert b"pipe" in kinds
-    assert b"socket" not in kinds
 
 
 def test_a_process_with_threads_is_not_forked() -> None:

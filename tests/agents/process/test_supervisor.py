@@ -24,16 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agents.process import scrapes
 from agents.process import supervisor as supervising
 from agents.process.child_process import Child, Process
-from agents.process.scrapes import (
-    AGE,
-    BUILD,
-    MEMORY,
-    READY,
-    STAGES,
-    SUPERVISOR,
-    Scrapes,
-    memory_limit,
-)
+from agents.process.scrapes import AGE, BUILD, MEMORY, READY, STAGES, SUPERVISOR, Scrapes
 from agents.process.supervisor import Supervisor
 from agents.watch.last_lines import LastLines
 from agents.watch.port.http import HttpUnavailable
@@ -61,8 +52,10 @@ async def supervised(
     ends_with: int = 0,
     token: str | None = None,
     stuck_after_s: float = STUCK_AFTER_S,
+    ready: bool = True,
 ) -> AsyncIterator[Ask]:
-    """A supervisor over children of these names; at the end it is told to stop, and ends so."""
+    """A supervisor over children of these names, once they are ready if they get so; at the end it
+    is told to stop, and ends so."""
     (port,) = free_ports(1)
     commands = {stage: [sys.executable, CHILD, *options] for stage in stages}
     supervisor = Supervisor(commands, "127.0.0.1", port, stuck_after_s, brokers_wait_s, token)
@@ -83,6 +76,8 @@ async def supervised(
 
         await until(lambda: answers(ask, "/live"))
         try:
+            if ready:
+                await until(lambda: answers(ask, "/ready"))
             yield ask
         finally:
             os.kill(os.getpid(), signal.SIGTERM)  # which its handler takes
@@ -114,9 +109,10 @@ async def pids(ask: Ask) -> list[int]:
 
 async def test_a_child_that_hangs_is_told_in_live_and_started_anew() -> None:
     async with supervised("reorder", "merge") as ask:
-        await until(lambda: answers(ask, "/ready"))
         first = await pids(ask)
         assert len(set(first)) == 2
+        told = await answers(ask, "/health")
+        assert told["stages"] == {"reorder": {"codec": "native"}, "merge": {"codec": "native"}}
         os.kill(first[0], signal.SIGSTOP)
         (reason,) = await until(lambda: faults(ask, "/live"))
         assert reason.startswith("reorder: does not answer for ")
@@ -137,42 +133,38 @@ def test_which_stages_are_ready_is_told_for_those_that_tell_nothing() -> None:
     assert f'{READY}{{stage="merge"}} 1.0' in told
 
 
-def test_a_stage_that_does_not_answer_keeps_its_last_values_with_their_age() -> None:
-    async def scenario() -> None:
-        async with supervised("reorder", "merge", stuck_after_s=60.0) as ask:
-            await until(lambda: answers(ask, "/ready"))
-            (first, _) = await pids(ask)
+async def test_a_stage_that_does_not_answer_keeps_its_last_values_with_their_age() -> None:
+    async with supervised("reorder", "merge", stuck_after_s=60.0) as ask:
+        (first, _) = await pids(ask)
 
-            async def told() -> dict[str, float]:
-                families = text_string_to_metric_families(await answers(ask, "/metrics"))
-                samples = [sample for family in families for sample in family.samples]
-                ages = {s.labels["stage"]: s.value for s in samples if s.name == AGE}
-                assert {s.labels["stage"] for s in samples if s.name == STAGES} == set(ages)
-                assert sum(s.value for s in samples if s.name == "fake_total") == 2
-                return ages
+        async def told() -> dict[str, float]:
+            families = text_string_to_metric_families(await answers(ask, "/metrics"))
+            samples = [sample for family in families for sample in family.samples]
+            ages = {s.labels["stage"]: s.value for s in samples if s.name == AGE}
+            assert {s.labels["stage"] for s in samples if s.name == STAGES} == set(ages)
+            assert sum(s.value for s in samples if s.name == "fake_total") == 2
+            return ages
 
-            assert max((await told()).values()) < 0.5
-            os.kill(first, signal.SIGSTOP)
-            await asyncio.sleep(1.0)
-            ages = await told()
-            assert ages["reorder"] >= 1.0
-            assert ages["merge"] < 0.5
-            os.kill(first, signal.SIGCONT)
-            await until(lambda: fresh(told))
+        async def are_fresh() -> bool:
+            return max((await told()).values()) < 0.5
 
-    async def fresh(told: Callable[[], Awaitable[dict[str, float]]]) -> bool:
-        return max((await told()).values()) < 0.5
-
-    asyncio.run(scenario())
+        assert await are_fresh()
+        os.kill(first, signal.SIGSTOP)
+        await asyncio.sleep(1.0)
+        ages = await told()
+        assert ages["reorder"] >= 1.0
+        assert ages["merge"] < 0.5
+        os.kill(first, signal.SIGCONT)
+        await until(are_fresh)
 
 
 def test_values_go_with_the_process_that_gave_them() -> None:
     child = Child("reorder", [], metrics="fake_total 1.0\n")
-    scrapes = Scrapes([child], ["reorder"])
-    assert scrapes.texts() == ["fake_total 1.0\n"]
+    taken = Scrapes([child], ["reorder"])
+    assert taken.texts() == ["fake_total 1.0\n"]
     child.metrics = None
-    assert scrapes.texts() == []
-    own = {family.name for family in scrapes.collect() if family.name.startswith("inorder_")}
+    assert taken.texts() == []
+    own = {family.name for family in taken.collect() if family.name.startswith("inorder_")}
     assert own == {AGE, READY, STAGES, BUILD, MEMORY}
 
 
@@ -180,21 +172,13 @@ def test_each_process_shows_its_memory_also_when_it_does_not_answer() -> None:
     pids = {"reorder": os.getpid(), "merge": 2**22}  # which is above the largest id
     with Path(os.devnull).open("rb", 0) as pipe:
         children = [Child(name, [], process=Process(pid, pipe)) for name, pid in pids.items()]
-    scrapes = Scrapes(children, ["reorder"])
-    families = {family.name: family for family in scrapes.collect()}
+    families = {family.name: family for family in Scrapes(children, ["reorder"]).collect()}
     samples = families["process_resident_memory_bytes"].samples
     assert [each.labels for each in samples] == [{"stage": SUPERVISOR}, {"stage": "reorder"}]
     assert all(each.value > 1 << 20 for each in samples)
     (info,) = families[BUILD].samples
-    assert (1 << 20) < families[MEMORY].samples[0].value <= memory_limit()
+    assert (1 << 20) < families[MEMORY].samples[0].value <= scrapes.memory_limit()
     assert set(info.labels) == {"version", "core", "codec", "python"}
-
-
-async def test_health_says_how_each_stage_runs() -> None:
-    async with supervised("reorder", "merge") as ask:
-        await until(lambda: answers(ask, "/ready"))
-        told = await answers(ask, "/health")
-        assert told["stages"] == {"reorder": {"codec": "native"}, "merge": {"codec": "native"}}
 
 
 async def test_it_asks_seldom_while_all_are_well_and_nobody_wants_to_know(
@@ -219,11 +203,11 @@ def test_the_limit_of_memory_is_the_smallest_there_is(
 ) -> None:
     limit, none = tmp_path / "memory.max", tmp_path / "none"
     none.write_text("max\n")
-    whole = memory_limit()
+    whole = scrapes.memory_limit()
     monkeypatch.setattr(scrapes, "CGROUP", (str(limit), str(none)))
-    assert memory_limit() >= whole, "there is no limit"
+    assert scrapes.memory_limit() >= whole, "there is no limit"
     limit.write_text("2097152\n")
-    assert memory_limit() == 2_097_152
+    assert scrapes.memory_limit() == 2_097_152
 
 
 def test_the_log_of_a_stage_is_kept_beyond_its_end() -> None:
@@ -244,7 +228,7 @@ async def test_a_child_that_never_tells_its_port_is_started_anew(
 ) -> None:
     monkeypatch.setattr(supervising, "START_TIMEOUT_S", 1.0)
 
-    async with supervised("reorder", options=("--mute",)) as ask:
+    async with supervised("reorder", options=("--mute",), ready=False) as ask:
         (reason,) = await until(lambda: faults(ask, "/live"))
         assert reason.startswith("reorder: has not announced its port for ")
         await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
@@ -256,7 +240,6 @@ async def test_a_child_that_the_system_kills_may_have_wanted_memory(
     number: signal.Signals, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with supervised("reorder", stuck_after_s=PATIENCE_S) as ask:
-        await until(lambda: answers(ask, "/ready"))
         (first,) = await pids(ask)
         await asyncio.sleep(2 * supervising.ASK_PAUSE_S)  # for a look at it
         os.kill(first, number)
@@ -275,10 +258,10 @@ async def test_a_child_that_prints_is_heard_and_started_anew(
     """More than a pipe holds, and what looks like an address, before and after it tells its own."""
 
     async with supervised("reorder", options=("--prints",), stuck_after_s=PATIENCE_S) as ask:
-        await until(lambda: answers(ask, "/ready"))
         (first,) = await pids(ask)
         os.kill(first, signal.SIGKILL)
         await until(lambda: faults(ask, "/ready"))
+        assert await answers(ask, "/live"), "the worker is alive meanwhile"
         await until(lambda: answers(ask, "/ready"))
         assert await pids(ask) not in ([], [first])
     said = capfd.readouterr()
@@ -289,7 +272,7 @@ async def test_a_child_that_prints_is_heard_and_started_anew(
 async def test_what_a_child_tells_that_is_no_address_is_refused(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with supervised("reorder", options=("--babbles",)):
+    async with supervised("reorder", options=("--babbles",), ready=False):
         await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
     assert "'here I am' is not an address" in caplog.text
 
@@ -304,20 +287,9 @@ async def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
     monkeypatch.setattr(supervising, "START_TIMEOUT_S", 0.2)
     monkeypatch.setattr(supervising, "LONGEST_SILENCE_S", 0.2)
 
-    async with supervised("reorder", options=("--mute",), brokers_wait_s=2.0) as ask:
+    async with supervised("reorder", options=("--mute",), brokers_wait_s=2.0, ready=False) as ask:
         (reason,) = await until(lambda: faults(ask, "/live"))
         assert reason == "reorder: has not announced its port for 2 s and is restarted"
-
-
-async def test_a_child_that_dies_is_started_anew_and_the_worker_is_alive_meanwhile() -> None:
-    async with supervised("reorder") as ask:
-        await until(lambda: answers(ask, "/ready"))
-        (first,) = await pids(ask)
-        os.kill(first, signal.SIGKILL)
-        await until(lambda: faults(ask, "/ready"))
-        assert await answers(ask, "/live")
-        await until(lambda: answers(ask, "/ready"))
-        assert await pids(ask) not in ([], [first])
 
 
 async def test_a_port_in_use_is_refused_before_any_child_starts() -> None:
@@ -336,8 +308,15 @@ async def test_a_stage_that_is_refused_at_the_stop_says_so_for_all(
     options = ("--exit", str(code))
     async with supervised(
         "reorder", options=options, ends_with=ends_with, stuck_after_s=PATIENCE_S
-    ) as ask:
-        await until(lambda: answers(ask, "/ready"))
+    ):
+        pass
+
+
+async def given_up(*command: str, stuck_after_s: float = STUCK_AFTER_S) -> None:
+    """The supervisor of a stage that cannot be had ends by itself."""
+    async with asyncio.timeout(PATIENCE_S):
+        supervisor = Supervisor({"reorder": list(command)}, "127.0.0.1", 0, stuck_after_s)
+        assert await supervisor.run() == 1
 
 
 async def test_a_child_that_hangs_each_time_is_given_up(
@@ -346,10 +325,7 @@ async def test_a_child_that_hangs_each_time_is_given_up(
     """Though the starts lie further apart than the window: it is never ready in between."""
     monkeypatch.setattr(supervising, "MAX_RESTARTS", 1)
     monkeypatch.setattr(supervising, "RESTART_WINDOW_S", 0.3)
-
-    commands = {"reorder": [sys.executable, CHILD, "--hangs"]}
-    async with asyncio.timeout(PATIENCE_S):
-        assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
+    await given_up(sys.executable, CHILD, "--hangs")
     assert "stage reorder: ready for 0 s in 2 starts" in caplog.text
 
 
@@ -358,10 +334,7 @@ async def test_a_child_that_cannot_be_started_is_tried_so_often_and_no_more(
 ) -> None:
     monkeypatch.setattr(supervising, "MAX_RESTARTS", 2)
     monkeypatch.setattr(supervising, "RESTART_PAUSE_S", 0.01)
-
-    commands = {"reorder": ["/there/is/no/such/python"]}
-    async with asyncio.timeout(PATIENCE_S):
-        assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
+    await given_up("/there/is/no/such/python")
     assert caplog.text.count("stage reorder cannot be started: ") == 3
     assert "stage reorder: ready for 0 s in 3 starts" in caplog.text
 
@@ -374,10 +347,7 @@ async def test_a_supervisor_that_fails_ends_its_stages_and_itself(
         raise ValueError(part)
 
     monkeypatch.setattr(Supervisor, part, fail)
-
-    commands = {"reorder": [sys.executable, CHILD]}
-    async with asyncio.timeout(PATIENCE_S):
-        assert await Supervisor(commands, "127.0.0.1", 0, PATIENCE_S).run() == 1
+    await given_up(sys.executable, CHILD, stuck_after_s=PATIENCE_S)
     assert f"ValueError: {part}" in caplog.text
 
 
@@ -387,7 +357,6 @@ async def test_a_child_that_is_told_to_stop_a_little_before_its_supervisor_is_no
     monkeypatch.setattr(supervising, "STOP_FOLLOWS_WITHIN_S", PATIENCE_S)
 
     async with supervised("reorder", stuck_after_s=PATIENCE_S) as ask:
-        await until(lambda: answers(ask, "/ready"))
         (pid,) = await pids(ask)
         os.kill(pid, signal.SIGTERM)
         await until(lambda: asyncio.sleep(0, not Path(f"/proc/{pid}").exists()))
@@ -396,5 +365,4 @@ async def test_a_child_that_is_told_to_stop_a_little_before_its_supervisor_is_no
 
 async def test_the_ports_of_stages_are_shown_the_token() -> None:
     async with supervised("reorder", options=("--token", TOKEN), token=TOKEN) as ask:
-        await until(lambda: answers(ask, "/ready"))
         assert len(await pids(ask)) == 1

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,9 +36,18 @@ TEXT = json.dumps(SCHEMA)
 EVENT = {"device": "press-7", "n": 12}
 
 
+class Known(Registry):
+    """A registry; `table` has what was found in it."""
+
+    @cached_property
+    def table(self) -> RegisteredSchemas:
+        return RegisteredSchemas(self.url, [SUBJECT])
+
+
 @pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving(Registry()) as found:
+def registry() -> Iterator[Known]:
+    found = Known()
+    with serving(found):
         yield found
 
 
@@ -45,10 +55,6 @@ def value(number: int) -> bytes:
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(SCHEMA), EVENT)
     return b"\0" + number.to_bytes(4, "big") + stream.getvalue()
-
-
-def table(registry: Registry) -> RegisteredSchemas:
-    return RegisteredSchemas(registry.url, [SUBJECT])
 
 
 def reached(found: RegisteredSchemas, *values: bytes | None, patience_s: float = 0.0) -> SchemaFeed:
@@ -66,114 +72,103 @@ def reason(found: RegisteredSchemas, content: bytes) -> tuple[str, str]:
     return fault.value.reason, fault.value.detail
 
 
-def test_a_schema_is_looked_up_once_and_values_are_read_by_it(registry: Registry) -> None:
+def test_a_schema_is_looked_up_once_and_values_are_read_by_it(registry: Known) -> None:
     number = registry.register(SUBJECT, TEXT)
-    found = table(registry)
-    reached(found, value(number), value(number), None, b"{}")
-    assert found.decode(value(number)) == EVENT
+    reached(registry.table, value(number), value(number), None, b"{}")
+    assert registry.table.decode(value(number)) == EVENT
     assert registry.asked[f"/schemas/ids/{number}"] == 1
-    assert found.unresolved([value(number)]) == []
+    assert registry.table.unresolved([value(number)]) == []
 
 
-def test_keys_of_eight_bytes_name_no_schema(registry: Registry) -> None:
+def test_keys_of_eight_bytes_name_no_schema(registry: Known) -> None:
     number = registry.register(SUBJECT, TEXT)
-    found = table(registry)
     key = (3 << 24).to_bytes(8, "big")
     record = SimpleNamespace(value=value(number), key=key)
-    asyncio.run(SchemaFeed(0.0).reach_for([found], [record]))
+    asyncio.run(SchemaFeed(0.0).reach_for([registry.table], [record]))
     assert set(registry.asked) == {f"/schemas/ids/{number}", f"/schemas/ids/{number}/versions"}
 
 
-def test_a_schema_that_refers_to_others(registry: Registry) -> None:
+def test_a_schema_that_refers_to_others(registry: Known) -> None:
     kind = {"type": "enum", "name": "plant.Kind", "symbols": ["A", "B"]}
     registry.register("kind", json.dumps(kind))
     whole = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "kind", "type": "plant.Kind"}]}
     refers = [{"name": "plant.Kind", "subject": "kind", "version": 1}]
     number = registry.register(SUBJECT, json.dumps(whole), references=refers)
-    found = table(registry)
     content = value(number) + b"\x02"
-    reached(found, content)
-    assert found.decode(content) == EVENT | {"kind": "B"}
+    reached(registry.table, content)
+    assert registry.table.decode(content) == EVENT | {"kind": "B"}
 
 
-def test_protobuf(registry: Registry) -> None:
+def test_protobuf(registry: Known) -> None:
     schema = base64.b64encode(file_descriptor().SerializeToString()).decode()
     number = registry.register(SUBJECT, schema, "PROTOBUF")
     message = message_class()(device="press-7", n=12).SerializeToString()
     content = b"\0" + number.to_bytes(4, "big") + b"\0" + message
-    found = table(registry)
-    reached(found, content)
-    decoded = found.decode(content)
+    reached(registry.table, content)
+    decoded = registry.table.decode(content)
     assert isinstance(decoded, dict)
     assert (decoded["device"], decoded["n"]) == ("press-7", 12)
 
 
-def test_an_unknown_schema_is_asked_for_again_then_dead(registry: Registry) -> None:
-    found = table(registry)
+def test_an_unknown_schema_is_asked_for_again_then_dead(registry: Known) -> None:
     began_s = time.monotonic()
-    feed = reached(found, value(9), patience_s=1.0)
+    feed = reached(registry.table, value(9), patience_s=1.0)
     assert time.monotonic() - began_s > 0.5
     assert calm_s(began_s) < 5
-    assert reason(found, value(9)) == (
+    assert reason(registry.table, value(9)) == (
         "schema_unknown",
         f"{registry.url} has no schema 9; register it there",
     )
     asked = registry.asked["/schemas/ids/9"]
     assert asked > 1
-    asyncio.run(feed.reach(found, [value(9)]))
+    asyncio.run(feed.reach(registry.table, [value(9)]))
     assert registry.asked["/schemas/ids/9"] == asked
 
 
-def test_ids_that_strangers_make_up_do_not_cost_the_patience_each(registry: Registry) -> None:
-    found = table(registry)
+def test_ids_that_strangers_make_up_do_not_cost_the_patience_each(registry: Known) -> None:
     began_s = time.monotonic()
-    reached(found, *(value(number) for number in range(100, 200)), patience_s=1.0)
+    reached(registry.table, *(value(number) for number in range(100, 200)), patience_s=1.0)
     assert calm_s(began_s) < 5
 
 
-async def test_a_schema_that_is_registered_a_moment_later_is_found(registry: Registry) -> None:
-    found = table(registry)
+async def test_a_schema_that_is_registered_a_moment_later_is_found(registry: Known) -> None:
     feed = SchemaFeed()
-    reach = asyncio.create_task(feed.reach(found, [value(1)]))
+    reach = asyncio.create_task(feed.reach(registry.table, [value(1)]))
     await asyncio.sleep(0.3)
     registry.register(SUBJECT, TEXT)
     await reach
-    assert found.decode(value(1)) == EVENT
+    assert registry.table.decode(value(1)) == EVENT
 
 
-def test_a_schema_of_another_subject_is_not_read_by(registry: Registry) -> None:
+def test_a_schema_of_another_subject_is_not_read_by(registry: Known) -> None:
     number = registry.register("somebody-s", TEXT)
-    found = table(registry)
-    reached(found, value(number))
-    assert reason(found, value(number)) == (
+    reached(registry.table, value(number))
+    assert reason(registry.table, value(number)) == (
         "schema_unknown",
         "schema 1 is registered under somebody-s; name it in `subjects` to use it",
     )
 
 
 async def test_one_that_is_registered_under_the_right_subject_later_is_read_by_then(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
+    registry: Known, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = registry.register("somebody-s", TEXT)
-    found = table(registry)
-
     feed = SchemaFeed(0.0)
-    await feed.reach(found, [value(number)])
+    await feed.reach(registry.table, [value(number)])
     registry.register(SUBJECT, TEXT)
-    await feed.reach(found, [value(number)])
-    assert reason(found, value(number))[0] == "schema_unknown"
+    await feed.reach(registry.table, [value(number)])
+    assert reason(registry.table, value(number))[0] == "schema_unknown"
     assert registry.asked[f"/schemas/ids/{number}"] == 1
     monkeypatch.setattr(schema_feed, "UNKNOWN_S", 0.0)
-    await feed.reach(found, [value(number)])
-    assert found.decode(value(number)) == EVENT
+    await feed.reach(registry.table, [value(number)])
+    assert registry.table.decode(value(number)) == EVENT
 
 
 @pytest.mark.parametrize("status", [400, 422])
-def test_an_id_that_the_registry_takes_for_none_is_dead(registry: Registry, status: int) -> None:
+def test_an_id_that_the_registry_takes_for_none_is_dead(registry: Known, status: int) -> None:
     registry.status = status
-    found = table(registry)
-    reached(found, value(9))
-    assert reason(found, value(9))[0] == "schema_unknown"
+    reached(registry.table, value(9))
+    assert reason(registry.table, value(9))[0] == "schema_unknown"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +179,7 @@ def test_an_id_that_the_registry_takes_for_none_is_dead(registry: Registry, stat
     ],
 )
 def test_a_schema_beyond_a_bound_is_dead_at_once(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, detail: str
+    registry: Known, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, detail: str
 ) -> None:
     monkeypatch.setattr(client, bound, most)
     refers = [
@@ -193,30 +188,28 @@ def test_a_schema_beyond_a_bound_is_dead_at_once(
         if registry.register(name, json.dumps({"type": "enum", "name": name, "symbols": ["A"]}))
     ]
     number = registry.register(SUBJECT, TEXT, references=refers)
-    found = table(registry)
-    reached(found, value(number), patience_s=60.0)
-    assert reason(found, value(number)) == ("schema_refused", detail)
+    reached(registry.table, value(number), patience_s=60.0)
+    assert reason(registry.table, value(number)) == ("schema_refused", detail)
     assert registry.asked[f"/schemas/ids/{number}"] == 1
 
 
 async def test_who_waits_for_one_registry_holds_up_nobody_who_asks_another(
-    registry: Registry,
+    registry: Known,
 ) -> None:
     number = registry.register(SUBJECT, TEXT)
-    found = table(registry)
-
     feed = SchemaFeed()
     away = RegisteredSchemas("http://127.0.0.1:9", [SUBJECT])
     waiting = [asyncio.create_task(feed.reach(away, [value(1)])) for _ in range(2)]
     await asyncio.sleep(0.3)
-    await feed.reach(found, [value(number)])
-    assert len(feed.faults) == 1
+    await feed.reach(registry.table, [value(number)])
+    (fault,) = feed.faults
+    assert fault.startswith("waits for the schema registry: http://127.0.0.1:9 did not answer")
     for task in waiting:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
         assert len(feed.faults) == (task is waiting[0])
-    assert found.decode(value(number)) == EVENT
+    assert registry.table.decode(value(number)) == EVENT
 
 
 @pytest.mark.parametrize(
@@ -229,68 +222,43 @@ async def test_who_waits_for_one_registry_holds_up_nobody_who_asks_another(
         ("{}", "XML"),
     ],
 )
-def test_a_schema_that_is_none_or_has_no_bound(registry: Registry, schema: str, kind: str) -> None:
+def test_a_schema_that_is_none_or_has_no_bound(registry: Known, schema: str, kind: str) -> None:
     number = registry.register(SUBJECT, schema, kind)
-    found = table(registry)
-    reached(found, value(number))
-    assert reason(found, value(number))[0] == "schema_refused"
+    reached(registry.table, value(number))
+    assert reason(registry.table, value(number))[0] == "schema_refused"
 
 
-def test_a_value_without_the_five_bytes_says_what_to_write(registry: Registry) -> None:
-    found = table(registry)
-    reached(found, b"{}")
-    assert reason(found, b"{}")[0] == "value_undecodable"
-    assert "schema: {file: …}" in reason(found, b"{}")[1]
+def test_a_value_without_the_five_bytes_says_what_to_write(registry: Known) -> None:
+    reached(registry.table, b"{}")
+    assert reason(registry.table, b"{}")[0] == "value_undecodable"
+    assert "schema: {file: …}" in reason(registry.table, b"{}")[1]
 
 
-def test_a_registry_that_is_away_is_waited_for_and_said(registry: Registry) -> None:
+async def test_a_registry_that_is_away_is_waited_for_and_said(registry: Known) -> None:
     number = registry.register(SUBJECT, TEXT)
-    found = table(registry)
-
-    async def away() -> tuple[str, ...]:
-        feed = SchemaFeed(0.0)
-        registry.status = 503
-        reach = asyncio.create_task(feed.reach(found, [value(number)]))
-        await asyncio.sleep(1.0)
-        faults = feed.faults
-        assert not reach.done()
-        registry.status = 200
-        await reach
-        assert feed.faults == ()
-        return faults
-
-    assert asyncio.run(away()) == (f"waits for the schema registry: {registry.url} answers 503",)
-    assert found.decode(value(number)) == EVENT
-
-
-def test_nobody_there_is_waited_for_as_well(registry: Registry) -> None:
-    found = RegisteredSchemas("http://127.0.0.1:9", [SUBJECT])
-
-    async def away() -> tuple[str, ...]:
-        feed = SchemaFeed(0.0)
-        reach = asyncio.create_task(feed.reach(found, [value(1)]))
-        await asyncio.sleep(0.5)
-        faults = feed.faults
-        reach.cancel()
-        with suppress(asyncio.CancelledError):
-            await reach
-        return faults
-
-    (fault,) = asyncio.run(away())
-    assert fault.startswith("waits for the schema registry: http://127.0.0.1:9 did not answer")
+    feed = SchemaFeed(0.0)
+    registry.status = 503
+    reach = asyncio.create_task(feed.reach(registry.table, [value(number)]))
+    await asyncio.sleep(1.0)
+    (fault,) = feed.faults
+    assert fault == f"waits for the schema registry: {registry.url} answers 503"
+    assert not reach.done()
+    registry.status = 200
+    await reach
+    assert not feed.faults
+    assert registry.table.decode(value(number)) == EVENT
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_who_is_not_let_in_hears_what_to_set(registry: Registry, status: int) -> None:
+def test_who_is_not_let_in_hears_what_to_set(registry: Known, status: int) -> None:
     registry.status = status
     with pytest.raises(RegistryRefuses, match="set INORDER_REGISTRY_USER and"):
-        reached(table(registry), value(1))
+        reached(registry.table, value(1))
 
 
-def test_name_and_password_are_sent(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_and_password_are_sent(registry: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INORDER_REGISTRY_USER", "reader")
     monkeypatch.setenv("INORDER_REGISTRY_PASSWORD", "secret")
     number = registry.register(SUBJECT, TEXT)
-    found = table(registry)
-    reached(found, value(number))
+    reached(registry.table, value(number))
     assert registry.authorized == {"Basic " + base64.b64encode(b"reader:secret").decode()}

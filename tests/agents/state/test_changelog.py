@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,20 +13,7 @@ from aiokafka.structs import TopicPartition
 from msgspec import Raw
 
 from agents.kafka.declared import FRAMING_BYTES, STAMPS_BYTES, declared
-from agents.kafka.log_reader import LogReader
-from agents.kafka.stage_topics import changelog_topic
 from agents.state import changelog
-from agents.state.changelog import (
-    STATE_FORMAT,
-    Progress,
-    StateRefused,
-    contract_of,
-    decode,
-    encode,
-    encoded,
-    read_changelog,
-    read_progress,
-)
 from agents.state.held import Note, Spilled
 from codec.face import NO_RECORD, Unreadable
 from tests.agents.records import SOUND
@@ -35,10 +23,10 @@ from topology.config.change import Contract
 
 def test_changes_are_bytes_and_what_is_gone_a_tombstone() -> None:
     state = [1, -(2**63), 2**63 - 1, "straße", None, [True], {"a": []}]
-    changes = encoded({"state/reorder/lane/s1": state, "page/7": None})
+    changes = changelog.encoded({"state/reorder/lane/s1": state, "page/7": None})
     assert changes.keys() == {b"state/reorder/lane/s1", b"page/7"}
     assert changes[b"page/7"] is None
-    assert decode(changes[b"state/reorder/lane/s1"] or b"") == state
+    assert changelog.decode(changes[b"state/reorder/lane/s1"] or b"") == state
 
 
 @pytest.mark.parametrize(
@@ -51,28 +39,30 @@ def test_changes_are_bytes_and_what_is_gone_a_tombstone() -> None:
     ],
 )
 def test_what_is_written_is_read_back(value: msgspec.Struct) -> None:
-    assert msgspec.msgpack.decode(encode(value), type=type(value)) == value
+    assert msgspec.msgpack.decode(changelog.encode(value), type=type(value)) == value
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        pytest.param({"next_offset": 7, "arrival": [1], "arrangement": ["reorder"]}, id="none"),
-        pytest.param({"format": STATE_FORMAT + 1, "what": "nobody knows yet"}, id="a later one"),
-        pytest.param(["no", "progress"], id="none that can be read"),
-    ],
-)
+FORMATS: dict[str, Any] = {
+    "none": {"next_offset": 7, "arrival": [1], "arrangement": ["reorder"]},
+    "a later one": {"format": changelog.STATE_FORMAT + 1, "what": "nobody knows yet"},
+    "none that can be read": ["no", "progress"],
+}
+
+
+@pytest.mark.parametrize("state", FORMATS.values(), ids=FORMATS)
 def test_a_state_of_another_format_is_refused(state: Any) -> None:
     says = r"raw/3 has format \d+, and .* reads format 3; go on with .*, or begin anew"
-    with pytest.raises(StateRefused, match=says):
-        read_progress(encode(state), "raw/3", "begin anew")
+    with pytest.raises(changelog.StateRefused, match=says):
+        changelog.read_progress(changelog.encode(state), "raw/3", "begin anew")
 
 
 def test_a_state_of_this_format_is_read() -> None:
     contract = Contract("app", "merge", ["raw"], {"merge": 1}, {}, {}, {}, [("raw", 0, 4)])
-    progress = Progress(2**62, [1], Raw(encode(contract)), "", STATE_FORMAT, 3, 2**64 - 1)
-    found = read_progress(encode(progress), "raw/3", "begin anew")
-    assert contract_of(found) == contract
+    progress = changelog.Progress(
+        2**62, [1], Raw(changelog.encode(contract)), "", changelog.STATE_FORMAT, 3, 2**64 - 1
+    )
+    found = changelog.read_progress(changelog.encode(progress), "raw/3", "begin anew")
+    assert changelog.contract_of(found) == contract
     assert (found.next_offset, found.digest) == (2**62, 2**64 - 1)
 
 
@@ -80,10 +70,6 @@ def test_keys_of_one_kind_never_begin_another() -> None:
     prefixes = [changelog.STATE, changelog.PAGE, changelog.RECORD, changelog.PROGRESS.decode()]
     clashes = [(a, b) for a in prefixes for b in prefixes if a != b and a.startswith(b)]
     assert clashes == []
-
-
-def test_a_fused_stage_has_a_name_that_kafka_takes() -> None:
-    assert changelog_topic("app", "reorder+merge", "raw") == "app.reorder-merge.raw.changelog"
 
 
 @pytest.mark.parametrize("stages", ["[reorder, merge]", "[reorder+merge]"])
@@ -101,19 +87,20 @@ def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> Non
     assert set(rooms.values()) == {FRAMING_BYTES + STAMPS_BYTES}
     changelogs = {name for name in rooms if name.endswith(".changelog")}
     assert len(changelogs) == (1 if topology.fused else 2)
+    assert ("inorder.reorder-merge.raw.changelog" in changelogs) == topology.fused
     assert {"events.ordered", "events.late"} <= rooms.keys()
     assert ("events.sequenced" in rooms) is not topology.fused
 
 
-class Logs:
-    async def bounds(self, _: TopicPartition) -> tuple[int, int]:
+def test_a_changelog_that_cannot_be_read_is_refused() -> None:
+    async def bounds(_: TopicPartition) -> tuple[int, int]:
         return 0, 9
 
-    async def stretch(self, *_: Any) -> AsyncGenerator[tuple[list[Any], int]]:
+    async def stretch(*_: Any) -> AsyncGenerator[tuple[list[Any], int]]:
         yield [Unreadable(3, 8, 0, 1, NO_RECORD)], 9
 
-
-def test_a_changelog_that_cannot_be_read_is_refused() -> None:
-    logs = cast(LogReader, Logs())
-    with pytest.raises(StateRefused, match="changes/2 cannot be read at offsets 3 to 8"):
-        asyncio.run(read_changelog(logs, TopicPartition("changes", 2), None, lambda *_: None))
+    logs: Any = SimpleNamespace(bounds=bounds, stretch=stretch)
+    with pytest.raises(changelog.StateRefused, match="changes/2 cannot be read at offsets 3 to 8"):
+        asyncio.run(
+            changelog.read_changelog(logs, TopicPartition("changes", 2), None, lambda *_: None)
+        )

@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -47,7 +46,7 @@ class SlowStore(MemoryStore):
         return {key: value for key, value in self.held.items() if key != b"\nseal"}
 
 
-def writer_of(store: SlowStore) -> tuple[CopyWriter, list[str]]:
+def writer_of(store: SlowStore | None) -> tuple[CopyWriter, list[str]]:
     failures: list[str] = []
     copy = LocalCopy("raw/7", lambda: store, failures.append)
     copy.load()
@@ -68,7 +67,6 @@ async def test_what_changes_often_is_written_once() -> None:
 
 async def test_what_waits_is_written_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "WRITE_EVERY_S", 0.01)
-
     store = SlowStore()
     writer, _ = writer_of(store)
     writer.note({b"a": b"1"}, 1)
@@ -132,12 +130,9 @@ async def test_a_store_that_hangs_is_not_waited_for_at_the_end(
 
 
 async def test_without_a_store_nothing_is_kept() -> None:
-    failures: list[str] = []
-    writer = CopyWriter(LocalCopy("raw/7", lambda: None, failures.append))
-    writer.copy.load()
+    writer, failures = writer_of(None)
     threads = threading.active_count()
-    changes: dict[bytes, Any] = {b"a": b"1"}
-    writer.note(changes, 1)
+    writer.note({b"a": b"1"}, 1)
     assert threading.active_count() == threads
     await writer.close()
     assert failures == []

@@ -17,6 +17,7 @@ import pytest
 
 from agents.state.changelog import encode
 from agents.state.held import STAMPED_FROM, HeldPages, Note, Spilled, apply_note
+from tests.kit.runs import cut
 from tests.simulation.world import World
 from topology.config import Topology, parse
 from topology.flow.lanes import lanes_of
@@ -52,11 +53,7 @@ def troubled(seed: int) -> list[Event]:
 
 
 def batches(events: list[Event], rng: Random) -> Iterator[list[Event]]:
-    at = 0
-    while at < len(events):
-        size = rng.choice((1, 3, 40))
-        yield events[at : at + size]
-        at += size
+    return cut(events, rng, (1, 3, 40))
 
 
 class Book:
@@ -87,6 +84,13 @@ class Book:
             else:
                 self.log[key] = value
 
+    def assert_noted(self) -> int:
+        """What the pages note is what the operators hold; return how many events that are."""
+        held = {event.offset: event.held_by for event in self.stage.held()}
+        assert {offset: note.held_by for offset, note in self.noted().items()} == held
+        assert len(self.pages) == len(held)
+        return len(held)
+
     def noted(self) -> dict[int, Note]:
         """As a restore reads it: through the codec."""
         pages = [
@@ -103,9 +107,7 @@ def test_pages_note_what_is_held(operators: tuple[str, ...], seed: int) -> None:
     book = Book(operators, FOREVER_NS)
     for batch in batches(troubled(seed), Random(seed)):
         book.take(batch)
-        held = {event.offset: event.held_by for event in book.stage.held()}
-        assert {offset: note.held_by for offset, note in book.noted().items()} == held
-        assert len(book.pages) == len(held)
+        book.assert_noted()
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
@@ -124,9 +126,7 @@ def test_pages_note_what_joins_hold(answer: str, lanes: int, seed: int) -> None:
         for event in batch:
             event.stream, event.kind, event.lane = "ab"[number % 2], DATA, event.offset % lanes
         book.take(batch)
-        held = {event.offset: event.held_by for event in book.stage.held()}
-        assert {offset: note.held_by for offset, note in book.noted().items()} == held
-        most = max(most, len(held))
+        most = max(most, book.assert_noted())
     assert most > 5
 
 
@@ -186,12 +186,8 @@ def test_a_note_puts_a_freshly_read_event_back_as_it_was() -> None:
         note = notes[event.offset]
         again = Event("default", event.source, -1, event.seq, event.ts_ns, 0, event.offset)
         apply_note(again, note)
-        assert (again.held_by, again.arrival_ns, again.at_ns) == (
-            event.held_by,
-            event.arrival_ns,
-            event.at_ns,
-        )
-        assert again.late == event.late
+        names = ["held_by", "arrival_ns", "at_ns", "late"]
         if event.held_by >= STAMPED_FROM:
-            stamped = (event.epoch, event.seq, event.ref_time_ns, event.error_ns)
-            assert (again.epoch, again.seq, again.ref_time_ns, again.error_ns) == stamped
+            names += ["epoch", "seq", "ref_time_ns", "error_ns"]
+        for name in names:
+            assert getattr(again, name) == getattr(event, name), name

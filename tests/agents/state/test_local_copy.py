@@ -20,7 +20,7 @@ from agents.state.local_copy import Copied, LocalCopy
 from agents.state.stores import rocksdb
 from agents.state.stores.redis import RedisStore, connect, key_of
 from agents.state.stores.rocksdb import DAMAGED_KEPT, RocksdbStore, folder_of
-from agents.state.stores.store import StateStore, StoreName
+from agents.state.stores.store import Changes, StateStore, StoreName
 from tests import ROOT
 from tests.agents.state.stores.memory import MemoryStore
 
@@ -66,14 +66,11 @@ def expected(position: int) -> State:
     return state
 
 
-class Failures(list[str]):
-    """The kinds of failures, as they were counted."""
-
-
 def copy_of(
     new_store: Callable[[], StateStore | None], log_id: str = "id-1"
-) -> tuple[LocalCopy, Failures]:
-    failures = Failures()
+) -> tuple[LocalCopy, list[str]]:
+    """And the kinds of failures, as they are counted."""
+    failures: list[str] = []
     return LocalCopy("raw/7", new_store, failures.append, log_id), failures
 
 
@@ -90,7 +87,7 @@ def filled(new_store: Callable[[], StateStore | None], log_id: str = "id-1") -> 
     assert failures == []
 
 
-def loaded(new_store: Callable[[], StateStore | None]) -> tuple[Copied, Failures]:
+def loaded(new_store: Callable[[], StateStore | None]) -> tuple[Copied, list[str]]:
     copy, failures = copy_of(new_store)
     try:
         return copy.load(), failures
@@ -112,17 +109,11 @@ def places(folder: Path) -> Iterator[tuple[str, float, int]]:
                 yield path.name, place / (PLACES - 1), dice.randrange(8)
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
-    filled(on_disk(tmp_path))
-    copied, failures = loaded(on_disk(tmp_path))
-    assert copied == Copied(expected(COMMITS), COMMITS)
-    assert failures == []
-
-
 def test_a_flipped_bit_is_told_or_changes_nothing(tmp_path: Path) -> None:
     """In any file of the folder. Where RocksDB cuts its log at the damage, the copy is an
     earlier whole one."""
     filled(on_disk(tmp_path / "sound"))
+    assert loaded(on_disk(tmp_path / "sound")) == (Copied(expected(COMMITS), COMMITS), [])
     sound = folder_of(tmp_path / "sound", NAME)
     told = 0
     kinds = set()
@@ -160,41 +151,28 @@ def test_a_damaged_folder_lies_aside_and_the_copy_begins_anew(
     assert kept == ["7", f"7.damaged-{DAMAGED_KEPT}", f"7.damaged-{DAMAGED_KEPT + 1}"]
 
 
-def without_entry(store: StateStore) -> None:
-    store.apply({entry(COMMITS * SPAN // 2): None}, COMMITS, COMMITS + 1)
+HELD = entry(COMMITS * SPAN // 2)
+UNSEEN: dict[str, Changes] = {
+    "an entry is gone": {HELD: None},
+    "an old value": {HELD: b"old"},
+    "moved alone": {},
+    "no seal": {b"\nseal": None},
+    "a strange seal": {b"\nseal": b"\xc1"},
+}
 
 
-def with_an_old_value(store: StateStore) -> None:
-    changes: Any = {entry(COMMITS * SPAN // 2): b"old"}
-    store.apply(changes, COMMITS, COMMITS + 1)
-
-
-def moved_alone(store: StateStore) -> None:
-    store.apply({}, COMMITS, COMMITS + 1)
-
-
-def without_seal(store: StateStore) -> None:
-    store.apply({b"\nseal": None}, COMMITS, COMMITS + 1)
-
-
-def with_a_strange_seal(store: StateStore) -> None:
-    store.apply({b"\nseal": b"\xc1"}, COMMITS, COMMITS + 1)
-
-
-@pytest.mark.parametrize(
-    "hurt", [without_entry, with_an_old_value, moved_alone, without_seal, with_a_strange_seal]
-)
-def test_what_no_checksum_sees_the_seal_does(hurt: Callable[[StateStore], None]) -> None:
+@pytest.mark.parametrize("hurt", UNSEEN.values(), ids=UNSEEN)
+def test_what_no_checksum_sees_the_seal_does(hurt: Changes) -> None:
     store = MemoryStore(NAME)
     copy, _ = copy_of(lambda: store)
     copy.load()
     for position in range(1, COMMITS + 1):
         copy.move(changes_of(position), position)
-    hurt(store)
-    copied, failures = copy_of(lambda: store)[0].load(), Failures()
-    assert copied == Copied()
+    store.apply(hurt, COMMITS, COMMITS + 1)
+    copy, failures = copy_of(lambda: store)
+    assert copy.load() == Copied()
     assert store.position() is None
-    assert failures == []
+    assert failures == ["StoreDamaged"]
 
 
 @pytest.fixture
@@ -204,17 +182,17 @@ def in_redis(redis_server: Any) -> tuple[Callable[[], StateStore], str, Any]:
     return lambda: RedisStore(connect(redis_server.url), name), key_of(name), redis_server
 
 
+COMMANDS: dict[str, tuple[Any, ...]] = {
+    "a field is gone": ("HDEL", "KEY", b"e" + HELD),
+    "another value": ("HSET", "KEY", b"e" + HELD, b"x"),
+    "a position that is none": ("HSET", "KEY", "p", "12x"),
+    "no seal": ("HDEL", "KEY", b"e\nseal"),
+    "no hash": ("SET", "KEY", "x"),
+}
+
+
 @pytest.mark.redis
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(("HDEL", "KEY", b"e" + entry(COMMITS * SPAN // 2)), id="a field is gone"),
-        pytest.param(("HSET", "KEY", b"e" + entry(COMMITS * SPAN // 2), b"x"), id="another value"),
-        pytest.param(("HSET", "KEY", "p", "12x"), id="a position that is none"),
-        pytest.param(("HDEL", "KEY", b"e\nseal"), id="no seal"),
-        pytest.param(("SET", "KEY", "x"), id="no hash"),
-    ],
-)
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_redis_that_lost_a_part_is_found_out(in_redis: Any, command: tuple[Any, ...]) -> None:
     new_store, key, server = in_redis
     filled(new_store)

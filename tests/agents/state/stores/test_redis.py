@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
@@ -46,7 +46,9 @@ def opened(redis_server: Any, name: StoreName) -> Iterator[OpenStore]:
 class Cut:
     """Stands before a client and cuts the connection at chosen commands."""
 
-    def __init__(self, client: redis.Redis, *, before: set[int], after: set[int]) -> None:
+    def __init__(
+        self, client: redis.Redis, *, before: Collection[int] = (), after: Collection[int] = ()
+    ) -> None:
         self._client = client
         self._before = before
         self._after = after
@@ -70,13 +72,8 @@ def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kind, "BACKOFF_S", 0.001)
 
 
-def behind_cut(
-    redis_server: Any,
-    name: StoreName,
-    before: set[int] | None = None,
-    after: set[int] | None = None,
-) -> tuple[RedisStore, Cut]:
-    cut = Cut(connect(redis_server.url), before=before or set(), after=after or set())
+def behind_cut(redis_server: Any, name: StoreName, **at: Collection[int]) -> tuple[RedisStore, Cut]:
+    cut = Cut(connect(redis_server.url), **at)
     return RedisStore(cut, name), cut  # type: ignore[arg-type]
 
 
@@ -162,7 +159,7 @@ def test_two_writers_of_one_empty_copy_do_not_mix(
                 second.apply({b"b": b"2"}, None, 7)
             return answer
 
-    client = TakenOver(connect(redis_server.url), before=set(), after=set())
+    client = TakenOver(connect(redis_server.url))
     first = RedisStore(client, name)  # type: ignore[arg-type]
     with pytest.raises(StaleStore):
         first.apply({b"a": b"1", b"c": b"3"}, None, 7)
@@ -195,19 +192,19 @@ def test_a_key_that_holds_something_else_is_damaged(
 
 
 def test_no_two_names_share_a_key() -> None:
-    names = [
-        StoreName("a", "b:c", "d", 0),
-        StoreName("a:b", "c", "d", 0),
-        StoreName("a", "b", "c:d", 0),
-    ]
+    words = (("a", "b:c", "d"), ("a:b", "c", "d"), ("a", "b", "c:d"))
+    names = [StoreName(*each, 0) for each in words]
     assert len({key_of(name) for name in names}) == len(names)
+
+
+def at(server: socket.socket, name: StoreName, *hung: str) -> RedisStore:
+    return RedisStore(connect(f"redis://127.0.0.1:{server.getsockname()[1]}/0"), name, *hung)
 
 
 def test_a_server_that_is_away_fails_in_bounded_time(name: StoreName) -> None:
     with socket.socket() as placeholder:
         placeholder.bind(("127.0.0.1", 0))  # bound and not listening: refused
-        port = placeholder.getsockname()[1]
-        store = RedisStore(connect(f"redis://127.0.0.1:{port}/0"), name)
+        store = at(placeholder, name)
         started_s = time.monotonic()
         with pytest.raises(StoreUnavailable, match="check that the server runs"):
             store.position()
@@ -215,28 +212,19 @@ def test_a_server_that_is_away_fails_in_bounded_time(name: StoreName) -> None:
         store.close()
 
 
-def test_a_server_that_says_nothing_fails_in_bounded_time(
-    name: StoreName, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("opening_s", "attempts"), [(kind.OPENING_S, 3), (0.05, 1)])
+def test_a_server_that_says_nothing_fails_in_bounded_time_and_at_the_start_is_asked_once(
+    name: StoreName, monkeypatch: pytest.MonkeyPatch, opening_s: float, attempts: int
 ) -> None:
+    assert kind.OPENING_S < kind.ANSWER_TIMEOUT_S, "an opening takes less than two answers"
     monkeypatch.setattr(kind, "ANSWER_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(kind, "OPENING_S", opening_s)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
-        store = RedisStore(connect(f"redis://127.0.0.1:{deaf.getsockname()[1]}/0"), name)
+        store = at(deaf, name)
         started_s = time.monotonic()
-        with pytest.raises(StoreUnavailable, match="after 3 attempt"):
+        with pytest.raises(StoreUnavailable, match=f"after {attempts} attempt"):
             store.position()
         assert calm_s(started_s) < 5
-        store.close()
-
-
-def test_a_server_that_hangs_at_the_start_is_asked_once(
-    name: StoreName, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kind, "ANSWER_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(kind, "OPENING_S", 0.1)
-    with socket.create_server(("127.0.0.1", 0)) as deaf:
-        store = RedisStore(connect(f"redis://127.0.0.1:{deaf.getsockname()[1]}/0"), name)
-        with pytest.raises(StoreUnavailable, match="after 1 attempt"):
-            store.position()
         store.close()
 
 
@@ -248,8 +236,7 @@ def test_many_copies_in_a_server_that_hangs_wait_as_long_as_one(
     monkeypatch.setattr(kind, "OPENING_S", 0.1)
 
     def open_one(number: int) -> str:
-        url = f"redis://127.0.0.1:{deaf.getsockname()[1]}/0"
-        store = RedisStore(connect(url), replace(name, partition=number), "deaf")
+        store = at(deaf, replace(name, partition=number), "deaf")
         try:
             with pytest.raises(StoreUnavailable) as failed:
                 store.position()
@@ -264,10 +251,6 @@ def test_many_copies_in_a_server_that_hangs_wait_as_long_as_one(
         kind.hung_since_s["deaf"] -= kind.HUNG_S
         assert "after 1 attempt" in open_one(24)
     assert sum("it failed to answer less than 10 s ago" in each for each in told) >= 20
-
-
-def test_opening_is_bounded_by_less_than_two_answers() -> None:
-    assert kind.OPENING_S < kind.ANSWER_TIMEOUT_S
 
 
 def test_a_server_killed_between_changes_is_gone_on_with(

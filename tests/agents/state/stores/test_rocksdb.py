@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,11 +65,16 @@ def test_a_copy_open_in_another_process_is_locked(tmp_path: Path) -> None:
     RocksdbStore(tmp_path, writer.NAME).close()
 
 
-def test_a_copy_open_in_this_process_is_locked(tmp_path: Path) -> None:
-    store = RocksdbStore(tmp_path, NAME)
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RocksdbStore]:
+    found = RocksdbStore(tmp_path, NAME)
+    yield found
+    found.close()
+
+
+def test_a_copy_open_in_this_process_is_locked(store: RocksdbStore, tmp_path: Path) -> None:
     with pytest.raises(StoreLocked):
         RocksdbStore(tmp_path, NAME)
-    store.close()
 
 
 @pytest.mark.parametrize("hurt", ["CURRENT", "MANIFEST-*", "*.sst", "rocksdict-config.json"])
@@ -92,15 +98,13 @@ def test_a_damaged_folder_is_empty_or_whole(tmp_path: Path, hurt: str) -> None:
     store.close()
 
 
-def test_clear_gives_the_disk_back(tmp_path: Path) -> None:
-    store = RocksdbStore(tmp_path, NAME)
+def test_clear_gives_the_disk_back(store: RocksdbStore, tmp_path: Path) -> None:
     store.apply({b"%d" % k: os.urandom(1000) for k in range(3000)}, None, 1)
     assert disk_bytes(tmp_path) > 3_000_000
     store.clear()
     assert store.position() is None
     assert disk_bytes(tmp_path) < 100_000
     assert [entry.name for entry in folder_of(tmp_path, NAME).parent.iterdir()] == ["7"]
-    store.close()
 
 
 def test_what_a_killed_clear_left_behind_is_removed(tmp_path: Path) -> None:
@@ -115,17 +119,16 @@ def test_what_a_killed_clear_left_behind_is_removed(tmp_path: Path) -> None:
     store.close()
 
 
-def test_items_come_in_pages_and_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_come_in_pages_and_only_once(
+    store: RocksdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kind, "ITEMS_PER_PAGE", 7)
-    store = RocksdbStore(tmp_path, NAME)
-    values = {
-        stem + b"\0" * zeros: b"v" for stem in (b"a", b"7", b"\xff", b"") for zeros in range(1, 9)
-    }
+    stems = (b"a", b"7", b"\xff", b"")
+    values = {stem + b"\0" * zeros: b"v" for stem in stems for zeros in range(1, 9)}
     store.apply(values, None, 1)
     rows = list(store.items())
     assert len(rows) == len(values)
     assert dict(rows) == values
-    store.close()
 
 
 def test_the_disk_stays_bounded_under_overwriting(

@@ -88,7 +88,11 @@ ERRORS: list[tuple[str, str, str]] = [
     ("SEQ(!C c, A+ a UNTIL (c.x = a.x), B b)", "E_UNTIL 31+9", "is negated"),
     ("SEQ(A a, SEQ(B b, C c)+)", "E_QUANT 18+14", "like {1,4}"),
     ("SEQ(A a, SEQ(B b, C c){2,1})", "E_QUANT 18+18", "write {1,2}"),
-    ("AND(A a, SEQ(B b, C c){1,2}?) WITHIN 1 s MATCHES BEST", "E_QUANT 18+19", "in their order of time"),
+    (
+        "AND(A a, SEQ(B b, C c){1,2}?) WITHIN 1 s MATCHES BEST",
+        "E_QUANT 18+19",
+        "in their order of time",
+    ),
     ("SEQ(A a, SEQ(B b){2} t) WHERE b[0].x = 1", "E_INDEX 39+6", "counted from 1"),
     ("SEQ(A a, SEQ(B b){2} t) WHERE t.x = 1", "E_ALIAS_UNKNOWN 39+3", "count(t)"),
     ("SEQ(A a, SEQ(B b){2} t) WITHIN 1 s RETURN t", "E_ALIAS_UNKNOWN 51+1", "count(t)"),
