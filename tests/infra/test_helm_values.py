@@ -179,13 +179,13 @@ REFUSED = [
     ("workerDefaults.env.OTEL_SERVICE_NAME=x", "OTEL_SERVICE_NAME"),
     (
         "--set-string 'topology=streams: {default: {}}\nredis: redis://:x@h:1/0\n'",
-        "topology: a URL holds a password.*INORDER_REDIS_PASSWORD",
+        "topology: a URL has a password.*INORDER_REDIS_PASSWORD",
     ),
     (
         r"--set-string 'topology=stages: [reorder\, merge]' --set workers.all.stages={reorder}",
         "no set runs stage merge of the topology",
     ),
-    (f"{OPEN} workers.all.stages={{merge}}", "but but the topology does not; write `stages:`"),
+    (f"{OPEN} workers.all.stages={{merge}}", "but the topology does not; write `stages:`"),
     (f"{CPU}.min=1", "max"),
     ("monitoring.podMonitor=true,monitoring.serviceMonitor=true", "not both"),
     ("monitoring.annotations=true", "annotations cannot carry it; set serviceMonitor or podMon"),
