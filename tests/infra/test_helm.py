@@ -27,10 +27,9 @@ from topology.config import Topology, parse
 
 VALUES = sorted((CHART.parent / "values").glob("*.yaml"))
 PAGE = ROOT / "docs/operate/kubernetes.md"
-PLAIN = CHART.parent / "values" / "plain.yaml"
-STAGES = CHART.parent / "values" / "stages.yaml"
-MTLS = CHART.parent / "values" / "mtls.yaml"
-STRIMZI = CHART.parent / "values" / "strimzi.yaml"
+PLAIN, STAGES, MTLS, STRIMZI = (
+    CHART.parent / "values" / f"{name}.yaml" for name in ("plain", "stages", "mtls", "strimzi")
+)
 CUSTOM = {
     **dict.fromkeys(("PodMonitor", "ServiceMonitor", "PrometheusRule"), "monitoring.coreos.com/v1"),
     "ScaledObject": "keda.sh/v1alpha1",
@@ -62,6 +61,13 @@ def manifests(values: Path, *options: str) -> list[Manifest]:
 def named(found: list[Manifest], kind: str) -> dict[str, Manifest]:
     """The manifests of a kind, by name."""
     return {one["metadata"]["name"]: one for one in found if one["kind"] == kind}
+
+
+def only(found: list[Manifest], kind: str) -> Mapping[str, Any]:
+    """What is specified of the one manifest of this kind."""
+    (one,) = named(found, kind).values()
+    spec: Mapping[str, Any] = one["spec"]
+    return spec
 
 
 def serving(found: list[Manifest]) -> dict[str, Manifest]:
@@ -100,28 +106,25 @@ def test_kubernetes_takes_it(values: Path, version: str) -> None:
 
 
 @by_values
-def test_commands_and_options_are_those_of_the_command_line(values: Path) -> None:
-    for container in containers(manifests(values)):
-        assert_known(container["args"])
-
-
-@by_values
-def test_the_topology_is_sound_and_its_stages_are_run(values: Path) -> None:
+def test_commands_are_those_of_the_command_line_and_the_stages_of_a_sound_topology_are_run(
+    values: Path,
+) -> None:
     found = manifests(values)
-    topology = topology_of(found)
-    stages = {stage.name for stage in topology.stages}
+    stages = {stage.name for stage in topology_of(found).stages}
     run: set[str] = set()
     for container in containers(found):
+        assert_known(container["args"])
         if container["args"][0] == "worker":
-            named = {
-                word.split("=")[1] for word in container["args"] if word.startswith("--stage=")
-            }
-            run |= named or stages
+            run |= stages_in(container["args"]) or stages
     assert run == stages
 
 
+def stages_in(args: list[str]) -> set[str]:
+    return {word.removeprefix("--stage=") for word in args if word.startswith("--stage=")}
+
+
 @by_values
-def test_no_container_may_more_than_it_must(values: Path) -> None:
+def test_no_container_may_more_than_it_must_and_each_asks_for_what_it_needs(values: Path) -> None:
     found = manifests(values)
     for pod in pods(found):
         may = pod["spec"]["securityContext"]
@@ -129,17 +132,15 @@ def test_no_container_may_more_than_it_must(values: Path) -> None:
         assert may["runAsUser"] == may["runAsGroup"] == may["fsGroup"] == USER
         assert may["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["spec"]["automountServiceAccountToken"] is False
+    accounts = named(found, "ServiceAccount")
+    assert {pod["spec"]["serviceAccountName"] for pod in pods(found)} == accounts.keys()
+    assert not any(one["automountServiceAccountToken"] for one in accounts.values())
+    needs = yaml.safe_load((CHART / "values.yaml").read_text())
     for container in containers(found):
         may = container["securityContext"]
         assert may["readOnlyRootFilesystem"]
         assert not may["allowPrivilegeEscalation"]
         assert may["capabilities"] == {"drop": ["ALL"]}
-
-
-@by_values
-def test_each_container_asks_for_what_it_needs(values: Path) -> None:
-    needs = yaml.safe_load((CHART / "values.yaml").read_text())
-    for container in containers(manifests(values)):
         image = container["image"], container["imagePullPolicy"]
         assert image == ("inorder:0.1.0", "IfNotPresent")
         resources = container["resources"]
@@ -168,14 +169,6 @@ def test_probes_ask_the_port_that_is_served(values: Path) -> None:
         assert live["timeoutSeconds"] > supervisor.ASK_TIMEOUT_S
 
 
-@by_values
-def test_pods_run_under_accounts_of_the_release(values: Path) -> None:
-    found = manifests(values)
-    accounts = named(found, "ServiceAccount")
-    assert {pod["spec"]["serviceAccountName"] for pod in pods(found)} == accounts.keys()
-    assert not any(one["automountServiceAccountToken"] for one in accounts.values())
-
-
 def test_pods_may_run_under_an_account_of_yours() -> None:
     found = manifests(PLAIN, "--set", "serviceAccount.create=false,serviceAccount.name=own")
     assert {pod["spec"]["serviceAccountName"] for pod in pods(found)} == {"own"}
@@ -183,11 +176,14 @@ def test_pods_may_run_under_an_account_of_yours() -> None:
 
 
 @by_values
-def test_the_topology_and_the_settings_are_files_of_a_config_map(values: Path) -> None:
+def test_settings_are_files_of_a_config_map_and_secrets_those_that_only_its_user_reads(
+    values: Path,
+) -> None:
     given = yaml.safe_load(values.read_text())
     settings = given.get("kafka", {}).get("settings", {})
     lines = "".join(f"{name}={value}\n" for name, value in sorted(settings.items()))
     found = manifests(values)
+    wanted = {f"/etc/inorder-tls/{one}": one for one in given.get("kafka", {}).get("mounts", [])}
     maps = {name: one["data"] for name, one in named(found, "ConfigMap").items()}
     for pod in pods(found):
         (name,) = [one["configMap"]["name"] for one in pod["spec"]["volumes"] if "configMap" in one]
@@ -198,13 +194,6 @@ def test_the_topology_and_the_settings_are_files_of_a_config_map(values: Path) -
             assert mounted in container["volumeMounts"]
             told = {"name": "INORDER_KAFKA", "value": "/etc/inorder/kafka.properties"}
             assert (told in container["env"]) == bool(lines)
-
-
-@by_values
-def test_secrets_are_files_that_only_the_user_of_the_pod_reads(values: Path) -> None:
-    given = yaml.safe_load(values.read_text())
-    wanted = {f"/etc/inorder-tls/{one}": one for one in given.get("kafka", {}).get("mounts", [])}
-    for pod in pods(manifests(values)):
         secrets = {one["name"]: one["secret"] for one in pod["spec"]["volumes"] if "secret" in one}
         assert all(secret["defaultMode"] == 0o440 for secret in secrets.values())
         for container in pod["spec"]["containers"]:
@@ -238,9 +227,10 @@ def test_one_pod_of_each_set_may_be_away(values: Path) -> None:
 
 def test_a_network_policy_lets_in_and_out_whom_it_names() -> None:
     found = manifests(STAGES)
-    (policy,) = [one["spec"] for one in named(found, "NetworkPolicy").values()]
+    policy = only(found, "NetworkPolicy")
     chosen = policy["podSelector"]["matchLabels"]
-    assert all(chosen.items() <= pod["metadata"]["labels"].items() for pod in serving_pods(found))
+    for one in serving(found).values():
+        assert chosen.items() <= one["spec"]["template"]["metadata"]["labels"].items()
     given = yaml.safe_load(STAGES.read_text())["networkPolicy"]
     own = {"podSelector": policy["podSelector"]}
     prometheus = {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
@@ -253,15 +243,11 @@ def test_a_network_policy_lets_in_and_out_whom_it_names() -> None:
     names, tests, *more = policy["egress"]
     assert names == {"ports": [{"port": 53, "protocol": each} for each in ("UDP", "TCP")]}
     assert (tests, more) == ({"to": [own], "ports": port}, given["egress"])
-    (plain,) = [one["spec"] for one in named(manifests(PLAIN), "NetworkPolicy").values()]
+    plain = only(manifests(PLAIN), "NetworkPolicy")
     assert plain["policyTypes"] == ["Ingress"]
     assert plain["ingress"] == [{"from": [own], "ports": port}]
     off = manifests(PLAIN, "--set", "networkPolicy.enabled=false")
     assert not named(off, "NetworkPolicy")
-
-
-def serving_pods(found: list[Manifest]) -> list[Mapping[str, Any]]:
-    return [one["spec"]["template"] for one in serving(found).values()]
 
 
 def test_each_stage_has_pods_of_its_own() -> None:
@@ -270,27 +256,23 @@ def test_each_stage_has_pods_of_its_own() -> None:
     assert deployed.keys() == {"test-reorder", "test-merge", "test-window"}
     for name, one in deployed.items():
         (worker,) = one["spec"]["template"]["spec"]["containers"]
-        stage = name.removeprefix("test-")
-        assert [word for word in worker["args"] if word.startswith("--stage=")] == [
-            f"--stage={stage}"
-        ]
+        assert stages_in(worker["args"]) == {name.removeprefix("test-")}
         assert {"name": "INORDER_INSTANCE", "value": "none"} in worker["env"]
+        assert not [word for word in worker["args"] if word.startswith("--session")]
         assert {"name": "state", "emptyDir": {}} in one["spec"]["template"]["spec"]["volumes"]
         assert one["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     replicas = {name: one["spec"].get("replicas") for name, one in deployed.items()}
     assert replicas == {"test-reorder": None, "test-merge": 1, "test-window": None}
-    (by_lag,) = [one["spec"] for one in named(found, "ScaledObject").values()]
+    by_lag = only(found, "ScaledObject")
     bounds = by_lag["minReplicaCount"], by_lag["maxReplicaCount"]
     assert (by_lag["scaleTargetRef"]["name"], bounds) == ("test-reorder", (2, 8))
-    (by_cpu,) = [one["spec"] for one in named(found, "HorizontalPodAutoscaler").values()]
+    by_cpu = only(found, "HorizontalPodAutoscaler")
     bounds = by_cpu["minReplicas"], by_cpu["maxReplicas"]
     assert (by_cpu["scaleTargetRef"]["name"], bounds) == ("test-window", (1, 4))
     (metric,) = by_cpu["metrics"]
     assert metric["resource"]["target"] == {"type": "Utilization", "averageUtilization": 70}
-    waits_s = {
-        name: each["stabilizationWindowSeconds"] for name, each in by_cpu["behavior"].items()
-    }
-    assert waits_s == {"scaleUp": 60, "scaleDown": 600}
+    assert by_cpu["behavior"]["scaleUp"]["stabilizationWindowSeconds"] == 60
+    assert by_cpu["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == 600
 
 
 def test_pods_of_a_stateful_set_have_volumes_and_names() -> None:
@@ -307,6 +289,12 @@ def test_pods_of_a_stateful_set_have_volumes_and_names() -> None:
     (worker,) = workers["template"]["spec"]["containers"]
     assert {"name": "state", "mountPath": "/var/lib/inorder"} in worker["volumeMounts"]
     assert "--state-dir=/var/lib/inorder" in worker["args"]
+    assert "--session=20s" in worker["args"], "it keeps its place in the group by its name"
+    (instance,) = [one for one in worker["env"] if one["name"] == "INORDER_INSTANCE"]
+    assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    grace_s = workers["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert grace_s >= supervisor.STOP_TIMEOUT_S + http.STOP_TIMEOUT_S
+    assert workers["podManagementPolicy"] == "Parallel"
     (test,) = named(found, "Pod").values()
     assert test["metadata"]["annotations"]["helm.sh/hook"] == "test"
     assert test["spec"]["restartPolicy"] == "Never"
@@ -314,20 +302,9 @@ def test_pods_of_a_stateful_set_have_volumes_and_names() -> None:
     assert explained == ["test-all:8080"]
 
 
-def test_workers_run_where_the_user_wants_them() -> None:
-    wanted: dict[str, Any] = {
-        "nodeSelector": {"disk": "ssd"},
-        "tolerations": [{"key": "stream", "operator": "Exists"}],
-        "affinity": {"podAntiAffinity": {}},
-    }
-    given = (("--set-json", f"workerDefaults.{name}={json.dumps(wanted[name])}") for name in wanted)
-    workers = named(manifests(PLAIN, *(word for each in given for word in each)), "StatefulSet")
-    pod = workers["test-all"]["spec"]["template"]["spec"]
-    assert {name: pod.get(name) for name in wanted} == wanted
-
-
 def test_spark_has_the_files_and_its_tables() -> None:
-    (job,) = [one["spec"] for one in named(manifests(STRIMZI), "SparkApplication").values()]
+    found = manifests(STRIMZI)
+    job = only(found, "SparkApplication")
     (volume,) = job["volumes"]
     assert volume["persistentVolumeClaim"] == {"claimName": "inorder-spark"}
     for part in ("driver", "executor"):
@@ -336,7 +313,7 @@ def test_spark_has_the_files_and_its_tables() -> None:
     assert job["image"] == "inorder-spark:0.1.0"
     assert_known(["spark", *job["arguments"]])
     (files,) = job["driver"]["configMaps"]
-    assert files["name"] in named(manifests(STRIMZI), "ConfigMap")
+    assert files["name"] in named(found, "ConfigMap")
     assert "--topology=/etc/inorder/topology.yaml" in job["arguments"]
     assert job["mainApplicationFile"] == "local:///opt/inorder/inorder_spark.py"
     (secret,) = job["driver"]["secrets"]
@@ -359,29 +336,19 @@ def test_what_the_page_tells_to_type_renders(
     (tmp_path / "t.yaml").write_text("streams: {default: {}}\n")
     monkeypatch.chdir(tmp_path)
     found = list(yaml.safe_load_all(render(*options, name=name)))
-    (worker,) = [one for one in found if one["kind"] == "StatefulSet"]
-    assert worker["metadata"]["name"] == f"{name}-all"
-    images = {one["image"] for one in containers(found)}
-    assert images == {"registry.example/inorder:0.1.0"}
-
-
-def test_a_grace_is_longer_than_a_checkpoint_and_its_answer() -> None:
-    (worker,) = [one for one in manifests(PLAIN) if one["kind"] == "StatefulSet"]
-    grace_s = worker["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
-    assert grace_s >= supervisor.STOP_TIMEOUT_S + http.STOP_TIMEOUT_S
-    assert worker["spec"]["podManagementPolicy"] == "Parallel"
+    assert named(found, "StatefulSet").keys() == {f"{name}-all"}
+    assert {one["image"] for one in containers(found)} == {"registry.example/inorder:0.1.0"}
 
 
 def test_a_service_monitor_finds_the_port_of_every_pod_that_has_one() -> None:
-    found = manifests(CHART.parent / "values" / "stages.yaml")
-    kinds = {"Deployment", "StatefulSet"}
-    pods = [one["spec"]["template"] for one in found if one["kind"] in kinds]
-    (monitor,) = [one for one in found if one["kind"] == "ServiceMonitor"]
-    (service,) = [one for one in found if has(one, monitor["spec"]["selector"]["matchLabels"])]
+    found = manifests(STAGES)
+    pods = [one["spec"]["template"] for one in serving(found).values()]
+    monitor = only(found, "ServiceMonitor")
+    (service,) = [one for one in found if has(one, monitor["selector"]["matchLabels"])]
     assert service["kind"] == "Service"
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["publishNotReadyAddresses"], "one that is not ready has the most to tell"
-    (endpoint,) = monitor["spec"]["endpoints"]
+    (endpoint,) = monitor["endpoints"]
     assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
     assert len(pods) == 4
     for pod in pods:
@@ -392,8 +359,6 @@ def test_a_service_monitor_finds_the_port_of_every_pod_that_has_one() -> None:
 
 
 TOKEN_FROM = {"name": "inorder-http", "key": "token"}
-
-
 MADE = {"name": "test-http", "key": "token"}
 
 
@@ -403,7 +368,7 @@ def test_a_monitor_shows_the_token_that_the_pods_want(monitor: str, own: bool) -
     given = ("--set-json", f"kafka.secretEnv.{token.VARIABLE}={json.dumps(TOKEN_FROM)}")
     wanted = TOKEN_FROM if own else MADE
     found = manifests(PLAIN, "--set", f"monitoring.{monitor}=true", *(given if own else ()))
-    (monitoring,) = [one["spec"] for one in found if one["kind"].lower() == monitor.lower()]
+    monitoring = only(found, monitor[0].upper() + monitor[1:])
     (endpoint,) = monitoring.get("endpoints") or monitoring["podMetricsEndpoints"]
     assert endpoint["authorization"] == {"type": "Bearer", "credentials": wanted}
     for name in ("worker", "explain-all"):
@@ -418,12 +383,9 @@ def test_a_monitor_shows_the_token_that_the_pods_want(monitor: str, own: bool) -
 
 
 def test_without_a_token_pods_may_bear_annotations() -> None:
-    (worker,) = [
-        one["spec"]["template"]["metadata"]["annotations"]
-        for one in manifests(PLAIN, "--set", "token=false,monitoring.annotations=true")
-        if one["kind"] == "StatefulSet"
-    ]
-    assert worker["prometheus.io/port"] == "8080"
+    found = manifests(PLAIN, "--set", "token=false,monitoring.annotations=true")
+    worker = only(found, "StatefulSet")["template"]["metadata"]
+    assert worker["annotations"]["prometheus.io/port"] == "8080"
 
 
 @pytest.mark.parametrize("knows", [True, False])
@@ -433,8 +395,8 @@ def test_what_the_cluster_knows_is_watched(knows: bool) -> None:
     known = [f"--api-versions=monitoring.coreos.com/v1/{kind}" for kind in kinds if knows]
     found = manifests(PLAIN, *known, "--set", "monitoring.namespace=prom")
     assert {one["kind"] for one in found if one["kind"] in CUSTOM} == set(kinds if knows else ())
-    (policy,) = [one["spec"]["ingress"] for one in found if one["kind"] == "NetworkPolicy"]
-    assert ("kubernetes.io/metadata.name: prom" in yaml.safe_dump(policy)) == knows
+    ingress = yaml.safe_dump(only(found, "NetworkPolicy")["ingress"])
+    assert ("kubernetes.io/metadata.name: prom" in ingress) == knows
 
 
 def test_topics_are_made_before_all_else_with_what_that_takes() -> None:
@@ -461,26 +423,28 @@ def test_topics_are_made_before_all_else_with_what_that_takes() -> None:
 @by_values
 def test_what_settings_name_is_mounted(values: Path) -> None:
     found = manifests(values)
-    (settings,) = {one["data"].get("kafka.properties", "") for one in found if "data" in one} - {
-        ""
-    } or {""}
+    settings = "".join({one["data"].get("kafka.properties", "") for one in found if "data" in one})
     named = re.findall(r"=(?:file://)?(/etc/\S+)/[^/\s]+$", settings, re.M)
     for one in containers(found):
         mounts = {mount["mountPath"] for mount in one["volumeMounts"]}
         assert set(named) <= mounts, one["name"]
-    for one in found:
-        spec = one.get("spec", {}).get("template", {}).get("spec", {})
-        volumes = {volume["name"] for volume in spec.get("volumes", [])}
-        volumes |= {
-            claim["metadata"]["name"]
-            for claim in one.get("spec", {}).get("volumeClaimTemplates", [])
-        }
-        for container in spec.get("containers", []):
+    for one in serving(found).values():
+        spec = one["spec"]["template"]["spec"]
+        claims = one["spec"].get("volumeClaimTemplates", [])
+        volumes = {volume["name"] for volume in spec["volumes"]}
+        volumes |= {claim["metadata"]["name"] for claim in claims}
+        for container in spec["containers"]:
             assert {mount["name"] for mount in container["volumeMounts"]} == volumes
 
 
 def test_every_pod_has_what_the_user_adds() -> None:
-    extra: dict[str, Any] = {
+    places: dict[str, Any] = {
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "stream", "operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {}},
+    }
+    extra: dict[str, Any] = {f"workerDefaults.{name}": each for name, each in places.items()}
+    extra |= {
         "priorityClassName": "high",
         "extraEnv": [{"name": "TZ", "value": "UTC"}],
         "extraVolumes": [{"name": "maps", "configMap": {"name": "maps"}}],
@@ -501,14 +465,15 @@ def test_every_pod_has_what_the_user_adds() -> None:
         assert extra["extraEnv"][0] in container["env"]
         mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
         assert {"/maps", "/etc/inorder-token"} <= mounted
+    for worker in named(found, "Deployment").values():
+        pod = worker["spec"]["template"]["spec"]
+        assert {name: pod.get(name) for name in places} == places
 
 
-def test_a_sync_server_is_spread_and_kept() -> None:
-    found = [one for one in manifests(STAGES) if one["metadata"]["name"] == "test-sync"]
-    (budget,) = [one["spec"] for one in found if one["kind"] == "PodDisruptionBudget"]
-    (server,) = [one["spec"]["template"] for one in found if one["kind"] == "StatefulSet"]
-    selector = budget["selector"]["matchLabels"]
-    assert selector.items() <= server["metadata"]["labels"].items()
+def test_sync_servers_are_spread_and_each_has_an_address() -> None:
+    found = manifests(STAGES)
+    servers = named(found, "StatefulSet")["test-sync"]["spec"]
+    server, selector = servers["template"], servers["selector"]["matchLabels"]
     (spread,) = server["spec"]["topologySpreadConstraints"]
     assert spread["labelSelector"]["matchLabels"] == selector
     (container,) = server["spec"]["containers"]
@@ -517,11 +482,7 @@ def test_a_sync_server_is_spread_and_kept() -> None:
     assert "POD" in {one["name"] for one in container["env"]}
     port = {"name": "sync", "containerPort": 4123, "protocol": "UDP"}
     assert port in container["ports"]
-
-
-def test_each_sync_server_has_an_address() -> None:
-    found = manifests(STAGES)
-    assert named(found, "StatefulSet")["test-sync"]["spec"]["replicas"] == 3
+    assert servers["replicas"] == 3
     for name in ("test-sync-0", "test-sync-1", "test-sync-2"):
         service = named(found, "Service")[name]["spec"]
         assert (service["type"], service["externalTrafficPolicy"]) == ("LoadBalancer", "Local")
@@ -544,46 +505,28 @@ def has(manifest: Manifest, labels: Mapping[str, str]) -> bool:
     return labels.items() <= borne.items()
 
 
-def test_a_pod_of_a_stateful_set_keeps_its_place_in_the_group() -> None:
-    (worker,) = [one for one in containers(manifests(PLAIN)) if one["name"] == "worker"]
-    (instance,) = [one for one in worker["env"] if one["name"] == "INORDER_INSTANCE"]
-    assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
-
-
 def test_other_settings_lie_beside_those_of_before_and_start_workers_anew() -> None:
     names = set()
     for more in ((), ("--set-string", "functions.f\\.py=functions = {}")):
         found = manifests(PLAIN, *more)
         (settings,) = [one for one in found if one.get("immutable")]
-        (worker,) = [one for one in found if one["kind"] == "StatefulSet"]
-        volumes = worker["spec"]["template"]["spec"]["volumes"]
+        volumes = only(found, "StatefulSet")["template"]["spec"]["volumes"]
         assert {"name": settings["metadata"]["name"]} in [one.get("configMap") for one in volumes]
         names.add(settings["metadata"]["name"])
     assert len(names) == 2
 
 
-def test_a_pod_that_comes_back_under_another_name_has_no_long_session() -> None:
-    for one in containers(manifests(STAGES)):
-        assert not [word for word in one["args"] if word.startswith("--session")]
-    for one in containers(manifests(PLAIN)):
-        assert one["name"] != "worker" or "--session=20s" in one["args"]
-
-
 def test_rules_look_at_their_own_release_alone() -> None:
-    rules_of = {
-        name: [rule for group in one["spec"]["groups"] for rule in group["rules"]]
-        for name in ("plant", "other")
-        for one in manifests(STAGES, "--namespace", name, "--set", "monitoring.runbooks=https://d/")
-        if one["kind"] == "PrometheusRule"
-    }
-    for name, rules in rules_of.items():
-        plain = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"][0]["rules"]
+    plain = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"][0]["rules"]
+    page = "https://d/docs/operate/alerts.md#"
+    for name in ("plant", "other"):
+        given = ("--namespace", name, "--set", "monitoring.runbooks=https://d/")
+        groups = only(manifests(STAGES, *given), "PrometheusRule")["groups"]
+        rules = [rule for group in groups for rule in group["rules"]]
         assert [rule["alert"] for rule in rules] == [rule["alert"] for rule in plain]
         for rule, written in zip(rules, plain, strict=True):
             metrics = re.findall(r"\binorder_[a-z_]+", rule["expr"])
             assert rule["expr"].count(f'{{namespace="{name}",job="') == len(metrics), rule
             assert re.findall(r"\binorder_[a-z_]+", written["expr"]) == metrics
-            assert rule["annotations"]["runbook_url"].startswith(
-                "https://d/docs/operate/alerts.md#"
-            )
+            assert rule["annotations"]["runbook_url"].startswith(page)
             assert (rule["labels"], rule.get("for")) == (written["labels"], written.get("for"))

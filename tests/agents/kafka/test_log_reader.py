@@ -37,29 +37,32 @@ AT_ONCE_S = 0.3
 machine."""
 
 
-@asynccontextmanager
-async def reader(kafka: SharedKafka, name: str) -> AsyncIterator[LogReader]:
-    """It reads this topic, and the offsets of a group of its name."""
-    logs = LogReader(Brokers(kafka.bootstrap, is_embedded=False), name, {name: MAX_UNPACKED_BYTES})
-    try:
-        await logs.start()
-        yield logs
-    finally:
-        await logs.stop()
+class Log:
+    """A topic, its first partition, and clients of it."""
 
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self.bootstrap = bootstrap
+        self.place = TopicPartition(name, 0)
 
-@asynccontextmanager
-async def transactional(kafka: SharedKafka, name: str) -> AsyncIterator[AIOKafkaProducer]:
-    async with AIOKafkaProducer(
-        bootstrap_servers=kafka.bootstrap, transactional_id=name
-    ) as producer:
-        yield producer
+    @asynccontextmanager
+    async def reader(self) -> AsyncIterator[LogReader]:
+        """It reads this topic, and the offsets of a group of its name."""
+        name, brokers = self.place.topic, Brokers(self.bootstrap, is_embedded=False)
+        logs = LogReader(brokers, name, {name: MAX_UNPACKED_BYTES})
+        try:
+            await logs.start()
+            yield logs
+        finally:
+            await logs.stop()
 
+    def transactional(self) -> AIOKafkaProducer:
+        name = self.place.topic
+        return AIOKafkaProducer(bootstrap_servers=self.bootstrap, transactional_id=name)
 
-@asynccontextmanager
-async def both(kafka: SharedKafka, name: str) -> AsyncIterator[tuple[AIOKafkaProducer, LogReader]]:
-    async with transactional(kafka, name) as producer, reader(kafka, name) as logs:
-        yield producer, logs
+    @asynccontextmanager
+    async def both(self) -> AsyncIterator[tuple[AIOKafkaProducer, LogReader]]:
+        async with self.transactional() as producer, self.reader() as logs:
+            yield producer, logs
 
 
 async def written(producer: AIOKafkaProducer, place: TopicPartition, *values: bytes) -> None:
@@ -82,119 +85,108 @@ async def read(
 
 
 @pytest.fixture
-def place(kafka: SharedKafka, unique_name: UniqueName) -> TopicPartition:
+def log(kafka: SharedKafka, unique_name: UniqueName) -> Log:
     name = unique_name("log")
     kafka.create_topic(name, PARTITIONS)
-    return TopicPartition(name, 0)
+    return Log(kafka.bootstrap, name)
 
 
-async def test_what_is_committed_is_read_to_the_end_of_what_is_decided(
-    kafka: SharedKafka, place: TopicPartition
-) -> None:
-    async with both(kafka, place.topic) as (producer, logs):
-        assert await logs.bounds(place) == (0, 0)
-        assert await read(logs, place, 0, 0) == ([], 0)
-        await written(producer, place, b"0", b"1")
+async def test_what_is_committed_is_read_to_the_end_of_what_is_decided(log: Log) -> None:
+    async with log.both() as (producer, logs):
+        assert await logs.bounds(log.place) == (0, 0)
+        assert await read(logs, log.place, 0, 0) == ([], 0)
+        await written(producer, log.place, b"0", b"1")
         await producer.begin_transaction()
-        await producer.send_and_wait(place.topic, b"3", partition=0)
+        await producer.send_and_wait(log.place.topic, b"3", partition=0)
         await producer.abort_transaction()
-        await written(producer, place, b"5")
+        await written(producer, log.place, b"5")
         await producer.begin_transaction()
-        await producer.send_and_wait(place.topic, b"7", partition=0)
-        assert await logs.bounds(place) == (0, 7)  # what is open is not decided
-        assert await read(logs, place, 0, 7) == ([b"0", b"1", b"5"], 7)
-        assert await read(logs, place, 1, 7, most=1) == ([b"1", b"5"], 7)
-        pieces = logs.stretch(place, 0, 7, with_aborted=True)
+        await producer.send_and_wait(log.place.topic, b"7", partition=0)
+        assert await logs.bounds(log.place) == (0, 7)  # what is open is not decided
+        assert await read(logs, log.place, 0, 7) == ([b"0", b"1", b"5"], 7)
+        assert await read(logs, log.place, 1, 7, most=1) == ([b"1", b"5"], 7)
+        pieces = logs.stretch(log.place, 0, 7, with_aborted=True)
         values = [record.value async for records, _ in pieces for record in records]
         assert values[:4] == [b"0", b"1", b"3", b"5"]  # the last piece goes beyond the end
-        assert await read(logs, place, 6, 7) == ([], 7)
+        assert await read(logs, log.place, 6, 7) == ([], 7)
         await producer.abort_transaction()
         async with asyncio.timeout(PATIENCE_S):  # the marker follows the answer
-            while await logs.bounds(place) != (0, 9):
+            while await logs.bounds(log.place) != (0, 9):
                 await asyncio.sleep(LOOK_S)
-        assert await read(logs, place, 6, 9) == ([], 9)
+        assert await read(logs, log.place, 6, 9) == ([], 9)
 
 
-async def test_a_marker_alone_is_passed_at_once(kafka: SharedKafka, place: TopicPartition) -> None:
+async def test_a_marker_alone_is_passed_at_once(log: Log) -> None:
     """It stands behind what the local copy has, so each partition that comes back meets one."""
 
-    async with both(kafka, place.topic) as (producer, logs):
-        await written(producer, place, b"0")
+    async with log.both() as (producer, logs):
+        await written(producer, log.place, b"0")
         took_s = []
         for _ in range(TRIES):
             began_s = time.monotonic()
-            assert await read(logs, place, 1, 2) == ([], 2)
+            assert await read(logs, log.place, 1, 2) == ([], 2)
             took_s.append(calm_s(began_s))
         assert min(took_s) < AT_ONCE_S, took_s
 
 
-def test_many_are_read_at_once_and_none_meets_anothers_records(
-    kafka: SharedKafka, place: TopicPartition
-) -> None:
+async def test_many_are_read_at_once_and_none_meets_anothers_records(log: Log) -> None:
     rng = Random(7)
-    places = [place._replace(partition=number) for number in range(PARTITIONS)]
+    places = [log.place._replace(partition=number) for number in range(PARTITIONS)]
     lengths = {each: rng.randrange(0, 60) for each in places}
 
-    async def scenario() -> None:
-        async with both(kafka, place.topic) as (producer, logs):
-            for each, length in lengths.items():
-                for number in range(length):
-                    if number % 9 == 0:
-                        await producer.begin_transaction()
-                    value = b"%d/%d" % (each.partition, number)
-                    await producer.send(place.topic, value, partition=each.partition)
-                    if number % 9 == 8 or number == length - 1:
-                        await producer.commit_transaction()
+    async with log.both() as (producer, logs):
+        for each, length in lengths.items():
+            for number in range(length):
+                if number % 9 == 0:
+                    await producer.begin_transaction()
+                value = b"%d/%d" % (each.partition, number)
+                await producer.send(log.place.topic, value, partition=each.partition)
+                if number % 9 == 8 or number == length - 1:
+                    await producer.commit_transaction()
 
-            async def whole(each: TopicPartition, most: int | None) -> list[bytes]:
-                first, end = await logs.bounds(each)
-                values, position = await read(logs, each, first, end, most)
-                assert position == end
-                return values
+        async def whole(each: TopicPartition, most: int | None) -> list[bytes]:
+            first, end = await logs.bounds(each)
+            values, position = await read(logs, each, first, end, most)
+            assert position == end
+            return values
 
-            for most in (None, 1, 7):
-                found = await asyncio.gather(*(whole(each, most) for each in places))
-                assert dict(zip(places, found, strict=True)) == {
-                    each: [b"%d/%d" % (each.partition, number) for number in range(length)]
-                    for each, length in lengths.items()
-                }
-
-    asyncio.run(scenario())
+        for most in (None, 1, 7):
+            found = await asyncio.gather(*(whole(each, most) for each in places))
+            assert dict(zip(places, found, strict=True)) == {
+                each: [b"%d/%d" % (each.partition, number) for number in range(length)]
+                for each, length in lengths.items()
+            }
 
 
-async def test_one_that_is_left_before_its_end_leaves_nothing_behind(
-    kafka: SharedKafka, place: TopicPartition
-) -> None:
-    async with both(kafka, place.topic) as (producer, logs):
-        await written(producer, place, b"0", b"1", b"2")
+async def test_one_that_is_left_before_its_end_leaves_nothing_behind(log: Log) -> None:
+    async with log.both() as (producer, logs):
+        await written(producer, log.place, b"0", b"1", b"2")
         before = asyncio.all_tasks()
-        async with aclosing(logs.stretch(place, 0, 4, 1)) as pieces:
+        async with aclosing(logs.stretch(log.place, 0, 4, 1)) as pieces:
             async for records, position in pieces:
                 assert ([record.value for record in records], position) == ([b"0"], 1)
                 break
         assert asyncio.all_tasks() == before
-        assert await read(logs, place, 0, 4) == ([b"0", b"1", b"2"], 4)
+        assert await read(logs, log.place, 0, 4) == ([b"0", b"1", b"2"], 4)
 
 
-async def test_what_retention_took_is_passed_over(
-    kafka: SharedKafka, place: TopicPartition
-) -> None:
-    async with both(kafka, place.topic) as (producer, logs):
-        await written(producer, place, *(b"%d" % number for number in range(10)))
-        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+async def test_what_retention_took_is_passed_over(log: Log) -> None:
+    async with log.both() as (producer, logs):
+        await written(producer, log.place, *(b"%d" % number for number in range(10)))
+        admin = AIOKafkaAdminClient(bootstrap_servers=log.bootstrap)
         await admin.start()
-        await admin.delete_records({place: RecordsToDelete(before_offset=8)})
+        await admin.delete_records({log.place: RecordsToDelete(before_offset=8)})
         await admin.close()
-        assert await logs.bounds(place) == (8, 11)
-        assert await read(logs, place, 3, 11) == ([b"8", b"9"], 11)
+        assert await logs.bounds(log.place) == (8, 11)
+        assert await read(logs, log.place, 3, 11) == ([b"8", b"9"], 11)
 
 
-async def test_the_groups_offset_is_told(kafka: SharedKafka, place: TopicPartition) -> None:
-    async with both(kafka, place.topic) as (producer, logs):
-        assert await logs.committed(place) is None
-        await commits(producer, place, 17)
-        assert await logs.committed(place) == 17
-        assert await logs.committed(place._replace(partition=1)) is None
+async def test_the_groups_offset_is_told(log: Log) -> None:
+    async with log.both() as (producer, logs):
+        assert await logs.committed(log.place) is None
+        await commits(producer, log.place, 17)
+        assert await logs.committed(log.place) == 17
+        assert await logs.committed(log.place._replace(partition=1)) is None
 
 
 async def commits(producer: AIOKafkaProducer, place: TopicPartition, offset: int) -> None:
@@ -227,35 +219,30 @@ class Sent:
 
 
 @pytest.mark.parametrize("code", [14, 15, 16])
-async def test_a_refusal_that_passes_is_not_taken_for_nothing(
-    kafka: SharedKafka, place: TopicPartition, code: int
-) -> None:
+async def test_a_refusal_that_passes_is_not_taken_for_nothing(log: Log, code: int) -> None:
     """The coordinator loads its offsets, is not there yet, or is another one now."""
 
-    async with both(kafka, place.topic) as (producer, logs):
-        await commits(producer, place, 17)
+    async with log.both() as (producer, logs):
+        await commits(producer, log.place, 17)
         sent = Sent(logs, code, refusals=3)
-        assert await logs.committed(place) == 17
+        assert await logs.committed(log.place) == 17
         assert sent.refusals == 0
 
 
-async def test_another_refusal_is_an_error_with_its_place(
-    kafka: SharedKafka, place: TopicPartition
-) -> None:
-    async with reader(kafka, place.topic) as logs:
+async def test_another_refusal_is_an_error_with_its_place(log: Log) -> None:
+    async with log.reader() as logs:
         Sent(logs, 30, refusals=1)
-        told = rf"{place.topic} for {place.topic}/0: GroupAuthorizationFailed"
+        name = log.place.topic
+        told = rf"{name} for {name}/0: GroupAuthorizationFailed"
         with pytest.raises(KafkaError, match=told):
-            await logs.committed(place)
+            await logs.committed(log.place)
 
 
-async def test_refusals_without_end_are_an_error(
-    kafka: SharedKafka, place: TopicPartition, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with reader(kafka, place.topic) as logs:
+async def test_refusals_without_end_are_an_error(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with log.reader() as logs:
         Sent(logs, 16, refusals=1_000)
         with short(monkeypatch, "ANSWER_S"), pytest.raises(TimeoutError, match="coordinator"):
-            await logs.committed(place)
+            await logs.committed(log.place)
 
 
 async def test_a_broker_that_has_just_started_never_says_nothing(
@@ -263,30 +250,28 @@ async def test_a_broker_that_has_just_started_never_says_nothing(
 ) -> None:
     """It loads the offsets of its groups while it answers already. This client is kept over the
     restart, and a second one comes after it."""
-    place = TopicPartition("log", 0)
-
-    kafka = SharedKafka(own_kafka.bootstrap)
-    kafka.create_topic(place.topic)
-    async with reader(kafka, place.topic) as kept:
-        async with transactional(kafka, place.topic) as producer:
-            await commits(producer, place, 17)
+    log = Log(own_kafka.bootstrap, "log")
+    SharedKafka(own_kafka.bootstrap).create_topic("log")
+    async with log.reader() as kept:
+        async with log.transactional() as producer:
+            await commits(producer, log.place, 17)
         await asyncio.to_thread(own_kafka.kill)
         await asyncio.to_thread(own_kafka.restart)
         for _ in range(TRIES):
-            assert await kept.committed(place) == 17
-            async with reader(kafka, place.topic) as another:
-                assert await another.committed(place) == 17
+            assert await kept.committed(log.place) == 17
+            async with log.reader() as another:
+                assert await another.committed(log.place) == 17
 
 
 async def test_a_stretch_that_stands_is_asked_for_seldom(
-    kafka: SharedKafka, place: TopicPartition, monkeypatch: pytest.MonkeyPatch
+    log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with both(kafka, place.topic) as (producer, logs):
-        await written(producer, place, b"0")
+    async with log.both() as (producer, logs):
+        await written(producer, log.place, b"0")
         sent = Sent(logs)
         monkeypatch.setattr(log_reader, "STALLED_S", 2.0)
         with pytest.raises(TimeoutError):
-            await read(logs, place, 1, 5)
+            await read(logs, log.place, 1, 5)
         fetches = [each for each in sent.requests if isinstance(each, FetchRequest)]
         assert 10 <= len(fetches) < 100  # ten a second, and more until it is seen to stand
 
@@ -308,14 +293,13 @@ def short(monkeypatch: pytest.MonkeyPatch, bound: str) -> Iterator[None]:
     ],
 )  # fmt: skip
 async def test_where_nothing_comes_it_ends_and_names_the_place(
-    kafka: SharedKafka,
-    place: TopicPartition,
+    log: Log,
     monkeypatch: pytest.MonkeyPatch,
     bound: str,
     ask: Callable[..., asyncio.Future[object]],
     told: str,
 ) -> None:
-    async with both(kafka, place.topic) as (producer, logs):
-        await written(producer, place, b"0")
+    async with log.both() as (producer, logs):
+        await written(producer, log.place, b"0")
         with short(monkeypatch, bound), pytest.raises(TimeoutError, match=told):
-            await ask(logs, place)
+            await ask(logs, log.place)

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
-from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -21,10 +13,8 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.pace import SILENT
 from agents.kafka.transport import InputLost
-from tests import ROOT
 from tests.agents.recorder import (
     PATIENCE_S,
     Recorder,
@@ -32,58 +22,71 @@ from tests.agents.recorder import (
     numbers,
     produce,
     run_to_failure,
+    started,
 )
 from tests.services import SharedKafka, UniqueName
 from tests.waiting import calm_s
 
 TRIES = 4
-WORKER = Path(__file__).with_name("transport_worker.py")
 
 
-@pytest.mark.kafka
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def name(kafka: SharedKafka, unique_name: UniqueName) -> str:
+    """That of a topic of one partition."""
+    found = unique_name("raw")
+    kafka.create_topic(found)
+    return found
+
+
+@pytest.fixture
+def wide(kafka: SharedKafka, unique_name: UniqueName) -> str:
+    """That of a topic of four."""
+    found = unique_name("raw")
+    kafka.create_topic(found, partitions=4)
+    return found
+
+
 async def test_only_committed_records_and_no_tick_while_a_transaction_is_open(
-    kafka: SharedKafka, unique_name: UniqueName
+    kafka: SharedKafka, name: str
 ) -> None:
-    name = unique_name("raw")
-    kafka.create_topic(name)
-
     handler = Recorder()
-    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name)
-    await producer.start()
-    try:
-        async with application(kafka.bootstrap, [name], handler, name):
-            await handler.until(lambda: bool(handler.ticks(0)))
-            await producer.begin_transaction()
-            await producer.send_and_wait(name, b"aborted")
-            await producer.abort_transaction()
-            await handler.until(lambda: handler.ticks(0)[-1].end.position == 2)  # + marker
-            await producer.begin_transaction()
-            await producer.send_and_wait(name, b"committed")
-            open_at_ns = time.time_ns()
-            await asyncio.sleep(0.5)  # ten ticks' time; that none comes is the point
-            assert not [
-                tick for tick in handler.ticks(0) if (tick.end.caught_up_at_ns or 0) > open_at_ns
-            ]
-            await producer.commit_transaction()
-            await handler.until(lambda: handler.ticks(0)[-1].end.position == 4)
-        assert handler.values(0) == [b"committed"]
-    finally:
-        await producer.stop()
+    async with (
+        AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name) as producer,
+        application(kafka.bootstrap, [name], handler, name),
+    ):
+        await handler.until(lambda: bool(handler.ticks(0)))
+        await producer.begin_transaction()
+        await producer.send_and_wait(name, b"aborted")
+        await producer.abort_transaction()
+        await handler.until(lambda: handler.ticks(0)[-1].end.position == 2)  # + marker
+        await producer.begin_transaction()
+        await producer.send_and_wait(name, b"committed")
+        open_at_ns = time.time_ns()
+        await asyncio.sleep(0.5)  # ten ticks' time; that none comes is the point
+        assert all((tick.end.caught_up_at_ns or 0) <= open_at_ns for tick in handler.ticks(0))
+        await producer.commit_transaction()
+        await handler.until(lambda: handler.ticks(0)[-1].end.position == 4)
+    assert handler.values(0) == [b"committed"]
 
 
-@pytest.mark.kafka
-async def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
-    name = unique_name("raw")
-    kafka.create_topic(name)
-    partition = TopicPartition(name, 0)
-
-    produce(kafka.bootstrap, name, 100, partitions=1)
+@asynccontextmanager
+async def administering(kafka: SharedKafka) -> AsyncIterator[AIOKafkaAdminClient]:
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
     await admin.start()
-    await admin.delete_records({partition: RecordsToDelete(before_offset=60)})
+    yield admin
     await admin.close()
+
+
+async def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
+    kafka: SharedKafka, name: str
+) -> None:
+    partition = TopicPartition(name, 0)
+    produce(kafka.bootstrap, name, 100, partitions=1)
+    async with administering(kafka) as admin:
+        await admin.delete_records({partition: RecordsToDelete(before_offset=60)})
     handler = Recorder(start_at={0: 10})
     async with application(kafka.bootstrap, [name], handler, name):
         await handler.until(lambda: handler.read() == 40)
@@ -96,29 +99,19 @@ async def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
         await run_to_failure(kafka.bootstrap, name, beyond)
 
 
-@pytest.mark.kafka
-async def test_a_topic_deleted_under_the_worker_ends_the_run(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
-    name = unique_name("raw")
-    kafka.create_topic(name)
-
-    async def delete_once_read(handler: Recorder) -> None:
-        await handler.until(lambda: bool(handler.ticks(0)))
-        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-        await admin.start()
-        await admin.delete_topics([name])
-        await admin.close()
-
+async def test_a_topic_deleted_under_the_worker_ends_the_run(kafka: SharedKafka, name: str) -> None:
     produce(kafka.bootstrap, name, 10, partitions=1)
     handler = Recorder(start_at={0: 10})
-    deleting = asyncio.create_task(delete_once_read(handler))
+
+    async def scenario() -> None:
+        async with started(kafka.bootstrap, name, handler), administering(kafka) as admin:
+            await handler.until(lambda: bool(handler.ticks(0)))
+            await admin.delete_topics([name])
+
     with pytest.raises(InputLost, match=r"was deleted|recreated"):  # brokers may auto-create
-        await run_to_failure(kafka.bootstrap, name, handler)
-    await deleting
+        await scenario()
 
 
-@pytest.mark.kafka
 async def test_a_record_larger_than_every_fetch_size_comes(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
@@ -126,24 +119,20 @@ async def test_a_record_larger_than_every_fetch_size_comes(
     kafka.create_topic(name, config={"max.message.bytes": str(24 << 20)})
     size = 18 << 20
 
-    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, max_request_size=24 << 20)
-    await producer.start()
-    await producer.send_and_wait(name, b"x" * size)
-    await producer.send_and_wait(name, b"after")
-    await producer.stop()
+    large = {"max_request_size": 24 << 20}
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, **large) as producer:
+        await producer.send_and_wait(name, b"x" * size)
+        await producer.send_and_wait(name, b"after")
     handler = Recorder()
     async with application(kafka.bootstrap, [name], handler, name):
         await handler.until(lambda: handler.read() == 2)
     assert [len(value) for value in handler.values(0)] == [size, 5]
 
 
-@pytest.mark.kafka
 async def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
-    kafka: SharedKafka, unique_name: UniqueName
+    kafka: SharedKafka, wide: str
 ) -> None:
-    name = unique_name("raw")
-    kafka.create_topic(name, partitions=4)
-
+    name = wide
     first, second = Recorder(), Recorder()
     order: list[str] = []
 
@@ -168,14 +157,11 @@ async def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
         await first.until(lambda: len(first.owned) == 4)
 
 
-@pytest.mark.kafka
 async def test_one_that_is_stopped_amid_a_rebalance_leaves_and_waits_for_nobody(
-    kafka: SharedKafka, unique_name: UniqueName, caplog: pytest.LogCaptureFixture
+    kafka: SharedKafka, wide: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its wish to join is with the broker, as the third has come and the first lets nothing go."""
-    name = unique_name("raw")
-    kafka.create_topic(name, partitions=4)
-
+    name = wide
     first, second, third = Recorder(), Recorder(), Recorder()
     released = asyncio.Event()
     async with application(kafka.bootstrap, [name], first, name):
@@ -198,55 +184,6 @@ async def test_one_that_is_stopped_amid_a_rebalance_leaves_and_waits_for_nobody(
             assert [what for what, _ in first.calls].count("revoked") == 2
 
 
-@pytest.mark.kafka
-def test_after_kill_9_the_other_worker_takes_over(
-    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
-) -> None:
-    name = unique_name("raw")
-    kafka.create_topic(name, partitions=4)
-    with contextlib.ExitStack() as stack:
-        workers = [
-            stack.enter_context(worker(kafka.bootstrap, name, tmp_path / f"{number}.jsonl"))
-            for number in range(2)
-        ]
-        logs = [tmp_path / "0.jsonl", tmp_path / "1.jsonl"]
-        wait_for(lambda: [len(owned(log)) for log in logs] == [2, 2])
-        workers[0].send_signal(signal.SIGKILL)
-        killed_at = time.monotonic()
-        wait_for(lambda: len(owned(logs[1])) == 4)
-        assert calm_s(killed_at) < SESSION_TIMEOUT_S + 6.0
-        workers[1].send_signal(signal.SIGTERM)
-        assert workers[1].wait(PATIENCE_S) == 0
-        assert owned(logs[1]) == set()
-
-
-@contextlib.contextmanager
-def worker(bootstrap: str, topic: str, log: Path) -> Any:
-    process = subprocess.Popen(
-        [sys.executable, str(WORKER), bootstrap, topic, str(log)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait(PATIENCE_S)
-
-
-def owned(log: Path) -> set[int]:
-    """What a worker holds, after the last line that it has written whole."""
-    lines = log.read_text().splitlines(keepends=True) if log.exists() else []
-    whole = [line for line in lines if line.endswith("\n")]
-    return set(json.loads(whole[-1])) if whole else set()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
-
-
 class Resting(Recorder):
     """Nothing waits, and time comes with the records: an answer stays for `SILENT_WAIT_MS`."""
 
@@ -263,14 +200,11 @@ class Resting(Recorder):
         return [what for what, _ in self.calls].count("reading")
 
 
-@pytest.mark.kafka
 async def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
-    kafka: SharedKafka, unique_name: UniqueName
+    kafka: SharedKafka, name: str
 ) -> None:
     """A poll and a fetch have just begun to last for two seconds when partitions move: what is
     sought then, and asked of the same connection, does not wait for them."""
-    name = unique_name("raw")
-    kafka.create_topic(name)
     took_s = []
 
     handler = Resting()
@@ -289,7 +223,6 @@ async def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
     assert min(took_s) < SILENT.poll_s / 2, took_s
 
 
-@pytest.mark.kafka
 async def test_a_resting_member_reads_soon_after_another_has_joined(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:

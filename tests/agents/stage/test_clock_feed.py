@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -37,17 +39,10 @@ ROUND = {"t1": 1, "t2": 2, "t3": 3, "t4": 4}
 def feed_of(
     bootstrap: str, topic: str, folder: Path | None = None, *, is_embedded: bool = False
 ) -> ClockFeed:
-    def failed(_: str) -> None:
-        return
-
     def new_copy(source: TopicPartition, _: str) -> CopyWriter:
         name = StoreName("app", "stage", source.topic, source.partition)
-        copy = LocalCopy(
-            source.topic,
-            lambda: None if folder is None else RocksdbStore(folder, name),
-            failed,
-        )
-        return CopyWriter(copy)
+        store = None if folder is None else RocksdbStore(folder, name)
+        return CopyWriter(LocalCopy(source.topic, lambda: store, lambda _: None))
 
     return ClockFeed(
         Brokers(bootstrap, is_embedded=is_embedded),
@@ -71,6 +66,26 @@ def words(source: str, count: int) -> list[tuple[bytes | None, bytes | None]]:
     return [(source.encode(), json.dumps(ROUND).encode())] * count
 
 
+@asynccontextmanager
+async def feeding(
+    bootstrap: str,
+    topic: str,
+    partitions: int = 1,
+    folder: Path | None = None,
+    *,
+    is_embedded: bool = False,
+) -> AsyncIterator[ClockFeed]:
+    """One that reads the topic."""
+    feed = feed_of(bootstrap, topic, folder, is_embedded=is_embedded)
+    await feed.start(partitions)
+    yield feed
+    await feed.stop()
+
+
+async def reach(feed: ClockFeed, name: str, since_ns: int, until_ns: int) -> None:
+    await asyncio.wait_for(feed.reach(name, since_ns, until_ns), PATIENCE_S)
+
+
 async def until(holds: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + PATIENCE_S
     while not holds():
@@ -84,28 +99,18 @@ async def test_words_come_into_the_table_and_what_is_none_is_counted(
     topic = unique_name("clock")
     kafka.create_topic(topic, 2, LOG_APPEND)
     declared = (b"b", b'{"at": 5, "offset": -7, "error": 1}')
-    bad = [
-        (None, b"{}"),
-        (b"a", None),
-        (b"a", b"{"),
-        (b"\xff", b"{}"),
-        (b"a", b"[]"),
-        (b"a", b"{}"),
-    ]
-
+    bad = [(None, b"{}"), (b"\xff", b"{}"), *((b"a", each) for each in (None, b"{", b"[]", b"{}"))]
     await write(kafka.bootstrap, topic, *words("a", 3), declared, *bad)
-    feed = feed_of(kafka.bootstrap, topic)
-    await feed.start(2)
-    await asyncio.wait_for(feed.reach("p", time.time_ns(), time.time_ns()), PATIENCE_S)
-    track = feed.table.use("a")
-    assert [(s.t1_ns, s.t4_ns) for s in track.samples] == [(1, 4)] * 3
-    assert abs(track.samples[0].arrival_ns - time.time_ns()) < 60 * S
-    (word,) = feed.table.use("b").declared
-    assert (word.at_ns, word.offset_ns, word.error_ns) == (5, -7, 1)
-    assert (feed.words, feed.refused) == (4, len(bad))
-    await write(kafka.bootstrap, topic, *words("a", 1))
-    await until(lambda: len(track.samples) == 4)
-    await feed.stop()
+    async with feeding(kafka.bootstrap, topic, 2) as feed:
+        await reach(feed, "p", time.time_ns(), time.time_ns())
+        track = feed.table.use("a")
+        assert [(s.t1_ns, s.t4_ns) for s in track.samples] == [(1, 4)] * 3
+        assert abs(track.samples[0].arrival_ns - time.time_ns()) < 60 * S
+        (word,) = feed.table.use("b").declared
+        assert (word.at_ns, word.offset_ns, word.error_ns) == (5, -7, 1)
+        assert (feed.words, feed.refused) == (4, len(bad))
+        await write(kafka.bootstrap, topic, *words("a", 1))
+        await until(lambda: len(track.samples) == 4)
 
 
 async def test_a_copy_remembers_what_the_topic_no_longer_has(
@@ -119,15 +124,11 @@ async def test_a_copy_remembers_what_the_topic_no_longer_has(
     kafka.create_topic(topic, 1, LOG_APPEND)
 
     async def filled(expected: int) -> None:
-        feed = feed_of(kafka.bootstrap, topic, tmp_path)
-        await feed.start(1)
-        await asyncio.wait_for(feed.reach("p", time.time_ns(), time.time_ns()), PATIENCE_S)
-        track = feed.table.use("a")
-        assert len(track.samples) == expected
-        await until(
-            lambda: feed._shares[0].copying.copy._position == expected
-        )  # all that was written
-        await feed.stop()
+        async with feeding(kafka.bootstrap, topic, folder=tmp_path) as feed:
+            await reach(feed, "p", time.time_ns(), time.time_ns())
+            assert len(feed.table.use("a").samples) == expected
+            copy = feed._shares[0].copying.copy
+            await until(lambda: copy._position == expected)  # all that was written
 
     await write(kafka.bootstrap, topic, *words("a", 5))
     await filled(5)
@@ -155,27 +156,19 @@ async def test_who_needs_it_waits_and_hears_when_the_reading_ends() -> None:
 
 
 def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
-    class Reader:
-        def __init__(self) -> None:
-            self.paused: set[TopicPartition] = set()
-
-        def pause(self, partition: TopicPartition) -> None:
-            self.paused.add(partition)
-
-        def resume(self, partition: TopicPartition) -> None:
-            self.paused.discard(partition)
-
-    feed, reader = feed_of("127.0.0.1:1", "clock"), Reader()
+    paused: set[TopicPartition] = set()
+    reader = SimpleNamespace(pause=paused.add, resume=paused.discard)
+    feed = feed_of("127.0.0.1:1", "clock")
     partition = TopicPartition("clock", 0)
     share = Share(partition, feed.new_copy(partition, "clock"), ArrivalClock(0))
     feed._shares.append(share)
     share.clock.now_ns = 1_000 * S
     feed.wants("slow", 100 * S)
     feed._hold_back(reader)
-    assert reader.paused == {partition}
+    assert paused == {partition}
     feed.wants("fast", 1_000 * S - LOOKAHEAD_NS)
     feed._hold_back(reader)
-    assert not reader.paused
+    assert not paused
     feed.table.dropped = []
     for at in range(0, 1_000, 2):
         feed.table.add(Sample("a", 1, 2, 3, 4, at * S, at))
@@ -196,57 +189,36 @@ async def test_a_partition_far_behind_has_the_topic_read_again(
 ) -> None:
     topic = unique_name("clock")
     kafka.create_topic(topic, 1, LOG_APPEND)
-
     await write(kafka.bootstrap, topic, *words("a", 100))
-    feed = feed_of(kafka.bootstrap, topic)
-    await feed.start(1)
-    now_ns = time.time_ns()
-    far_ns = now_ns + 3_600 * S
-    await asyncio.wait_for(feed.reach("ahead", now_ns, now_ns), PATIENCE_S)
-    feed.wants("ahead", far_ns)  # as if it had gone on for an hour
-    feed._forget()
-    assert len(feed.table.use("a").samples) == KEPT
-    feed.left("ahead")
-    await asyncio.wait_for(feed.reach("behind", now_ns, now_ns), PATIENCE_S)
-    assert len(feed.table.use("a").samples) == 100
-    await feed.stop()
+    async with feeding(kafka.bootstrap, topic) as feed:
+        now_ns = time.time_ns()
+        await reach(feed, "ahead", now_ns, now_ns)
+        feed.wants("ahead", now_ns + 3_600 * S)  # as if it had gone on for an hour
+        feed._forget()
+        assert len(feed.table.use("a").samples) == KEPT
+        feed.left("ahead")
+        await reach(feed, "behind", now_ns, now_ns)
+        assert len(feed.table.use("a").samples) == 100
 
 
-async def test_the_embedded_broker_is_read_again_from_its_beginning(
+async def test_the_embedded_broker_is_read_again_from_its_beginning_but_not_for_a_small_step_back(
     embedded_broker: EmbeddedBroker, unique_name: UniqueName
 ) -> None:
     """It cannot look up times. What the table had was gone for good then, and sources that had not
     spoken before were taken for unsynced."""
     topic = unique_name("clock")
     embedded_broker.make_topic(topic)
-
     await write(embedded_broker.bootstrap, topic, *words("a", 20))
-    feed = feed_of(embedded_broker.bootstrap, topic, is_embedded=True)
-    await feed.start(PARTITIONS)
-    now_ns = time.time_ns()
-    await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns), PATIENCE_S)
-    feed.wants("quiet", now_ns + 3_600 * S)
-    feed._forget()
-    await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns + 10 * S), PATIENCE_S)
-    assert len(feed.table.use("a").samples) == 20
-    await feed.stop()
-
-
-async def test_a_small_step_back_has_nothing_read_again(
-    embedded_broker: EmbeddedBroker, unique_name: UniqueName
-) -> None:
-    topic = unique_name("clock")
-    embedded_broker.make_topic(topic)
-
-    await write(embedded_broker.bootstrap, topic, *words("a", 20))
-    feed = feed_of(embedded_broker.bootstrap, topic, is_embedded=True)
-    await feed.start(PARTITIONS)
-    now_ns = time.time_ns()
-    await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns + 10 * S), PATIENCE_S)
-    feed.wants("quiet", now_ns)
-    feed._forget()
-    before = feed.words
-    since_ns = now_ns - STEP_BACK_NS // 2
-    await asyncio.wait_for(feed.reach("quiet", since_ns, now_ns), PATIENCE_S)
-    assert feed.words == before
-    await feed.stop()
+    async with feeding(embedded_broker.bootstrap, topic, PARTITIONS, is_embedded=True) as feed:
+        now_ns = time.time_ns()
+        await reach(feed, "quiet", now_ns, now_ns + 10 * S)
+        feed.wants("quiet", now_ns)
+        feed._forget()
+        before = feed.words
+        await reach(feed, "quiet", now_ns - STEP_BACK_NS // 2, now_ns)
+        assert feed.words == before
+        feed.wants("quiet", now_ns + 3_600 * S)
+        feed._forget()
+        await reach(feed, "quiet", now_ns, now_ns + 10 * S)
+        assert feed.words == 2 * before
+        assert len(feed.table.use("a").samples) == 20
