@@ -80,7 +80,7 @@ def test_explain_says_a_hostile_name_in_one_line(monkeypatch: pytest.MonkeyPatch
     part = REORDER | {"streams": {"default": {"reorder": {"waiting": waiting}}}}
     monkeypatch.setattr(explain, "asked", lambda *_: [part])
     head, line = inorder("explain", "127.0.0.1:1").out.split("\n")[:2]
-    assert head.startswith("reorder raw/2: 5 held")
+    assert head.startswith("reorder raw/2: 5 buffered")
     assert line.startswith(f"  default/{ESCAPED} epoch 0: 1 buffered")
 
 

@@ -17,8 +17,9 @@ def recorded(trace: Callable[[], list[TraceRow]]) -> list[TraceRow]:
 
 
 def one_life(rows: Iterable[TraceRow]) -> list[TraceRow]:
-    """Of each source the rows up to its first restart: without epochs two lives of a source cannot
-    be told apart where they are played fast."""
+    """Return the rows of each source up to its first restart.
+
+    Without epochs, two lives of a source that is played fast look like one."""
     stamps: dict[tuple[str, int], int] = {}
     restarted: set[str] = set()
     kept = []

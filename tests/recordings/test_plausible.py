@@ -128,7 +128,7 @@ DEAD = {"source": "a", "seq": "x"}
 
 def test_that_most_are_dead_is_told_while_it_runs(tmp_path: Path) -> None:
     first, last = warnings(replayed(tmp_path, [DEAD] * 2_500))
-    assert first.startswith("WARNING: so far ")
+    assert first.startswith("WARNING: at this point ")
     assert "every line is a dead letter (2,500)" in last
 
 

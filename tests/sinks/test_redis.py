@@ -135,7 +135,7 @@ def test_names_lie_in_one_slot_and_braces_are_refused() -> None:
     for name in ("", "a{b", "a}b"):
         with pytest.raises(ValueError, match="name"):
             keys_of(name)
-    with pytest.raises(ValueError, match="below 1"):
+    with pytest.raises(ValueError, match="must be 1 or more"):
         RedisBounds(max_feed=0)
 
 

@@ -1,6 +1,6 @@
 """Examples: which changelog is believed, which is refused, and what the message says.
 
-Of what is asked at once, nothing goes on where one fails or the whole is cancelled."""
+If one of several requests fails, or all are cancelled, none goes on."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def reorder(answer: Any = None, *decided: Any, **more: Any) -> dict[str, Any]:
 
 
 def both(*decided: Any) -> dict[str, Any]:
-    """Of a stage of REORDER and MERGE, which the event has left."""
+    """The answer of a stage of REORDER and MERGE that the event has left."""
     return fact("both", reorder=PASSED, merge=MERGED, decided=decided)
 
 

@@ -46,7 +46,7 @@ ONE: dict[str, tuple[list[Told], int, State, str]] = {
         [(s, 50, 50 + (s > 30)) for s in range(46)],
         45,
         State.NOT_READY,
-        "for 15 s (lag 1",
+        "for 15 s although there is lag (lag 1",
     ),
 }
 

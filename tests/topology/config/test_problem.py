@@ -67,7 +67,7 @@ BROKEN: list[tuple[str, str, str]] = [
     ('streams: {"a.b": {x: 1}}', 'streams."a.b".x', "there is no such key"),
     ("streams: {a: 3}", "streams.a", "`3` is not a mapping; write keys with values, known: input"),
     (f"streams: {{a: {{output: {'x' * 250}}}}}", "streams.a.output", "that Kafka accepts"),
-    ("streams: {a: {input: events.dead}}", "topics.dead", "input of stream `a`; give it a name"),
+    ("streams: {a: {input: events.dead}}", "topics.dead", "input of stream `a`; give it another"),
     (
         "streams: {a: {}, b: {headers: {preset: cloudevents}}}\nstages: [reorder+merge]",
         "streams.b.headers",
@@ -143,7 +143,7 @@ STREAM = [
     ("input: 7", "input", "`7` is not text"),
     ("headers: {sig: ''}", "headers.sig", "printable ASCII characters"),
     ("headers: {sig: ts}", "headers.sig", "already means `ts`"),
-    ("headers: {sig: refTs}", "headers.sig", "what the stages stamp"),
+    ("headers: {sig: refTs}", "headers.sig", "the output of the stages"),
     (
         "merge: {expected_sources: [a, 3, a, '']}",
         "merge.expected_sources[1]",

@@ -109,7 +109,7 @@ def test_every_world_lies_between(part: int) -> None:
 @pytest.mark.parametrize("modes", [MODES, BEST], ids=["usual", "best"])
 def test_grades_do_not_depend_on_arrival(part: int, modes: Modes) -> None:
     """Nor on a frontier, if the largest error is known; and by reference times the matches of
-    NOMINAL are those of the oracle. Of BEST, too, what is confirmed is so in every world."""
+    NOMINAL are those of the oracle. With BEST, too, a confirmed match is one in every world."""
     seen: Counter[str] = Counter()
     for stream in streams(part, ERRORS, modes=modes):
         for uncertain in UNCERTAIN_MODES[1 : 2 if modes is BEST else 3]:

@@ -135,7 +135,7 @@ def test_other_paths_are_not_there_and_nothing_can_be_written(path: str) -> None
     assert served(post) == 405
 
 
-NO_NUMBER = "seq: '' is not a number of at most 19 digits, such as seq=17"
+NO_NUMBER = "seq: '' is not a number of at most 19 digits, such as 17"
 
 
 @pytest.mark.parametrize(
