@@ -10,7 +10,7 @@ from topology.detector import unit as unit_module
 from topology.detector.detector import Detector, Found, behaviour_of
 from topology.detector.item import ABSENT, LogEntry, Seen, before, behind
 from topology.detector.key_log import CONFLICT, COPY, STORED
-from topology.detector.unit import EXPIRED, REFUSED, Unit
+from topology.detector.unit import EXPIRED, REFUSED, UNIT, Unit
 
 interpreted = pytest.mark.skipif(
     not str(unit_module.__file__).endswith(".py"), reason="a bound is part of what is compiled"
@@ -137,6 +137,27 @@ def test_what_may_truly_lie_before_another_is_unsure() -> None:
         unit.put("", LogEntry(Seen("A", time_ns, 1, "s", 0, time_ns, error_ns)))
     unsure = [each.output.unsure for each in unit.advance(behind(40), before(0))]
     assert unsure == [False, False, True, False]
+
+
+def test_a_key_that_came_while_few_were_kept_is_read_again_with_as_few() -> None:
+    unit = unit_of(Detector(_sum, 0))
+    unit.spacing = 2  # the key comes behind this
+    for time_ns in range(10, 100, 10):
+        put(unit, time_ns)
+        unit.advance(behind(time_ns), before(-1))
+    unit.spacing = unit.logs[""].spacing = 1
+    put(unit, 100)
+    unit.advance(behind(100), before(-1))
+    again = unit_of(Detector(_sum, 0))
+    UNIT.put(again, UNIT.dump(unit))
+    assert not any(again.table.read(unit.table.snapshot(), None))
+    for time_ns in range(10, 110, 10):
+        put(again, time_ns)
+    again.resume()
+    for each in (unit, again):
+        put(each, 15, source="t")
+        each.advance(behind(100), before(-1))
+    assert again.counts.replayed == unit.counts.replayed == 10
 
 
 class Hoard:
