@@ -108,6 +108,20 @@ def test_a_session_that_a_late_event_draws_there_is_retracted_and_stays_so() -> 
     assert found(again, late, watermark(90, 90, 90)) == []
 
 
+def test_count_windows_begin_to_count_with_ids_of_their_own_and_are_not_confirmed() -> None:
+    def ids(operator: Windows, first: int) -> set[str]:
+        results = results_of(operator, *run_of(first, first + 25))
+        assert {r.confidence for r in results} <= {UNCERTAIN}
+        assert {r.values["n"] for r in results} == {3}
+        return {r.id for r in results}
+
+    unbroken = Windows("default", window_query("q", "count", COUNT, events=3))
+    first = {r.id for r in results_of(unbroken, *run_of(0, 25))}
+    second, third = ids(added("count"), 25), ids(added("count"), 50)
+    assert first
+    assert len(first | second | third) == len(first) + len(second) + len(third)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_query_that_was_there_keeps_no_instant(kind: str) -> None:
     operator = Windows("default", window_query("q", kind, COUNT, **KINDS[kind]))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit.events import copies
-from tests.kit.queries import Output
+from tests.kit.queries import Output, window_query
 from tests.kit.runs import cut, through_changelog
 from tests.laws.streams_between import merged
 from tests.seeds import seeds_of_today
@@ -21,6 +21,7 @@ from tests.topology.window.test_oracle import KINDS
 from tests.topology.window.test_oracle import config_of as window_config
 from topology.model.event import HEARTBEAT, WATERMARK, Event
 from topology.model.late import GAP
+from topology.window.cells import Makers, row_kind
 from topology.window.operator import Windows
 from topology.window.run import has_plain_case
 from topology.window.settings import WindowSettings
@@ -143,3 +144,24 @@ def test_a_plain_stretch_is_taken_as_one() -> None:
     windows.on_batch(stream[:1], stream[0].at_ns)
     windows._pass_time(stream[1].at_ns, windows._begin((), 0))
     assert windows._take_run(stream, 1) == 39
+
+
+def test_a_column_is_its_values_one_by_one() -> None:
+    values = (1, 2, 3, -4, 0, 0.1, 0.2, 0.3, 1e15, -1e-9, 7.5, 3.0, 3, 5e-324, 1e308, 10**300)
+    for seed in range(200):
+        rng = Random(seed)
+        outputs = NESTED if seed % 2 else FLAT
+        makers = Makers([*window_query("q", "count", outputs, events=1).outputs.values()], {})
+        assert makers.is_tallied
+        assert len(makers.cells) == (3 if seed % 2 else 1)
+        taken, added = makers.row(), makers.row()
+        for _ in range(rng.randrange(4)):
+            columns = [rng.choices(values, k=rng.randrange(5)) for _ in makers.cells]
+            events = max(map(len, columns))
+            taken.take(events, columns)
+            for at in range(events):
+                one = [column[at] if at < len(column) else None for column in columns]
+                added.add(tuple(one), event("s", 0, 0))
+        kind = row_kind(makers)
+        assert repr(kind.dump(taken)) == repr(kind.dump(added))
+        assert repr(makers.values(taken)) == repr(makers.values(added))
