@@ -152,7 +152,7 @@ class Resumed:
         return self._pending is not None
 
     @property
-    def kept(self) -> TableForm:
+    def table_form(self) -> TableForm:
         known = self.known if self._pending is None else self._pending["now"]
         form, catalog, schema, *version = known["tables"]
         # Older versions noted whether the tables have `line`, and the oldest noted nothing.
@@ -168,7 +168,7 @@ class Resumed:
         folder = f"{address}/{STATE}/{self.known['run']}"
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
-    def require(self, topology: Mapping[str, str], kept: TableForm) -> frozenset[str] | None:
+    def require(self, topology: Mapping[str, str], table_form: TableForm) -> frozenset[str] | None:
         """Return None if the run continues from the state, else the set of new queries.
 
         A set, even an empty one, means that the history must be read again. Another `schema` is
@@ -186,11 +186,11 @@ class Resumed:
                 f" ({', '.join(found.other)}); resume with that one (add a changed query under"
                 " another name), or run the backfill again into a new folder"
             )
-        if self.kept._replace(schema=None) != kept._replace(schema=None):
+        if self.table_form._replace(schema=None) != table_form._replace(schema=None):
             raise PlaceRefused(
-                f"--resume: {self._address} was written with {_spelled(self.kept)}, but this run"
-                f" has {_spelled(kept)}; resume with the settings of the folder, or run the"
-                " backfill again into a new folder"
+                f"--resume: {self._address} was written with {_spelled(self.table_form)}, but this"
+                f" run has {_spelled(table_form)}; resume with the settings of the folder, or run"
+                " the backfill again into a new folder"
             )
         return found.came if found.again else None
 
@@ -346,12 +346,12 @@ def move_if_there(files: fs.FileSystem, source: str, target: str) -> None:
         files.move(source, target)
 
 
-def _spelled(kept: TableForm) -> str:
-    words = [f"--format {kept.form}"]
-    if kept.catalog is not None:
-        words.append(f"--catalog {kept.catalog}")
-    if kept.schema is not None:
-        words.append(f"--schema '{kept.schema}'")
-    if kept.version != VERSION:
-        words.append(f"columns of version {kept.version}")
+def _spelled(table_form: TableForm) -> str:
+    words = [f"--format {table_form.form}"]
+    if table_form.catalog is not None:
+        words.append(f"--catalog {table_form.catalog}")
+    if table_form.schema is not None:
+        words.append(f"--schema '{table_form.schema}'")
+    if table_form.version != VERSION:
+        words.append(f"columns of version {table_form.version}")
     return " ".join(words)

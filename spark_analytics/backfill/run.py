@@ -100,7 +100,7 @@ class Options(NamedTuple):
     schema: str | None = None
 
     @property
-    def kept(self) -> TableForm:
+    def table_form(self) -> TableForm:
         catalog = None if self.catalog is None else self.catalog.partition("?")[0]
         return TableForm(self.form, catalog, self.schema)
 
@@ -137,7 +137,7 @@ def run(
     """
     started_s = time.perf_counter()
     about = digests(setting)
-    came = None if resumed is None else resumed.require(about, options.kept)
+    came = None if resumed is None else resumed.require(about, options.table_form)
     if came is not None:
         refuse_detectors(topology, came)
     tables = tables_of(spark, topology, options, resumed)
@@ -151,7 +151,7 @@ def run(
         parcels, recorded = _inputs(spark, setting, options, known, warn, again=came is not None)
         output = _ordered(spark, parcels, order, len(Groups(topology)))
     output.summary.took(time.perf_counter() - started_s, output.summary.cpu_seconds)
-    now: Known = {"run": known["run"] + 1, "topology": about, "tables": options.kept}
+    now: Known = {"run": known["run"] + 1, "topology": about, "tables": options.table_form}
     if options.to_end:
         now[ENDED] = True
     else:

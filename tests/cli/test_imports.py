@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from tests import ROOT
-from tests.kit.cli import python
+from tests.kit.programs import python
 
 HEAVY: Final = (
     *("faust", "aiokafka", "confluent_kafka", "aiohttp", "mode"),

@@ -12,7 +12,7 @@ from agents.exits import Exit
 from cli.local.ports import LOOPBACK, free_ports
 from tests.cli.invoking import TOPOLOGY, inorder, text_file
 from tests.command import Command
-from tests.kit.cli import python
+from tests.kit.programs import python
 
 TELLS = (
     "import logging; from cli.logs import set_up; set_up('reorder', {options});"

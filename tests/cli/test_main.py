@@ -12,7 +12,7 @@ import pytest
 from cli.main import COMMANDS, GROUPS, HIDDEN
 from tests import ROOT
 from tests.cli.invoking import TOPOLOGY, commands, inorder, text_file
-from tests.kit.cli import Ended, python
+from tests.kit.programs import Ended, python
 
 WITHOUT_RESULT = {"init", "keys", "read", "dev"}
 WITHOUT_RESULT |= {"spark run", "spark live", "spark views"}

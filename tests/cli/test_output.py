@@ -9,7 +9,7 @@ import pytest
 from cli.program import PROGRAM
 from tests import ROOT
 from tests.cli.invoking import text_file
-from tests.kit.cli import Ended, ended
+from tests.kit.programs import Ended, ended
 
 PLAIN = str(ROOT / "docs" / "examples" / "plain.yaml")
 REPLAY = ("replay", "--topology", PLAIN)

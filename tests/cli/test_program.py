@@ -12,7 +12,7 @@ from cli.run.stage_options import StageOptions
 from inorder.__main__ import ROOMS
 from tests import ROOT
 from tests.cli.invoking import text_file
-from tests.kit.cli import ended
+from tests.kit.programs import ended
 
 REFUSED = 2
 NOBODYS = "127.0.0.1:1"

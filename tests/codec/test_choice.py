@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
 
 from codec import seams
-from tests import ROOT
+from tests.kit.programs import Ended, python
 
 native = pytest.importorskip("codec.native.records", reason="the compiled codec is not built")
 
 SAY = "import codec; print(codec.AT_WORK, codec.EventReader.__module__, sep='|')"
 
 
-def said(wanted: str, program: str = SAY) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT, env={**os.environ, "INORDER_CODEC": wanted}, capture_output=True, text=True,
-        timeout=60, check=False,
-    )  # fmt: skip
+def said(wanted: str, program: str = SAY) -> Ended:
+    return python("-c", program, env={"INORDER_CODEC": wanted})
 
 
 @pytest.mark.parametrize(

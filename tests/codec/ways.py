@@ -20,7 +20,7 @@ from codec.native import records as native_records
 from inorder.contract import HeaderContract, HeaderNames
 from tests.codec.logs import read as read_log
 from tests.codec.logs import told
-from tests.kit.core_events import fields as event_fields
+from tests.kit.events import fields as event_fields
 from topology.model.event import Event
 from topology.wire.checker import Reading
 from topology.wire.header_reader import HeaderReader

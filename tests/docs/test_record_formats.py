@@ -29,7 +29,7 @@ from tests.end_to_end.records import Headers, Read, Sender, contract, read_all, 
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
-from tests.kit.cli import ended
+from tests.kit.programs import ended
 from tests.services import SharedKafka, UniqueName, require
 from tests.sinks.told import QUERIES, SPEED, beat, value_of
 from topology.model.outcome import Gap, Malformed

@@ -9,7 +9,7 @@ from pathlib import Path
 import cli.spark.jars
 from cli.program import PROGRAM
 from tests import ROOT
-from tests.kit.cli import ended
+from tests.kit.programs import ended
 from tests.services import require
 from tests.spark_analytics.marks import SPARK
 

@@ -10,7 +10,7 @@ import inorder
 import inorder.engine
 import inorder.sync
 from inorder.contract import PRESETS, HeaderContract
-from tests.kit.cli import printed
+from tests.kit.programs import printed
 from topology.config import HeaderConfig
 
 

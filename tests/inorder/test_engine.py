@@ -30,7 +30,7 @@ from inorder.engine import (
 from inorder.records import DeadRecord, MatchRecord, OrderedEvent, WindowRecord, record_of
 from tests import ROOT
 from tests.cli.invoking import inorder
-from tests.kit.cli import python
+from tests.kit.programs import python
 
 SECOND_NS = 1_000_000_000
 FILE = """\

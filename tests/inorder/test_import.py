@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.kit.cli import printed, python
+from tests.kit.programs import printed, python
 from topology.config import QueryConfig, StreamConfig, Topology
 from topology.spelling.section import Section
 

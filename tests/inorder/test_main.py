@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.kit.cli import Ended, python
+from tests.kit.programs import Ended, python
 
 COMMAND = "def main(prog_name):\n    import agents.exits\n    print('started')\n"
 FILES = {

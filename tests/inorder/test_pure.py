@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.kit.cli import Ended, python
+from tests.kit.programs import Ended, python
 
 RUN = "from {package}.room import thing; print(thing.__file__)"
 

@@ -13,7 +13,7 @@ import pytest
 
 from inorder.failure import JournalError
 from inorder.sent_records import COMMIT_RECORDS, RECORD_BYTES, Sent, SentRecords
-from tests.kit.cli import python
+from tests.kit.programs import python
 
 PLENTY = 1 << 20
 

@@ -6,7 +6,7 @@ import pkgutil
 from typing import Final
 
 import recordings
-from tests.kit.cli import printed
+from tests.kit.programs import printed
 
 KAFKA: Final = {"aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "rocksdict"}
 SCRIPT: Final = """

@@ -12,7 +12,7 @@ from recordings import parquet_rows
 from recordings.file import InputError
 from recordings.parquet_rows import parquet_rows as rows_of
 from tests.cli.invoking import TOPOLOGY, inorder
-from tests.kit.cli import printed
+from tests.kit.programs import printed
 
 NEEDED = ("source", "seq")
 READ = """

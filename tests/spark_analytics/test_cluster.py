@@ -27,6 +27,7 @@ from infra.spark import package
 from spark_analytics.jobs.outputs import read
 from tests import ROOT
 from tests.end_to_end.records import new_producer
+from tests.kit.programs import python
 from tests.services import SharedKafka
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.marks import SPARK
@@ -94,15 +95,8 @@ def test_the_package_is_whole(tmp_path: Path) -> None:
         "cli.main, cli.spark.command, cli.spark.job, cli.spark.jars, spark_analytics.jobs.running"
     )
     program = f"import {modules}; print(cli.spark.job.__file__, cli.spark.jars.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / package.ZIPPED)},
-        capture_output=True,
-        text=True,
-        timeout=SUBMIT_TIMEOUT_S,
-        check=False,
-    )
+    env = {"PYTHONPATH": str(tmp_path / package.ZIPPED)}
+    done = python("-c", program, cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     assert all(place.startswith(str(tmp_path)) for place in done.stdout.split())
     assert len(list((tmp_path / "jars").iterdir())) >= 4

@@ -123,7 +123,7 @@ class Clock(SavedOperator):
         self._rounds = self._rounds_of(config)
         self._table = table if table is not None and config.sync != "none" else DriftTable()
         self._clocks = Clocks(self._rounds, self._table, config.max_sources, config.forget_after_ns)
-        self._kept = SavedState("clock", CLOCK, [self._clocks, self._clocks.models])
+        self._saved = SavedState("clock", CLOCK, [self._clocks, self._clocks.models])
         self._states = dict.fromkeys(STATES, 0)
         self._width_ns = max(PASSIVE_FLOOR_NS, config.mend_above_ns)
         """The longest delay that the quickest events of a wrong clock are assumed to have."""

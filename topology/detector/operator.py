@@ -168,7 +168,7 @@ class Detecting(KeepingQuery):
         self._results = ResultLog(RESULT)
         self._received: list[ResultEvent] = []
         """The results of windows and patterns that were found in the open instant."""
-        self._kept = SavedState(OWN, DETECTOR, [self.unit.table, self._results])
+        self._saved = SavedState(OWN, DETECTOR, [self.unit.table, self._results])
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -392,7 +392,7 @@ class Detecting(KeepingQuery):
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         yield len(held)
-        if not self._kept.is_in(state):
+        if not self._saved.is_in(state):
             return
         yield from super().restoring(state, held)
         counts = self.unit.counts

@@ -110,7 +110,7 @@ class Join(KeepingQuery):
         self._is_outer = query.is_outer
         self._fresh: list[JoinEntry] = []
         self.marks = Marks(len(query.streams))
-        self._kept = SavedState(QUERY, JOIN, (*self._owners.tables, *self.marks.tables))
+        self._saved = SavedState(QUERY, JOIN, (*self._owners.tables, *self.marks.tables))
         self._expired = self._given_up = self._copies = 0
         self._came_late: set[int] = set()
 
@@ -282,7 +282,7 @@ class Join(KeepingQuery):
         which query holds an event.
         """
         yield from super().restoring(state, held)
-        if self._kept.is_in(state):
+        if self._saved.is_in(state):
             self._put_back(held)
             self._owners.resume({name_of(entry): entry for entry in self._index})
         else:

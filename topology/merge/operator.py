@@ -149,7 +149,7 @@ class Merge(SavedOperator):
 
         known = KnownSources(config, self.progress_class)
         self._known, self._sources, self._pool = known, known.rows, known.pool
-        self._kept = SavedState("stream", MERGE, [known])
+        self._saved = SavedState("stream", MERGE, [known])
         self._bounds = self.bounds_class(known, config.max_wait_ns, config.idle_after_ns)
         self._queues = Queues(known, position, config)
         self._heads = self._queues.heads

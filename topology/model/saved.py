@@ -14,7 +14,7 @@ because the shape depends on settings. An operator is neither: it has a `SavedSt
 
     class Area(SavedOperator):
         def __init__(self) -> None:
-            self._kept = SavedState("own", AREA)  # a third argument lists its tables
+            self._saved = SavedState("own", AREA)  # a third argument lists its tables
 
 A `SavedState` is the whole state of an operator: its own row, which each checkpoint writes, and its
 tables. A `Table` has rows by key. Its owner calls `note(key)` after each change of a row, or the

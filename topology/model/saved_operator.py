@@ -12,25 +12,25 @@ from topology.model.tables import SavedState, refuse_others
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SavedOperator(Operator):
-    """An operator with a `SavedState`, which a subclass creates as `_kept`.
+    """An operator with a `SavedState`, which a subclass creates as `_saved`.
 
-    An operator that is never saved by itself needs no `_kept`. A subclass that holds events, or
+    An operator that is never saved by itself needs no `_saved`. A subclass that holds events, or
     computes something from its state, extends `restoring`. A subclass with state outside its
     `SavedState` overrides `_take_others`.
     """
 
-    _kept: SavedState
+    _saved: SavedState
 
     def snapshot(self) -> State:
-        return self._kept.snapshot(self)
+        return self._saved.snapshot(self)
 
     def changes(self) -> Changes:
-        return self._kept.changes(self)
+        return self._saved.changes(self)
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         """Restore the state in steps; raise ShapeRefused if it cannot be read."""
         others: State = {}
-        yield from self._kept.restoring(self, state, others)
+        yield from self._saved.restoring(self, state, others)
         self._take_others(others)
 
     def _take_others(self, others: State) -> None:

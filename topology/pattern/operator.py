@@ -138,7 +138,7 @@ class Pattern(InstantOperator):
             ordered=ordered, announced=announced, max_ahead_ns=one.clock.max_ahead_ns
         )
         self.beginnings = [self._beginning]
-        self._kept = SavedState(TARGETS, PATTERN)
+        self._saved = SavedState(TARGETS, PATTERN)
         waiting = dict.fromkeys((*self._targets, *only_final))
         self._emitted_when_received = [
             name for name in engine.emitted_when_received if name not in waiting
@@ -352,10 +352,10 @@ class Pattern(InstantOperator):
         return (entry.event for entry in self._engine.entries())
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        if not self._kept.is_in(state):
+        if not self._saved.is_in(state):
             begin_midstream(self.beginnings)
         rest: State = {}
-        yield from self._kept.restoring(self, state, rest)
+        yield from self._saved.restoring(self, state, rest)
         entries = [Entry(event, self._payload_of(event), self._play) for event in held]
         self._engine.restore(rest, entries)
         self._free()

@@ -70,7 +70,7 @@ class QueryOperator(InstantOperator):
         self.is_ordered = True
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        if not self._kept.is_in(state):
+        if not self._saved.is_in(state):
             begin_midstream(self.beginnings)
         yield from super().restoring(state, held)
 

@@ -51,7 +51,7 @@ class Shell(SavedOperator, Generic[Buffer]):
         self._sources = sources
         self._table = sources.rows
         self._totals = totals
-        self._kept = SavedState(OWN, shape, (sources, *tables))
+        self._saved = SavedState(OWN, shape, (sources, *tables))
         self._now_ns = 0
         # Entries (deadline or earlier, source), one for each armed buffer.
         self._due: list[tuple[int, str]] = []

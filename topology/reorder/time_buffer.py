@@ -89,7 +89,7 @@ class TimeBuffer(InstantOperator):
         keeps_control: bool = False,
     ) -> None:
         super().__init__(-NEVER)
-        self._kept = SavedState(OWN, order_shape(policy.SHAPE))
+        self._saved = SavedState(OWN, order_shape(policy.SHAPE))
         self._policy = policy
         self._pass_late = config.late == "pass"
         self._position = position

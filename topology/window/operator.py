@@ -179,7 +179,7 @@ class Windows(QueryOperator):
         self._reading = WindowReading(query, makers)
         kind = KINDS[query.windows.kind]
         self._windows = kind(query, makers, self._frontier, self._emitter)
-        self._kept = SavedState(QUERY, WINDOWS, self._windows.tables)
+        self._saved = SavedState(QUERY, WINDOWS, self._windows.tables)
         self._has_plain_case = plain and has_plain_case(query, ordered=ordered)
         self._heeds_errors = query.heeds_errors
         self._early_due_ns = NEVER

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import pytest
 
 from agents.stage.hang import HangGuard
-from tests import ROOT
+from tests.kit.programs import python
 
 SCRIPT = """
 from agents.stage.hang import HangGuard
@@ -36,14 +34,7 @@ for seq in range(5):
 
 def test_it_ends_and_names_the_line() -> None:
     script = SCRIPT.replace("ARMED", "True")
-    ended = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=ROOT,
-        check=False,
-    )
+    ended = python("-c", script)
     assert ended.returncode == 1
     assert "Timeout (0:00:00.5" in ended.stderr
     assert "in never" in ended.stderr

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -21,8 +19,8 @@ from agents.state.stores import rocksdb
 from agents.state.stores.redis import RedisStore, connect, key_of
 from agents.state.stores.rocksdb import DAMAGED_KEPT, RocksdbStore, folder_of
 from agents.state.stores.store import Changes, StateStore, StoreName
-from tests import ROOT
 from tests.agents.state.stores.memory import MemoryStore
+from tests.kit.programs import printed
 
 NAME = StoreName("shop", "reorder", "raw", 7)
 COMMITS = 12
@@ -327,15 +325,7 @@ print(*failures)
 
 def test_a_full_disk_does_no_harm(tmp_path: Path) -> None:
     """A limit of the file size stands for it: what goes beyond fails."""
-    done = subprocess.run(
-        [sys.executable, "-c", WRITER, str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout.split(), done.stderr
+    assert printed("-c", WRITER, tmp_path).split()
     copied, failures = loaded(on_disk(tmp_path))
     assert copied.state == expected(copied.position or 0)
     assert copied.position or failures

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.disorder import run, worlds
 from benchmarks.disorder.run import ENTRIES, Entry, EntryFailed, Measured, lines_of, measure
-from tests.kit.cli import printed
+from tests.kit.programs import printed
 
 SECONDS = 12.0
 QUERIES = list(worlds.QUERIES)

@@ -11,7 +11,7 @@ import pytest
 
 from cli.program import PROGRAM
 from tests.cli.invoking import Answer, inorder, json_lines, replay_of, text_file
-from tests.kit.cli import ended
+from tests.kit.programs import ended
 
 RECORDED = [
     {"source": "a", "seq": 0, "ts": 100, "arrival": 1000, "type": "A", "payload": {"x": 1}},

@@ -30,7 +30,7 @@ from tests.inorder.sync.far_end import truth_ns
 from tests.inorder.sync.relay import Relay
 from tests.inorder.sync.sockets import serving
 from tests.inorder.sync.world import Path
-from tests.kit.cli import ended
+from tests.kit.programs import ended
 
 pytestmark = pytest.mark.slow
 

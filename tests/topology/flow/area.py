@@ -48,7 +48,7 @@ class Area(SavedOperator):
     def __init__(self, config: AreaConfig) -> None:
         self._low, self._high = config.low, config.high
         self._outside = 0
-        self._kept = SavedState("own", AREA_STATE)
+        self._saved = SavedState("own", AREA_STATE)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)

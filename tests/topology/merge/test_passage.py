@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kit.chains import chained
-from tests.kit.core_tables import Table, scenarios, table
+from tests.kit.scenarios import Table, scenarios, table
 from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import event, operator, play, rendered
 from topology.clock.operator import Clock

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.core_tables import table
+from tests.kit.scenarios import table
 from tests.kit.topologies import in_code
 from tests.topology.merge.test_operator import event, operator, play, rendered
 from topology.flow.stage import Stage

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.core_tables import Table, scenarios, table
+from tests.kit.scenarios import Table, scenarios, table
 from tests.oracle.reorder import AUTO
 from tests.seeds import seeds_of_today
 from tests.topology.reorder.against_oracle import MS, RULES, arrivals, by_operator, by_oracle

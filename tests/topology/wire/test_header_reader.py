@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inorder import rfc3339
 from inorder.contract import MAX_INT64, Contract, HeaderContract
-from tests.kit.core_events import fields, place, place_of
+from tests.kit.events import fields, place, place_of
 from topology.config import HeaderConfig
 from topology.model.event import (
     BLOCKED,

@@ -19,7 +19,7 @@ from pyarrow import parquet
 from recordings import rows
 from recordings.file import InputError
 from recordings.lines import read_lines
-from tests.kit.core_events import fields, place, place_of
+from tests.kit.events import fields, place, place_of
 from topology.model.event import BYE, HEARTBEAT, NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample

@@ -9,13 +9,8 @@ from typing import Final
 from topology.pattern.tree.defaults import can_be_absent
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.mentions import aliases
-from topology.pattern.tree.normal_form import (
-    EDGES,
-    MAX_ALTERNATIVES,
-    MAX_COMPONENTS,
-    parts_of,
-)
-from topology.pattern.tree.partial_order import MANY, NegatedSpot, Part, size, spread
+from topology.pattern.tree.normal_form import EDGES, excess, parts_of
+from topology.pattern.tree.partial_order import NegatedSpot, Part, spread
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AllOf,
@@ -135,29 +130,14 @@ def _stepped(parts: Sequence[Part], findings: Findings) -> None:
 
 
 def _is_small(node: Node, findings: Findings) -> bool:
-    """Return whether the pattern has few enough alternatives and components.
-
-    If it has too many, an error is reported. The bounds are MAX_ALTERNATIVES, and MAX_COMPONENTS in
-    one alternative.
-    """
-    alternatives, most = size(node)
-    if alternatives > MAX_ALTERNATIVES or most > MAX_COMPONENTS:
-        message = (
-            f"the pattern has {_counted(alternatives)} alternatives with up to {_counted(most)}"
-            f" components; at most {MAX_ALTERNATIVES} alternatives and {MAX_COMPONENTS} components"
-            " are allowed"
-        )
-        hint = "split it into several queries"
+    """Return whether the pattern may be expanded; report an error if it is too large."""
+    message, hint = excess(node), "split it into several queries"
+    if message:
         if any(isinstance(each, CountedNode) for each in walk(node)):
             message = f"with its counts written out, {message}"
             hint = "write smaller counts, or split it into several queries"
         findings.add("E_TOO_LARGE", node.span, message, hint)
-        return False
-    return True
-
-
-def _counted(number: int) -> str:
-    return f"more than {MANY}" if number > MANY else str(number)
+    return not message
 
 
 def _lasting(part: Part, query: Query, findings: Findings) -> None:

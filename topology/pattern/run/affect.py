@@ -261,32 +261,32 @@ TimeRange = tuple[int, int, Key, MatchUnit]
 class SureUnits:
     """The units of one run with a certain match, by the time range of their members."""
 
-    __slots__ = ("_by_length", "_stretches")
+    __slots__ = ("_by_length", "_ranges")
 
     def __init__(self) -> None:
-        self._stretches: dict[Key, TimeRange] = {}
+        self._ranges: dict[Key, TimeRange] = {}
         self._by_length: dict[int, list[TimeRange]] = {}
 
     def note(self, unit: MatchUnit) -> None:
         """Update the unit's time range after its matches or their certainty may have changed."""
         key = unit.anchor.key
-        known, stretch = self._stretches.get(key), _stretch_of(unit)
-        if stretch == known:
+        known, range_ = self._ranges.get(key), _range_of(unit)
+        if range_ == known:
             return
         if known is not None:
             self.drop(key)
-        if stretch is not None:
-            self._stretches[key] = stretch
-            insort(self._by_length.setdefault(_bits(stretch), []), stretch)
+        if range_ is not None:
+            self._ranges[key] = range_
+            insort(self._by_length.setdefault(_bits(range_), []), range_)
 
     def drop(self, key: Key) -> None:
         """Remove the unit whose anchor has this key, if it is here."""
-        stretch = self._stretches.pop(key, None)
-        if stretch is None:
+        range_ = self._ranges.pop(key, None)
+        if range_ is None:
             return
-        bits = _bits(stretch)
+        bits = _bits(range_)
         alike = self._by_length[bits]
-        del alike[bisect_left(alike, stretch)]
+        del alike[bisect_left(alike, range_)]
         if not alike:
             del self._by_length[bits]
 
@@ -301,7 +301,7 @@ class SureUnits:
         return found
 
 
-def _stretch_of(unit: MatchUnit) -> TimeRange | None:
+def _range_of(unit: MatchUnit) -> TimeRange | None:
     """Return the time range of the unit's certain matches, or None if it has none."""
     sure = [found.match.bound for found in unit.found.values() if found.confidence == CONFIRMED]
     members = [entry for bound in sure for entries in bound for entry in entries]
@@ -311,5 +311,5 @@ def _stretch_of(unit: MatchUnit) -> TimeRange | None:
     return low_ns, max([entry.high_ns for entry in members]), unit.anchor.key, unit
 
 
-def _bits(stretch: TimeRange) -> int:
-    return (stretch[1] - stretch[0]).bit_length()
+def _bits(range_: TimeRange) -> int:
+    return (range_[1] - range_[0]).bit_length()

@@ -26,6 +26,7 @@ from topology.pattern.tree.equivalence import is_implied_by, partition_paths
 from topology.pattern.tree.fingerprint import fingerprint
 from topology.pattern.tree.mentions import aliases, looks_at_time, mentions
 from topology.pattern.tree.partial_order import (
+    MANY,
     Aliases,
     Branches,
     NegatedSpot,
@@ -221,17 +222,30 @@ class NormalForm:
         return self.query.within_ns + max(borders, default=0)
 
 
+def excess(node: Node) -> str:
+    """Return a description of a pattern that is too large to be expanded, or "" if it is not."""
+    alternatives, components = size(node)
+    if alternatives <= MAX_ALTERNATIVES and components <= MAX_COMPONENTS:
+        return ""
+    return (
+        f"the pattern has {_counted(alternatives)} alternatives with up to {_counted(components)}"
+        f" components; at most {MAX_ALTERNATIVES} alternatives and {MAX_COMPONENTS} components"
+        " are allowed"
+    )
+
+
+def _counted(number: int) -> str:
+    return f"more than {MANY}" if number > MANY else str(number)
+
+
 def normalise(query: Query) -> NormalForm:
     """Return the normal form of a valid query.
 
     Raises:
         ValueError: A query that was not checked has too many alternatives or components.
     """
-    alternatives, components = size(query.node)
-    if alternatives > MAX_ALTERNATIVES or components > MAX_COMPONENTS:
-        raise ValueError(
-            f"{alternatives} alternatives with up to {components} components: split the query"
-        )
+    if too_large := excess(query.node):
+        raise ValueError(f"{too_large}; split it into several queries")
     turns = Turns(query.node)
     parts = parts_of(turns.node)
     every = frozenset().union(*map(_aliases_of, parts))
