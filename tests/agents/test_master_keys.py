@@ -54,5 +54,6 @@ def test_a_file_that_everybody_can_read_is_warned_of(
     assert not caplog.text
     path.chmod(0o644)
     masters_in({MASTERS + "_FILE": str(path)})
-    assert f"every user of this machine can read {path}; run chmod 600 on it" in caplog.text
+    warned = f"every user of this machine can read {path}; run chmod 600 on it"
+    assert f"{MASTERS}_FILE: {warned}" in caplog.text
     assert ONE not in caplog.text

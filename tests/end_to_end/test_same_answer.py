@@ -46,6 +46,7 @@ def assert_one_answer(hurt: Setting, calm: Setting) -> Replayed:
             assert mine == its, f"record {place} of partition {partition}"
     replayed = assert_replays(hurt)
     assert replayed.summary["in"] == verdict.raw
+    assert replayed.summary["duplicate"] == verdict.duplicates
     return replayed
 
 

@@ -78,7 +78,10 @@ CHANGED = {
     "changelog gone": ({"changelog": TopicState(0)}, "the topic changelog was deleted"),
     "grown": (
         {"raw": TopicState(4)},
-        "raw has 4 partitions, 2 when this stage started, and no worker reads the new ones;",
+        (
+            "raw has 4 partitions, 2 when this stage started, and no worker reads the new ones; run"
+            " `inorder topics create --grow`, then restart all workers"
+        ),
     ),
     "without leaders": (
         {"ordered": TopicState(3, leaderless=(0, 2))},

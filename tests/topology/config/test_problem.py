@@ -129,9 +129,17 @@ TOP = [
 STREAM = [
     ("topic: x", "topic", "no such key; write one of: input, output,"),
     ("clock: {max_slew: 3}", "clock.max_slew", "no such key"),
-    ("ts_unit: ms", "ts_unit", "; for the header contract write headers: {ts_unit: ms}"),
+    (
+        "ts_unit: ms",
+        "ts_unit",
+        "; add `fields`; for the header contract write headers: {ts_unit: ms}",
+    ),
     ("max_wait: 1s", "max_wait", "write it under streams.a.reorder or under streams.a.merge"),
-    ("merge: {max_windows: 500}", "merge.max_windows", "`max_windows` is a key under queries"),
+    (
+        "merge: {max_windows: 500}",
+        "merge.max_windows",
+        "did you mean `max_wait`? `max_windows` is a key under queries",
+    ),
     ("delivery: exactly_once", "delivery", "write it at the top of the"),
     ("tsunits: ms", "tsunits", "did you mean `ts_unit`?"),
     ("merge: {idle_after: 2}", "merge.idle_after", "write 2ms"),

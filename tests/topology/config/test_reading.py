@@ -22,6 +22,7 @@ from topology.config import (
 )
 
 MINIMAL = "streams: {default: {}}\n"
+DEFAULT = ("reorder", "merge", "window", "pattern", "join")
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,93 @@ MINIMAL = "streams: {default: {}}\n"
 )
 def test_a_stream_named_default_is_enough(source: Any) -> None:
     assert parse(source) == Topology(streams={"default": StreamConfig()})
+
+
+def test_defaults() -> None:
+    topology = parse(MINIMAL)
+    stream = topology.streams["default"]
+    assert (stream.input, stream.output) == ("events.raw", "events.ordered")
+    assert stream.reorder.model_dump() == {
+        "rule": "miss",
+        "without_seq": "dead",
+        "miss_target_ppm": 1_000,
+        "max_wait_ns": 500_000_000,
+        "late": "pass",
+        "start": "auto",
+        "infer_restart": "auto",
+        "seq_bits": 63,
+        "max_jump": 1_000_000,
+        "max_held": 100_000,
+        "max_held_total": 1_000_000,
+        "max_held_bytes": 268_435_456,
+        "max_sources": 200_000,
+        "forget_after_ns": 86_400 * 10**9,
+        "gap_ranges": 10_000,
+        "gap_memory_ns": 3_600 * 10**9,
+    }
+    assert stream.clock.model_dump() == {
+        "sync": "udp",
+        "unsynced": "estimate",
+        "max_ahead_ns": 3_600 * 10**9,
+        "max_behind_ns": 2**63 - 1,
+        "max_error_ns": 20_000_000,
+        "sync_window_ns": 300 * 10**9,
+        "max_skew_ppb": 250_000,
+        "wander_ppb_per_min": 100,
+        "granularity_ns": None,
+        "activation_ns": 10**9,
+        "broker_slack_ns": 10**9,
+        "servers": 1,
+        "mend_above_ns": 500 * 10**6,
+        "jump_min_ns": 10**9,
+        "max_sources": 200_000,
+        "forget_after_ns": 86_400 * 10**9,
+    }
+    assert stream.merge.model_dump() == {
+        "wait": "delay",
+        "miss_target_ppm": 1_000,
+        "max_wait_ns": 500_000_000,
+        "idle_after_ns": 2 * 10**9,
+        "quiet_after_ns": 30 * 10**9,
+        "outage_wait_ns": 30 * 10**9,
+        "max_queued": 1_000_000,
+        "reorder": stream.reorder.model_dump(),
+        "heartbeat_ns": 200_000_000,
+        "correct_for_ns": 600 * 10**9,
+        "expected_sources": (),
+        "new_source_allowance_ns": None,
+    }
+    assert topology.stages == tuple(StageConfig((name,)) for name in DEFAULT)
+    assert topology.model_dump(exclude={"streams"}) == {
+        "stages_written": None,
+        "queries": {},
+        "functions": "",
+        "delivery": "exactly_once",
+        "checkpoint_ns": 100_000_000,
+        "application": "inorder",
+        "topics": {
+            "partitions": 8,
+            "replication": None,
+            "sequenced": "events.sequenced",
+            "gaps": "events.gaps",
+            "late": "events.late",
+            "dead": "events.dead",
+            "clock": "clock.offsets",
+            "windows": "results.windows",
+            "matches": "results.matches",
+            "joins": "results.joins",
+            "resend": None,
+            "max_record_bytes": 16_777_216,
+        },
+        "state": "rocksdb",
+        "redis": "redis://127.0.0.1:6379/0",
+        "heartbeat_ns": 200_000_000,
+        "watermark": True,
+        "tick_lag_ns": 100_000_000,
+        "spill_after_ns": 30 * 10**9,
+        "correct_for_ns": 600 * 10**9,
+        "transaction_timeout_ns": 10 * 10**9,
+    }
 
 
 EVERY_KEY = """

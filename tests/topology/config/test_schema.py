@@ -42,7 +42,7 @@ def test_what_is_taken(lines: str) -> None:
         ("format: avro; schema: {}", "write either registry: URL or file: PATH"),
         (
             f"format: avro; schema: {{{REGISTRY}, subjects: [t], file: a.avsc}}",
-            "registry: URL or file",
+            "write either registry: URL or file: PATH",
         ),
         ("format: protobuf; schema: {file: a.desc}", "write the message, like plant.Telemetry"),
         ("format: avro; schema: {file: a.avsc, message: A}", "for Protobuf only; leave it out"),

@@ -71,6 +71,13 @@ def play(merge: Merge, rows: Table) -> None:
 
 
 SCENARIOS = scenarios("""
+An expected source is idle by its own arrival once it has sent {max_wait: 1s, expected_sources: [b]}
+# Not by the wait for those that have not sent, which would hold `a` until 1 000 + 50.
+    0 a 0 0
+    10 b 0 10
+    100 a 1 100 -> a0 at 10
+    209 -> b0 at 100
+    210 -> a1 at 210
 What is below the last released is late and its source catches up
     10 a 0 9
     70 a 1 69 -> a0 at 10

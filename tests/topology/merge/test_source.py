@@ -63,3 +63,13 @@ def test_at_the_bound_the_newest_holes_are_joined_and_c_says_less() -> None:
     whole_ns = (2 * (MAX_MISSING - 1) + 1) * 10
     assert progress.complete_ns == whole_ns  # the joined one holds numbers that did come
     assert not SourceProgress("s", 1000).lacks_numbers
+
+
+def test_missing_numbers_outlive_a_restore() -> None:
+    progress = progress_of(0, 3)
+    again = SourceProgress("s", 1000)
+    again.load(progress.dump())
+    assert again.complete_ns == 0
+    again.fill(event(1))
+    again.fill(event(2))
+    assert again.complete_ns == 30

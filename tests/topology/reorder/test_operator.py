@@ -73,6 +73,15 @@ def play(reorder: Reorder, rows: Table) -> None:
 
 
 SCENARIOS = scenarios("""
+What frees an overdue gap expires it {start: auto, rule: fixed}
+# In a start hold the lower gap is known later, so its deadline is later.
+    0 5 -> blocked
+    10 9  # 6-8 until 60
+    40 2  # 3-4 until 90
+    50 -> 2, blocked
+    70 3 -> 3, blocked
+    70 4 -> 4, 5, blocked, 9, gap 6-8 timeout
+    70 7 1 -> 7 (late gap)
 A late event is dropped {late: drop}
     0 0 -> 0
     1 2 -> blocked
@@ -163,6 +172,13 @@ What the ledger forgot may be a copy {gap_ranges: 1}
 @pytest.mark.parametrize(("settings", "rows"), SCENARIOS.values(), ids=SCENARIOS)
 def test_scenario(settings: dict[str, Any], rows: Table) -> None:
     play(operator(**settings), rows)
+
+
+def test_what_frees_an_overdue_gap_expires_it_amid_a_batch() -> None:
+    reorder = operator(start="auto", rule="fixed")
+    play(reorder, table("0 5 -> blocked\n10 9\n40 2\n50 -> 2, blocked\n70 3 -> 3, blocked"))
+    step = reorder.on_batch([event(70, 4), event(70, 7, ts=1)], 70 * MS)
+    assert rendered(step) == ["4", "5", "blocked", "9", "7 (late gap)", "gap 6-8 timeout"]
 
 
 def test_duplicates_and_conflicts() -> None:

@@ -134,7 +134,13 @@ MALFORMED: list[tuple[str, list[tuple[str, Value]], str, str, str]] = [
     ("no seq", without("seqNum"), "seq_missing", "seqNum", "seq"),
     ("empty source", headers(sourceId=b""), "source_empty", "", "source"),
     ("null source", headers(sourceId=None), "source_empty", "", "source"),
-    ("long source", headers(sourceId=b"s" * 257), "source_huge", "(257 bytes); write at", "source"),
+    (
+        "long source",
+        headers(sourceId=b"s" * 257),
+        "source_huge",
+        "(257 bytes); write at most 256",
+        "source",
+    ),
     ("Latin-1", headers(sourceId=b"\xe9"), "source_undecodable", "`\\xe9`; write UTF-8", "source"),
     *(
         (f"seq {text!r}", headers(seqNum=text), f"seq_{fault}", hint, "seq")
