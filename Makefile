@@ -161,7 +161,7 @@ laws: $(DEV) $(SPARK) ## the seeds of all days, patterns over ten thousand strea
 	@$(PY) -m pytest -n $(JOBS) --timeout 600 -m long $(ARGS)
 	@infra/codec_fuzz.sh $(PY)
 
-mutants: $(DEV) ## plants 200 small faults and names those that no test catches; a night (RESUME=1, PART=10)
+mutants: $(DEV) ## plants 200 small faults and names those that no test catches; an hour or two (RESUME=1, PART=10)
 	@JOBS=$(JOBS) $(PY) -m tests.mutants
 
 compiled: $(DEV) ## the core compiled by mypyc, its tests run against it

@@ -37,25 +37,30 @@ KINDS: Final = {"comparison": 60, "bound": 50, "branch": 50, "arguments": 20, "n
 
 
 class Mutant(NamedTuple):
-    """A fault to plant: `before` at bytes `begin`..`end` of the module becomes `after`."""
+    """A fault to plant: what is at bytes `begin`..`end` of the module becomes `after`."""
 
     name: str
     kind: str
     module: str
+    function: str
+    """The outermost one that the place is in, as `__qualname__` has it."""
+
     begin: int
     end: int
     after: str
 
 
 class Finder(ast.NodeVisitor):
-    """Collects the mutants of a module, as (kind, function, begin, end, before, after)."""
+    """Collects the mutants of a module, as (kind, names it is in, outermost function, begin, end,
+    before, after)."""
 
     def __init__(self, source: bytes) -> None:
-        self.found: list[tuple[str, str, int, int, str, str]] = []
+        self.found: list[tuple[str, str, str, int, int, str, str]] = []
         self._source = source
         lines = source.splitlines(keepends=True)
         self._starts = [sum(map(len, lines[:number])) for number in range(len(lines) + 1)]
         self._within: list[str] = []
+        self._outermost = ""
 
     def begin(self, node: ast.expr | ast.stmt) -> int:
         return self._starts[node.lineno - 1] + node.col_offset
@@ -68,7 +73,8 @@ class Finder(ast.NodeVisitor):
     def _add(self, kind: str, begin: int, end: int, after: str) -> None:
         if self._within:
             before = " ".join(self._source[begin:end].decode().split())
-            self.found.append((kind, ".".join(self._within), begin, end, before, after))
+            within = ".".join(self._within)
+            self.found.append((kind, within, self._outermost, begin, end, before, after))
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._enter(node)
@@ -85,10 +91,13 @@ class Finder(ast.NodeVisitor):
 
     def _enter(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Visit a body only: annotations and defaults are no place for a fault."""
+        outermost = self._outermost
         self._within.append(node.name)
+        self._outermost = outermost or ".".join(self._within)
         for step in node.body:
             self.visit(step)
         self._within.pop()
+        self._outermost = outermost
 
     def visit_Compare(self, node: ast.Compare) -> None:
         sides = [node.left, *node.comparators]
@@ -138,11 +147,11 @@ def mutants_of(module: str, source: bytes) -> Iterator[Mutant]:
     finder = Finder(source)
     finder.visit(ast.parse(source))
     seen: Counter[str] = Counter()
-    for kind, function, begin, end, before, after in finder.found:
-        name = f"{module}::{function} {kind}: {before} -> {' '.join(after.split())}"
+    for kind, within, function, begin, end, before, after in finder.found:
+        name = f"{module}::{within} {kind}: {before} -> {' '.join(after.split())}"
         seen[name] += 1
         place = f" ({seen[name]})" if seen[name] > 1 else ""
-        yield Mutant(name + place, kind, module, begin, end, after)
+        yield Mutant(name + place, kind, module, function, begin, end, after)
 
 
 def planted(source: bytes, mutant: Mutant) -> bytes:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests import ROOT
-from tests.mutants.__main__ import CHOICE, ROOMS, SEED, steps_of, told
+from tests.mutants.__main__ import ROOMS, SEED, told
+from tests.mutants.live import plant, watch
 from tests.mutants.plant import KINDS, drawn, mutants_of, planted
 
 MODULE = b'''"""A module."""
@@ -56,11 +60,22 @@ def test_the_draw_has_its_number_of_each_kind_and_compiles() -> None:
         compile(planted((ROOT / mutant.module).read_bytes(), mutant), mutant.module, "exec")
 
 
-def test_the_nearest_tests_come_first() -> None:
-    steps = list(steps_of("topology/pattern/run/admit.py"))
-    assert steps[0] == ["-m", CHOICE, "tests/topology/pattern/run"]
-    ignored = "--ignore=tests/topology/pattern/run"
-    assert steps[1] == ["-m", CHOICE, "tests/topology/pattern", ignored]
+def test_loaded_functions_get_the_fault_and_probes(tmp_path: Path) -> None:
+    path = tmp_path / "box.py"
+    path.write_bytes(MODULE)
+    space: dict[str, Any] = {"put": lambda key, row: 10 * key + row}
+    exec(compile(MODULE, path, "exec"), space)
+    box = space["Box"]()
+    box.note = lambda key: None
+    mutants = [each for each in mutants_of("box.py", MODULE) if "Box.put" in each.name]
+    reached = watch(tmp_path, mutants)
+    assert box.put(2, 1) == 1
+    met = {mutants[number].name.partition(" ")[2] for number in reached}
+    assert "comparison: < -> <=" in met
+    assert "note: self.note(key) -> pass" not in met
+    (largest,) = (each for each in mutants if "min -> max" in each.name)
+    assert plant(tmp_path, largest) == 1
+    assert box.put(2, 1) == 21
 
 
 def test_a_mutant_that_is_newly_not_caught_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,163 @@
+"""Runs the tests that reach a mutant's statement, the quickest first, in a fork of the process that
+has collected all tests.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests import ROOT
+from tests.mutants.live import plant, watch
+from tests.mutants.plant import Mutant
+
+FIRST_S: Final = 60.0
+"""Each mutant meets this much of its tests before one meets all."""
+
+MOST_S: Final = 7200
+"""The tests of a mutant that run longer are stuck."""
+
+MOST_BYTES: Final = 12 << 30
+CAUGHT: Final = 1
+UNCAUGHT: Final = 0
+
+
+class Reach(NamedTuple):
+    """What a test does without a fault: its seconds, whether it passes, which mutants it meets."""
+
+    test: str
+    took_s: float
+    passes: bool
+    mutants: list[str]
+
+
+class Trial:
+    """A plugin of pytest: collects as always, and then tries the mutants in place of the tests."""
+
+    def __init__(
+        self,
+        mutants: Sequence[Mutant],
+        jobs: int,
+        reach: Path,
+        tell: Callable[[Mutant, bool, float], None],
+    ) -> None:
+        self._mutants, self._jobs, self._reach, self._tell = mutants, jobs, reach, tell
+        self._failed = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._failed |= report.failed
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        gc.unfreeze()  # so that live.py finds the functions
+        if not self._reach.exists():
+            self._record(session.items)
+        known = [Reach(*json.loads(line)) for line in self._reach.read_text().splitlines()]
+        known.sort(key=lambda reach: reach.took_s)
+        items = {item.nodeid: item for item in session.items}
+        tests = {
+            mutant.name: [
+                (items[reach.test], reach.took_s)
+                for reach in known
+                if reach.passes and mutant.name in reach.mutants and reach.test in items
+            ]
+            for mutant in self._mutants
+        }
+        left = list(self._mutants)
+        for is_last in False, True:
+            left = self._round(left, tests, is_last)
+        return True
+
+    def _record(self, items: Sequence[pytest.Item]) -> None:
+        """Run all tests once, with probes in place of faults."""
+
+        def run(mine: Sequence[pytest.Item]) -> int:
+            reached = watch(ROOT, self._mutants)
+            with self._reach.open("a") as file:
+                for item, passes, took_s in self._run(mine):
+                    names = [self._mutants[number].name for number in sorted(reached)]
+                    reached.clear()
+                    file.write(json.dumps([item.nodeid, round(took_s, 3), passes, names]) + "\n")
+                    file.flush()
+            return 0
+
+        parts = [items[number :: self._jobs] for number in range(self._jobs)]
+        for _ in self._forked([lambda part=part: run(part) for part in parts]):  # type: ignore[misc]
+            pass
+
+    def _round(
+        self,
+        mutants: Sequence[Mutant],
+        tests: Mapping[str, Sequence[tuple[pytest.Item, float]]],
+        is_last: bool,
+    ) -> list[Mutant]:
+        """Return the mutants that may still be caught, and tell of the others."""
+
+        def run(mutant: Mutant) -> int:
+            plant(ROOT, mutant)
+            before_s = list(accumulate(took_s for _, took_s in tests[mutant.name]))
+            chosen = [
+                item
+                for (item, _), each_s in zip(tests[mutant.name], before_s, strict=True)
+                if (each_s > FIRST_S) is is_last
+            ]
+            return UNCAUGHT if all(passes for _, passes, _ in self._run(chosen)) else CAUGHT
+
+        left = []
+        for number, code, took_s in self._forked(
+            [lambda mutant=mutant: run(mutant) for mutant in mutants]  # type: ignore[misc]
+        ):
+            mutant, caught = mutants[number], code != UNCAUGHT
+            all_s = sum(each_s for _, each_s in tests[mutant.name])
+            if caught or is_last or all_s <= FIRST_S:
+                self._tell(mutant, caught, took_s)
+            else:
+                left.append(mutant)
+        return left
+
+    def _run(self, items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, bool, float]]:
+        """Run tests, and yield each with whether it passed, and its seconds."""
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            item.config.pluginmanager.unregister(name="terminalreporter")
+            self._failed = False
+            began_s = time.monotonic()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            yield item, not self._failed, time.monotonic() - began_s
+
+    def _forked(self, calls: Sequence[Callable[[], int]]) -> Iterator[tuple[int, int, float]]:
+        """Yield (place, exit code, seconds) of each call, made in a process of its own."""
+        running: dict[int, tuple[int, float]] = {}
+        left = list(enumerate(calls))[::-1]
+        while left or running:
+            while left and len(running) < self._jobs:
+                place, call = left.pop()
+                pid = os.fork()
+                if pid == 0:
+                    _child(call)
+                running[pid] = place, time.monotonic()
+            pid, status = os.wait()
+            place, began_s = running.pop(pid)
+            yield place, status, time.monotonic() - began_s
+
+
+def _child(call: Callable[[], int]) -> None:
+    """Exit with what the call returns; a fault that breaks the process itself is caught, too."""
+    code = CAUGHT
+    try:
+        os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        resource.setrlimit(resource.RLIMIT_CPU, (MOST_S, MOST_S))
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in range(3):
+            os.dup2(nowhere, descriptor)
+        code = call()
+    finally:
+        os._exit(code)
