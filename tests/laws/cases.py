@@ -30,6 +30,7 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig
 from topology.flow.alignment import Alignment
+from topology.flow.chain import Chain
 from topology.flow.lanes import lanes_of
 from topology.flow.stage import Stage
 from topology.merge.operator import Merge
@@ -107,8 +108,9 @@ def measured_clock(
     return made(config, table)
 
 
-def _chained_merge() -> Merge:
-    return Merge("default", MergeConfig(max_wait_ns=50 * MS, heartbeat_ns=0), position=4)
+def _chain(max_sources: int) -> Chain:
+    merge = Merge("default", MergeConfig(max_wait_ns=50 * MS, heartbeat_ns=0), position=4)
+    return chained(("reorder", reorder_of()), ("clock", clock_of(max_sources)), ("merge", merge))
 
 
 @cache
@@ -123,6 +125,10 @@ streams:
 heartbeat: 20ms
 {more}"""
     return in_code(text)
+
+
+def _stage(*operators: str, more: str = "", streams: str = "default", **how: Any) -> Stage:
+    return Stage(_topology(more), operators, streams=streams.split(), **how)
 
 
 UNMERGED = """\
@@ -143,6 +149,24 @@ def _reorder_case(name: str, stream: Callable[[int], list[Event]] = raw, **setti
         max_held_per_source=settings.get("max_held", 1 << 62),
         max_sources=settings.get("max_sources", 1 << 62),
     )
+
+
+def _clock_case(name: str, make: Callable[[], Clock], **more: Any) -> Case:
+    return Case(name, make, sequenced, replays=False, reorders=False, **more)
+
+
+def _behind_lanes(name: str, make: Callable[[], Operator], **more: Any) -> Case:
+    return Case(name, make, aligned, replays=False, aligned=True, reorders=False, **more)
+
+
+def stage_case(
+    name: str,
+    make: Callable[[], Operator],
+    stream: Callable[[int], list[Event]] = raw,
+    **more: Any,
+) -> Case:
+    """Several operators, of which the first takes what comes from a topic."""
+    return Case(name, make, stream, stamped_from=4, several_operators=True, **more)
 
 
 def _merge_case(
@@ -219,40 +243,16 @@ CASES = [
     _reorder_case("one source known", max_sources=1),
     _reorder_case("short memory", gap_ranges=1, gap_memory="20ms"),
     _reorder_case("no wait", max_wait="0ms", infer_restart=False),
-    Case("clock", clock_of, sequenced, replays=False, reorders=False),
-    Case(
-        "clock, two sources known",
-        lambda: clock_of(2, 30 * MS),
-        sequenced,
-        replays=False,
-        max_sources=2,
-        reorders=False,
-    ),
+    _clock_case("clock", clock_of),
+    _clock_case("clock, two sources known", lambda: clock_of(2, 30 * MS), max_sources=2),
     *(
-        Case(
-            f"clock, {unsynced}",
-            partial(measured_clock, unsynced),
-            sequenced,
-            replays=False,
-            reorders=False,
-        )
+        _clock_case(f"clock, {unsynced}", partial(measured_clock, unsynced))
         for unsynced in ("trust", "estimate", "reject")
     ),
-    Case(
-        "clock, estimate, two sources known",
-        lambda: measured_clock("estimate", 2),
-        sequenced,
-        replays=False,
-        max_sources=2,
-        reorders=False,
+    _clock_case(
+        "clock, estimate, two sources known", lambda: measured_clock("estimate", 2), max_sources=2
     ),
-    Case(
-        "clock, thesis",
-        lambda: measured_clock("estimate", made=RoundTripClock),
-        sequenced,
-        replays=False,
-        reorders=False,
-    ),
+    _clock_case("clock, thesis", lambda: measured_clock("estimate", made=RoundTripClock)),
     _merge_case("default"),
     _merge_case("thesis", made=PacedMerge),
     _merge_case("thesis without patience", made=PacedMerge, max_wait="0ms"),
@@ -296,92 +296,29 @@ CASES = [
         20,
         quality=quality_of(700_000, 40 * MS, idle_ns=30 * MS),
     ),
-    Case(
-        "alignment",
-        lambda: Alignment(lanes_of("raw", 3), 1_000),
-        aligned,
-        replays=False,
-        aligned=True,
-        reorders=False,
-    ),
-    Case(
-        "alignment, four queued",
-        lambda: Alignment(lanes_of("raw", 3), 4),
-        aligned,
-        replays=False,
-        max_held=4,
-        aligned=True,
-        reorders=False,
-    ),
-    Case(
-        "chain",
-        lambda: chained(
-            ("reorder", reorder_of()),
-            ("clock", clock_of()),
-            ("merge", _chained_merge()),
-        ),
-        raw,
-        stamped_from=4,
-        several_operators=True,
-    ),
-    Case(
-        "chain, clocks forgotten",
-        lambda: chained(
-            ("reorder", reorder_of()), ("clock", clock_of(1)), ("merge", _chained_merge())
-        ),
-        raw,
-        stamped_from=4,
-        replays=False,
-        several_operators=True,
-    ),
-    Case(
-        "stage, fused",
-        lambda: Stage(_topology(), ("reorder", "merge"), streams=["default"]),
-        raw,
-        stamped_from=4,
-        several_operators=True,
-    ),
-    Case(
+    _behind_lanes("alignment", lambda: Alignment(lanes_of("raw", 3), 1_000)),
+    _behind_lanes("alignment, four queued", lambda: Alignment(lanes_of("raw", 3), 4), max_held=4),
+    stage_case("chain", lambda: _chain(100)),
+    stage_case("chain, clocks forgotten", lambda: _chain(1), replays=False),
+    stage_case("stage, fused", lambda: _stage("reorder", "merge")),
+    stage_case(
         "stage, fused, windows before the merge",
-        lambda: Stage(_topology(UNMERGED), ("reorder", "merge", "window"), streams=["default"]),
-        raw,
-        stamped_from=4,
-        several_operators=True,
+        lambda: _stage("reorder", "merge", "window", more=UNMERGED),
     ),
-    Case(
+    _behind_lanes(
         "stage, windows before the merge, behind three lanes",
-        lambda: Stage(
-            _topology(UNMERGED), ("merge", "window"), lanes=lanes_of("raw", 3), streams=["default"]
-        ),
-        aligned,
+        lambda: _stage("merge", "window", more=UNMERGED, lanes=lanes_of("raw", 3)),
         stamped_from=1,
-        replays=False,
-        aligned=True,
-        reorders=False,
         several_operators=True,
     ),
-    Case(
-        "stage, two streams",
-        lambda: Stage(_topology(), ("reorder", "merge"), streams=["even", "odd"]),
-        two_streams,
-        stamped_from=4,
-        several_operators=True,
+    stage_case(
+        "stage, two streams", lambda: _stage("reorder", "merge", streams="even odd"), two_streams
     ),
-    Case(
-        "stage, reorder alone",
-        lambda: Stage(_topology(), ("reorder",), streams=["default"]),
-        raw,
-        stamped_from=4,
-        several_operators=True,
-    ),
-    Case(
+    stage_case("stage, reorder alone", lambda: _stage("reorder")),
+    _behind_lanes(
         "stage, merge behind three lanes",
-        lambda: Stage(_topology(), ("merge",), lanes=lanes_of("raw", 3), streams=["default"]),
-        aligned,
+        lambda: _stage("merge", lanes=lanes_of("raw", 3)),
         stamped_from=1,
-        replays=False,
-        aligned=True,
-        reorders=False,
         several_operators=True,
     ),
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.kit.k_slack import KSlack
 from tests.kit.topologies import in_code
-from tests.laws.cases import UNMERGED, Case
+from tests.laws.cases import UNMERGED, Case, stage_case
 from tests.laws.streams import MS, raw
 from tests.laws.streams_between import MAX_WAIT, two_streams
 from topology.config import ReorderConfig
@@ -125,28 +125,19 @@ CASES = [
     _mixed_case("fixed", fixed(20), late="drop"),
     _mixed_case("few held", max_held=3, max_held_total=5),
     _mixed_case("one of each known", fixed(3), max_sources=1),
-    Case(
+    stage_case(
         "stage, fused, sources with numbers and without",
         lambda: Stage(_MIXED, ("reorder", "merge"), streams=["default"]),
         mixed,
-        stamped_from=4,
-        several_operators=True,
     ),
-    Case(
-        "stage, fused, by time",
-        lambda: _stage("reorder", "merge", reorder=", miss_target: 20%"),
-        raw,
-        stamped_from=4,
-        several_operators=True,
+    stage_case(
+        "stage, fused, by time", lambda: _stage("reorder", "merge", reorder=", miss_target: 20%")
     ),
-    Case(
+    stage_case(
         "stage, by time, windows before the merge",
         lambda: _stage("reorder", "merge", "window", more=UNMERGED),
-        raw,
-        stamped_from=4,
-        several_operators=True,
     ),
-    Case(
+    stage_case(
         "stage, one stream by number, one by time",
         lambda: _stage(
             "reorder",
@@ -156,14 +147,8 @@ CASES = [
             streams="even odd",
         ),
         two_streams,
-        stamped_from=4,
-        several_operators=True,
     ),
-    Case(
-        "stage, reorder alone, by time",
-        lambda: _stage("reorder", reorder=", miss_target: 10%"),
-        raw,
-        stamped_from=4,
-        several_operators=True,
+    stage_case(
+        "stage, reorder alone, by time", lambda: _stage("reorder", reorder=", miss_target: 10%")
     ),
 ]

@@ -24,11 +24,20 @@ def raw(seed: int, n: int = 80, sources: int = 3, modulus: int = 0) -> list[Even
     tame = rng.random() < 0.3
     per_source = [_source(f"s{i}", rng, n // sources, tame) for i in range(sources)]
     events = [event for sent in per_source for event in sent]
-    events.sort(key=lambda event: event.arrival_ns)
-    for offset, event in enumerate(events):
-        event.offset = offset
-        if modulus:
+    if modulus:
+        for event in events:
             event.seq %= modulus
+    return in_log_order(events)
+
+
+def in_log_order(events: list[Event]) -> list[Event]:
+    return numbered(sorted(events, key=lambda event: event.at_ns))
+
+
+def numbered(events: list[Event]) -> list[Event]:
+    """Return the same, with their places as offsets, and held by nobody."""
+    for offset, event in enumerate(events):
+        event.offset, event.held_by = offset, 0
     return events
 
 
@@ -86,7 +95,4 @@ def orderly(seed: int, n: int = 60, sources: int = 3) -> list[Event]:
             ts += rng.choice((1, 1, 3))
             arrival = max(arrival, ts + i + rng.choice((0, 0, 2, 9)))
             events.append(_event(f"s{i}", NO_EPOCH, seq, ts, arrival, DATA))
-    events.sort(key=lambda event: event.arrival_ns)
-    for offset, event in enumerate(events):
-        event.offset = offset
-    return events
+    return in_log_order(events)

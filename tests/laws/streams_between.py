@@ -9,10 +9,11 @@ from typing import Any
 
 from tests.kit.chains import chained
 from tests.kit.events import copies, copy_of, made_once
-from tests.laws.streams import MS, START, orderly, raw
+from tests.laws.streams import MS, START, in_log_order, numbered, orderly, raw
 from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig, ReorderConfig
 from topology.flow.accepted import Accepted
+from topology.flow.chain import Chain
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
 from topology.reorder.operator import Reorder
@@ -55,15 +56,15 @@ def merge_of(
 def sequenced(seed: int) -> list[Event]:
     """A raw stream behind REORDER and CLOCK, numbered anew as in a topic."""
     chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
-    events = raw(seed, n=120, sources=4)
+    return copies(_let_go(chain, raw(seed, n=120, sources=4)))
+
+
+def _let_go(chain: Chain, events: list[Event]) -> list[Event]:
+    """What leaves the chain of events that come one by one."""
     released: list[Event] = []
     for event in events:
         released += chain.on_batch([event], event.at_ns).released
-    released += chain.on_end(events[-1].at_ns).released
-    for offset, event in enumerate(released):
-        event.offset = offset
-        event.held_by = 0
-    return copies(released)
+    return numbered(released + chain.on_end(events[-1].at_ns).released)
 
 
 @made_once
@@ -77,8 +78,7 @@ def written_again(seed: int) -> list[Event]:
         if rng.random() < 0.1:
             topic += copies(topic[-rng.choice((2, 5, 20)) :])
     reached_ns = 0
-    for offset, event in enumerate(topic):
-        event.offset = offset
+    for event in numbered(topic):
         event.at_ns = reached_ns = max(reached_ns, event.at_ns)
     return topic
 
@@ -101,14 +101,7 @@ def merged(seed: int) -> list[Event]:
     """What leaves the whole chain, with values, and errors of the clocks."""
     rng = Random(seed)
     chain = chained(("reorder", reorder_of()), ("clock", clock_of()), ("merge", merge_of()))
-    events = raw(seed, n=64, sources=4)
-    released: list[Event] = []
-    for event in events:
-        released += chain.on_batch([event], event.at_ns).released
-    released += chain.on_end(events[-1].at_ns).released
-    for offset, event in enumerate(released):
-        event.offset = offset
-        event.held_by = 0
+    released = _let_go(chain, raw(seed, n=64, sources=4))
     _fill(released, rng)
     return copies(released)
 
@@ -141,9 +134,7 @@ def marked(seed: int) -> list[Event]:
     reading.note(step)
     reading.swap()
     found = copies(reading.events())
-    for offset, event in enumerate(found):
-        event.offset = offset
-    return found
+    return numbered(found)
 
 
 @made_once
@@ -169,9 +160,7 @@ def aligned(seed: int) -> list[Event]:
         events += queue[:taken]
         del queue[:taken]
         waiting = [queue for queue in queues if queue]
-    for offset, event in enumerate(events):
-        event.offset = offset
-    return events
+    return numbered(events)
 
 
 def _progress(lane: int, at_ns: int) -> Event:
@@ -204,7 +193,4 @@ def headerless(seed: int) -> list[Event]:
             kept[-1].arrival_ns, kept[-2].arrival_ns = kept[-2].arrival_ns, kept[-1].arrival_ns
     for event in kept:
         event.at_ns = event.arrival_ns
-    kept.sort(key=lambda event: event.arrival_ns)
-    for offset, event in enumerate(kept):
-        event.offset = offset
-    return kept
+    return in_log_order(kept)

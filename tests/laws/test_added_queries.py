@@ -22,7 +22,7 @@ import pytest
 from tests.kit.queries import beginnings_in
 from tests.kit.runs import through_changelog
 from tests.kit.topologies import in_code
-from tests.laws.streams import MS, raw
+from tests.laws.streams import MS, numbered, raw
 from tests.seeds import seeds_of_today
 from topology.config import Topology
 from topology.flow.stage import QUERIES as LATE_QUERIES
@@ -115,8 +115,7 @@ def ordered(seed: int) -> list[Event]:
     events = arriving(seed)
     released = stage.on_batch(events, events[-1].at_ns).released
     released += stage.on_end(events[-1].at_ns).released
-    for offset, event in enumerate(released):
-        event.offset, event.held_by = offset, 0
+    for event in numbered(released):
         error_ns = 2 * MS if event.kind == WATERMARK else int(event.source[1:]) * MS * 2 // 3
         event.error_ns = event.error_all_ns = error_ns
     return released

@@ -17,7 +17,7 @@ from tests.kit.events import copies
 from tests.kit.outputs import Outputs
 from tests.kit.runs import through_changelog
 from tests.kit.topologies import in_code
-from tests.laws.streams import MS, raw
+from tests.laws.streams import MS, in_log_order, raw
 from tests.seeds import seeds_of_today
 from topology.flow.stage import Stage
 from topology.model.event import Event
@@ -64,14 +64,6 @@ def arriving(seed: int) -> list[Event]:
         event.arrival_ns += later[event.source]
         event.at_ns = event.arrival_ns
     return in_log_order(events)
-
-
-def in_log_order(events: Sequence[Event]) -> list[Event]:
-    found = sorted(events, key=lambda event: event.at_ns)
-    for offset, event in enumerate(found):
-        event.offset = offset
-        event.held_by = 0
-    return found
 
 
 def ordered(seed: int) -> list[Event]:

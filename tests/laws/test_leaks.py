@@ -62,27 +62,3 @@ def names(grown: list[str]) -> set[str]:
 def test_a_leak_is_found_and_named(plant: Any, named: set[str]) -> None:
     assert names(leaks(lambda: KEPT.append(plant()))) >= named
     KEPT.clear()
-
-
-BOUNDED = """\
-from collections import deque
-from functools import lru_cache
-
-from tests.kit.leaks import leaks
-
-kept = deque(maxlen=3)
-cached = lru_cache(maxsize=3)(str)
-
-def work():
-    for number in range(5):
-        kept.append([number])
-        cached(10**20 + number)
-    ring = []
-    ring.append(ring)
-
-print(*leaks(work), sep="\\n", end="")
-"""
-
-
-def test_what_is_bounded_or_collected_is_no_leak() -> None:
-    assert lines_of("-c", BOUNDED) == []

@@ -13,6 +13,7 @@ from benchmarks.traces import TraceAbsent, jr_umts, to_events
 from tests.kit.queries import Side, join_query
 from tests.kit.runs import results_of, results_to_end
 from tests.kit.topologies import in_code
+from tests.laws.streams import in_log_order
 from tests.seeds import seeds_of_today
 from tests.services import without_trace
 from topology.flow.stage import Stage
@@ -77,10 +78,7 @@ def run(query: str, events: list[Event], delay_ms: dict[str, int], merge: str = 
         later = twin(one)
         later.arrival_ns = later.at_ns = one.ts_ns + delay_ns
         own.append(later)
-    own.sort(key=lambda one: one.arrival_ns)
-    for offset, one in enumerate(own):
-        one.offset = offset
-    return results_to_end(running, ([one] for one in own))
+    return results_to_end(running, ([one] for one in in_log_order(own)))
 
 
 def last_word(found: list[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kit.events import copies, copy_of
-from tests.laws.streams import MS, START, orderly, raw
+from tests.laws.streams import MS, START, in_log_order, orderly, raw
 from tests.laws.streams_between import MAX_WAIT, aligned, sequenced
 from tests.seeds import seeds_of_today
 from topology.config import MergeConfig, ReorderConfig
@@ -80,10 +80,7 @@ def tame(seed: int) -> list[Event]:
         event.arrival_ns = event.at_ns = event.ts_ns + rng.choice((1, 1, 4, 30, 70)) * MS
         events.append(event)
     events += [copy_of(event) for event in events if rng.random() < 0.05]
-    events.sort(key=lambda event: event.arrival_ns)
-    for offset, event in enumerate(events):
-        event.offset = offset
-    return events
+    return in_log_order(events)
 
 
 @every_seed

@@ -21,7 +21,7 @@ from tests.kit.events import copies, made_once
 from tests.kit.outputs import Outputs
 from tests.laws.all_cases import ALL
 from tests.laws.cases import Case, measured_clock
-from tests.laws.streams import MS
+from tests.laws.streams import MS, in_log_order, numbered
 from tests.laws.streams_between import clock_of, merge_of, reorder_of
 from tests.seeds import seeds_of_today
 from topology.config import Topology, parse
@@ -70,10 +70,7 @@ def calm(seed: int) -> list[Event]:
             if rng.random() < trouble / 10:
                 copy = Event("default", name, epochs[at], number, ts * MS, arrival + 9 * MS)
                 events.append(copy)
-    events.sort(key=lambda event: event.arrival_ns)
-    for offset, event in enumerate(events):
-        event.offset = offset
-    return events
+    return in_log_order(events)
 
 
 @made_once
@@ -82,10 +79,8 @@ def sequenced(seed: int) -> list[Event]:
     rng = Random(seed)
     chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
     events = calm(seed)
-    released = chain.on_batch(events, events[-1].at_ns).released
-    for offset, event in enumerate(released):
-        event.offset = offset
-        event.held_by = 0
+    released = numbered(chain.on_batch(events, events[-1].at_ns).released)
+    for event in released:
         if event.kind == DATA:
             event.error_ns = rng.choice((0, MS, 3 * MS))
         event.lane = int(rng.random() < 0.002)

@@ -18,7 +18,7 @@ from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample
 from topology.published.clock import RoundTripClock
-from topology.wire.clock_words import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, read_word
+from topology.wire.clock_words import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS
 
 MS = 1_000_000
 S = 1_000
@@ -151,20 +151,6 @@ def test_a_state_remembers_which_word_was_refuted() -> None:
     assert again.snapshot() == first.snapshot()
     out, _ = stamped(again, events[20:])
     assert [each.ref_time_ns for each in out] == [each.ts_ns for each in out]
-
-
-@pytest.mark.parametrize(
-    ("offset", "error"),
-    [
-        (MAX_OFFSET_NS + 1, 0),
-        (-MAX_OFFSET_NS - 1, 0),
-        (0, MAX_DECLARED_ERROR_NS + 1),
-        (HUGE, HUGE),
-        (0, -1),
-    ],
-)
-def test_a_word_beyond_the_bounds_is_none(offset: int, error: int) -> None:
-    assert isinstance(read_word("s", {"at": 0, "offset": offset, "error": error}, 0, 0), str)
 
 
 EXTREMES = (-(1 << 63), -(1 << 62), -1, 0, 1, NOW * MS, 1 << 62, (1 << 63) - 1)

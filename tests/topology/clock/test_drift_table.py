@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topology.clock.drift_table import KEPT, MAX_DECLARED, MAX_SAMPLES, DriftTable
 from topology.model.sample import Declared, Sample
-from topology.wire.clock_words import read_word
+from topology.wire.clock_words import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, read_word
 
 EVER = (-1, -1)
 
@@ -115,6 +115,9 @@ def test_words_and_what_is_none() -> None:
         {"at": 1},
         {"offset": 1, "error": 1},
         {"at": 1, "offset": 1, "error": -1},
+        {"at": 1, "offset": MAX_OFFSET_NS + 1, "error": 0},
+        {"at": 1, "offset": -MAX_OFFSET_NS - 1, "error": 0},
+        {"at": 1, "offset": 0, "error": MAX_DECLARED_ERROR_NS + 1},
         {"at": True, "offset": 1, "error": 1},
     ):
         assert isinstance(read_word("s", bad, 5, 6), str), bad

@@ -85,11 +85,6 @@ def synced(behind: int, at: int = NOW, rounds: int = 10) -> DriftTable:
 # -- trust -----------------------------------------------------------------------------------------
 
 
-def test_the_source_is_taken_at_its_word() -> None:
-    step = clock().on_batch([event(0, 10, 50), event(1, 10, 50), event(2, 12, 50)], 50 * MS)
-    assert stamps(step.released) == [(10, 0), (10, 0), (12, 0)]
-
-
 def test_time_does_not_fall_within_a_source_and_the_error_says_by_how_much() -> None:
     events = [event(0, 10, 50), event(1, 7, 50), event(2, 9, 50, source="other"), event(3, 11, 50)]
     assert stamps(clock().on_batch(events, 50 * MS).released) == [(10, 0), (10, 3), (9, 0), (11, 0)]
@@ -377,15 +372,6 @@ def test_a_backlog_after_an_outage_is_no_clock_set_back() -> None:
     assert inside(out, {seq: ts for seq, (ts, _) in enumerate(sent)})
 
 
-def test_the_end_of_a_backfill_of_right_clocks_stays_inside_its_error() -> None:
-    operator = clock("estimate")
-    sent = [(1_000 * i, 600 * S + i) for i in range(600)]  # ten minutes in less than one second
-    sent += [(601 * S + 100 * i, 601 * S + 5 + 100 * i) for i in range(20)]
-    out = stamped(operator, *(event(seq, ts, at) for seq, (ts, at) in enumerate(sent)))
-    late = [each for each in out if each.seq >= 4]  # the first few have nothing to go by
-    assert inside(late, {seq: ts for seq, (ts, _) in enumerate(sent)})
-
-
 @pytest.mark.parametrize("unsynced", ["estimate", "trust", "reject"])
 def test_a_ground_that_changes_with_the_time_alone_is_saved(unsynced: str) -> None:
     """No round and no contradiction comes: cells begin, and rounds grow too old to count."""
@@ -409,20 +395,3 @@ def test_a_state_of_another_layout_is_refused() -> None:
             clock("estimate").restore({k: v for k, v in state.items() if k != missing}, ())
     with pytest.raises(ShapeRefused, match="votes of clock.stamp"):
         clock("estimate").restore({**state, "stamp/s": [0, 7, 0, 0, 0, False, ""]}, ())
-
-
-def test_a_silent_source_goes_with_all_others_that_are_silent_when_a_new_one_comes() -> None:
-    operator = Clock(ClockConfig(max_sources=10, forget_after_ns=5 * MS))
-    for arrival, source in ((50, "a"), (51, "b"), (55, "c"), (60, "d")):
-        operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
-    assert {*operator._clocks.rows} == {"c", "d"}
-    assert operator.figures()["forgotten"] == 2
-    assert operator.changes().keys() == {"#shape", "clock", *_rows("c"), *_rows("d")}
-    operator.on_batch([event(70, 70, 70, "e")], 70 * MS)
-    changes = operator.changes()
-    gone = [name for name in changes if changes[name] is None]
-    assert gone == ["stamp/c", "stamp/d", "model/c", "model/d"]
-
-
-def _rows(source: str) -> tuple[str, str]:
-    return f"stamp/{source}", f"model/{source}"

@@ -1,11 +1,12 @@
-"""`fields` of a stream: an example table of mappings, and of what is refused and why."""
+"""`fields`, `format` and `schema` of a stream: example tables of what is taken, and of what is
+refused and why."""
 
 from __future__ import annotations
 
 import pytest
 import yaml
 
-from topology.config import FieldsConfig, TopologyError, parse
+from topology.config import FieldsConfig, StreamConfig, TopologyError, parse
 from topology.config.change import reading_of
 from topology.config.reference import filled
 from topology.wire.mapping import FIELD_PRESETS, Fields
@@ -26,8 +27,17 @@ UNSIGNED_TIME = (
 )
 
 
+PLACES = "fields: {source: payload.d, seq: payload.n}"
+MAPPED = f"input: t; {PLACES}"
+REGISTRY = "registry: 'http://r:8081'"
+
+
 def stream_of(text: str) -> str:
     return "streams:\n  a:\n    " + text.replace("; ", "\n    ")
+
+
+def made(lines: str) -> StreamConfig:
+    return parse(stream_of(f"{MAPPED}; {lines}")).streams["a"]
 
 
 def test_places_become_the_mapping() -> None:
@@ -64,39 +74,80 @@ def test_all_of_it_filled_in_is_the_same() -> None:
     assert parse(whole).streams["presses"].mapping() == parse(SOUND).streams["presses"].mapping()
 
 
+REFUSED = [
+    ("fields: {seq: payload.n}", "streams.a.fields.source (line 3): is missing"),
+    ("fields: {source: payload.d}", "streams.a.fields.seq (line 3): is missing"),
+    ("fields: {source: device}", "write payload.device for a field of the value"),
+    ("fields: {source: key.id, seq: payload.n}", "write key_format: json beside `fields`"),
+    ("fields: {source: timestamp, seq: payload.n}", "a timestamp cannot be this field"),
+    ("fields: {source: key, seq: payload.n, payload: key}", "`key` is not part of the value"),
+    ("fields: {source: key, seq: payload.n, arrival: timestamp}", "is not part of the value"),
+    ("fields: {source: key, seq: payload.n}; headers: {ts_unit: ms}", "leave `headers` out"),
+    ("fields: {source: key, seq: payload.n}; signed: true", "fields.source (line 3): `key` i"),
+    ("fields: {source: payload.d, seq: payload.n}; signed: true", "header.NAME, or signed"),
+    ("fields: {source: header.d, seq: partition}; signed: true", "`partition` is not signed"),
+    ("fields: {source: header.sig, seq: header.n}; signed: true", "already means `source`"),
+    ("fields: {source: header.seqNum, seq: payload.n}; signed: true", "fields.source (line 3)"),
+    ("fields: {source: header.d, seq: header.d}; signed: true", "`d` already means `source`"),
+    ("fields: {source: header.d, seq: header.n}; signed: true", UNSIGNED_TIME),
+    ("fields: {source: header.d, seq: header.n, ts: timestamp}; signed: true", UNSIGNED_TIME),
+    ("fields: {preset: cloudevents, seq: header.n}; signed: true", UNSIGNED_TIME),
+    ("signed: true; arrival: timestamp", "a.arrival (line 4): `timestamp` is not signed"),
+    ("fields: {preset: other}", "write one of"),
+    ("ts_unit: ms", "for the header contract write headers: {ts_unit: ms}"),
+    ("fields: {source: key, seq: payload.n}; ts_zone: Berlin", "write its name, like Europe/"),
+    ("format: xml", "write one of: json"),
+]
+SCHEMAS = [
+    ("format: avro", "write schema: {registry: http://HOST:8081, subjects: [t-value]}"),
+    ("format: xml", "`xml` is not known here"),
+    ("key_format: protobuf", "streams.a.schema (line 2): is missing"),
+    (f"format: avro; schema: {{{REGISTRY}}}", "write subjects: [t-value]"),
+    ("format: avro; schema: {}", "write either registry: URL or file: PATH"),
+    (
+        f"format: avro; schema: {{{REGISTRY}, subjects: [t], file: a.avsc}}",
+        "write either registry: URL or file: PATH",
+    ),
+    ("format: protobuf; schema: {file: a.desc}", "write the message, like plant.Telemetry"),
+    ("format: avro; schema: {file: a.avsc, message: A}", "for Protobuf only; leave it out"),
+    ("schema: {file: a.avsc}", "has no effect on JSON"),
+    ("format: avro; key_format: avro; schema: {file: a.avsc}", "the file is for values only"),
+    ("format: avro; schema: {registry: 'r:8081'}", "is not the URL of a schema registry"),
+    (
+        "format: avro; schema: {registry: 'http://me:secret@r'}",
+        "USER and INORDER_REGISTRY_PASSWORD",
+    ),
+    (f"format: avro; schema: {{{REGISTRY}, subjects: t}}", "their names in the registry"),
+    (f"format: bytes; schema: {{{REGISTRY}}}", "has no effect on bytes"),
+]
+"""The same of streams whose fields have places."""
+
+
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("fields: {seq: payload.n}", "streams.a.fields.source (line 3): is missing"),
-        ("fields: {source: payload.d}", "streams.a.fields.seq (line 3): is missing"),
-        ("fields: {source: device}", "write payload.device for a field of the value"),
-        ("fields: {source: key.id, seq: payload.n}", "write key_format: json beside `fields`"),
-        ("fields: {source: timestamp, seq: payload.n}", "a timestamp cannot be this field"),
-        ("fields: {source: key, seq: payload.n, payload: key}", "`key` is not part of the value"),
-        ("fields: {source: key, seq: payload.n, arrival: key}", "`key` is not part of the value"),
-        ("fields: {source: key, seq: payload.n, arrival: timestamp}", "is not part of the value"),
-        ("fields: {source: key, seq: payload.n}; headers: {ts_unit: ms}", "leave `headers` out"),
-        ("fields: {source: key, seq: payload.n}; signed: true", "fields.source (line 3): `key` i"),
-        ("fields: {source: payload.d, seq: payload.n}; signed: true", "header.NAME, or signed"),
-        ("fields: {source: header.d, seq: partition}; signed: true", "`partition` is not signed"),
-        ("fields: {source: header.sig, seq: header.n}; signed: true", "already means `source`"),
-        ("fields: {source: header.seqNum, seq: payload.n}; signed: true", "fields.source (line 3)"),
-        ("fields: {source: header.d, seq: header.d}; signed: true", "`d` already means `source`"),
-        ("fields: {source: header.d, seq: header.n}; signed: true", UNSIGNED_TIME),
-        ("fields: {source: header.d, seq: header.n, ts: timestamp}; signed: true", UNSIGNED_TIME),
-        ("fields: {preset: plain}; signed: true", UNSIGNED_TIME),
-        ("fields: {preset: cloudevents, seq: header.n}; signed: true", UNSIGNED_TIME),
-        ("signed: true; arrival: timestamp", "a.arrival (line 4): `timestamp` is not signed"),
-        ("fields: {preset: other}", "write one of"),
-        ("ts_unit: ms", "for the header contract write headers: {ts_unit: ms}"),
-        ("fields: {source: key, seq: payload.n}; ts_zone: Berlin", "write its name, like Europe/"),
-        ("format: xml", "write one of: json"),
-    ],
+    ("text", "said"), [*REFUSED, *((f"{MAPPED}; {lines}", said) for lines, said in SCHEMAS)]
 )
 def test_what_does_not_fit_is_refused(text: str, said: str) -> None:
     with pytest.raises(TopologyError) as refused:
         parse(stream_of(text))
     assert said in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "format: json",
+        "format: bytes",
+        f"format: json; schema: {{{REGISTRY}}}",
+        f"format: avro; schema: {{{REGISTRY}, subjects: [t-value]}}",
+        "format: avro; schema: {file: press.avsc}",
+        "format: protobuf; schema: {file: plant.desc, message: plant.Telemetry}",
+        f"key_format: avro; schema: {{{REGISTRY}, subjects: [t-key]}}",
+        "key_format: int64; format: avro; schema: {file: press.avsc}",
+    ],
+)
+def test_what_is_taken(lines: str) -> None:
+    assert made(lines).mapping() is not None
 
 
 def test_streams_of_one_topic_share_a_mapping_that_names_the_stream() -> None:
@@ -116,3 +167,24 @@ def test_without_true_arrivals_stamps_are_believed() -> None:
     assert parse("streams: {a: {arrival: append}}").streams["a"].clock.unsynced == "estimate"
     with pytest.raises(TopologyError, match="clocks are estimated by true arrivals"):
         parse("streams: {a: {arrival: read, clock: {unsynced: estimate}}}")
+
+
+@pytest.mark.parametrize("line", ["format: avro", f"schema: {{{REGISTRY}}}"])
+def test_without_a_mapping_nothing_of_a_value_is_read(line: str) -> None:
+    with pytest.raises(TopologyError, match="add `fields`"):
+        parse(f"streams:\n  a:\n    {line}\n")
+
+
+def test_streams_of_one_input_have_one_schema() -> None:
+    one = f"{{input: t, {PLACES[:-1]}, stream: payload.s}}, format: avro, schema: {{file: A}}}}"
+    with pytest.raises(TopologyError, match="reads `t` with another mapping or format"):
+        parse(f"streams: {{a: {one.replace('A', 'a')}, b: {one.replace('A', 'b')}}}")
+
+
+def test_a_file_is_sought_beside_the_topology_file() -> None:
+    stream = made("format: avro; schema: {file: press.avsc}")
+    located = stream.with_schema_from("/etc/inorder").value_schema
+    assert located is not None
+    assert located.file == "/etc/inorder/press.avsc"
+    absolute = made("format: avro; schema: {file: /press.avsc}")
+    assert absolute.with_schema_from("/etc") is absolute

@@ -89,7 +89,6 @@ CONDITIONS = [
     ("tumbling 0s", "is not a length"),
     ("tumblin 1s", "did you mean `tumbling`?"),
     ("session 1s", "interval, tumbling, sliding"),
-    ("3", "write one of: interval 2s"),
 ]
 SIDES = [
     ("stream: a", "", "a join without `sides`"),
@@ -98,7 +97,6 @@ SIDES = [
     ("sides: {1: {stream: a}, b: {stream: b}}", ".sides", "begin the name with a letter"),
     ("sides: {x: {}, y: {stream: b}}", ".sides.x", "write stream: a"),
     ("sides: {x: {stream: aa}, y: {stream: b}}", ".sides.x.stream", "did you mean `a`?"),
-    ("sides: {x: {stream: a, tipe: T}, y: {stream: b}}", ".sides.x.tipe", "did you mean `type`?"),
     (
         "sides: {x: {stream: a, key: payload.k}, y: {stream: b}}",
         ".sides.y",

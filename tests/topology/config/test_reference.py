@@ -3,13 +3,11 @@ with everything filled in says the same, and the schema takes what the reader ta
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 import yaml
 
-from docs.topology_page import page
 from tests.topology.config.json_schema import faults
 from topology.config import TopologyError, parse, reference
 from topology.config.reading import SECTIONS
@@ -132,21 +130,6 @@ def test_every_key_has_its_words() -> None:
         words = reference.words_of(section)
         assert words.keys() >= section.model_fields.keys(), section
         assert all(word.endswith((".", ").")) for word in words.values())
-
-
-TURNED = re.compile(r"\b(raise|lower|set|write)\b", re.I)
-"""A sentence of a number says when one turns it."""
-
-
-def test_every_number_says_when_it_is_turned() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| (.+?) \| (.+) \|$", page(), re.M)
-    numbers = [
-        (key, words)
-        for key, takes, words in rows
-        if re.match("(integer|duration|share|size) ?|text, like `500ms`", takes)
-    ]
-    assert len(numbers) > 30
-    assert [key for key, words in numbers if not TURNED.search(words)] == []
 
 
 # -- the schema ------------------------------------------------------------------------------------

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from benchmarks.baselines.alpha import Fixed, Load, Tcp
 from benchmarks.baselines.type_slack import KSlack
 from topology.answer.spending import WHOLE
@@ -97,12 +95,3 @@ def test_algorithm_3() -> None:
         alphas.append(policy.alpha_ppm)
     expected = [0.5, 0.25, 0.125, 0.125, 0.125, 1, 0.5, 0.45, 0.40, 0.35]
     assert alphas == [int(alpha * WHOLE) for alpha in expected]
-
-
-@pytest.mark.parametrize(("alpha", "wait"), [(0, 0), (1, 1), (WHOLE // 2, 2), (WHOLE, 3)])
-def test_a_wait_is_rounded_up(alpha: int, wait: int) -> None:
-    assert Fixed(alpha).wait_ns(3) == wait
-
-
-def test_an_unknown_load_counts_as_all() -> None:
-    assert Load(0, 0, 0).busy_ppm == WHOLE

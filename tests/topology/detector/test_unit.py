@@ -87,22 +87,6 @@ def test_a_late_event_has_its_own_key_read_again() -> None:
     assert unit.counts.replayed == 5
 
 
-def test_an_event_between_what_was_read_and_what_was_not_is_read_at_once() -> None:
-    unit = unit_of(Detector(_sum, 0))
-    put(unit, 10)
-    unit.advance(behind(50), before(0))
-    put(unit, 40)
-    assert told(unit, 50) == [("emit", 0, False, {"sum": 2})]
-    assert unit.counts.rollbacks == 0
-
-
-def test_finals_are_told_once_more_if_asked() -> None:
-    unit = unit_of(Detector(_sum, 0), finals=True)
-    put(unit, 10)
-    told(unit, 10)
-    assert told(unit, 10, 11) == [("update", 1, True, {"sum": 1})]
-
-
 def test_the_same_event_again_is_a_copy_and_another_content_a_conflict() -> None:
     unit = unit_of(Detector(_sum, 0))
     assert [put(unit, 10), put(unit, 10), put(unit, 10, 2)] == [STORED, COPY, CONFLICT]

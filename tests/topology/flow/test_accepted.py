@@ -76,14 +76,6 @@ def test_what_does_not_pass_is_not_accepted_wherever_its_instant_is_cut() -> Non
     assert noting.given == [("", 10, 7, ""), (REJECTED, 10, 5, "")]
 
 
-def test_a_mark_bears_the_largest_time_and_error_of_an_instant() -> None:
-    left = [event(0, 5, 20, error=3), event(0, 7, 20, "t", error=1), event(1, 8, 30, error=2)]
-    accepted, noting = Accepted([]), Noting()
-    accepted.note(Step(30 * MS, left))
-    read(accepted, noting, 30)
-    assert noting.given == [(PASSED, 20, 7, ""), (PASSED, 30, 8, "")]
-
-
 def test_an_event_is_held_by_both_who_read_it() -> None:
     """MERGE and an operator that reads accepted events each change their own bit."""
     merge, one = merge_of(), event(0, 6, 6)

@@ -149,12 +149,3 @@ def test_events_of_a_query_that_is_no_more_are_held_no_longer() -> None:
     again.restore(stage.snapshot(), held)
     assert {one.stream for one in held if one.held_by} == {one.stream for one in again.held()}
     assert {one.stream for one in again.held()} == {"a"}
-
-
-def test_a_query_that_is_added_takes_no_held_event_from_another() -> None:
-    """The windows of stream a have a place in the chain of b, with windows there or without."""
-    queries = [f"stream: a, {WINDOW}", f"stream: b, {PATTERN}"]
-    operators = ["window", "pattern"]
-    stage = started(topology(*queries), operators, alternating("b", 5))
-    again = restarted(stage, topology(*queries, f"stream: b, {WINDOW}"), operators)
-    assert [one.offset for one in again.held()] == [one.offset for one in stage.held()] != []

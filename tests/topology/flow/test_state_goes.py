@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kit.topologies import in_code
+from tests.laws.streams import in_log_order
 from tests.seeds import seeds_of_today
 from topology.config import Topology
 from topology.flow.stage import Stage
@@ -64,10 +65,7 @@ def raw(rng: Random, n: int = 250) -> list[Event]:
         event.type = rng.choice("AB")
         event.value = b'{"id": %d}' % (at // 25 + rng.randrange(3))
         events.append(event)
-    events.sort(key=lambda event: event.arrival_ns)
-    for offset, event in enumerate(events):
-        event.offset = offset
-    return events
+    return in_log_order(events)
 
 
 class Table:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tests.kit.events import copies, copy_of
 from tests.kit.queries import Field, Side, join_query, quality_of
 from tests.laws.cases import Case
-from tests.laws.streams import MS
+from tests.laws.streams import MS, numbered
 from tests.laws.streams_between import marked, merged
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
@@ -43,9 +43,7 @@ def _parted(events: list[Event]) -> list[Event]:
         if event.kind == WATERMARK:
             parted.append(copy_of(event))
             parted[-1].stream = "even"
-    for offset, event in enumerate(parted):
-        event.offset = offset
-    return parted
+    return numbered(parted)
 
 
 def _config(query: str, *sides: Side, **settings: Any) -> JoinSettings:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
+from tests.laws.streams import in_log_order
 from tests.topology.window.streams import MS, START, disordered, place
 from tests.topology.window.streams import event as own_event
 from tests.topology.window.streams import watermark as own_watermark
@@ -66,7 +67,4 @@ def arriving(
         arrived += disordered(
             rng, own, late=late, announced=announced, lag_ns=lag_ns, gaps_ns=gaps_ns
         )
-    arrived.sort(key=lambda one: one.at_ns)
-    for offset, one in enumerate(arrived):
-        one.offset = offset
-    return arrived
+    return in_log_order(arrived)

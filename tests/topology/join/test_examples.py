@@ -93,24 +93,6 @@ def test_a_late_partner_takes_back_that_there_is_none() -> None:
     assert rows(end(operator)) == ["x2!?"], "what is missing stays so"
 
 
-def test_one_that_comes_late_itself_is_told_when_its_instant_is_over() -> None:
-    operator = join(outer="left")
-    results_of(operator, x(9, 1), *passed(200, complete_ms=50))
-    late = x(1, 100, at_ms=201, late="gap")
-    assert rows(results_of(operator, late, x(2, 101, at_ms=201))) == ["x9!"]
-    assert rows(results_of(operator, y(1, 112, at_ms=201, late="gap"))) == []
-    assert rows(results_of(operator, y(2, 109, at_ms=201, late="gap"))) == ["x1 y2!", "x2 y2!"]
-    assert rows(results_of(operator, *passed(202))) == []
-
-
-def test_what_is_announced_within_an_instant_holds_when_it_is_over() -> None:
-    operator = join(outer="left")
-    results_of(operator, x(1, 100), *passed(200))
-    assert rows(results_of(operator, y(1, 101, at_ms=200, late="gap"))) == ["x1 y1!"]
-    assert rows(results_of(operator, y(2, 102, at_ms=201, late="gap"))) == []
-    assert rows(end(operator)) == []
-
-
 def test_keys_keep_apart_and_who_has_none_is_left_out() -> None:
     operator = join(outer="full")
     events = [x(1, 1, key="a"), y(1, 1, key="b"), y(2, 1, key=1), x(2, 1, key=1.0)]
@@ -128,17 +110,6 @@ def test_a_payload_that_cannot_be_read_has_no_fields() -> None:
     (row,) = results_of(operator, broken, y(1, 100))
     assert row.values == {"v": None, "all": None}
     assert operator.figures()["unreadable"] == 1
-
-
-def test_a_row_for_each_window_and_a_null_for_each_without_partner() -> None:
-    operator = join(outer="left", **SLIDING)
-    found = results_of(operator, x(1, 11), y(1, 12), y(2, 17))
-    spans = [((each.start_ns - START) // MS, (each.end_ns - START) // MS) for each in found]
-    assert rows(found) == ["x1 y1!", "x1 y1!", "x1 y2!"]
-    assert spans == [(5, 15), (10, 20), (10, 20)]
-    assert rows(results_of(operator, x(2, 23))) == ["x2 y2!"]
-    (alone,) = end(operator)
-    assert (rows([alone]), (alone.start_ns - START) // MS) == (["x2!"], 20)
 
 
 def test_of_three_sides_each_partner_is_shown_beside_the_null() -> None:
@@ -163,30 +134,6 @@ def test_unsure_times_are_told_as_such() -> None:
     assert (rows([alone]), round(alone.probability, 3)) == (["x2!?"], 0.875)
 
 
-def test_that_there_is_a_possible_partner_is_an_update() -> None:
-    operator = join(outer="left")
-    results_of(operator, x(1, 100))
-    (alone,) = results_of(operator, *passed(200, complete_ms=105), x(2, 201))
-    (update,) = results_of(operator, y(1, 111, at_ms=202, error_ms=2, late="gap"))
-    assert rows([alone, update]) == ["x1?", "~x1?"]
-    assert (alone.probability, round(update.probability, 3)) == (1.0, 0.75)
-
-
-def test_an_event_before_the_final_frontier_of_its_stream_is_left_out() -> None:
-    operator = join(changes_for_ns=20 * MS)
-    results_of(operator, x(1, 100), *passed(130, "Y", complete_ms=0))
-    assert rows(results_of(operator, y(1, 110, at_ms=131), y(2, 109, at_ms=131))) == ["x1 y1!"]
-    assert operator.figures()["expired"] == 1
-
-
-def test_however_unsure_it_is() -> None:
-    """What it could be joined with has gone, as nothing more was to come before there."""
-    operator = join(changes_for_ns=20 * MS, outer="left")
-    results_of(operator, x(1, 100), *passed(150, complete_ms=0))
-    assert rows(results_of(operator, y(1, 110, at_ms=151, error_ms=30))) == ["x1!?"]
-    assert operator.figures()["expired"] == 1
-
-
 def test_a_restart_knows_what_had_gone_before_an_unsure_event_came() -> None:
     """So that it does not come back because of that event."""
     operator = join(changes_for_ns=20 * MS, uncertainty="bounds")
@@ -198,19 +145,6 @@ def test_a_restart_knows_what_had_gone_before_an_unsure_event_came() -> None:
     assert again.snapshot()[mark] == operator.snapshot()[mark] == START + 130 * MS
 
 
-def test_an_event_is_held_as_long_as_something_may_come_of_it() -> None:
-    operator = join(outer="left")
-    first, other = x(1, 100), y(1, 103)
-    results_of(operator, first, other)
-    assert (first.held_by, other.held_by) == (1, 1)
-    results_of(operator, *passed(110), *passed(111))
-    assert (first.held_by, other.held_by) == (1, 1)
-    later = x(2, 112)
-    step = operator.on_batch([later], later.at_ns)
-    assert sorted(one.seq for one in step.freed) == [1, 1]
-    assert (first.held_by, other.held_by) == (0, 0)
-
-
 def test_at_the_bound_the_oldest_is_given_up() -> None:
     operator = join(outer="left", max_events=2, finals=True)
     results_of(operator, x(1, 100), x(2, 101))
@@ -219,14 +153,6 @@ def test_at_the_bound_the_oldest_is_given_up() -> None:
     figures = operator.figures()
     assert (figures["retained"], figures["given_up"]) == (2, 2)
     assert rows(end(operator)) == ["x3!"]
-
-
-def test_one_that_is_given_up_as_it_comes_is_told_all_the_same() -> None:
-    operator = join(outer="left", max_events=1)
-    results_of(operator, *passed(200, complete_ms=50))
-    assert rows(results_of(operator, x(1, 100, at_ms=201, late="gap"))) == []
-    assert rows(results_of(operator, x(2, 101, at_ms=201, late="gap"))) == ["x1!?"]
-    assert rows(end(operator)) == ["x2?"]
 
 
 def test_what_a_given_up_event_stood_in_is_settled_with_it() -> None:
@@ -284,13 +210,3 @@ def test_two_queries_hold_an_event_until_the_last_lets_it_go() -> None:
     events = [*passed(300), x(3, 301)]
     step = operator.on_batch(events, events[-1].at_ns)
     assert (first.held_by, first in step.freed) == (0, True)
-
-
-def test_queries_take_turns_at_the_end_too() -> None:
-    """As they would if the clock had been looked at before."""
-    configs = [join_query(name, (X, Y), outer="left", **KNOWN, **WITHIN) for name in ("p", "q")]
-    operator = JoinQueries([Join(config) for config in configs], 1)
-    results_of(operator, *passed(200, complete_ms=50), x(1, 100, at_ms=201, late="gap"), x(2, 201))
-    found = end(operator, 201)
-    assert rows(found) == ["x1?", "x1?", "x2!?", "x2!?"]
-    assert [row.query for row in found] == ["p", "q", "p", "q"]

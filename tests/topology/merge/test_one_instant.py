@@ -8,6 +8,7 @@ import pytest
 
 from agents.state.changelog import encode
 from tests.kit.events import copies
+from tests.laws.streams import numbered
 from tests.seeds import seeds_of_today
 from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import event, operator, play, rendered
@@ -85,9 +86,7 @@ def with_copies(rng: Random) -> list[Event]:
                 seqs[source] += 1
             made.append(event(at, source, seqs[source], at))
             seqs[source] += 1
-    for offset, each in enumerate(made):
-        each.offset = offset
-    return made
+    return numbered(made)
 
 
 def said(events: list[Event], *, restarts: bool) -> tuple[list[str], list[tuple[int, ...]]]:

@@ -15,11 +15,10 @@ from tests.seeds import seeds_of_today
 from tests.topology.merge.against_oracle import MS, Settings, by_operator, by_oracle, items
 from topology.config import MergeConfig, ReorderConfig
 from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, BYE, HEARTBEAT, WATERMARK, Event
+from topology.model.event import BLOCKED, WATERMARK, Event
 from topology.model.late import GAP
 from topology.model.outcome import Duplicate, Late, Step
 from topology.published.merge import PacedMerge
-from topology.reorder.settings import LatePolicy
 
 SEEDS = seeds_of_today(43)
 
@@ -108,21 +107,6 @@ def test_scenario(settings: dict[str, Any], rows: Table) -> None:
     play(operator(**settings), rows)
 
 
-def test_a_new_head_below_the_old_one_is_due_earlier() -> None:
-    """Only `b` keeps both; `c` was heard to 640 by a heartbeat and has nothing queued."""
-    merge = operator()
-    for n in range(64):
-        ref = 10 * n if n else -80  # one long delay: b is waited for as long as max_wait says
-        merge.on_batch([event(10 * n + 20, "b", n, ref)], (10 * n + 20) * MS)
-    merge.on_batch([event(651, "c", 0, 640, HEARTBEAT)], 651 * MS)
-    merge.on_batch([event(655, "a", 0, 654)], 655 * MS)
-    merge.on_time(655 * MS)
-    assert merge.next_deadline_ns() == (654 + 50) * MS
-    merge.on_batch([event(656, "c", 1, 645)], 656 * MS)
-    merge.on_time(656 * MS)
-    assert merge.next_deadline_ns() == (645 + 50) * MS
-
-
 def test_a_source_that_comes_back_is_looked_at_again_though_others_hold_everything_up() -> None:
     merge = operator(idle_after="10ms")
     for source in ("b", "c"):
@@ -135,31 +119,6 @@ def test_a_source_that_comes_back_is_looked_at_again_though_others_hold_everythi
     assert merge.next_deadline_ns() == 130 * MS
     merge.on_time(130 * MS)
     assert merge.figures()["idle"] == 2
-
-
-@pytest.mark.parametrize("policy", ["drop", "side"])
-def test_what_is_below_the_last_released_is_reported_where_late_events_do_not_pass(
-    policy: LatePolicy,
-) -> None:
-    rows = table("""
-        10 a 0 9
-        70 a 1 69 -> a0 at 10
-        71 b 0 5 -> a1 at 70
-        72 -> late b0
-    """)
-    play(operator(late=policy), rows)
-
-
-def test_a_source_with_a_longer_way_is_not_late_for_ever() -> None:
-    """5 ms against 150: late until its delays are known, 64 of them, and in time from then on."""
-    merge = operator(max_wait="500ms", idle_after="2s")
-    events = [event(n + 5, "a", n // 10, n) for n in range(0, 4_000, 10)]
-    events += [event(n + 150, "b", n // 10, n + 1) for n in range(0, 3_850, 10)]
-    events.sort(key=lambda one: one.at_ns)
-    released = merge.on_batch(events, 4_005 * MS).released
-    late = [one for one in released if one.late]
-    assert {one.source for one in late} == {"b"}
-    assert len(late) <= 64
 
 
 def test_figures_tell_the_watermark_and_its_lag() -> None:
@@ -197,18 +156,6 @@ def test_the_thesis_rule_waits_as_long_as_the_source_uses_to_pause() -> None:
 # -- watermarks ------------------------------------------------------------------------------------
 
 
-def test_a_watermark_tells_the_largest_error_of_the_live_sources() -> None:
-    merge = operator(heartbeat=10)
-    sure, unsure = event(1, "a", 0, 1), event(1, "b", 0, 2)
-    sure.error_ns, unsure.error_ns = 3, 7
-    merge.on_batch([sure, unsure], 1 * MS)
-    (watermark,) = [e for e in merge.on_time(10 * MS).released if e.kind == WATERMARK]
-    assert (watermark.ref_time_ns, watermark.error_ns) == (1 * MS, 7)
-    merge.on_batch([event(300, "a", 1, 300)], 300 * MS)  # b is idle by now
-    *_, watermark = [e for e in merge.on_time(310 * MS).released if e.kind == WATERMARK]
-    assert watermark.error_ns == 0
-
-
 def test_a_quiet_stream_finishes() -> None:
     merge = operator(heartbeat=10)
     rows = table("""
@@ -235,47 +182,6 @@ def test_a_lost_number_holds_the_complete_frontier_until_it_comes() -> None:
     play(merge, rows)
     assert rendered(merge.on_time(1_200 * MS))[-1] == "W 1000 C 1 at 1200"
     assert rendered(merge.on_time(1_210 * MS)) == ["W 1010 C 3 at 1210"]  # correct_for is over
-
-
-def test_a_bye_does_not_make_up_for_a_lost_number() -> None:
-    merge = operator(heartbeat=10)
-    play(merge, [(1, "a", 0, 1, []), (2, "a", 2, 3, ["a0 at 1"])])
-    bye = event(3, "a", 3, 4)
-    bye.kind = BYE
-    merge.on_batch([bye], 3 * MS)
-    merge.on_time(50 * MS)
-    assert merge.figures()["completeness_frontier_ns"] == 1 * MS
-    merge.on_batch([event(51, "a", 1, 2, late=GAP)], 51 * MS)
-    merge.on_time(70 * MS)
-    assert merge.figures()["completeness_frontier_ns"] > 1 * MS
-
-
-def feeds(merge: Merge) -> list[str]:
-    return sorted(key for key in merge.snapshot() if key.startswith("feed/"))
-
-
-def test_the_longest_quiet_source_is_forgotten() -> None:
-    merge = operator(max_sources=2)
-    for at, source in enumerate("abc"):
-        merge.on_batch([event(at, source, 0, at)], at * MS)
-    merge.on_time(3 * MS)
-    assert feeds(merge) == ["feed/b", "feed/c"]
-    assert (merge.figures()["sources"], merge.figures()["forgotten"]) == (2, 1)
-
-
-def test_a_forgotten_source_holds_c_no_longer() -> None:
-    merge = operator(heartbeat=100, forget_after_ns=1_000 * MS)
-    merge.on_batch([event(0, "b", 0, 0), event(0, "gone", 0, 0)], 0)
-
-    def complete_ms(at: int, source: str) -> int:
-        step = merge.on_batch([event(at, source, at, at)], at * MS)
-        later = merge.on_time((at + 300) * MS)
-        told_of = [e for e in [*step.released, *later.released] if e.kind == WATERMARK]
-        return told_of[-1].complete_ns // MS
-
-    assert complete_ms(1, "b") == 0
-    assert complete_ms(900, "b") == 0
-    assert complete_ms(1_300, "c") > 0
 
 
 def test_time_is_told_at_each_beat_while_c_stands() -> None:

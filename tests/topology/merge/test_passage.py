@@ -42,26 +42,6 @@ def test_what_was_declared_missing_leaves_in_its_place_while_that_is_open() -> N
     assert rendered(merge.on_time(31 * MS)) == ["a4 at 31"]
 
 
-@pytest.mark.parametrize("ref", [1, 2])
-def test_what_was_missing_is_late_once_its_place_is_passed_or_may_be(ref: int) -> None:
-    merge = operator()
-    play(merge, [(1, "a", 0, 1, []), (2, "a", 2, 2, ["a0 at 1"]), (3, None, ["a2 at 2"])])
-    assert rendered(merge.on_batch([filled(4, "a", 1, ref)], 5 * MS)) == ["a1 at 4 (late gap)"]
-
-
-def test_it_is_late_where_its_time_would_put_it_out_of_the_order_of_its_source() -> None:
-    merge = operator(max_wait="1s", idle_after="2s")
-    play(merge, [(5, "b", 0, 5, []), (10, "a", 0, 6, ["b0 at 5"]), (11, "a", 3, 9, [])])
-    step = merge.on_batch([filled(12, "a", 1, 8), filled(13, "a", 2, 7)], 14 * MS)
-    assert rendered(step) == ["a2 at 13 (late gap)"]  # a1 has bounded it from below
-    assert rendered(merge.on_batch([filled(14, "a", 2, 12)], 15 * MS)) == ["a2 at 14 (late gap)"]
-
-
-def test_one_that_nobody_missed_is_late() -> None:
-    merge = operator()
-    assert rendered(merge.on_batch([filled(1, "a", 3, 0)], 2 * MS)) == ["a3 at 1 (late gap)"]
-
-
 # -- causes ----------------------------------------------------------------------------------------
 
 

@@ -37,8 +37,6 @@ A source is awaited for twice the pause
 It is awaited no longer than outage wait {outage_wait: 500ms}
     3499
     3500 -> a1 at 3500
-Without outage wait nobody is awaited {outage_wait: 0s}
-    3000 -> a1 at 3000
 Who does not come back is late as ever
     8978 -> a1 at 8978
     8979 b 1 12
@@ -104,16 +102,6 @@ def test_a_source_that_was_live_is_awaited_after_a_pause() -> None:
     """)
     play(operator_, [*PAUSED, *rows])
     assert operator_.figures()["awaited_after_outage"] == 0
-
-
-def test_one_that_died_among_live_ones_is_idle() -> None:
-    operator_ = merge()
-    play(operator_, BEFORE)
-    for n in range(1, 60):
-        operator_.on_batch([event(61 + 50 * n, "a", n, 60 + 50 * n)], (61 + 50 * n) * MS)
-    assert operator_.figures()["idle"] == 1
-    step = operator_.on_batch([event(3_100, "b", 1, 20)], 3_101 * MS)
-    assert rendered(step)[-1] == "b1 at 3100 (late merge_idle)"
 
 
 def test_a_quiet_stream_finishes_in_a_pause() -> None:

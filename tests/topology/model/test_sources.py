@@ -58,16 +58,3 @@ def test_all_that_were_silent_too_long_go_when_a_new_one_comes() -> None:
     assert sorted(rows.rows) == ["b", "c"]
     assert names(rows.add(Row("d", 25))) == ["b"]
     assert sorted(rows.rows) == ["c", "d"]
-
-
-def test_a_checkpoint_writes_what_changed_and_what_was_forgotten() -> None:
-    rows = table(max_sources=2)
-    rows.add(Row("a", 1))
-    rows.add(Row("b", 2))
-    assert rows.changes().keys() == {"row/a", "row/b"}
-    rows.mark(rows.rows["b"])
-    rows.mark(rows.rows["b"])
-    assert rows.changes() == {"row/b": (0,)}
-    rows.add(Row("c", 3))
-    assert rows.changes() == {"row/a": None, "row/c": (0,)}
-    assert rows.changes() == {}

@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import pytest
+
 from tests.kit.k_slack import KSlack
-from topology.config import ReorderConfig
+from topology.config import ReorderConfig, TopologyError, parse
 from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.model.outcome import Duplicate, Late, Malformed, Step
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
+from topology.waiting.tail import OwnTail
 
 MS = 1_000_000
 
@@ -171,3 +174,41 @@ def test_what_the_state_does_not_know_as_held_is_not_taken() -> None:
     again.restore(reorder.snapshot(), [stray, held])
     assert (stray.held_by, held.held_by) == (0, 1)
     assert [one.source for one in again.held()] == ["a"]
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+def text(line: str) -> str:
+    return f"streams: {{pitch: {{reorder: {{{line}}}}}}}"
+
+
+def read(line: str) -> ReorderConfig:
+    return parse(text(line)).streams["pitch"].reorder
+
+
+def test_all_other_rules_need_numbers() -> None:
+    for line in ("rule: time", "rule: time, miss_target: 1%, max_wait: 2s, late: side"):
+        assert not read(line).numbered
+    for line in ("rule: miss", "rule: fixed"):
+        assert read(line).numbered
+
+
+def test_the_target_is_that_of_the_wait() -> None:
+    config = read("rule: time, miss_target: 0.05%, max_wait: 3ms")
+    policy = ReorderByTime("pitch", config)._policy()
+    assert isinstance(policy, OwnTail)
+    assert (policy._allowance.delta_ppm, policy._max_wait_ns) == (500, 3 * MS)
+
+
+NO_EFFECT = ["start: zero", "infer_restart: false", "seq_bits: 16", "max_jump: 5", "gap_memory: 1h"]
+
+
+@pytest.mark.parametrize("lines", [*([line] for line in NO_EFFECT), NO_EFFECT[:3]])
+def test_what_needs_numbers_is_refused_and_all_of_it_at_once(lines: list[str]) -> None:
+    with pytest.raises(TopologyError) as refused:
+        parse(text(", ".join(["rule: time", *lines])))
+    problems = {problem.path: str(problem) for problem in refused.value.problems}
+    paths = [f"streams.pitch.reorder.{line.partition(':')[0]}" for line in lines]
+    assert problems.keys() == {*paths}
+    assert all("uses no sequence numbers; leave it out" in said for said in problems.values())

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from tests.kit.scenarios import Table, scenarios, table
+from tests.laws.streams import raw
 from tests.oracle.reorder import AUTO
 from tests.seeds import seeds_of_today
 from tests.topology.reorder.against_oracle import MS, RULES, arrivals, by_operator, by_oracle
 from topology.config import ReorderConfig
 from topology.model.event import BLOCKED, BYE, DEAD, HEARTBEAT, NO_EPOCH, UNBLOCKED, Event
+from topology.model.late import GAP
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Step
 from topology.reorder.operator import Reorder
 
@@ -115,33 +117,6 @@ Without a stamp what comes later is a restart
     1 1 -> 1
     2 2 -> 2
     53 0 -> blocked, 0
-A missing number may have a newer stamp than those that overtook it
-    0 0 90 -> 0
-    1 2 100 -> blocked
-    2 1 101 -> 1, 2
-A missing number may have a newer stamp when it is late, too
-    0 0 90 -> 0
-    1 2 100 -> blocked
-    51 -> 2, gap 1-1 timeout
-    60 1 101 -> 1 (late gap)
-A missing number with a stamp beyond the wait is a restart
-    0 0 90 -> 0
-    1 2 100 -> blocked
-    51 -> 2, gap 1-1 timeout
-    60 1 151 -> blocked
-Stragglers of before a restart are known by their numbers
-    0 0 0 -> 0
-    1 1 10 -> 1
-    2 1 30 -> blocked  # the first of the new run that comes
-    3 5 20 -> late 5 old_epoch  # above what was known of the old run
-    4 0 25 -> 0, 1
-    5 1 10 -> duplicate 1
-A straggler of before an inferred restart finds its hole
-    0 0 -> 0
-    400 2 400 -> blocked
-    420 0 420  # a restart: 420 is beyond 0 + max_wait
-    421 1 399 -> 1, 2, blocked, 0  # not newer than 400, which waits: of before
-    430 1 430 -> 1
 A refused number does not shut out the source {seq_bits: 8, start: auto}
     0 300 0 0 -> dead 300 seq_range
     1 0 1 4 -> 0
@@ -191,22 +166,6 @@ def test_duplicates_and_conflicts() -> None:
 
 
 # -- epochs ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        # In the start hold, below what has come and among it.
-        [(0, 7, 1, ["blocked"]), (1, 8, 2, []), (2, 3, 3, []), (3, 8, 4, [])],
-        # What waits behind a hole has come, too.
-        [(0, 0, 1, ["0"]), (1, 2, 3, ["blocked"]), (2, 2, 4, []), (51, None, ["2", "blocked",
-         "gap 1-1 timeout"]), (53, None, ["2"])],
-    ],
-)  # fmt: skip
-def test_a_new_run_begins_whatever_the_old_one_waits_for(rows: Table) -> None:
-    reorder = operator(start="auto")
-    play(reorder, rows)
-    assert reorder._table["s"].newest_epoch() >= 1
 
 
 def _sent(rng: Random, runs: int) -> list[tuple[int, int, int]]:
@@ -259,14 +218,6 @@ def test_a_source_that_begins_again_at_once_loses_nothing(first: int, start: str
         left = [e.ts_ns // MS for e in step.released if e.kind == ""]
         assert left == [ts for _, _, ts in sent], seed
         assert {e.epoch for e in step.released if e.kind == ""} == {0, 1, 2, 3}, seed
-
-
-def test_a_clock_that_is_ahead_when_a_run_begins_makes_none_of_it_late() -> None:
-    rows: Table = [(k, k, 10 * k, [f"{k}"]) for k in range(3)]
-    rows += [(10, 0, 9_000, ["blocked", "0"])]  # Then the clock is set right.
-    rows += [(10 + k, k, 100 + k, [f"{k}"]) for k in range(1, 6)]
-    rows += [(70, 7, 107, ["blocked"]), (71, 6, 106, ["6", "7"])]
-    play(operator(), rows)
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -335,14 +286,6 @@ def test_over_the_total_the_fullest_source_pays() -> None:
     assert [(r.source, r.last) for r in step.reports if isinstance(r, Gap)] == [("b", 0)]
 
 
-def test_bytes_are_bounded_too() -> None:
-    reorder = operator(max_held_bytes=10)
-    heavy = event(0, 1)
-    heavy.value = b"x" * 11
-    assert rendered(reorder.on_batch([heavy], 0)) == ["blocked", "1", "gap 0-0 overflow"]
-    assert reorder.figures()["overflows"] == 1
-
-
 def test_over_the_bytes_the_source_that_holds_most_of_them_pays() -> None:
     reorder = operator(max_held_bytes=100)
     events = [event(at, at + 1, source="many") for at in range(3)]
@@ -353,38 +296,41 @@ def test_over_the_bytes_the_source_that_holds_most_of_them_pays() -> None:
     assert [r.source for r in step.reports if isinstance(r, Gap)] == ["heavy"]
 
 
-def test_the_longest_quiet_source_is_forgotten_and_starts_anew() -> None:
-    reorder = operator(max_sources=2)
-    for at, source in enumerate("abc"):
-        reorder.on_batch([event(at, 0, source=source)], at * MS)
-    assert reorder.figures()["forgotten"] == 1
-    assert reorder.figures()["sources"] == 2
-    assert rendered(reorder.on_batch([event(3, 0, source="c")], 3 * MS)) == ["duplicate 0"]
-    assert rendered(reorder.on_batch([event(4, 0, source="a")], 4 * MS)) == ["0"]
-
-
-def test_a_source_that_holds_something_is_not_forgotten() -> None:
-    reorder = operator(max_sources=1)
-    reorder.on_batch([event(0, 1, source="a"), event(1, 0, source="b")], 1 * MS)
-    assert rendered(reorder.on_batch([event(2, 0, source="a")], 2 * MS)) == ["0", "1"]
-    reorder.on_batch([event(3, 0, source="c")], 3 * MS)
-    assert reorder.figures()["forgotten"] == 2  # the next newcomer makes up for it
-
-
-def test_all_that_were_silent_too_long_are_forgotten_at_once() -> None:
-    reorder = operator(forget_after="1s")
-    for at, source in ((0, "a"), (1, "b"), (900, "c"), (1_500, "d")):
-        reorder.on_batch([event(at, 0, source=source)], at * MS)
-    assert reorder.figures()["forgotten"] == 2
-    assert reorder.figures()["sources"] == 2
-
-
 def test_dead_reports_say_what_to_do() -> None:
     reorder = operator(max_jump=10)
     reorder.on_batch([event(0, 0), event(1, 1_000)], 1 * MS)
     dead = reorder.on_end(60 * MS).reports[0]
     assert isinstance(dead, Malformed)
     assert "raise reorder.max_jump" in dead.detail
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_waits_and_holes_are_added_up(seed: int) -> None:
+    """What the figures say is what a count of all that left gives."""
+    reorder = operator(rule="miss", start="auto")
+    waited_ns = outlived = 0
+    for one in raw(seed):
+        for left in reorder.on_batch([one], one.at_ns).released:
+            if left.kind not in (BLOCKED, UNBLOCKED):
+                waited_ns += left.at_ns - left.arrival_ns
+            outlived += left.late == GAP
+    figures = reorder.figures()
+    assert figures["waited_ns"] == waited_ns
+    assert figures["filled_late"] >= outlived
+    assert figures["target_ppm"] == 999_000
+
+
+def test_a_number_that_comes_in_time_and_one_that_does_not() -> None:
+    reorder = operator(rule="fixed")
+    reorder.on_batch([event(0, 0), event(1, 2), event(3, 1)], 3 * MS)
+    reorder.on_batch([event(10, 5), event(90, 4, 9), event(91, 3, 8)], 91 * MS)
+    figures = reorder.figures()
+    assert (figures["filled"], figures["filled_late"]) == (1, 2)
+    assert figures["waited_ns"] == (2 + 50) * MS
+    assert "target_ppm" not in figures
 
 
 # -- the oracle ------------------------------------------------------------------------------------

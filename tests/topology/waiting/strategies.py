@@ -14,6 +14,7 @@ from typing import Any, Final
 from benchmarks.baselines.ignore import Ignore
 from tests.kit.events import copies
 from tests.kit.k_slack import KSlack
+from tests.laws.streams import in_log_order
 from topology.model.event import Event
 from topology.model.operator import NEVER
 from topology.published.aq_k_slack import AQKSlack
@@ -139,7 +140,7 @@ def in_order(seed: int, n: int = 450) -> list[Event]:
             stall = 150 if rng.random() < 0.004 else 0
             arrival = max(arrival, ts + rng.randint(1, most) + stall)
             events.append(event(f"s{source}", seq, ts, arrival, rng))
-    return numbered(events)
+    return in_log_order(events)
 
 
 def disordered(seed: int, n: int = 450) -> list[Event]:
@@ -153,7 +154,7 @@ def disordered(seed: int, n: int = 450) -> list[Event]:
             ts += rng.randint(0, 12)
             delay = rng.choice((0, 0, 0, 1, 3, 9)) + (80 if rng.random() < 0.01 else 0)
             events.append(event(f"s{source}", seq, ts, ts + delay, rng))
-    return numbered(events)
+    return in_log_order(events)
 
 
 def steady(seed: int, n: int = 300) -> list[Event]:
@@ -164,19 +165,12 @@ def steady(seed: int, n: int = 300) -> list[Event]:
     for seq in range(n):
         ts += rng.randint(1, 20)
         events.append(event("s0", seq, ts, ts + 7, rng))
-    return numbered(events)
+    return in_log_order(events)
 
 
 def event(source: str, seq: int, ts: int, arrival: int, rng: Random) -> Event:
     ts_ns, arrival_ns = START + ts * MS, START + arrival * MS
     return Event("default", source, 0, seq, ts_ns, arrival_ns, type=rng.choice("AAB"))
-
-
-def numbered(events: list[Event]) -> list[Event]:
-    events.sort(key=lambda one: one.arrival_ns)
-    for offset, one in enumerate(events):
-        one.offset = offset
-    return events
 
 
 def moved(events: list[Event], shift_ns: int, scale: int) -> list[Event]:

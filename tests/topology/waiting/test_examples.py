@@ -239,16 +239,6 @@ def test_the_baselines_close_windows(
     assert found[: len(expected)] == expected
 
 
-def test_windows_of_either_closed_end() -> None:
-    right = WindowDriver(EventDriven(), 10 * MS)
-    left = WindowDriver(EventDriven(), 10 * MS, closed="left")
-    for driver in (right, left):
-        driver.on_batch([at(10, 10)], 10 * MS)
-        driver.on_time(10 * MS)
-    assert [one.number for one in right.on_batch([at(11, 11)], 12 * MS)] == [1]  # type: ignore[union-attr]
-    assert left.on_batch([at(11, 11)], 12 * MS) == []
-
-
 def test_an_event_of_no_sound_time_is_noted_in_as_many_windows_as_are_remembered() -> None:
     """A stamp of 1970 lies behind more windows than there is memory for."""
     driver = WindowDriver(EventDriven(), 10 * MS, max_pending=100)
@@ -276,15 +266,6 @@ def test_nothing_closes_in_an_empty_stream() -> None:
         assert driver.on_time(10**9) == []
         assert driver.on_end(10**9) == []
         assert policy.confirmed_ns(10**9) == AFTER_ALL
-
-
-def test_one_event_closes_its_window_by_cap_or_end_only() -> None:
-    alone, capped = (WindowDriver(EventDriven(), 10 * MS, cap_ns=cap) for cap in (None, 50 * MS))
-    for driver in (alone, capped):
-        driver.on_batch([at(5, 6)], 6 * MS)
-    assert alone.on_time(10**6 * MS) == []
-    assert [one.by for one in alone.on_end(10**6 * MS)] == ["end"]  # type: ignore[union-attr]
-    assert capped.on_time(60 * MS) == [Closing(1, 1, 10 * MS, 60 * MS, "cap")]
 
 
 def test_an_idle_source_is_no_longer_waited_for() -> None:

@@ -64,12 +64,6 @@ def test_what_the_clock_of_the_source_shows_is_all_the_same(shift: float, drift:
     assert abs(mean[0] - mean[1]) < 5
 
 
-def test_a_silent_source_keeps_its_last_events_no_longer_than_the_tail() -> None:
-    events = shaky(3, 2_000, 30)
-    waited = dict(waits(events))
-    assert all(wait <= 70 for number, wait in waited.items() if number >= 1_990)
-
-
 def test_while_nothing_may_be_late_it_waits_twice_the_largest() -> None:
     policy = OwnTail(10_000, max_wait_ns=10_000 * MS)
     for number in range(1_000):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
+from tests.laws.streams import numbered
 from topology.model.event import WATERMARK, Event
 from topology.model.late import GAP
 
@@ -115,9 +116,7 @@ def disordered(
     for one in waiting:
         at_ns += rng.choice(gaps_ns)
         stream.append(delayed(one, at_ns))
-    for offset, one in enumerate(stream):
-        one.offset = offset
-    return stream
+    return numbered(stream)
 
 
 def delayed(one: Event, at_ns: int) -> Event:

@@ -60,14 +60,6 @@ def test_windows_that_began_before_are_not_emitted() -> None:
     assert starts == [30, 40]
 
 
-def test_that_holds_for_early_results_finals_and_the_end() -> None:
-    operator = added("tumbling", early_ns=2 * MS, finals=True)
-    results = found(operator, *run_of(15, 50))
-    assert {start for _, start, *_ in results} == {40}
-    ends: list[Any] = [*operator.on_end(START + 50 * MS).results]
-    assert {(r.start_ns - START) // MS for r in ends} == {40}
-
-
 def test_nothing_is_emitted_while_it_is_not_known_when_it_began() -> None:
     operator = added("tumbling")
     assert not found(operator, *(event("s", ms, ms) for ms in range(90)))
@@ -88,12 +80,6 @@ def test_errors_of_the_sources_put_it_off() -> None:
     said.error_all_ns = 12 * MS
     found(operator, said)
     assert beginnings_in(operator.snapshot()) == [[START + 22 * MS + 1]]
-
-
-def test_a_session_that_may_join_earlier_events_is_not_emitted() -> None:
-    operator = added("session")
-    events = [watermark(10, 10, 10), event("s", 1, 14), event("s", 2, 30), watermark(60, 60, 60)]
-    assert found(operator, *events) == [("emit", 30, 1, CONFIRMED, False)]
 
 
 def test_a_session_that_a_late_event_draws_there_is_retracted_and_stays_so() -> None:

@@ -106,14 +106,6 @@ def test_after_correct_for_the_word_is_final_though_something_is_missing() -> No
     assert {result.confidence for result in results} == {UNCERTAIN}
 
 
-def test_finals_tell_once_more_what_was_told_before() -> None:
-    operator = windows("tumbling", ms=10, finals=True)
-    results = results_of(operator, v("a", 0, 1, 5), v("a", 1, 12, 5), watermark(13, 12, 9))
-    assert [(r.final, r.confidence) for r in results] == [(False, CONFIRMED)]
-    results = results_of(operator, watermark(14, 12, 12), watermark(15, 15, 15))
-    assert brief(results) == [(UPDATE, 1, 0, 10, 5, "!")]
-
-
 def test_early_results_come_at_multiples_of_the_arrival_clock() -> None:
     operator = windows("tumbling", ms=100, early_ns=20 * MS)
     assert not results_of(operator, v("a", 0, 1, 5), v("a", 1, 9, 7))
@@ -136,13 +128,6 @@ def test_a_session_that_gets_an_earlier_start_is_another() -> None:
     assert moved[0].id == first[0].id != moved[1].id
 
 
-def test_a_late_event_between_two_sessions_makes_one_of_them() -> None:
-    operator = windows("session", ms=10)
-    results_of(operator, v("a", 0, 20, 1), v("a", 1, 35, 2), v("a", 2, 80, 1), v("a", 3, 81, 1))
-    joined = results_of(operator, v("b", 0, 27, 5, at_ms=82, late="gap"), v("a", 4, 83, 1))
-    assert brief(joined) == [(RETRACT, 1, 35, 45, "!"), (UPDATE, 1, 20, 45, 8)]
-
-
 def test_count_windows_are_counted_anew() -> None:
     operator = windows("count", events=2)
     events = [v("a", seq, ref_ms, seq) for seq, ref_ms in enumerate((10, 20, 30, 40, 50))]
@@ -153,16 +138,6 @@ def test_count_windows_are_counted_anew() -> None:
     late = results_of(operator, v("b", 0, 15, 100, at_ms=60, late="gap"), v("a", 5, 61, 0))
     assert [(r.op, r.values["sum"]) for r in late] == [(UPDATE, 100), (UPDATE, 3), (EMIT, 7)]
     assert not end(operator, 61)  # the last one is not full
-
-
-def test_each_key_has_windows_of_its_own() -> None:
-    operator = windows("tumbling", ms=10, key=("k",), outputs=COUNT)
-    keys: list[Any] = ["a", 1, 1.0, True, "1", "", 2.5, None, [], float("nan")]
-    events = [event("s", seq, 1, {"k": key}) for seq, key in enumerate(keys)]
-    results_of(operator, *events, event("s", 99, 2, {}))
-    found = {repr(r.key): r.values["n"] for r in end(operator, 99)}
-    assert found == {"'a'": 1, "1": 2, "True": 1, "'1'": 1, "''": 1, "2.5": 1}
-    assert operator.figures()["without_key"] == 4
 
 
 def test_a_query_without_a_key_has_none() -> None:

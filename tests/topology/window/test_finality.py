@@ -10,6 +10,7 @@ import pytest
 
 from tests.kit.events import copies
 from tests.kit.runs import cut, results_of, results_to_end
+from tests.laws.streams import in_log_order
 from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import last_word
 from tests.topology.window.streams import MS, disordered, event, seeded, sorted_events, watermark
@@ -38,10 +39,7 @@ def waking(rng: Random) -> list[Event]:
             arrival_ns = max(held_until_ns, one.ref_time_ns + rng.randrange(4) * MS)
             one.arrival_ns = one.at_ns = arrival_ns
             events.append(one)
-    events.sort(key=lambda one: one.at_ns)
-    for offset, one in enumerate(events):
-        one.offset = offset
-    return events
+    return in_log_order(events)
 
 
 def test_no_event_possibly_lies_in_a_window_that_was_final_before() -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.kit.events import copies
 from tests.kit.queries import Output, window_query
 from tests.kit.runs import cut, through_changelog
+from tests.laws.streams import numbered
 from tests.laws.streams_between import merged
 from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START, event, payload_of
@@ -76,9 +77,7 @@ def mixed(seed: int) -> list[Event]:
             if sort == "watermarks" and rng.random() < 0.5:
                 at_ms += rng.choice((0, 0, 20))
                 stream.append(said(rng, made, at_ms + 1))
-    for offset, one in enumerate(stream):
-        one.offset = offset
-    return stream
+    return numbered(stream)
 
 
 def nested(rng: Random) -> Any:

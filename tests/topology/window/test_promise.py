@@ -12,6 +12,7 @@ import pytest
 from tests.kit.events import copies
 from tests.kit.queries import Output, quality_of, window_query
 from tests.kit.runs import cut, results_of, through_changelog
+from tests.laws.streams import numbered
 from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import QualityConfig, parse
@@ -220,9 +221,7 @@ def drifting(seed: int, n: int = 6_000, sources: int = 4) -> list[Event]:
             one.seq, one.value = seq, b"{}"
             events.append(one)
     events.sort(key=lambda one: (one.at_ns, one.source, one.seq))
-    for offset, one in enumerate(events):
-        one.offset = offset
-    return events
+    return numbered(events)
 
 
 @cache
