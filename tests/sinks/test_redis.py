@@ -63,14 +63,6 @@ def feed(client: Any, keys: RedisKeys) -> list[tuple[str, int, str]]:
     ]
 
 
-def test_the_latest_is_a_hash_of_records_as_they_came(
-    sink: RedisSink, client: Any, keys: RedisKeys
-) -> None:
-    sink.write([result("a", 0), result("b", 0)])
-    sink.write([result("a", 1)])
-    assert client.hgetall(keys.latest) == {b"a": record("a", 1), b"b": record("b", 0)}
-
-
 def test_an_older_revision_changes_nothing_and_a_retract_stays(
     sink: RedisSink, client: Any, keys: RedisKeys
 ) -> None:
