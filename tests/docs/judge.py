@@ -79,7 +79,7 @@ def _nothing(_: Sequence[str], __: bool) -> None:
 # -- inorder ---------------------------------------------------------------------------------------
 
 
-def judge_inorder(words: Sequence[str], is_whole: bool = True) -> None:
+def judge_inorder(words: Sequence[str], is_whole: bool) -> None:
     """Wrong: no command takes the words behind `inorder`."""
     context = click.Context(main, info_name="inorder")
     command: click.Command = main

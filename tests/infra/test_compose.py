@@ -56,7 +56,7 @@ def test_a_service_is_pinned_checked_and_finds_what_it_needs(name: str) -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_ours_run_known_commands_write_where_they_must_and_have_no_powers(name: str) -> None:
     service = SERVICES[name]
-    judge_inorder(service["command"])
+    judge_inorder(service["command"], is_whole=True)
     given_s = seconds(service.get("stop_grace_period", ENGINES_GRACE))
     needs_s = {"worker": supervisor.STOP_TIMEOUT_S, "sync-server": FLUSH_TIMEOUT_S, "topics": 0.0}
     assert given_s >= needs_s[service["command"][0]] + http.STOP_TIMEOUT_S, "it is not killed amid"
