@@ -104,6 +104,10 @@ def test_time_goes_on_to_an_event_that_says_no_arrival() -> None:
     assert driver.balance().holds
 
 
+def test_spans_of_time_are_whole_nanoseconds() -> None:
+    assert (milliseconds(1.5), seconds(0.5)) == (1_500_000, 500_000_000)
+
+
 def test_time_does_not_go_back() -> None:
     driver = TopologyDriver(topology())
     driver.advance(seconds(1))
