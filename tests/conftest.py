@@ -29,6 +29,7 @@ from infra.postgres import PostgresServer
 from infra.redis import RedisServer
 from tests import progress, seeds
 from tests.dealing import QUICK, SLOW, SPARK, dealt
+from tests.inorder.records import Topic
 from tests.kit.processes import leave, sweep
 from tests.services import SharedKafka, UniqueName, require
 
@@ -183,6 +184,12 @@ def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
     name = unique_name("raw")
     embedded_broker.make_topic(name)
     return name
+
+
+@pytest.fixture
+def raw(embedded_broker: EmbeddedBroker, topic: str) -> Topic:
+    """That topic, with what a reader of the contract finds there."""
+    return Topic(embedded_broker.bootstrap, topic)
 
 
 @pytest.fixture

@@ -35,32 +35,3 @@ def test_a_page_is_in_plain_sentences(page: Path) -> None:
 def test_the_pages_of_users_keep_to_their_budget() -> None:
     pages = [page for page in USERS_PAGES if page not in GENERATED]
     assert sum(prose.words(page.read_text(encoding="utf-8")) for page in pages) <= MOST_WORDS
-
-
-@pytest.mark.parametrize(
-    ("sentence", "why"),
-    [
-        ("Which source waits is on the page.", "begins with a clause"),
-        ("Whose event is the newest decides.", "begins with a clause"),
-        ("Where nothing waits, all is emitted.", "begins with a clause"),
-        ("The source reports " + "one more " * 12 + "event.", "words, at most"),
-        ("A hole is awaited.", "private word"),
-        ("The match is taken back.", "private word"),
-    ],
-)
-def test_what_a_rule_refuses_is_found(sentence: str, why: str) -> None:
-    assert [found.why for found in prose.of_sentence(sentence) if why in found.why]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "What is a gap? A range of missing sequence numbers.",
-        "Add `late: side` to write late events to their own topic.",
-        "```\nWhich code is not read\n```\n",
-        "| A cell | another cell |\n| --- | --- |\n",
-        "1. Write the file.\n2. Start the worker.\n",
-    ],
-)
-def test_what_is_plain_passes(text: str) -> None:
-    assert prose.of_markdown(text) == []

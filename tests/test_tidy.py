@@ -12,23 +12,11 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-import pytest
-
+from inorder.__main__ import ROOMS as PACKAGES
 from tests import ROOT
 from tests.services import absent
 
-ROOMS = (
-    "inorder",
-    "topology",
-    "codec",
-    "agents",
-    "producers",
-    "recordings",
-    "sinks",
-    "spark_analytics",
-    "cli",
-    "infra",
-)
+ROOMS = (*PACKAGES, "infra")
 MAX_LINES = 700
 LONGER_WITH_REASON: dict[str, str] = {}
 """File to reason, for source that is one room although it is longer than MAX_LINES."""
@@ -77,11 +65,6 @@ def text_files() -> list[str]:
 
 def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
-
-
-def test_the_checkout_is_looked_at() -> None:
-    assert "pyproject.toml" in files()
-    assert len(text_files()) > 20
 
 
 def test_no_source_is_longer_than_a_room() -> None:
@@ -182,40 +165,14 @@ def test_the_locks_name_every_dependency_with_a_hash() -> None:
         assert all(pin.endswith("\\") for pin in pins), f"{name}: a pin without a hash"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        ("see /wo" "rk/main/topology"),
-        ("--index-u" "rl https://example.org"),
-        ("from repo1.mav" "en.org"),
-    ],
-)  # fmt: skip
-def test_the_foreign_words_are_found(line: str) -> None:
-    assert FOREIGN.search(line)
-
-
-@pytest.mark.parametrize(
-    "line", ["a worker at work/day", "the root / of it", "https://kafka.apache.org"]
-)
-def test_ordinary_words_are_not(line: str) -> None:
-    assert not FOREIGN.search(line)
-
-
 SAID_BY_THE_FILE = {"config", "event", "policy", "queries", "query", "settings", "topology"}
 """Parameters that have types of their own: a class, or a protocol of the settings that are read."""
-UNTYPED_YET = (
-    "topology/query/",
-    "topology/window/",
-)
-"""Rooms that still take anything."""
 
 
 def test_what_the_topology_file_says_and_events_have_types_in_the_core() -> None:
     sources = [name for name in files() if re.match(r"topology/.*\.py$", name)]
     untyped = {name: found for name in sources if (found := untyped_in(read(name)))}
-    assert {
-        name: found for name, found in untyped.items() if not name.startswith(UNTYPED_YET)
-    } == {}
+    assert untyped == {}
 
 
 def untyped_in(source: str) -> list[str]:
@@ -233,14 +190,6 @@ def untyped_in(source: str) -> list[str]:
         and parameter.annotation is not None
         and re.search(r"\bAny\b", ast.unparse(parameter.annotation))
     ]
-
-
-def test_a_setting_that_may_be_anything_is_found() -> None:
-    assert untyped_in("def of(config: Sequence[Any], *, policy: Any) -> Any: ...") == [
-        "of(config)",
-        "of(policy)",
-    ]
-    assert untyped_in("def of(state: Any, config: ClockSettings) -> Any: ...") == []
 
 
 def test_the_published_methods_are_handed_in_by_one_module() -> None:

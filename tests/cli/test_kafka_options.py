@@ -49,16 +49,6 @@ def test_the_embedded_broker_takes_no_security(topology: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("5", "5 has no unit; write 5ms"),
-        ("soon", "soon is not a number with a unit; write it like 5min"),
-        ("-5s", "is not a number with a unit"),
-    ],
-)
-def test_a_wait_has_a_unit(topology: Path, text: str, message: str) -> None:
-    answer = inorder(*WORKER, "--topology", topology, f"--brokers-wait={text}").refused(
-        "--brokers-wait: "
-    )
-    assert message in answer.err.replace("'", "").replace("`", "")
+def test_a_wait_has_a_unit(topology: Path) -> None:
+    says = ("--brokers-wait: ", " has no unit; write 5ms")
+    inorder(*WORKER, "--topology", topology, "--brokers-wait=5").refused(*says)

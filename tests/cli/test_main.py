@@ -10,7 +10,6 @@ import click
 import pytest
 
 from cli.main import COMMANDS, GROUPS, HIDDEN
-from tests import ROOT
 from tests.cli.invoking import TOPOLOGY, commands, inorder, text_file
 from tests.kit.programs import Ended, python
 
@@ -40,11 +39,6 @@ def test_help_lists_every_command_but_the_hidden_ones() -> None:
     assert listed == {
         heading: [name for name in group if name not in HIDDEN] for heading, group in GROUPS.items()
     }
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_says_what_it_does(command: str) -> None:
-    inorder(command, "--help").well("Usage:")
 
 
 TOLD_MEANWHILE = """
@@ -185,29 +179,6 @@ def run_without(absent: tuple[str, ...], arguments: list[str]) -> Ended:
     """Run a command in a process in which these modules cannot be imported."""
     gone = f"import sys; sys.modules.update(dict.fromkeys({absent})); import cli.main"
     return python("-c", f"{gone}; cli.main.main({arguments})")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("replay", "--topology", "press.yaml", "press.jsonl"),
-        ("match", "--query", "PATTERN SEQ(stroke a) WITHIN 1 s", "press.jsonl"),
-        ("audit", "--source", "device", "--seq", "n", "--ts", "time", "telemetry.csv"),
-        ("audit", "press.jsonl"),
-        ("check", "press.yaml"),
-        ("check", "--defaults"),
-        ("init", "press.jsonl"),
-        ("keys", "--help"),
-    ],
-    ids=" ".join,
-)
-def test_without_the_extra_kafka_a_command_that_reads_files_runs(
-    arguments: tuple[str, ...],
-) -> None:
-    examples = ROOT / "docs" / "examples"
-    found = [str(examples / each) if (examples / each).is_file() else each for each in arguments]
-    done = run_without(KAFKA_ONLY, found)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

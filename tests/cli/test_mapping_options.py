@@ -57,15 +57,10 @@ def test_without_numbers_the_time_is_the_order(folder: Path) -> None:
     assert [ts for _, _, ts in events_of(result)] == [ts for _, ts in IN_ORDER]
 
 
-def test_values_are_read_by_the_fields_of_the_topology(folder: Path) -> None:
-    result = replay(folder, "--values", "--topology", str(folder / "t.yaml"))
+@pytest.mark.parametrize("options", [["--values"], []])
+def test_values_are_read_by_the_fields_of_the_topology(folder: Path, options: list[str]) -> None:
+    result = replay(folder, *options, "--topology", str(folder / "t.yaml"))
     assert events_of(result) == [("presses", *each) for each in IN_ORDER]
-
-
-def test_the_fields_of_the_topology_are_taken_without_a_word(folder: Path) -> None:
-    assert replay(folder, "--topology", str(folder / "t.yaml")).out == (
-        replay(folder, "--values", "--topology", str(folder / "t.yaml")).out
-    )
 
 
 ARRIVING = """

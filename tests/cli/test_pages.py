@@ -62,12 +62,6 @@ def test_there_are_examples(page: Path) -> None:
     assert all(any(line.strip() for line in lines) for _, lines in found)
 
 
-@pytest.mark.parametrize("page", OPERATORS, ids=lambda page: page.stem)
-def test_the_page_of_an_operator_opens_with_an_example(page: Path) -> None:
-    opening = page.read_text().partition("\n## ")[0]
-    assert "\n```console\n$ " in opening
-
-
 @pytest.mark.parametrize(("command", "shown"), SHOWN)
 def test_the_pages_are_right(
     command: str,

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from inorder.contract import MAX_INT64, UNIT_NS
 from recordings.lines import read_lines
 from recordings.topic_lines import _event_line
-from tests.cli.invoking import inorder
+from tests.cli.invoking import inorder, json_lines, text_file
 from tests.inorder.records import Topic
 from topology.config import parse
 from topology.model.event import Event
@@ -122,18 +122,12 @@ def test_time_stamps_of_parquet_have_a_unit_of_their_own(tmp_path: Path) -> None
     assert line.ts_ns == 1_700_000_000_123_456_000
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_produce_reads_rows_as_replay_does(raw: Topic, tmp_path: Path, form: str) -> None:
-    (tmp_path / "t.yaml").write_text(
-        f"streams: {{pitch: {{input: {raw.name}, headers: {{ts_unit: ms}}}}}}\n"
+def test_produce_reads_rows_as_replay_does(raw: Topic, tmp_path: Path) -> None:
+    topology = text_file(
+        tmp_path / "t.yaml", f"streams: {{pitch: {{input: {raw.name}, headers: {{ts_unit: ms}}}}}}"
     )
-    path = tmp_path / f"e.{form}"
-    if form == "jsonl":
-        path.write_text('{"source": "a", "seq": 0, "ts": 1700000000123}\n')
-    else:
-        instant = pa.array([1_700_000_000_123], type=pa.timestamp("ms"))
-        parquet.write_table(pa.table({"source": ["a"], "seq": [0], "ts": instant}), path)
-    inorder("produce", *raw.words, "--topology", tmp_path / "t.yaml", path).well()
-    config = parse((tmp_path / "t.yaml").read_text()).headers_of(raw.name)
+    rows = json_lines(tmp_path / "e.jsonl", [{"source": "a", "seq": 0, "ts": 1_700_000_000_123}])
+    inorder("produce", *raw.words, "--topology", topology, rows).well()
+    config = parse(topology.read_text()).headers_of(raw.name)
     (event,) = raw.events(1, config)
     assert (event.stream, event.ts_ns) == ("pitch", 1_700_000_000_123_000_000)

@@ -30,8 +30,6 @@ HELM: Final = {
     **dict.fromkeys(("install", "upgrade", "template"), SETTING | {"--namespace"}),
     "test": {"--namespace", "--logs"},
 }
-KUBECTL: Final = {"port-forward", "get", "logs", "delete", "describe", "create", "apply", "exec"}
-DOCKER: Final = {"build": {"-t", "-f"}, "info": set(), "compose": set()}
 MAKEFILE: Final = (ROOT / "Makefile").read_text()
 TARGETS: Final = re.findall(r"^([a-z%-]+):(?!=)", MAKEFILE, re.M)
 VARIABLES: Final = frozenset(re.findall(r"^([A-Z_]+) \??:?=", MAKEFILE, re.M))
@@ -53,11 +51,9 @@ def judge(command: Command) -> None:
     """Wrong: it could not be typed so."""
     program, *words = command.words
     {
-        "inorder": _inorder,
+        "inorder": judge_inorder,
         "make": _make,
         "helm": _helm,
-        "kubectl": _kubectl,
-        "docker": _docker,
         "python": _python,
         "pip": _pip,
         "spark-submit": _spark_submit,
@@ -83,7 +79,8 @@ def _nothing(_: Sequence[str], __: bool) -> None:
 # -- inorder ---------------------------------------------------------------------------------------
 
 
-def _inorder(words: Sequence[str], is_whole: bool) -> None:
+def judge_inorder(words: Sequence[str], is_whole: bool) -> None:
+    """Wrong: no command takes the words behind `inorder`."""
     context = click.Context(main, info_name="inorder")
     command: click.Command = main
     rest = list(words)
@@ -255,23 +252,6 @@ def are_values(values: Mapping[str, Any], below: str = "") -> None:
             are_values(value, f"{name}.")
 
 
-def _kubectl(words: Sequence[str], _: bool) -> None:
-    if words[0] not in KUBECTL:
-        raise Wrong(f"kubectl has no {words[0]}, or the test does not know it")
-
-
-def _docker(words: Sequence[str], is_whole: bool) -> None:
-    verb, *rest = words
-    if verb not in DOCKER:
-        raise Wrong(f"docker has no {verb}, or the test does not know it")
-    if verb == "build":
-        file = rest[rest.index("-f") + 1] if "-f" in rest else "Dockerfile"
-        if not (ROOT / file).is_file():
-            raise Wrong(f"there is no {file}")
-        if is_whole and not (ROOT / rest[-1]).is_dir():
-            raise Wrong(f"docker build wants a folder, not {rest[-1]}")
-
-
 def _python(words: Sequence[str], is_whole: bool) -> None:
     if words[:1] == ["-m"]:
         if importlib.util.find_spec(words[1]) is None:
@@ -309,5 +289,5 @@ def _spark_submit(words: Sequence[str], is_whole: bool) -> None:
     """What stands behind the application is for `inorder spark`."""
     for at, word in enumerate(words):
         if word.endswith(".py") and not word.endswith(".zip"):
-            _inorder(["spark", *words[at + 1 :]], is_whole)
+            judge_inorder(["spark", *words[at + 1 :]], is_whole)
             return

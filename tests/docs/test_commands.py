@@ -183,14 +183,10 @@ def metrics(sources: str) -> set[str]:
     [
         ("inorder worked --topology t.yaml", "has no command worked"),
         ("inorder worker --topolgy t.yaml --brokers k:1", "No such option"),
-        ("inorder spark backfill", "wants"),
-        ("inorder spark run rate --topology t.yaml --brokers k:1 --out x", "rate"),
-        ("make bench-nothing", "no target bench-nothing"),
+        ("docker build -f infra/no/Dockerfile .", "there is no"),
         ("make bench-core ARGS=--fast", "No such option"),
         ("helm install plant infra/helm/inorder --set broker=kafka:9092", "no value broker"),
-        ("python docs/examples/no.py", "there is no"),
         ("pip install '.[nothing]'", "no extra nothing"),
-        ("docker build -f infra/no/Dockerfile .", "there is no"),
         ("spark-submit dist/inorder_spark.py run rates --topology t.yaml", "wants"),
     ],
 )

@@ -36,7 +36,7 @@ TUTORIAL, CONNECT, ALERTS, CHANGE, SECURE, KUBERNETES = (
 ELSEWHERE = {
     "audit": "tests/cli/audit/test_topic.py",
     "dev": "tests/end_to_end/test_dev.py",
-    "keys": "tests/docs/test_secure_page.py",
+    "keys": "tests/docs/test_code_of_pages.py",
     "replay": "tests/cli/test_pages.py",
     "spark": "tests/spark_analytics/backfill/test_backfill.py",
     "--take-over": "tests/end_to_end/test_change.py",

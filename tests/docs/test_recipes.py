@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import json
 import sys
-import threading
 from itertools import islice
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -67,26 +66,6 @@ def test_a_loop_of_confluent_kafka(embedded_broker: EmbeddedBroker, topic: str) 
     (committed,) = consumer.committed([TopicPartition(topic, 1)])
     assert committed.offset == len(NUMBERS)
     consumer.close()
-
-
-def test_a_callback_of_another_thread_fills_a_queue() -> None:
-    assert asyncio.run(queued()) == sorted(NUMBERS)
-
-
-async def queued() -> list[int]:
-    queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-    loop = asyncio.get_running_loop()
-
-    def client() -> None:
-        for event in [*EVENTS, None]:
-            loop.call_soon_threadsafe(queue.put_nowait, event)
-
-    thread = threading.Thread(target=client)
-    thread.start()
-    found = recipe("asyncio_queue").in_order(queue, Ordering(TOPOLOGY))
-    records = [record async for record in found]
-    thread.join()
-    return [record.seq for record in records if isinstance(record, OrderedEvent)]
 
 
 def test_what_waits_for_a_time_leaves_a_queue_that_is_empty() -> None:

@@ -138,3 +138,6 @@ def test_the_steps_of_the_image_make_a_compiled_worker(tree: Path, tmp_path: Pat
         [home / "bin" / "python", "-P", "-c", IS_COMPILED], check=True, cwd="/", timeout=60
     )
     subprocess.run([home / "bin" / "inorder", "--version"], check=True, timeout=60)
+    for absent in ("pyarrow", "pip"):
+        without = [str(home / "bin" / "python"), "-P", "-c", f"import {absent}"]
+        assert subprocess.run(without, capture_output=True, check=False, cwd="/").returncode

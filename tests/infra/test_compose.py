@@ -5,10 +5,8 @@ No container engine is needed; hadolint reads the Dockerfile in `make lint`.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,7 @@ from agents.watch.port import http
 from infra import prometheus
 from producers.sync_server.publishing import FLUSH_TIMEOUT_S
 from tests import ROOT
-from tests.infra.command_words import assert_known
-from tests.infra.environment import copied_tree, image_home
+from tests.docs.judge import judge_inorder
 from tests.services import require
 from topology.config import parse
 
@@ -29,7 +26,6 @@ INFRA = ROOT / "infra"
 COMPOSE: dict[str, Any] = yaml.safe_load((INFRA / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = sorted(name for name, service in SERVICES.items() if service["image"] == "inorder")
-STEP_S = 300
 ENGINES_GRACE = "10s"
 """What an engine gives a container that says nothing."""
 
@@ -60,7 +56,7 @@ def test_a_service_is_pinned_checked_and_finds_what_it_needs(name: str) -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_ours_run_known_commands_write_where_they_must_and_have_no_powers(name: str) -> None:
     service = SERVICES[name]
-    assert_known(service["command"])
+    judge_inorder(service["command"], is_whole=True)
     given_s = seconds(service.get("stop_grace_period", ENGINES_GRACE))
     needs_s = {"worker": supervisor.STOP_TIMEOUT_S, "sync-server": FLUSH_TIMEOUT_S, "topics": 0.0}
     assert given_s >= needs_s[service["command"][0]] + http.STOP_TIMEOUT_S, "it is not killed amid"
@@ -107,20 +103,6 @@ def test_grafana_finds_its_data_and_the_dashboard() -> None:
     (provider,) = yaml.safe_load((grafana / "dashboards" / "inorder.yaml").read_text())["providers"]
     mounted = [volume.split(":")[1] for volume in SERVICES["grafana"]["volumes"]]
     assert f"{provider['options']['path']}/inorder.json" in mounted
-
-
-@pytest.mark.long
-def test_the_steps_of_the_image_outside_of_a_container(tmp_path: Path) -> None:
-    """The Dockerfile's own script; the core stays in Python, as compiling it takes minutes."""
-    uncompiled = {**os.environ, "INORDER_COMPILE": "0"}
-    home = image_home(copied_tree(tmp_path), tmp_path, sys.executable, uncompiled)
-    python = home / "bin" / "python"
-    without = [str(python), "-P", "-c", "import importlib.util as u; print(u.find_spec('pyarrow'))"]
-    assert subprocess.run(without, capture_output=True, check=True).stdout == b"None\n"
-    version = [str(home / "bin" / "inorder"), "--version"]
-    said = subprocess.run(version, cwd=tmp_path, capture_output=True, timeout=STEP_S, check=True)
-    assert b"0.1.0" in said.stdout
-    assert subprocess.run([str(python), "-m", "pip"], capture_output=True, check=False).returncode
 
 
 def test_the_image_says_how_long_each_of_two_workers_needs_to_stop() -> None:

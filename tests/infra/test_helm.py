@@ -21,7 +21,7 @@ from agents.watch.port import http, token
 from infra.helm import CHART, KUBERNETES, missing, render
 from tests import ROOT
 from tests.docs.commands import commands_of
-from tests.infra.command_words import assert_known
+from tests.docs.judge import judge_inorder
 from tests.services import require
 from topology.config import Topology, parse
 
@@ -113,7 +113,7 @@ def test_commands_are_those_of_the_command_line_and_the_stages_of_a_sound_topolo
     stages = {stage.name for stage in topology_of(found).stages}
     run: set[str] = set()
     for container in containers(found):
-        assert_known(container["args"])
+        judge_inorder(container["args"], is_whole=True)
         if container["args"][0] == "worker":
             run |= stages_in(container["args"]) or stages
     assert run == stages
@@ -311,7 +311,7 @@ def test_spark_has_the_files_and_its_tables() -> None:
         mounted = {"name": volume["name"], "mountPath": "/var/lib/inorder-spark"}
         assert job[part]["volumeMounts"] == [mounted]
     assert job["image"] == "inorder-spark:0.1.0"
-    assert_known(["spark", *job["arguments"]])
+    judge_inorder(["spark", *job["arguments"]], is_whole=True)
     (files,) = job["driver"]["configMaps"]
     assert files["name"] in named(found, "ConfigMap")
     assert "--topology=/etc/inorder/topology.yaml" in job["arguments"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import infra.kafka
-from cli.local.kafka import KafkaBroker, jars, settings
+from cli.local.kafka import KafkaBroker, jars
 from cli.local.process import NotReady
 from tests.services import require
 
@@ -36,9 +36,3 @@ def test_without_java_and_docker_the_remedy_is_named(
     assert missing is not None
     assert "install Java 17 and Maven" in missing
     assert "docker not found" in missing
-
-
-def test_the_container_image_takes_the_same_settings() -> None:
-    environment = settings.as_environment(settings.shared(1))
-    assert environment["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
-    assert len(environment) == len(settings.shared(1))

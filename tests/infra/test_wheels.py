@@ -131,14 +131,9 @@ def test_the_client_lives_beside_another_package_named_agents(
     there.install(f"{wheels['inorder']}[kafka]", others_in(tmp_path))
     done = there.run("python", "-c", PUBLISH)
     assert done.stdout == "[0, 1, 2]\n", done.stderr
-    for asked in (
-        "from inorder import Topology",
-        "import inorder.engine",
-        "import inorder.testing",
-    ):
-        missing = there.run("python", "-c", asked)
-        assert missing.returncode == 1
-        assert "pip install inorder-engine" in missing.stderr
+    missing = there.run("python", "-c", "from inorder import Topology")
+    assert missing.returncode == 1
+    assert "pip install inorder-engine" in missing.stderr
 
 
 def others_in(folder: Path) -> Path:
@@ -210,15 +205,8 @@ def test_without_an_extra_the_engine_has_no_kafka_client(
     found = there.run("python", "-P", "-c", WHAT_IS_HERE)
     assert found.stdout == "[]\n", found.stderr
     topology, events = (str(ROOT / "docs" / "examples" / f"press.{n}") for n in ("yaml", "jsonl"))
-    for command in (
-        ("replay", "--topology", topology, events),
-        ("match", "--query", "PATTERN SEQ(stroke a) WITHIN 1 s", events),
-        ("audit", events),
-        ("check", topology),
-        ("init", events),
-    ):
-        done = there.run("inorder", *command)
-        assert done.returncode == 0, done.stderr
+    done = there.run("inorder", "replay", "--topology", topology, events)
+    assert done.returncode == 0, done.stderr
     refused = there.run("inorder", "worker", "--topology", topology)
     assert (refused.returncode, refused.stdout) == (2, "")
     says = "Error: aiokafka is not installed; pip install 'inorder-engine[kafka]'\n"

@@ -52,12 +52,6 @@ def event_of(message: Message, config: Contract | None = None) -> Event:
     return read
 
 
-def read_events(
-    brokers: str, topic: str, count: int, config: Contract | None = None
-) -> list[Event]:
-    return [event_of(message, config) for message in read_messages(brokers, topic, count)]
-
-
 class Topic(NamedTuple):
     """A topic of the embedded broker, and what a reader finds there."""
 
@@ -73,4 +67,4 @@ class Topic(NamedTuple):
         return read_messages(self.bootstrap, self.name, count)
 
     def events(self, count: int, config: Contract | None = None) -> list[Event]:
-        return read_events(self.bootstrap, self.name, count, config)
+        return [event_of(message, config) for message in self.messages(count)]

@@ -40,13 +40,6 @@ def test_each_crash_is_a_new_epoch(path: Path) -> None:
         journal.release()  # as a crash does: the lock goes, nothing is written
 
 
-def test_in_use_is_on_disk_before_the_first_number_is_given(path: Path) -> None:
-    journal = opened(path)
-    assert b'"next_seq":null' in path.read_bytes()
-    journal.close(3)
-    assert b'"next_seq":3' in path.read_bytes()
-
-
 def test_a_crash_while_writing_leaves_the_page_before(path: Path) -> None:
     opened(path).close(17)
     path.with_name(f"{path.name}.new").write_text('{"format":1,"so')

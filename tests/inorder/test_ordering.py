@@ -30,8 +30,6 @@ from inorder.ordering import FORM, MAX_PARTITIONS, PLACES_UNUSED
 from inorder.records import (
     DeadRecord,
     DuplicateRecord,
-    EventPlace,
-    GapRecord,
     LateRecord,
     MatchRecord,
     OrderedEvent,
@@ -377,18 +375,6 @@ def test_what_is_kept_of_offsets_is_bounded() -> None:
 
 def event(seq: int, ts_ns: int = 0, arrival_ns: int | None = None) -> RawEvent:
     return RawEvent(source="s", seq=seq, ts_ns=ts_ns, arrival_ns=arrival_ns)
-
-
-def test_a_hole_is_given_up_when_its_time_is_over() -> None:
-    order = Ordering(PLAIN)
-    order.tick(BEGIN_NS)
-    assert order.feed(event(0, BEGIN_NS), event(2, BEGIN_NS), offset=10) == []
-    order.tick(BEGIN_NS + 1)
-    assert (order.held(), order.safe_offset()) == ([EventPlace("s", 0, 2)], 11)
-    gap, ordered = order.tick(BEGIN_NS + 300 * MS + 1)
-    assert isinstance(gap, GapRecord)
-    assert isinstance(ordered, OrderedEvent)
-    assert order.safe_offset() == 12
 
 
 def test_from_the_first_tick_on_no_clock_of_a_machine_moves_time() -> None:

@@ -21,7 +21,6 @@ from inorder.contract import Contract, HeaderContract
 from inorder.failure import (
     CallbackError,
     DeliveryFailed,
-    JournalError,
     ProducerError,
     QueueFull,
     RecordRefused,
@@ -166,7 +165,7 @@ def test_a_kill_begins_a_new_epoch_and_uses_no_number_twice(
         producer.send(b"x")
     seen: list[tuple[int, int]] = []
     last = (42, 0)
-    while last not in seen:  # read_events fails when no more come
+    while last not in seen:  # it fails when no more come
         seen = [(e.epoch, e.seq) for e in raw.events(len(seen) + 1)]
     assert len(set(seen)) == len(seen)
     for epoch in (40, 41):
@@ -205,12 +204,6 @@ def test_a_forked_child_uses_no_number_and_keeps_no_lock(
         os.kill(living, signal.SIGKILL)
     events = raw.events(5)
     assert [(e.epoch, e.seq) for e in events] == [(40, 0), (40, 1), (40, 2), (40, 3), (41, 0)]
-
-
-def test_two_producers_do_not_share_a_journal(build: Build, tmp_path: Path) -> None:
-    path = tmp_path / "s1.journal"
-    with build(journal=path), pytest.raises(JournalError, match="in use"):
-        build(journal=path)
 
 
 def test_without_a_journal_the_wall_clock_numbers_the_epochs(build: Build) -> None:

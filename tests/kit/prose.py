@@ -42,7 +42,6 @@ PRIVATE: Final[dict[str, str]] = {
     r"thereof\b|whereof\b|wherein\b|hitherto\b": "plain words",
 }
 _FENCE: Final = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.M | re.S)
-_INDENTED: Final = re.compile(r"^(?: {4,}|\t).*$", re.M)
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.S)
 _FRONT: Final = re.compile(r"\A---\n.*?^---\n", re.M | re.S)
 _SPAN: Final = re.compile(r"``[^`]+``|`[^`\n]*`")

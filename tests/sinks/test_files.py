@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sinks.files as kind
-from cli.local.poll import wait_until
 from sinks import attempts
 from sinks import journal as journals
 from sinks.files import FileSink, Form, Rolling
 from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
-from tests import ROOT
 from tests.sinks.results import current_of, record, result, rows_in
 
 FORMS = (Form.PARQUET, Form.JSON_LINES)
@@ -136,35 +131,6 @@ def test_an_open_journal_of_another_sink_is_left_alone(tmp_path: Path) -> None:
     one.close()
     other.close()
     assert current_of(rows_in(tmp_path)) == {"a": record("a", 1), "b": record("b", 0)}
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from sinks.files import FileSink
-from tests.sinks.results import result
-sink = FileSink(Path(sys.argv[1]))
-for number in range(10**9):
-    sink.write([result("a", number), result("b", number)])
-    print(number, flush=True)
-"""
-
-
-def test_what_was_confirmed_survives_kill(tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    with (tmp_path / "told").open("wb") as out:
-        child = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], cwd=ROOT, stdout=out)
-        try:
-            wait_until(lambda: (tmp_path / "told").stat().st_size > 100, 30, "its first writes")
-        finally:
-            child.send_signal(signal.SIGKILL)
-            child.wait(30)
-    confirmed = int((tmp_path / "told").read_text().split()[-1])
-    assert names(folder) == ["_open"]
-    sweep(folder)
-    revisions = [(each.id, each.revision) for each in rows_in(folder)]
-    assert revisions == [(id_, n) for n in range(len(revisions) // 2) for id_ in "ab"]
-    assert len(revisions) // 2 > confirmed
 
 
 class FullDisk:

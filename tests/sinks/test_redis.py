@@ -63,14 +63,6 @@ def feed(client: Any, keys: RedisKeys) -> list[tuple[str, int, str]]:
     ]
 
 
-def test_the_latest_is_a_hash_of_records_as_they_came(
-    sink: RedisSink, client: Any, keys: RedisKeys
-) -> None:
-    sink.write([result("a", 0), result("b", 0)])
-    sink.write([result("a", 1)])
-    assert client.hgetall(keys.latest) == {b"a": record("a", 1), b"b": record("b", 0)}
-
-
 def test_an_older_revision_changes_nothing_and_a_retract_stays(
     sink: RedisSink, client: Any, keys: RedisKeys
 ) -> None:
@@ -103,18 +95,6 @@ def test_the_feed_and_the_latest_are_trimmed(redis_server: RedisServer, name: st
         assert client.zcard(keys.recent) == client.hlen(keys.revisions) == 50
         assert client.hkeys(keys.latest) == [b"r960"]
         assert 100 <= client.xlen(keys.feed) < 100 + WELL_BEYOND_A_NODE
-
-
-def test_a_lowered_bound_is_reached(redis_server: RedisServer, name: str) -> None:
-    sink = RedisSink(connect(redis_server.url), name)
-    sink.write([result(f"r{number}", 0) for number in range(2500)])
-    sink.close()
-    sink = RedisSink(connect(redis_server.url), name, RedisBounds(max_results=10))
-    for number in range(4):
-        sink.write([result(f"s{number}", 0)])
-    sink.close()
-    with redis.Redis.from_url(redis_server.url) as client:
-        assert client.hlen(keys_of(name).latest) == 10
 
 
 def test_a_result_that_one_call_cannot_carry_is_refused(sink: RedisSink) -> None:

@@ -16,21 +16,6 @@ from tests.sinks.written import WRITTEN
 from topology.wire.json_lines import line_json, result_line
 
 
-def test_a_result_is_read_whole() -> None:
-    value = record("a", 3, "retract", final=True, key="p7", low={"v": 1}, at=17)
-    assert parse(value, b"a") == Result(
-        id="a",
-        query="speed",
-        op="retract",
-        revision=3,
-        final=True,
-        confidence="confirmed",
-        start_ns=1_700_000_000_000_000_000,
-        end_ns=1_700_000_001_000_000_000,
-        record=value,
-    )
-
-
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.found_by)
 def test_every_kind_that_stages_write_is_one(written: topology.model.result.Result) -> None:
     value = line_json(result_line(written))

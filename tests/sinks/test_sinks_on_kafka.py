@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -31,22 +31,11 @@ pytestmark = [pytest.mark.kafka]
 TIMEOUT_S = 60.0
 
 
-class Letters:
-    def __init__(self) -> None:
-        self.letters: list[DeadLetter] = []
-
-    def write(self, letters: Any) -> None:
-        self.letters += letters
-
-    def close(self) -> None:
-        pass
-
-
 @contextmanager
 def running(brokers: str, topic: str, sink: MemorySink) -> Iterator[Runner]:
     """A runner in a thread, stopped at the end."""
     consumer = consumer_of(brokers, topic)
-    runner = Runner(consumer, topic, sink, Letters(), RunnerLimits())
+    runner = Runner(consumer, topic, sink, Mock(), RunnerLimits())
     with ThreadPoolExecutor() as threads:
         ended = threads.submit(runner.run)
         try:

@@ -127,19 +127,6 @@ def test_names_of_others_are_no_markup(tmp_path: Path) -> None:
     assert "\u202e" not in answer.out + page.read_text()
 
 
-def test_the_file_that_it_writes_is_sound_and_orders_the_data(
-    telemetry: Path, tmp_path: Path
-) -> None:
-    topology = tmp_path / "t.yaml"
-    inorder("audit", telemetry, "--out", topology).well()
-    inorder("check", topology).well()
-    by_file = ("--topology", topology, "--show", "window", "--json")
-    run = inorder("replay", *by_file, telemetry).well()
-    assert run.summary["dead"] == 0
-    again = inorder("audit", telemetry, "--out", topology)
-    assert (again.code, "exists already" in again.err) == (2, True)
-
-
 WORLDS: dict[str, Callable[[int], list[AuditRow]]] = {
     "plant": plant,
     "loss": lambda seed: plant(seed, lost=0.2, copied=0.2),

@@ -240,17 +240,6 @@ def test_a_file_of_others_gets_a_mapping_by_which_it_replays(tmp_path: Path) -> 
     assert replayed(tmp_path, answer, "--values").summary["event"] == 180
 
 
-@pytest.mark.parametrize("machines", [2, 3, 5, 10])
-def test_machines_without_a_counter_leave_the_others_theirs(tmp_path: Path, machines: int) -> None:
-    rows = [foreign(number, machine) for number in range(60) for machine in range(machines)]
-    for row in rows[::machines]:
-        del row["n"]
-    answer = init(tmp_path, rows)
-    assert "without_seq: by_time  # machines without numbers: 1\n" in answer.out
-    summary = replayed(tmp_path, answer).summary
-    assert (summary["event"], summary["dead"]) == (len(rows), 0)
-
-
 def test_times_as_text_are_no_dead_end(tmp_path: Path) -> None:
     """In a file of our own form as well."""
     rows = [{"source": "a", "seq": n, "ts": f"2026-09-21 12:00:{n:02}", "v": n} for n in range(60)]

@@ -125,13 +125,6 @@ def test_sets_of_matches_are_counted_and_updated(tmp_path: Path) -> None:
     assert [(line["count"], line["final"]) for line in current] == [(2, True), (2, True)]
 
 
-def test_expanded_they_are_the_matches_of_the_query_without_sets(tmp_path: Path) -> None:
-    single = SETS.replace(" AS SETS", "") + " UNCERTAIN IGNORE"
-    expanded = match(tmp_path, SETS, LATE_B, "--correct", "--expand")
-    assert expanded.out == match(tmp_path, single, LATE_B, "--correct").out
-    assert '"match_set"' not in expanded.out
-
-
 def test_a_limit_bounds_what_is_written_not_what_is_counted(tmp_path: Path) -> None:
     events = letters("a1 a2 a3 b4 c5")
     kinds = [line["kind"] for line in lines(match(tmp_path, f"{SETS} LIMIT 2", events, "--expand"))]

@@ -67,16 +67,3 @@ def test_what_is_wrong_is_refused_with_the_remedy(
     arguments: tuple[str, ...], says: str, file: Path
 ) -> None:
     inorder("match", *arguments, file).refused(says)
-
-
-def test_a_topology_file_takes_it_too_and_finds_the_same(file: Path, tmp_path: Path) -> None:
-    topology = text_file(
-        tmp_path / "topology.yaml",
-        f'streams: {{default: {{}}}}\nqueries: {{rise: {{pattern: "{CLAUSE}"}}}}\n',
-    )
-    lines = inorder("replay", "--topology", topology, file).well().lines
-    found = [line for line in lines if line["kind"] == "match"]
-    assert [match["values"] for match in found] == [
-        match["values"] for match in matches("--sql", CLAUSE, file)
-    ]
-    assert {match["query"] for match in found} == {"rise"}

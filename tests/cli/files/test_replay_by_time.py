@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cli.invoking import Answer, inorder, json_lines, replay_of, text_file
 from tests.inorder.records import Topic, headers_of
 
@@ -119,14 +117,3 @@ def test_produce_publishes_them_where_the_topology_takes_them(raw: Topic, tmp_pa
     inorder(*command, "--topology", file, path).well("published 3 records")
     numbers = [dict(headers_of(message)).get("seqNum") for message in raw.messages(4)]
     assert sorted(numbers, key=str) == [None, None, b"7", b"7"]
-
-
-@pytest.mark.parametrize(
-    "reorder", ["{rule: time, miss_target: 0.1%}", "{rule: time}, experimental: {reorder: mp}"]
-)
-def test_the_same_answer_twice(tmp_path: Path, reorder: str) -> None:
-    text = f"streams: {{default: {{reorder: {reorder}}}}}\n"
-    rows = in_ns(line for line in RECORDED for _ in range(3))
-    once = replay_of(tmp_path, text, rows).well()
-    assert once.out == replay_of(tmp_path, text, rows).out
-    assert len(events(once)) + once.out.count('"kind":"dead"') == 27

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import agents.kafka.brokers
 from cli.kafka.produce import MAX_REPORTED
-from cli.local.ports import free_ports
 from tests.cli.invoking import inorder, text_file
 from tests.inorder.records import Topic, headers_of
 
@@ -53,17 +51,6 @@ def test_rows_of_others_go_out_as_they_are(
     assert [(each.key(), each.value(), headers_of(each)) for each in sent] == [
         (b"a", value, []) for value in values
     ]
-
-
-def test_an_absent_broker_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(agents.kafka.brokers, "TIMEOUT_S", 0.5)
-    nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    answer = inorder("produce", "--brokers", nobody, "--topic", "raw", stdin=b"{}")
-    (line,) = answer.refused().err.splitlines()
-    assert f"no broker answers at {nobody}" in line
-    assert capfd.readouterr().err == ""  # the client itself writes there
 
 
 def test_input_that_cannot_be_read_ends_with_3(raw: Topic, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +12,13 @@ from typing import Any
 
 import pytest
 
-from cli.local.embedded import EmbeddedBroker
 from cli.local.poll import wait_until
 from inorder.sync.client import SyncClient
 from inorder.sync.keys import KeyRing
 from inorder.sync.settings import SyncSettings
 from tests.cli.invoking import inorder, text_file
 from tests.command import Command
-from tests.inorder.records import read_messages
 from tests.inorder.sync.key_file import key_table
-from tests.services import UniqueName
 
 TIMEOUT_S = 30.0
 SECRET = "0123456789abcdef" * 4
@@ -57,19 +53,6 @@ def test_without_keys_only_the_loopback_is_served(bind: str) -> None:
 )
 def test_what_is_refused(arguments: tuple[str, ...], message: str) -> None:
     refused(*arguments, says=message)
-
-
-def test_a_bad_key_file_is_told_by_its_line(tmp_path: Path) -> None:
-    path = text_file(tmp_path / "keys", key_table(1, SECRET) + key_table(2, SECRET[:10]))
-    refused("--keys", path, says=f"--keys {path}: the secret of key 2 has 5 bytes, not 16 to 64")
-
-
-def test_an_address_in_use_is_told(tmp_path: Path) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
-        other.bind(("127.0.0.1", 0))
-        port = other.getsockname()[1]
-        told = f"cannot listen on 127.0.0.1:{port}: Address already in use; give --bind"
-        refused("--bind", f"127.0.0.1:{port}", says=told)
 
 
 class Server(Command):
@@ -160,20 +143,3 @@ def test_it_ends_on_ctrl_c_as_well(tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         assert child.wait(TIMEOUT_S) == 0
         assert "everybody may report for every source" in server.log
-
-
-def test_samples_go_to_the_topic_that_the_topology_names(
-    embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path
-) -> None:
-    topic = unique_name("clock")
-    topology = text_file(
-        tmp_path / "topology.yaml", f"streams: {{default: {{}}}}\ntopics: {{clock: {topic}}}\n"
-    )
-    options = ("--brokers", embedded_broker.bootstrap, "--topology", str(topology))
-    with running(tmp_path, *options) as server:
-        with SyncClient("s1", SyncSettings(server.address)) as client:
-            wait_rounds(client, 10)
-        assert server.process.stop() == 0
-        assert "stopped; 10 samples delivered" in server.log
-    records = read_messages(embedded_broker.bootstrap, topic, 10)
-    assert {record.key() for record in records} == {b"s1"}

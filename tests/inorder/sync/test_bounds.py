@@ -20,11 +20,6 @@ def test_a_burst_then_the_rate() -> None:
     assert [limiter.admits("a", 100.0) for _ in range(7)] == [True] * 5 + [False] * 2
 
 
-def test_one_address_does_not_spend_anothers_tokens() -> None:
-    limiter = AddressLimiter(rate_per_s=1, burst=1, max_addresses=10)
-    assert [limiter.admits(each, 0.0) for each in "aabbcc"] == [True, False] * 3
-
-
 @pytest.mark.parametrize(
     ("one", "other", "are_one"),
     [

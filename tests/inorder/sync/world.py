@@ -73,7 +73,6 @@ class World:
         skew_ppb: int = 0,
         settings: SyncSettings = SETTINGS,
         keys: KeyRing = KEYS,
-        source_keys: KeyRing | None = None,
         intercept: Callable[[bytes], bytes] = lambda raw: raw,
     ) -> None:
         self.now_ns = BEGIN_NS
@@ -96,7 +95,7 @@ class World:
         self.talk = Conversation(
             "s1",
             1,
-            (source_keys or keys).of("s1"),
+            keys.of("s1"),
             settings,
             self.source_ns,
             self.watch,

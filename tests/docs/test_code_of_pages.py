@@ -1,0 +1,81 @@
+"""Examples: code and settings of pages run as they stand there, and come to what the page says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from inorder import SequencedProducer, SigningKey
+from inorder.signing_keys import masters_of
+from tests import ROOT
+from tests.cli.invoking import inorder
+from tests.cli.test_pages import part_of
+
+EXAMPLES = ROOT / "docs/examples"
+
+
+def block(page: str, kind: str, word: str = "") -> str:
+    """The only block of this kind that has the word in it."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    (found,) = [b for b in re.findall(rf"```{kind}\n(.*?)```", text, re.S) if word in b]
+    return str(found)
+
+
+def test_the_test_of_the_page_about_ci_passes() -> None:
+    exec(compile(block("docs/guides/test_in_ci.md", "python"), "test_in_ci.md", "exec"), {})
+
+
+def test_the_script_of_the_page_about_size_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "size.py"))["main"](50, 5)
+    said = capsys.readouterr().out
+    assert re.fullmatch(r"-?[\d.]+ MB, [\d.]+ us an event, \d+ buffered\n", said), said
+
+
+def test_the_detector_of_the_page_is_that_of_the_example(tmp_path: Path) -> None:
+    (tmp_path / "detectors.py").write_text(block("docs/guides/detectors.md", "python"))
+    (tmp_path / "detector.yaml").write_bytes((EXAMPLES / "detector.yaml").read_bytes())
+    events = EXAMPLES / "detector.jsonl"
+    found, wanted = (
+        inorder("replay", "--topology", folder / "detector.yaml", "--show", "match", events)
+        for folder in (tmp_path, EXAMPLES)
+    )
+    assert found.well().lines == wanted.lines != []
+
+
+def test_the_topology_of_the_readme_is_the_file() -> None:
+    file = EXAMPLES / "telemetry.yaml"
+    assert yaml.safe_load(block("README.md", "yaml")) == yaml.safe_load(file.read_text())
+
+
+def test_the_lines_of_the_readme_come_in_this_order() -> None:
+    shown = [json.loads(line) for line in block("README.md", "json").splitlines()]
+    sample = EXAMPLES / "telemetry.csv"
+    said = iter(inorder("replay", "--topology", sample.with_suffix(".yaml"), sample).lines)
+    for part in shown:
+        assert any(part_of(line, part) == part for line in said), part
+
+
+def test_the_keys_of_the_page_about_secrets_sign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = "docs/operate/secure.md"
+    monkeypatch.chdir(tmp_path)
+    path = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    script = block(page, "sh", "inorder keys")
+    subprocess.run(["bash", "-ec", script], env=environment, check=True, timeout=60)
+    assert len(masters_of(Path("masters").read_text())) == 1
+    assert SigningKey.read(Path("press-7.key")).speaks_for("press-7")
+    assert SigningKey.read(Path("plant-1.key")).speaks_for("plant-1/oven-2")
+    code, known = block(page, "python", "SigningKey"), dict[str, object]()
+    exec(code.replace("SequencedProducer(\n", "made = SequencedProducer(\n"), known)
+    producer = known["made"]
+    assert isinstance(producer, SequencedProducer)
+    producer.close()
