@@ -121,6 +121,7 @@ def _only_final(found: list[Result]) -> list[Result]:
 CASES = [("pass", "0s"), ("pass", "2s"), ("side", "200ms")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("late", "allowance"), CASES)
 def test_final_says_what_is_said_last(late: str, allowance: str) -> None:
     for seed in range(3):
@@ -137,6 +138,7 @@ def test_final_says_what_is_said_last(late: str, allowance: str) -> None:
         assert len({each.query for each in final}) == QUERIES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("late", "allowance"), CASES)
 def test_neither_a_restart_nor_a_cut_changes_it(late: str, allowance: str) -> None:
     topology = _topology("final", late=late, new_source_allowance=allowance)
@@ -149,6 +151,7 @@ def test_neither_a_restart_nor_a_cut_changes_it(late: str, allowance: str) -> No
         assert _all(_found(topology, sent, each_alone=True)) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [("early", "final"), ("final", "early")])
 def test_another_answer_at_a_restart_and_the_same_stands(before: str, after: str) -> None:
     ops = set()

@@ -217,6 +217,7 @@ def _step(second: float) -> int:
     return 300_000 if 10 <= second < 20 else 50_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [ONE, TOPOLOGY], ids=["one query", "two queries"])
 def test_heaps_of_late_events_keep_to_what_is_free_of_two_seconds(text: str) -> None:
     assert max(_beyond(_run(text, _steady)[0])) < 0.02
@@ -235,6 +236,7 @@ def _under_a_step(text: str, seed: int) -> list[float]:
     return _beyond(_run(text, _step, seed=seed)[0], but=10 * SPANS // 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [ONE, TOPOLOGY], ids=["one query", "two queries"])
 def test_a_restart_changes_nothing_of_what_is_told_and_when(text: str) -> None:
     found = _run(text, _step, seconds=14)[1]

@@ -36,6 +36,7 @@ def said(events: list[Event], *, restarts: bool, moved: int = 0) -> Outputs:
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds_of_today(8))
 def test_a_late_copy_is_not_taken_for_the_event_in_order(seed: int) -> None:
     events = with_copies(Random(seed))

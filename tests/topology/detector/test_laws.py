@@ -35,6 +35,7 @@ def _plain_buffering(found: Run) -> None:
     assert found.counts.rollbacks == found.counts.replayed == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_what_stands_is_what_an_in_order_run_tells(name: str) -> None:
     for seed in SEEDS:
@@ -49,6 +50,7 @@ def test_what_stands_is_what_an_in_order_run_tells_long(name: str) -> None:
         _laws(name, world(seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("spacing", [1, 3, 1_000])
 def test_checkpoints_and_the_end_of_a_replay_change_nothing(name: str, spacing: int) -> None:
@@ -72,6 +74,7 @@ def test_a_key_is_as_if_it_were_alone(name: str) -> None:
             ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_replays_do_converge(name: str) -> None:
     """Else the laws would not have met that end."""

@@ -27,6 +27,7 @@ def half(source: str) -> int:
     return sum(source.encode()) % 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_all_of_it_is_dealt_once(seed: int) -> None:
     topology, saved = topology_of(seed), saved_of(seed)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import pytest
+
 from tests.kit.queries import Side, join_query
 from tests.seeds import seeds_of_today
 from tests.topology.join.streams import MS, arriving, history
@@ -50,6 +52,7 @@ def rows(join: Join, sides: int, event: Event) -> tuple[int, int, int]:
     return len(own), max(lacking.values(), default=0), overflows
 
 
+@pytest.mark.slow
 def test_no_event_has_more_rows_than_may_be() -> None:
     cut = 0
     for seed in SEEDS:

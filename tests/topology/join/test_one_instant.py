@@ -64,6 +64,7 @@ def run(config: JoinSettings, seed: int, order: int) -> tuple[list[list[str]], l
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outer", ["inner", "left", "full"])
 @pytest.mark.parametrize("kind", ["interval", "sliding"])
 @pytest.mark.parametrize("max_events", [MOST, 1_000])

@@ -69,6 +69,7 @@ def run(
     return results + joins.on_end(stream[-1].at_ns).results, taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sides", SIDES)
 @every_relation
 @every_outer
@@ -85,6 +86,7 @@ def test_the_last_word_is_that_of_the_oracle(relation: str, outer: str, sides: s
         assert not config.finals or all(result.final for result in word)
 
 
+@pytest.mark.slow
 @every_relation
 @every_outer
 def test_any_order_of_arrival_ends_with_the_same_word(relation: str, outer: str) -> None:
@@ -108,6 +110,7 @@ def test_any_order_of_arrival_ends_with_the_same_word(relation: str, outer: str)
     assert corrected or outer == "inner"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sides", SIDES)
 @every_relation
 @every_outer

@@ -107,6 +107,7 @@ def config_of(relation: str, sides: int, outer: str, uncertainty: str) -> JoinSe
     return join_query("q", own, outer=outer, uncertainty=uncertainty, **RELATIONS[relation])
 
 
+@pytest.mark.slow
 @every_relation
 @every_outer
 @pytest.mark.parametrize("sides", [2, 3])
@@ -153,6 +154,7 @@ def test_the_rows_without_null_are_exact(relation: str, sides: int) -> None:
     assert between
 
 
+@pytest.mark.slow
 @every_relation
 @pytest.mark.parametrize("play", [STEADY, Play(PPM // 2), Play(0, 1)])
 def test_two_events_of_one_clock_are_as_far_apart_as_their_stamps(

@@ -153,6 +153,7 @@ def test_restarts_anywhere_change_nothing(seed: int) -> None:
     assert rendered(broken.on_end(events[-1].at_ns)) == rendered(whole.on_end(events[-1].at_ns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("takes_plain", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_gaps_inside_a_batch_are_those_between_batches(seed: int, takes_plain: bool) -> None:

@@ -20,6 +20,7 @@ def test_the_edge_of_a_bucket_is_the_largest_time_in_it() -> None:
     assert bucket_of(-5) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("miss_ppm", MISS_PPM)
 def test_the_edge_of_the_tail_is_the_oracles(miss_ppm: int) -> None:
     rng = Random(miss_ppm)

@@ -75,6 +75,7 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS, ids=repr)
 def test_each_source_is_as_in_a_stream_of_its_kind_alone(settings: dict[str, Any]) -> None:
     seen = 0
@@ -239,6 +240,7 @@ def by_source(step: Step) -> dict[str, list[Any]]:
     return said
 
 
+@pytest.mark.slow
 def test_a_replay_gives_each_source_what_two_streams_would_give() -> None:
     for seed in SEEDS[:15]:
         rng = Random(seed)
@@ -250,6 +252,7 @@ def test_a_replay_gives_each_source_what_two_streams_would_give() -> None:
         assert not any(kind == "Late" for said in mixed_said.values() for kind, *_ in said)
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_when_the_key_is_added_to_its_file() -> None:
     """What numbers had put in order so far stays so, and sources without numbers begin."""
     numbered = f"streams: {{n: {stream('rule: miss', *NUMBERED, *TIMED)}}}"

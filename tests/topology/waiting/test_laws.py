@@ -106,6 +106,7 @@ def settled(said: list[Any], driver: Make) -> list[Any]:
 # -- 1 ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_strategy
 def test_the_frontier_never_falls_and_asking_twice_gives_the_same(strategy: Strategy) -> None:
     for _, events in streams():
@@ -171,6 +172,7 @@ def key_of(event: Event) -> tuple[int, str, int, int]:
 # -- 4, 14 -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_strategy
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_cuts_and_looks_at_the_clock_change_nothing(strategy: Strategy, driver: Make) -> None:
@@ -191,6 +193,7 @@ def test_cuts_and_looks_at_the_clock_change_nothing(strategy: Strategy, driver: 
         assert settled(said, driver) == whole
 
 
+@pytest.mark.slow
 @every_strategy
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_deadlines_are_honest(strategy: Strategy, driver: Make) -> None:
@@ -220,6 +223,7 @@ def test_deadlines_are_honest(strategy: Strategy, driver: Make) -> None:
 # -- 5 ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_strategy
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_restart_changes_nothing(strategy: Strategy, driver: Make) -> None:

@@ -135,6 +135,7 @@ def test_ignore_closes_at_the_end() -> None:
     assert all(at_ns == window * EVERY for window, at_ns in list(closings.items())[1:])
 
 
+@pytest.mark.slow
 @every_seed
 def test_what_is_judged_is_what_the_definitions_say(seed: int) -> None:
     drawn = stream("ZZ", seed, 1_500)
@@ -253,6 +254,7 @@ class Predicting(RiskSlack):
         self.predicted[bound_ns] = min(ONE, risk) / ONE
 
 
+@pytest.mark.slow
 def test_predicted_risks_are_the_observed_ones() -> None:
     """Windows closed at a fixed threshold, by tenths of what was predicted."""
     drawn = stream("ZZ", 1, 20_000)

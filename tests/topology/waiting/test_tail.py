@@ -52,6 +52,7 @@ def test_it_waits_for_what_comes_out_of_order_and_no_longer() -> None:
     assert 5 <= sum(settled) / len(settled) <= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [-3_600_000, 86_400_000, 0.25])
 @pytest.mark.parametrize("drift", [1, 0.99, 1.01])
 def test_what_the_clock_of_the_source_shows_is_all_the_same(shift: float, drift: float) -> None:

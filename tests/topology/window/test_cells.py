@@ -66,6 +66,7 @@ EXACT = ("avg", "min", "max", "quantile")
 """Whose bounds are reached by some choice of the unsure events."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", FUNCTIONS)
 @settings(max_examples=40, deadline=None)
 @given(values=st.lists(NUMBERS, max_size=12), seed=st.integers(0, 99))

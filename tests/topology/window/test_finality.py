@@ -92,6 +92,7 @@ def test_each_event_is_of_one_session_or_expired_and_no_two_overlap() -> None:
     assert expired
 
 
+@pytest.mark.slow
 @every_kind
 def test_cuts_change_nothing_where_room_is_short(kind: str) -> None:
     """Finals are told in the middle of an instant then."""
@@ -111,6 +112,7 @@ def test_cuts_change_nothing_where_room_is_short(kind: str) -> None:
     assert given_up
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("errors", [(0,), (0, 2, 20)])
 def test_what_says_nothing_new_is_not_told(kind: str, errors: tuple[int, ...]) -> None:

@@ -82,6 +82,7 @@ def instants(
         yield Instant(found, oracle(stream[: at + 1], config), operator._frontier.goal_ns)
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("keyed", [False, True], ids=["all", "keyed"])
 def test_the_last_word_is_that_of_the_oracle(kind: str, keyed: bool) -> None:
@@ -97,6 +98,7 @@ def test_the_last_word_is_that_of_the_oracle(kind: str, keyed: bool) -> None:
     assert corrected
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("finals", [False, True], ids=["plain", "finals"])
 def test_at_every_instant_what_stands_is_what_came_in_order_would_give(
@@ -117,6 +119,7 @@ def test_at_every_instant_what_stands_is_what_came_in_order_would_give(
             agree(rendered(results, config), closed)
 
 
+@pytest.mark.slow
 @every_kind
 def test_any_order_of_arrival_ends_with_the_same_word(kind: str) -> None:
     """Not only to the oracle's tolerance: to the bit, ids and all."""
@@ -136,6 +139,7 @@ def test_any_order_of_arrival_ends_with_the_same_word(kind: str) -> None:
         assert words[0] == words[1] == words[2], seed
 
 
+@pytest.mark.slow
 @every_kind
 def test_behind_the_operators_that_are_before_it(kind: str) -> None:
     """With the watermarks of MERGE, and whatever it lets go late; sources that come in later

@@ -253,6 +253,7 @@ def mean_wait_ms(results: list[Any]) -> float:
     return float(sum(waits) / len(waits) / MS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("accuracy", [90, 99])
 def test_the_promise_is_kept_at_every_prefix_and_waits_less_than_the_merge(
@@ -296,6 +297,7 @@ def test_any_strategy_drives_windows_and_tells_what_it_achieved(method: str) -> 
         assert method in ("ldop", "mean_delay")  # which promise nothing
 
 
+@pytest.mark.slow
 def test_behind_the_merge_no_promise_can_be_better_than_the_merge() -> None:
     results, figures = stage_told(1, "early", ", quality: {accuracy: 99%, max_wait: 2s}")
     plain, _ = stage_told(1, "early", "")
@@ -303,6 +305,7 @@ def test_behind_the_merge_no_promise_can_be_better_than_the_merge() -> None:
     assert figures["window_achieved_ppm"] < 990_000  # and it says so
 
 
+@pytest.mark.slow
 def test_cuts_and_restarts_change_nothing() -> None:
     """With models made and windows told on probability, which short streams do not have."""
     events = drifting(1, n=2_400)
@@ -327,6 +330,7 @@ def test_cuts_and_restarts_change_nothing() -> None:
     assert runs[0][1]["closed_by"]["probable"] > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["session", "tumbling", "count"])
 @pytest.mark.parametrize(
     "later",

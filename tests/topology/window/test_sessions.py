@@ -113,6 +113,7 @@ def unsure_instants(
     return config, instants(config, stream, rng, ordered=how != "unmerged")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", UNSURE)
 def test_at_every_instant_those_stand_that_are_closed(how: str) -> None:
     """By reference time; what a late event opens again stands no more, over restarts too."""
@@ -128,6 +129,7 @@ def test_at_every_instant_those_stand_that_are_closed(how: str) -> None:
     assert retracted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", UNSURE)
 def test_early_results_are_open_and_no_restart_takes_them_for_closed(how: str) -> None:
     """Retracted, not as final, are those that were closed and are open again, and no other."""

@@ -122,6 +122,7 @@ def told_of(kind: str, seed: int, n: int = 60, *, keyed: bool = False, **setting
     return Told(stamped, true, config, results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("uncertainty", ["plain", "expected", "bounds", "thesis3"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("session", "count")])
 def test_the_truth_lies_within_the_bounds(kind: str, uncertainty: str) -> None:
@@ -207,6 +208,7 @@ def test_whole_events_are_counted_as_wholes_and_what_is_expected_stands_beside()
     assert moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("uncertainty", ["plain", "expected", "bounds", "thesis3", "ignore"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_not_known_has_no_value_bounds_or_expectation(kind: str, uncertainty: str) -> None:
