@@ -22,7 +22,7 @@ from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import FUSED, Setting, Settles, settle
 from tests.end_to_end.topics import configure, delete_topics
 from tests.end_to_end.waiting import wait_out
-from tests.end_to_end.worker import REFUSED, Worker, at_work, running, worker_on
+from tests.end_to_end.worker import REFUSED, Spawned, Worker, at_work, running, worker_on
 from tests.services import SharedKafka, require
 from topology.config import parse
 
@@ -108,7 +108,7 @@ def test_bad_topology_file(tmp_path: Path, text: str, told: str) -> None:
 
 def test_no_topology_file(tmp_path: Path) -> None:
     path = tmp_path / "nowhere.yaml"
-    refused(Worker("a", path, "127.0.0.1:1", tmp_path), f"{path}: No such file or directory")
+    refused(Spawned("a", path, "127.0.0.1:1", tmp_path), f"{path}: No such file or directory")
 
 
 def test_a_stage_that_is_not_there(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender, contract, events_of, send
 from tests.end_to_end.setting import Settles, fused, settle
 from tests.end_to_end.waiting import wait_out
-from tests.end_to_end.worker import Worker, at_work, running, worker_on
+from tests.end_to_end.worker import Spawned, Worker, at_work, running, worker_on
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -147,7 +147,7 @@ def test_health_balance_and_a_stage_that_dies(settles: Settles) -> None:
     setting = settles()
     rows = crowd(6_000, seed=5).rows
     half = len(rows) // 2
-    with at_work(setting) as worker:
+    with at_work(setting, kind=Spawned) as worker:
         assert worker.ask("live") == (200, {"ok": True, "reasons": []})
         first = Sender(setting, rows[:half], speed=0.5, epoch=0).start()
         first.finish()
@@ -173,7 +173,7 @@ def test_health_balance_and_a_stage_that_dies(settles: Settles) -> None:
 def test_a_stop_before_it_has_begun(settles: Settles) -> None:
     """A stage that is told to stop while it starts owned nothing yet: all is well."""
     setting = settles()
-    worker = worker_on(setting)
+    worker = worker_on(setting, kind=Spawned)
     with running(worker):
         wait_until(lambda: bool(worker.stages()), TIMEOUT_S, "a stage that starts")
         assert worker.stop() == 0, worker.log
