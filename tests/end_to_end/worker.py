@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import ClassVar
 
 from cli.local.process import Process
 from tests.command import Command
@@ -28,7 +29,7 @@ SESSION_S = 3.0
 class Worker(Command):
     """One supervisor with its stage processes; `name` is also its state folder's."""
 
-    begun_as = ForkedProcess
+    begun_as: ClassVar[type[Process]] = ForkedProcess
 
     def __init__(
         self,

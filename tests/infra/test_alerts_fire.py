@@ -48,7 +48,7 @@ from inorder.engine import Detector, Function
 
 
 def slowly(state, value):
-    time.sleep(0.002)
+    time.sleep(0.01)
     return state + 1
 
 
@@ -69,7 +69,7 @@ OTHERS = {
 STREAM = "reorder: {rule: fixed, max_wait: 60s, start: zero}, merge: {max_wait: 60s}"
 TICK_S = 0.02
 GAP_EVERY = 50
-CROWD = 20
+CROWD = 5
 """Events of a tick in the stream that is read too slowly."""
 
 ASK_S = 20.0

@@ -11,6 +11,7 @@ This module is both sides: run as a program, it is the process that forks.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -33,7 +34,20 @@ IMPORTED: Final = (
     "cli.run.stage",
     "agents.state.stores.rocksdb",
     "agents.state.stores.redis",
+    "cli.kafka.sink",
+    "sinks.postgres",
+    "sinks.redis",
 )
+"""Without `pyarrow`, which has threads: who has some cannot fork."""
+
+TOPOLOGY: Final = """\
+streams: {default: {}}
+queries:
+  p: {pattern: "PATTERN SEQ(A a, B b) WHERE a.x = b.x WITHIN 1 s RETURN a.i AS i"}
+  w: {window: tumbling 1s, aggregate: {n: count()}}
+"""
+"""What is read once is not read again: the grammar of patterns takes half a second."""
+
 POLL_S: Final = 0.01
 
 
@@ -152,6 +166,9 @@ def become(asked: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()
     for each in IMPORTED:
         import_module(each)
+    import_module("topology.config").parse(TOPOLOGY)
+    gc.freeze()
     become(serve())
