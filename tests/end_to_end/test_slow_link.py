@@ -26,7 +26,7 @@ from tests.services import require
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 BYTES_PER_S = 4e6
-EVENTS, SOURCES, EVENT_BYTES = 20_000, 4, 1_000
+EVENTS, SOURCES, EVENT_BYTES = 10_000, 4, 2_000
 TIMES = "transaction_timeout: 2s\n"
 
 

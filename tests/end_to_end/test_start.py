@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import infra.kafka
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from cli.local.poll import wait_until
@@ -23,7 +22,7 @@ from tests.end_to_end.setting import FUSED, Setting, Settles, settle
 from tests.end_to_end.topics import configure, delete_topics
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import REFUSED, Spawned, Worker, at_work, running, worker_on
-from tests.services import SharedKafka, require
+from tests.services import SharedKafka
 from topology.config import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -68,26 +67,6 @@ def test_a_name_that_cannot_be_resolved_is_told_at_once(tmp_path: Path) -> None:
         wait_until(lambda: told in worker.log, TIMEOUT_S, "the first try to be told")
         assert worker.alive
         assert worker.stop() == 0, worker.log
-
-
-def test_brokers_that_come_later_are_waited_for(tmp_path: Path) -> None:
-    require(infra.kafka.missing())
-    with infra.kafka.new_broker(tmp_path / "kafka") as broker:
-        setting = settle(broker.bootstrap, tmp_path, partitions=1)
-        broker.stop()
-        worker = worker_on(setting)
-        with running(worker):
-            wait_until(
-                lambda: all(f" {stage} WARNING waiting" in worker.log for stage in setting.stages),
-                TIMEOUT_S,
-                "a word of each stage",
-            )
-            assert worker.ask("live")[0] == 200
-            assert worker.ask("ready")[0] == 503
-            broker.start()
-            worker.wait_ready()
-            assert "exit" not in worker.log
-            assert worker.stop() == 0, worker.log
 
 
 @pytest.mark.parametrize(

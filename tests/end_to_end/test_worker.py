@@ -20,7 +20,7 @@ from infra.kafka import ContainerBroker
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender, contract, events_of, send
-from tests.end_to_end.setting import Settles, fused, settle
+from tests.end_to_end.setting import Settles, settle
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import Spawned, Worker, at_work, running, worker_on
 
@@ -187,12 +187,24 @@ def test_a_stop_before_it_has_begun(settles: Settles) -> None:
         assert worker.stop() == 0, worker.log
 
 
-def test_a_broker_that_says_nothing(
+def test_brokers_that_come_later_and_then_say_nothing(
     own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
 ) -> None:
-    """Not ready, and why; ready again by itself once the broker is back."""
-    setting = fused(own_kafka.bootstrap, tmp_path)
-    with at_work(setting) as worker:
+    """It waits for them; then it is not ready, and says why, until they speak again."""
+    setting = settle(own_kafka.bootstrap, tmp_path, partitions=1)
+    own_kafka.stop()
+    worker = worker_on(setting)
+    with running(worker):
+        wait_until(
+            lambda: all(f" {stage} WARNING waiting" in worker.log for stage in setting.stages),
+            TIMEOUT_S,
+            "a word of each stage",
+        )
+        assert worker.ask("live")[0] == 200
+        assert worker.ask("ready")[0] == 503
+        own_kafka.start()
+        worker.wait_ready()
+        assert "exit" not in worker.log
         own_kafka.pause()
         try:
             wait_until(lambda: worker.ask("ready")[0] == 503, 2 * UNREADY_S, "not ready")
@@ -204,6 +216,7 @@ def test_a_broker_that_says_nothing(
         worker.wait_ready()
         send(setting, [("s", b"{}", contract("s", seq)) for seq in range(3)])
         wait_out(setting, 3)
+        assert worker.stop() == 0, worker.log
 
 
 def test_embedded_broker(tmp_path: Path) -> None:
