@@ -187,6 +187,13 @@ def test_a_stop_before_it_has_begun(settles: Settles) -> None:
         assert worker.stop() == 0, worker.log
 
 
+def is_told(worker: Worker) -> bool:
+    """Whether it is not ready, as its brokers say nothing."""
+    status, told = worker.ask("ready")
+    why = "/0: no sign of life|no assignment by the group"
+    return status == 503 and re.search(why, str(told)) is not None
+
+
 def test_brokers_that_come_later_and_then_say_nothing(
     own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
 ) -> None:
@@ -207,9 +214,7 @@ def test_brokers_that_come_later_and_then_say_nothing(
         assert "exit" not in worker.log
         own_kafka.pause()
         try:
-            wait_until(lambda: worker.ask("ready")[0] == 503, 2 * UNREADY_S, "not ready")
-            told = str(worker.ask("ready")[1])
-            assert re.search(f"{setting.raw}/0: no sign of life|no assignment by the group", told)
+            wait_until(lambda: is_told(worker), 2 * UNREADY_S, "not ready, and why")
             assert worker.ask("live")[0] == 200
         finally:
             own_kafka.resume()
