@@ -92,6 +92,7 @@ class Nursery:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the tests, which end what they have begun
         )
         self._lock = threading.Lock()
 
