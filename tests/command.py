@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -24,12 +24,17 @@ ADDRESS = re.compile(r"http://(\S+?)/ready")
 class Command:
     """`name` is its log's; `words` come after `inorder`. `env` is added to this process's."""
 
+    begun_as: ClassVar[type[Process]] = Process
+    """An interpreter of its own, or what has imported the command before (tests/kit/nursery.py)."""
+
     def __init__(
         self, name: str, folder: Path, *words: str, env: Mapping[str, str] | None = None
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         command = [*PROGRAM, *words]
-        self.process = Process(name, command, folder, {"PYTHONPATH": str(ROOT), **(env or {})})
+        self.process = self.begun_as(
+            name, command, folder, {"PYTHONPATH": str(ROOT), **(env or {})}
+        )
         self._log_begin = 0
 
     def start(self) -> None:

@@ -18,6 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import faust
+import faust.app.router
+import faust.assignor.partition_assignor
+import faust.tables.sets
+import faust.worker  # These four are what Faust imports for the first application.
+from faust.agents import Agent
 from faust.app.base import BootStrategy
 from faust.tables.manager import TableManager
 from yarl import URL
@@ -133,6 +138,10 @@ class Application(faust.App):
     def batches(self) -> BatchConsumer:
         return cast(BatchConsumer, self.consumer)
 
+    def _init_fixups(self) -> list[Any]:
+        """Return none, without the look into all installed packages for plug-ins of Faust."""
+        return []
+
     def _create_directories(self) -> None:
         """Do nothing, because Faust stores nothing on disk."""
 
@@ -185,7 +194,10 @@ def build_app(
         async for event in stream.events():
             app.batches.take(event.message.value)
 
-    app.agent(channel, name="batches")(batches)
+    # `app.agent` would also look for the module of the caller among all modules, in 0.05 s of CPU.
+    app.agents["batches"] = Agent(
+        batches, name="batches", app=app, channel=channel, on_error=app._on_agent_error
+    )
     return app
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from cli.local.poll import Countdown
 
@@ -57,17 +58,21 @@ class Process:
         if self.is_alive():
             raise RuntimeError(f"{self.name} runs already, as process {self.pid}")
         with self.log.open("ab") as log:
-            self._child = subprocess.Popen(
-                self.command,
-                cwd=self.folder,
-                env=self._env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # Ctrl-C must reach only the test run, which then stops the child.
-                start_new_session=True,
-            )
+            self._child = self._begin(log)
         self._pid_file.write_text(f"{self._child.pid}\n")
+
+    def _begin(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start the command, whose output goes to the log."""
+        return subprocess.Popen(
+            self.command,
+            cwd=self.folder,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C must reach only the test run, which then stops the child.
+            start_new_session=True,
+        )
 
     def wait_until(self, answers: Callable[[], bool], timeout_s: float) -> None:
         """Return once `answers()` is true.

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+import tests.command
 from cli.local.poll import wait_until
 from cli.local.ports import free_ports
 from tests import ROOT
 from tests.cli.invoking import Answer, inorder, json_lines
-from tests.command import Command as Serving
 from tests.docs.commands import Command, commands_of
 from tests.inorder.sync.key_file import key_table
+from tests.kit.nursery import ForkedProcess
 from tests.services import SharedKafka, UniqueName
 
 TUTORIAL, CONNECT, ALERTS, CHANGE, SECURE, KUBERNETES = (
@@ -51,6 +52,12 @@ TOPICS = ("raw", "ordered", "sequenced", "gaps", "late", "dead", "clock", "resen
 def told(page: Path) -> list[Command]:
     """What a block of the page has typed in full."""
     return [each for each in commands_of(page) if each.program == "inorder" and each.is_whole]
+
+
+class Serving(tests.command.Command):
+    """A command that serves."""
+
+    begun_as = ForkedProcess
 
 
 class Ground:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cli.invoking import Answer, inorder
-from tests.end_to_end.records import ANY_PARTITION, Headers, Read, deliver, read_all
+from tests.end_to_end.records import ANY_PARTITION, Headers, Read, Reader, deliver, read_all
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.worker import REFUSED, Worker
 from tests.waiting import wait_until
@@ -255,8 +255,11 @@ class App:
 
     def read(self, topic: str) -> list[Read]:
         """All records of one of its topics; `ordered` is that of the stream `default`."""
-        name = self.default["output"] if topic == "ordered" else self.file["topics"][topic]
-        return read_all(self.bootstrap, name)
+        return read_all(self.bootstrap, self._name_of(topic))
+
+    def _name_of(self, topic: str) -> str:
+        name: str = self.default["output"] if topic == "ordered" else self.file["topics"][topic]
+        return name
 
     def events(self, stream: str = "") -> list[Read]:
         """All events that left, in the order of the topic; those of one stream."""
@@ -290,21 +293,27 @@ class App:
 
         def there(found: list[Read]) -> bool:
             assert self.worker.alive, self.worker.log[-3000:]
-            return len(found) >= count
+            return sum(not record.is_control for record in found) >= count
 
-        self._await(self.events, there, f"{count} events")
+        self._await("ordered", there, f"{count} events")
 
     def await_lines(self, topic: str, are_there: Callable[[list[Line]], bool]) -> list[Line]:
         """Until that holds of the results."""
-        return self._await(lambda: self.lines(topic), are_there, f"results in {topic}")
+        lines: list[Line] = []
 
-    def _await(
-        self, read: Callable[[], list[Any]], are_there: Callable[[list[Any]], bool], what: str
-    ) -> list[Any]:
-        found: list[Any] = []
+        def there(found: list[Read]) -> bool:
+            lines.extend(json.loads(record.value or b"") for record in found[len(lines) :])
+            return are_there(lines)
+
+        self._await(topic, there, f"results in {topic}")
+        return lines
+
+    def _await(self, topic: str, are_there: Callable[[list[Read]], bool], what: str) -> None:
+        reader = Reader(self.bootstrap, self._name_of(topic))
+        found = reader.records
 
         def there() -> bool:
-            found[:] = read()
+            reader.poll()
             return are_there(found)
 
         try:
@@ -313,7 +322,8 @@ class App:
             told = self.worker.ask("explain")
             vain.add_note(f"{found[-5:]}\n{told}\n{self.worker.log[-2000:]}")
             raise
-        return found
+        finally:
+            reader.close()
 
     def await_drained(self) -> None:
         """Until each stage has read its input, and nothing waits."""

@@ -25,7 +25,7 @@ from tests.end_to_end.worker import at_work
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-EVENTS = 8_000
+EVENTS = 7_000
 SLOWER = 5
 SOURCES = f"[{', '.join(f's{number:02}' for number in range(20))}]"
 FOLLOWS = """PATTERN SEQ(_ a, _+ b[], _ c)

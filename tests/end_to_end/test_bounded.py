@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import os
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -18,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.workloads.rows import Row
-from cli.local.poll import wait_until
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import Settles
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import at_work
 from tests.kit.topologies import in_code
+from tests.waiting import wait_until
 from topology.config.stages import MERGE, REORDER
 from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event
@@ -34,6 +33,7 @@ US = 1_000
 MS = 1_000_000
 S = 1_000_000_000
 HOUR_NS = 3_600 * S
+STALL_NS = HOUR_NS // 4
 START_NS = 1_700_000_000 * S
 BATCH = 1_000
 MIB = 1 << 20
@@ -123,15 +123,15 @@ def flood(count: int) -> Iterator[Event]:
 
 @pytest.mark.parametrize(
     "count",
-    [300_000, pytest.param(10_000_000, marks=[pytest.mark.chaos, pytest.mark.timeout(900)])],
+    [80_000, pytest.param(10_000_000, marks=[pytest.mark.chaos, pytest.mark.timeout(900)])],
 )
 def test_a_flood_ahead_of_a_hole(count: int) -> None:
-    held = 5_000
+    held = 1_500
     rule = f"start: zero, rule: fixed, max_wait: 1h, max_held: {held}"
     run = Run(f"streams: {{default: {{reorder: {{{rule}}}}}}}")
     before = rss_bytes()
     run.take(flood(count))
-    assert rss_bytes() - before < 64 * MIB
+    assert rss_bytes() - before < 20 * MIB
     assert run.gaps == {"overflow": 1}
     # One batch comes on top before anybody looks; what waits behind it in the merge too.
     assert run.most_held <= held + BATCH + held // 100
@@ -178,14 +178,14 @@ def come_and_go(count: int) -> Iterator[Event]:
             yield event("calm", number // 100, at_ns + 10 * US)
 
 
-@pytest.mark.parametrize("count", [25_000, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [6_000, pytest.param(100_000, marks=pytest.mark.long)])
 def test_thousands_of_sources_come_and_go(count: int) -> None:
-    sources = 2_000
+    sources = 500
     run = Run(f"streams: {{default: {{reorder: {{start: zero, max_sources: {sources}}}}}}}")
-    run.take(come_and_go(5_000))
+    run.take(come_and_go(1_500))
     before, keys = rss_bytes(), run.most_keys
     run.take(islice(come_and_go(count), run.came, None))
-    assert rss_bytes() - before < 32 * MIB
+    assert rss_bytes() - before < 8 * MIB
     assert run.most_keys <= keys + 10
     # Reorder and merge keep an entry each, clock two.
     assert run.most_keys <= 4 * (sources + 1) + 10
@@ -199,12 +199,12 @@ def test_thousands_of_sources_come_and_go(count: int) -> None:
 # Silence
 
 
-@pytest.mark.parametrize("tick_ns", [50 * MS, HOUR_NS])
-def test_a_stream_that_stalls_for_an_hour(tick_ns: int) -> None:
+@pytest.mark.parametrize("tick_ns", [50 * MS, STALL_NS])
+def test_a_stream_that_stalls_for_long(tick_ns: int) -> None:
     """All comes out, time goes on in small steps or in one, and what comes then is in time."""
     run = Run("streams: {default: {}}")
     run.take(event("ab"[n % 2], n // 2, START_NS + n * MS) for n in range(1_000))
-    until_ns = START_NS + HOUR_NS
+    until_ns = START_NS + STALL_NS
     before = rss_bytes()
     now_ns = START_NS + S
     while now_ns < until_ns:
@@ -212,7 +212,7 @@ def test_a_stream_that_stalls_for_an_hour(tick_ns: int) -> None:
         run.wait(now_ns)
     assert run.held == 0
     assert rss_bytes() - before < 8 * MIB
-    assert run.watermarks <= HOUR_NS // (200 * MS)
+    assert run.watermarks <= STALL_NS // (200 * MS)
     run.take(event("ab"[n % 2], n // 2, until_ns + n * MS) for n in range(1_000, 2_000))
     run.end(until_ns + 10 * S)
     assert run.out == {"in order": 2_000}
@@ -222,7 +222,7 @@ def test_one_source_that_stalls_holds_the_others_up_for_a_moment_only() -> None:
     run = Run("streams: {default: {merge: {max_wait: 500ms, idle_after: 2s}}}")
 
     def sent() -> Iterator[Event]:
-        for number in range(60_000):  # ten minutes, of which `stalls` is there for a second
+        for number in range(20_000):  # three minutes, of which `stalls` is there for a second
             at_ns = START_NS + number * 10 * MS
             yield event("goes on", number, at_ns)
             if number < 100:
@@ -231,7 +231,7 @@ def test_one_source_that_stalls_holds_the_others_up_for_a_moment_only() -> None:
     run.take(sent())
     run.end(START_NS + HOUR_NS)
     run.assert_balanced()
-    assert run.out == {"in order": 60_100}
+    assert run.out == {"in order": 20_100}
     assert run.longest_wait_ns["goes on"] <= 510 * MS
 
 
@@ -241,15 +241,15 @@ def test_one_source_that_stalls_holds_the_others_up_for_a_moment_only() -> None:
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_worker_under_a_flood(settles: Settles) -> None:
-    """Ten thousand sources that come and go, and one far ahead of a hole. More sources are kept
-    than one batch of a sender that was held up brings: of those heard in one instant the first by
-    name is forgotten first, be it the one that speaks."""
+    """Five thousand sources that come and go, and one far ahead of a hole that no time closes. More
+    sources are kept than one batch of a sender that was held up brings: of those heard in one
+    instant the first by name is forgotten first, be it the one that speaks."""
     setting = settles.fused(
-        stream="reorder: {start: zero, rule: fixed, max_wait: 20s, max_held: 2000,"
+        stream="reorder: {start: zero, rule: fixed, max_wait: 1h, max_held: 2000,"
         " max_sources: 4000}",
     )
     rows = []
-    for number in range(60_000):
+    for number in range(30_000):
         at_ns = START_NS + number * 100 * US
         if number != 1:
             rows.append(Row(at_ns, "flood", number, at_ns))
@@ -258,16 +258,11 @@ def test_a_worker_under_a_flood(settles: Settles) -> None:
     with at_work(setting) as worker:
         (stage,) = worker.stages()
         before = rss_bytes(stage)
-        began_s = time.monotonic()
         Sender(setting, rows, speed=1.0).start().finish()
         wait_out(setting, len(rows))
-        took_s = time.monotonic() - began_s
         grown = rss_bytes(stage) - before
-        print(f"the stage grew by {grown / MIB:.0f} MiB, all was out after {took_s:.1f} s")
-        assert grown < 100 * MIB
-        wait_until(
-            lambda: worker.metrics()["records_held:reorder+merge"] == 0, 10.0, "an empty stage"
-        )
-    assert took_s < 40.0
+        print(f"the stage grew by {grown / MIB:.0f} MiB")
+        assert grown < 60 * MIB
+        wait_until(lambda: worker.metrics()["records_held:reorder+merge"] == 0, "an empty stage")
     verdict = assert_sound(setting)
     assert verdict.gaps == 1, verdict  # a metric counts it again where a commit is taken back

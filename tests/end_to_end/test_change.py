@@ -95,11 +95,10 @@ def test_another_application_in_the_same_outputs_is_refused_until_all_of_them_ar
     assert_each_once(app.events(), SOURCE, range(250))
 
 
-@pytest.mark.parametrize("start", ["auto", "zero"])
-def test_an_application_that_takes_over_writes_on_from_now(app: App, start: str) -> None:
+def test_an_application_that_takes_over_writes_on_from_now(app: App) -> None:
     """No event twice, and nothing of what began before: the window that was open is not emitted,
     and no number before the point is missing."""
-    app.default["reorder"] = {"start": start}
+    app.default["reorder"] = {"start": "zero"}
     begin(app)
     app.file["application"] += "-2"
     app.create()
@@ -120,8 +119,7 @@ def test_an_application_that_takes_over_writes_on_from_now(app: App, start: str)
     assert not app.read("gaps")
 
 
-@pytest.mark.parametrize("made_anew", [False, True], ids=["deleted", "made anew"])
-def test_a_deleted_state_is_refused(app: App, made_anew: bool) -> None:
+def test_a_deleted_state_is_refused_though_it_is_made_anew(app: App) -> None:
     """There is no local copy of it either."""
     app.file["state"] = "memory"
     begin(app)
@@ -129,14 +127,12 @@ def test_a_deleted_state_is_refused(app: App, made_anew: bool) -> None:
     delete_topics(app.bootstrap, *changelogs(app.setting))
     forget_groups(app.setting)
     says = f"streams.default.output: {app.default['output']}-2"
-    if made_anew:
-        app.create()
-        app.refuses("holds records", says)
-    else:
-        done = app.check()
-        assert done.code == REFUSED, done.out + done.err
-        assert says in done.out, done.out
-        app.ends_refused()
+    done = app.check()
+    assert done.code == REFUSED, done.out + done.err
+    assert says in done.out, done.out
+    app.ends_refused()
+    app.create()
+    app.refuses("holds records", says)
     assert (app.read("ordered"), app.read("windows")) == before
 
 
@@ -144,14 +140,13 @@ def test_a_deleted_state_is_refused(app: App, made_anew: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "ways",
+    ("ways", "spill_after"),
     [
-        [({}, plain), (MAPPED, mapped), (NESTED, nested)],
-        [(NESTED, nested), ({}, plain), (MAPPED, mapped)],
+        ([({}, plain), (MAPPED, mapped), (NESTED, nested)], "10min"),
+        ([(NESTED, nested), ({}, plain), (MAPPED, mapped)], "10ms"),
     ],
-    ids=["headers, ms, s", "s, headers, ms"],
+    ids=["headers, ms, s, in the input", "s, headers, ms, whole"],
 )
-@pytest.mark.parametrize("spill_after", ["10min", "10ms"], ids=["in the input", "whole"])
 def test_buffered_events_are_read_as_they_were_written(
     app: App, ways: list[MappedBy], spill_after: str
 ) -> None:
@@ -187,31 +182,23 @@ def changed(was: dict[str, Any], now: dict[str, Any]) -> set[str]:
 def test_a_pattern_keeps_its_events_over_a_changed_mapping(
     kafka: SharedKafka, tmp_path: Path
 ) -> None:
-    """The matches are those of an application of which nothing was changed."""
+    """Each event of before with the first of after."""
     pattern = {"p": {"pattern": "PATTERN SEQ(A a, B b) WITHIN 60 s RETURN a.i AS i"}}
-    found = []
-    for is_changed in (True, False):
-        app = App(kafka.bootstrap, tmp_path, queries=pattern)
-        kind = {"type": "payload.kind"}
-        form: Form = mapped
-        app.default.update(MAPPED | {"fields": MAPPED["fields"] | kind})
-        app.create()
-        app.run(range(20), 20, form=with_kind(form, "A"))
-        if is_changed:
-            form = nested
-            app.default.update(NESTED | {"fields": NESTED["fields"] | kind})
-            app.begins("streams.default.fields", "streams.default.ts_unit")
-        app.start()
-        app.send(range(20, 40), form=with_kind(form, "B"))
-        app.await_lines("matches", lambda lines: len(lines) >= 20)
-        app.finish(40)
-        lines = app.lines("matches")
-        assert_ids_once(lines)
-        found.append(
-            {tuple((e["alias"], e["source"], e["seq"]) for e in each["events"]) for each in lines}
-        )
-    assert found[0] == found[1]
-    assert found[0]
+    app = App(kafka.bootstrap, tmp_path, queries=pattern)
+    kind = {"type": "payload.kind"}
+    app.default.update(MAPPED | {"fields": MAPPED["fields"] | kind})
+    app.create()
+    app.run(range(20), 20, form=with_kind(mapped, "A"))
+    app.default.update(NESTED | {"fields": NESTED["fields"] | kind})
+    app.begins("streams.default.fields", "streams.default.ts_unit")
+    app.start()
+    app.send(range(20, 40), form=with_kind(nested, "B"))
+    app.await_lines("matches", lambda lines: len(lines) >= 20)
+    app.finish(40)
+    lines = app.lines("matches")
+    assert_ids_once(lines)
+    found = [[(e["alias"], e["source"], e["seq"]) for e in each["events"]] for each in lines]
+    assert sorted(found) == [[("a", "s0", seq), ("b", "s0", 20)] for seq in range(20)]
 
 
 def with_kind(form: Form, kind: str) -> Form:
@@ -224,30 +211,20 @@ def with_kind(form: Form, kind: str) -> Form:
     return write
 
 
-@pytest.mark.parametrize(
-    ("first", "more"),
-    [("reorder+merge", {}), ("reorder", STAGES)],
-    ids=["one stage", "two stages"],
-)
-def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(
-    app: App, first: str, more: dict[str, Any]
-) -> None:
-    app.file.update(more)
+def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(app: App) -> None:
+    app.file.update(STAGES)
     app.create()
-    app.start("--stage", first)
+    app.start("--stage", "reorder")
     app.send(range(150))
-    if more:
-        wait_until(lambda: len(app.read("sequenced")) >= 150, "150 in sequenced")
-    else:
-        app.await_events(150)
+    wait_until(lambda: len(app.read("sequenced")) >= 150, "150 in sequenced")
     app.stop()
-    app.default["headers"] = RENAMED
-    app.refuses("streams.default.headers", "shows no lag")
-    del app.default["headers"]
-    app.run([], 150)
     # A worker that stops leaves the last watermarks of a stage to the next.
-    for stage in more.get("stages", ["reorder+merge", "window"])[1:]:
-        app.start("--stage", stage)
+    for stages, count in ((("reorder", "merge"), 150), (("merge",), 0), (("window",), 0)):
+        app.default["headers"] = RENAMED
+        app.refuses("streams.default.headers", "shows no lag")
+        del app.default["headers"]
+        app.start(*(word for stage in stages for word in ("--stage", stage)))
+        app.await_events(count)
         app.await_drained()
         app.stop()
     app.default["headers"] = RENAMED
@@ -265,13 +242,8 @@ def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(
 # -- where records come from -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "more",
-    [{}, STAGES],
-    ids=["one stage", "two stages"],
-)
-def test_an_input_is_left_when_it_is_drained(app: App, more: dict[str, Any]) -> None:
-    app.file.update(more)
+def test_an_input_is_left_when_it_is_drained(app: App) -> None:
+    app.file.update(STAGES)
     app.create()
     app.start()
     app.send(seq for seq in range(40) if seq != HOLE)

@@ -7,7 +7,7 @@ result of one that begins equals the truth, and no id comes twice under one revi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,11 @@ STAYS = {"window": "tumbling 10s", "aggregate": {"n": "count()"}}
 OTHER = {"window": "tumbling 20s", "aggregate": {"n": "count()"}}
 CHANGED = OTHER | {"aggregate": {"n": "count()", "most": "max(payload.i)"}}
 SLIDING = {"window": "sliding 20s every 10s", "aggregate": {"n": "count()"}}
-SESSION = {"window": "session 5s", "aggregate": {"n": "count()"}}
 ENDS = (300, 500, 1100)
 """Up to which number is sent before each change, 10 of them a second."""
 
-WHOLE = {"tumbling 20s": 200, "sliding 20s every 10s": 200}
-"""What every window of these counts."""
+WHOLE = 200
+"""What every window of 20 s counts."""
 
 BASE_NS = time.time_ns() // (100 * S) * 100 * S - 600 * S
 """One time for all: ids rest on it."""
@@ -49,31 +48,21 @@ BASE_NS = time.time_ns() // (100 * S) * 100 * S - 600 * S
 Queries = dict[str, Any]
 Facts = dict[tuple[str, int], Any]
 
-CASES: dict[str, tuple[list[Queries], list[str], list[str]]] = {
-    "added": ([{}, {"b": OTHER}, {"b": OTHER}], ["queries.b"], []),
-    "added, sliding": ([{}, {"b": SLIDING}, {"b": SLIDING}], ["queries.b"], []),
-    "changed": ([{"b": OTHER}, {"b": CHANGED}, {"b": CHANGED}], ["queries.b"], []),
-    "removed and put back": ([{"b": OTHER}, {}, {"b": OTHER}], [], ["queries.b"]),
-    "renamed": ([{"b": OTHER}, {"c": OTHER}, {"c": OTHER}], ["queries.c"], ["queries.b"]),
-}
+FILES: tuple[Queries, ...] = (
+    {"changed": OTHER, "removed": OTHER, "renamed": OTHER},
+    {"changed": CHANGED, "added": OTHER, "sliding": SLIDING, "renamed2": OTHER},
+    {"changed": CHANGED, "added": OTHER, "sliding": SLIDING, "renamed2": OTHER, "removed": OTHER},
+)
+"""The queries of one file after the other, beside the one that stays."""
 
 
-def sent(
-    app: App, queries: list[Queries], begins: Iterable[str] = (), ends: Iterable[str] = ()
-) -> None:
-    """Run the application under one file after the other, and send it a part under each. The second
-    file is to begin and to end these, the third `b` if it is another one."""
+def sent(app: App) -> Iterator[int]:
+    """Run the application under one file after the other, and send it a part under each; yield the
+    place of a file before it is run."""
     begin = 0
-    for place, (others, end) in enumerate(zip(queries, ENDS, strict=True)):
+    for place, (others, end) in enumerate(zip(FILES, ENDS, strict=True)):
         app.file["queries"] = {"a": STAYS, **others}
-        if place == 0:
-            app.create()
-        elif others == queries[place - 1]:
-            app.changes_nothing()
-        elif place == 1:
-            app.begins(*begins, ends=ends)
-        else:
-            app.begins("queries.b")
+        yield place
         app.start()
         if begin:  # A query begins with the first watermark.
             wanted = app.watermarks + 1
@@ -104,36 +93,44 @@ def facts_of(lines: list[Line], query: str) -> Facts:
     }
 
 
-@pytest.fixture(scope="module")
-def unbroken(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Facts:
-    """What the query that stays says where nothing is ever changed."""
-    app = App(kafka.bootstrap, tmp_path_factory.mktemp("unbroken"), base_ns=BASE_NS)
-    sent(app, [{}, {}, {}])
-    found = facts_of(app.lines("windows"), "a")
-    assert len(found) == 10
-    return found
-
-
 @pytest.fixture
 def app(kafka: SharedKafka, tmp_path: Path) -> Iterator[App]:
     with App(kafka.bootstrap, tmp_path, base_ns=BASE_NS) as made:
         yield made
 
 
-@pytest.mark.parametrize(("queries", "begins", "ends"), CASES.values(), ids=CASES)
 def test_a_query_that_stays_says_what_it_would_have_said(
-    app: App, unbroken: Facts, queries: list[Queries], begins: list[str], ends: list[str]
+    app: App, kafka: SharedKafka, tmp_path: Path
 ) -> None:
-    sent(app, queries, begins, ends)
+    """As where no other query ever was; and each that begins counts all of its first window."""
+    with App(kafka.bootstrap, tmp_path, base_ns=BASE_NS) as unbroken:
+        unbroken.file["queries"] = {"a": STAYS}
+        unbroken.create()
+        unbroken.start()
+        unbroken.send(range(ENDS[-1]))
+        unbroken.await_lines("windows", passed("a", unbroken, ENDS[-1]))
+        unbroken.finish(ENDS[-1])
+        wanted = facts_of(unbroken.lines("windows"), "a")
+    assert len(wanted) == 10
+    for place in sent(app):
+        if place == 0:
+            app.create()
+        elif place == 1:
+            begin = ("changed", "added", "sliding", "renamed2")
+            ends = ["queries.removed", "queries.renamed"]
+            app.begins(*(f"queries.{name}" for name in begin), ends=ends)
+        else:
+            app.begins("queries.removed")
+    app.changes_nothing()
     lines = app.lines("windows")
-    assert facts_of(lines, "a") == unbroken
+    assert facts_of(lines, "a") == wanted
     assert_ids_once(lines)
-    last = next(iter(queries[-1]))
     for line in standing(lines):
         if line["query"] != "a":
-            assert line["values"]["n"] == WHOLE[queries[-1][last]["window"]], line
-    starts = {(line["start"] - BASE_NS) // S for line in lines if line["query"] == last}
-    assert {60, 80} <= starts, starts
+            assert line["values"]["n"] == WHOLE, line
+    for query in FILES[-1]:
+        starts = {(line["start"] - BASE_NS) // S for line in lines if line["query"] == query}
+        assert {60, 80} <= starts, (query, starts)
 
 
 def test_a_late_event_corrects_no_result_of_before(app: App) -> None:

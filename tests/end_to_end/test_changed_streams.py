@@ -5,7 +5,7 @@ Nothing of any stream is lost, each is in order, and what waited in the others s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +34,7 @@ BEATS = (49, 59, 99, 119, 249)
 OLD = {"default": "k", "other": "p"}
 """The streams that are there, each with a word in the name of its input."""
 
-CUTS: dict[str, tuple[int, dict[str, Any]]] = {
-    "one partition": (1, {}),
-    "one partition, two stages": (1, {"stages": ["reorder", "merge", "window"]}),
-    "four partitions": (4, {}),
-}
-
-
-@pytest.fixture(params=CUTS)
-def app(kafka: SharedKafka, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
-    partitions, more = CUTS[request.param]
-    made = App(kafka.bootstrap, tmp_path, partitions=partitions, queries=COUNTED, **more)
-    made.file["streams"] = {name: made.stream(word) for name, word in OLD.items()}
-    with made:
-        yield made
+TWO_STAGES: dict[str, Any] = {"stages": ["reorder", "merge", "window"]}
 
 
 def send(app: App, stream: str, word: str, numbers: Iterable[int]) -> None:
@@ -70,9 +57,21 @@ def events_of(numbers: Iterable[int]) -> list[int]:
     return [seq for seq in numbers if seq not in BEATS]
 
 
-@pytest.mark.parametrize("added", ["a", "m", "z"])
-def test_a_stream_is_added_and_removed_while_others_wait(app: App, added: str) -> None:
+@pytest.mark.parametrize(
+    ("partitions", "more", "added"),
+    [(1, {}, "m"), (1, TWO_STAGES, "a"), (4, {}, "z")],
+    ids=["one partition", "one partition, two stages", "four partitions"],
+)
+def test_a_stream_is_added_and_removed_while_others_wait(
+    kafka: SharedKafka, tmp_path: Path, partitions: int, more: dict[str, Any], added: str
+) -> None:
     """Its input sorts before those that are there, between them or behind."""
+    with App(kafka.bootstrap, tmp_path, partitions=partitions, queries=COUNTED, **more) as app:
+        app.file["streams"] = {name: app.stream(word) for name, word in OLD.items()}
+        added_and_removed(app, added)
+
+
+def added_and_removed(app: App, added: str) -> None:
     races = app.file["topics"]["partitions"] > 1
     app.create()
     app.start()

@@ -19,7 +19,7 @@ import pytest
 import cli.local.kafka
 from cli.local.poll import wait_until
 from tests import ROOT
-from tests.cli.invoking import inorder
+from tests.cli.invoking import inorder, json_lines
 from tests.command import Command
 from tests.services import require
 
@@ -48,11 +48,9 @@ def dev(folder: Path, *options: str) -> Iterator[tuple[Command, str]]:
         command.process.stop()
 
 
-def publish_and_read(folder: Path, brokers: str, topic: str = "events.raw") -> list[int]:
-    path = folder / "events.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    done = inorder("produce", "--brokers", brokers, "--topic", topic, path)
-    assert done.code == 0, done.err
+def publish_and_read(folder: Path, brokers: str) -> list[int]:
+    path = json_lines(folder / "events.jsonl", ROWS)
+    inorder("produce", "--brokers", brokers, "--topic", "events.raw", path).well()
     reading = ("read", "--brokers", brokers, "--topic", "events.ordered")
     followed = inorder(*reading, "--follow", "--count", str(len(ROWS)))
     assert followed.code == 0, followed.err
@@ -80,24 +78,6 @@ def test_without_java(tmp_path: Path) -> None:
         interrupted(command)
 
 
-@pytest.mark.slow
-@pytest.mark.kafka
-def test_on_a_real_kafka_with_a_topology_of_ones_own(tmp_path: Path) -> None:
-    require(cli.local.kafka.jars.missing())
-    (tmp_path / "t.yaml").write_text(
-        "streams: {default: {input: mine}}\ntopics: {partitions: 2, replication: 3}\n"
-    )
-    options = ("--broker", "kafka", "--topology", str(tmp_path / "t.yaml"))
-    with dev(tmp_path, *options) as (command, brokers):
-        assert publish_and_read(tmp_path, brokers, "mine") == [0, 1, 2]
-        absent = inorder("read", "--brokers", brokers, "--topic", "nowhere")
-        assert (absent.code, "no such topic" in absent.err) == (2, True)
-        raw = inorder("read", "--brokers", brokers, "--topic", "mine")
-        assert raw.code == 2
-        assert "use `inorder dump`" in raw.err
-        interrupted(command)
-
-
 def test_a_bad_topology_is_refused_before_anything_starts(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("streams: {default: {colour: red}}\n")
     answer = inorder("dev", "--topology", tmp_path / "bad.yaml")
@@ -118,14 +98,17 @@ def tutorial_commands() -> tuple[str, list[str]]:
 @pytest.mark.slow
 @pytest.mark.kafka
 def test_the_first_minutes_of_the_tutorial(tmp_path: Path) -> None:
-    """As written, but for the port where somebody else has it, and the folder of the programs."""
+    """As written, but for the port where somebody else has it, the folder of the programs, and a
+    topology of one's own, which asks for more brokers than there are."""
     require(cli.local.kafka.jars.missing())
     serve, commands = tutorial_commands()
     program, *options = serve.split()
     assert program == ".venv/bin/inorder"
     assert options.pop(0) == "dev"
+    own = tmp_path / "t.yaml"
+    own.write_text("streams: {default: {}}\ntopics: {partitions: 2, replication: 3}\n")
     programs = f"{Path(sys.executable).parent}/"
-    with dev(tmp_path, *options) as (_, brokers):
+    with dev(tmp_path, *options, "--topology", str(own)) as (worker, brokers):
         for command in commands:
             command = command.replace(".venv/bin/", programs)
             done = subprocess.run(
@@ -137,4 +120,8 @@ def test_the_first_minutes_of_the_tutorial(tmp_path: Path) -> None:
                 check=False,
             )
             assert done.returncode == 0, (command, done.stderr)
-    assert [json.loads(line)["seq"] for line in done.stdout.splitlines()] == [0, 1, 2]
+        assert [json.loads(line)["seq"] for line in done.stdout.splitlines()] == [0, 1, 2]
+        reading = ("read", "--brokers", brokers, "--topic")
+        inorder(*reading, "nowhere").refused("no such topic")
+        inorder(*reading, "events.raw").refused("use `inorder dump`")
+        interrupted(worker)

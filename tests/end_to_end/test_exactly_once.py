@@ -17,8 +17,8 @@ from tests.end_to_end.trouble import Act, Trouble, play
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-EVENTS = 14_000
-SPEED = 0.25
+EVENTS = 7_000
+SPEED = 0.125
 """A share of 10,000 events a second: 5.6 s of sending."""
 
 

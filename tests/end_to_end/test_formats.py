@@ -36,8 +36,8 @@ from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-EVENTS = 6_000
-SPEED = 0.25
+EVENTS = 3_000
+SPEED = 0.125
 TIMEOUT_S = 60.0
 FEW = 100
 S_NS = 10**9

@@ -38,11 +38,11 @@ SEED = int(os.environ.get("INORDER_CHAOS_SEED", "1"))
 HOLDS = int(os.environ.get("INORDER_CHAOS_HOLDS", "60"))
 """For each combination of brokers and version."""
 
-RATE = 1_000.0
+RATE = 500.0
 AT_MOST = 20_000, 200_000
 """Events that are sent in the short form and in the long one, however long the holds take."""
 
-LARGE = b"x" * 4_000
+LARGE = b"x" * 8_000
 """On one broker a transaction can be torn that takes more than one request: of more than 1 MiB."""
 
 SELDOM = "checkpoint: 500ms\n"

@@ -89,8 +89,8 @@ def test_results_under_kills(
     print(f"{len(standing_windows.lines)} windows, {standing_windows.corrections} updates")
 
 
-GONE = "PATTERN SEQ(_ a, !_ n) WHERE n.source = a.source WITHIN 5 s EMIT EAGER"
-ABSENT_S, QUIET_AFTER_S = 5, 3
+ABSENT_S, QUIET_AFTER_S = 3, 2
+GONE = f"PATTERN SEQ(_ a, !_ n) WHERE n.source = a.source WITHIN {ABSENT_S} s EMIT EAGER"
 
 
 @pytest.mark.parametrize(

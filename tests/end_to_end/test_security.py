@@ -23,7 +23,7 @@ from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import new_producer
 from tests.end_to_end.setting import fused, settle
 from tests.end_to_end.waiting import Emitted, wait_out
-from tests.end_to_end.worker import Worker, running, worker_on
+from tests.end_to_end.worker import Spawned, Worker, running, worker_on
 from tests.services import require
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -129,7 +129,8 @@ def test_every_command_gets_in(
     ):
         done = inorder(*command, *there, stdin=stdin)
         assert done.code == 0, done.err
-    worker = Worker(
+    kind = Spawned if listener == "SCRAM" else Worker  # a password is what it could tell
+    worker = kind(
         "a", setting.path, secured.broker.address(listener), tmp_path, "--kafka", str(kafka)
     )
     with running(worker):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import infra.kafka
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from cli.local.poll import wait_until
@@ -22,8 +21,8 @@ from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import FUSED, Setting, Settles, settle
 from tests.end_to_end.topics import configure, delete_topics
 from tests.end_to_end.waiting import wait_out
-from tests.end_to_end.worker import REFUSED, Worker, at_work, running, worker_on
-from tests.services import SharedKafka, require
+from tests.end_to_end.worker import REFUSED, Spawned, Worker, at_work, running, worker_on
+from tests.services import SharedKafka
 from topology.config import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -70,26 +69,6 @@ def test_a_name_that_cannot_be_resolved_is_told_at_once(tmp_path: Path) -> None:
         assert worker.stop() == 0, worker.log
 
 
-def test_brokers_that_come_later_are_waited_for(tmp_path: Path) -> None:
-    require(infra.kafka.missing())
-    with infra.kafka.new_broker(tmp_path / "kafka") as broker:
-        setting = settle(broker.bootstrap, tmp_path, partitions=1)
-        broker.stop()
-        worker = worker_on(setting)
-        with running(worker):
-            wait_until(
-                lambda: all(f" {stage} WARNING waiting" in worker.log for stage in setting.stages),
-                TIMEOUT_S,
-                "a word of each stage",
-            )
-            assert worker.ask("live")[0] == 200
-            assert worker.ask("ready")[0] == 503
-            broker.start()
-            worker.wait_ready()
-            assert "exit" not in worker.log
-            assert worker.stop() == 0, worker.log
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -108,7 +87,7 @@ def test_bad_topology_file(tmp_path: Path, text: str, told: str) -> None:
 
 def test_no_topology_file(tmp_path: Path) -> None:
     path = tmp_path / "nowhere.yaml"
-    refused(Worker("a", path, "127.0.0.1:1", tmp_path), f"{path}: No such file or directory")
+    refused(Spawned("a", path, "127.0.0.1:1", tmp_path), f"{path}: No such file or directory")
 
 
 def test_a_stage_that_is_not_there(tmp_path: Path) -> None:

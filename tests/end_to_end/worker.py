@@ -8,20 +8,28 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import ClassVar
 
+from cli.local.process import Process
 from tests.command import Command
 from tests.end_to_end.setting import Setting
+from tests.kit.nursery import ForkedProcess
 from tests.waiting import POLL_S, Patience, wait_until
 
 REFUSED = 2
 STOP_QUIET_S = 45.0
 ORPHAN_QUIET_S = 30.0
+COMMANDS = (b"inorder/__main__.py", b"tests/kit/nursery.py")
+"""What runs a stage."""
+
 SESSION_S = 3.0
 """Half the default: a killed one's partitions go to others when this is over."""
 
 
 class Worker(Command):
     """One supervisor with its stage processes; `name` is also its state folder's."""
+
+    begun_as: ClassVar[type[Process]] = ForkedProcess
 
     def __init__(
         self,
@@ -183,7 +191,13 @@ def _lives(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return b"inorder/__main__.py" in command and state != "Z"
+    return any(name in command for name in COMMANDS) and state != "Z"
+
+
+class Spawned(Worker):
+    """One that is begun as users begin theirs."""
+
+    begun_as = Process
 
 
 @contextmanager
@@ -198,15 +212,19 @@ def running(*workers: Worker, may_start: Sequence[Worker] = ()) -> Iterator[None
             worker.close()
 
 
-def worker_on(setting: Setting, *options: str, name: str = "a") -> Worker:
+def worker_on(
+    setting: Setting, *options: str, name: str = "a", kind: type[Worker] = Worker
+) -> Worker:
     """A worker of that file, which keeps its state beside it."""
-    return Worker(name, setting.path, setting.bootstrap, setting.folder, *options)
+    return kind(name, setting.path, setting.bootstrap, setting.folder, *options)
 
 
 @contextmanager
-def at_work(setting: Setting, *options: str, name: str = "a") -> Iterator[Worker]:
+def at_work(
+    setting: Setting, *options: str, name: str = "a", kind: type[Worker] = Worker
+) -> Iterator[Worker]:
     """A worker that is ready; at the end it stops in peace, if it has not stopped before."""
-    worker = worker_on(setting, *options, name=name)
+    worker = worker_on(setting, *options, name=name, kind=kind)
     with running(worker):
         worker.wait_ready()
         yield worker

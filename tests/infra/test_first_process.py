@@ -53,15 +53,13 @@ def first(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
             around.kill()
 
 
+WORKER = ("worker", "--topology", "nowhere.yaml", "--brokers", "127.0.0.1:1")
+TOPICS = ("topics", "create", "--topology", "infra/topology.yaml", "--brokers", "127.0.0.1:1")
+
+
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("worker", "--topology", "nowhere.yaml", "--brokers", "127.0.0.1:1"),
-        ("topics", "create", "--topology", "infra/topology.yaml", "--brokers", "127.0.0.1:1"),
-    ],
-    ids=lambda words: str(words[0]),
+    ("words", "after_s"), [(WORKER, 0.0), (WORKER, 0.1), (TOPICS, 0.02), (TOPICS, 0.1)]
 )
-@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.1])
 def test_the_entry_ends(words: tuple[str, ...], after_s: float) -> None:
     require(missing())
     *init, program = json.loads(ENTRY)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.command import Command
+from tests.kit.nursery import ForkedProcess
 
 READY_TIMEOUT_S = 60.0
 SESSION = "2s"
@@ -18,6 +19,8 @@ SESSION = "2s"
 class SinkProcess(Command):
     """`folder` holds its log; `arguments` come after `inorder sink`. Dead letters are lines
     of the log too."""
+
+    begun_as = ForkedProcess
 
     def __init__(
         self, name: str, folder: Path, *arguments: str, env: Mapping[str, str] | None = None
