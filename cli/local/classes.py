@@ -26,8 +26,5 @@ def reading(folder: Path) -> list[str]:
 
 
 def writing(path: Path) -> str:
-    """Return the options with which Java writes an archive to `path` as it ends.
-
-    Java would warn of each of the hundreds of classes that it leaves out.
-    """
-    return f"-XX:ArchiveClassesAtExit={path} -Xlog:disable"
+    """Return the option with which Java writes an archive to `path` as it ends."""
+    return f"-XX:ArchiveClassesAtExit={path}"

@@ -1,4 +1,4 @@
-"""Examples that check the oracle of REORDER by hand, and laws it must keep.
+"""Examples that check the oracle of REORDER and its waiting rules by hand, and laws it must keep.
 
 The golden ones are of S. Rajendran's thesis (3.2.1) and of its soccer streams, whose
 fixed-wait figures (5, 19 and 17 late; 7.66, 7.75 and 398.5 ms of hold) are known from an
@@ -13,8 +13,9 @@ from random import Random
 import pytest
 
 from benchmarks.workloads import D1, D2, D3, Recipe, soccer
+from tests.oracle.histogram import UNIT, Histogram, upper_edge
 from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, Arrival, reorder
-from tests.oracle.waits import fixed, miss, thesis
+from tests.oracle.waits import Filled, History, Left, Opened, fixed, miss, rfc, thesis
 from tests.seeds import seeds_of_today
 from tests.simulation.world import World
 from topology.model.event import NO_EPOCH, Event
@@ -46,32 +47,51 @@ def gaps(answer: Answer) -> list[tuple[int, int, int, int, str]]:
     return [(gap.at_ns, gap.epoch, gap.first, gap.last, gap.reason) for gap in answer.gaps]
 
 
-@pytest.mark.parametrize(
-    ("line", "expected", "expected_gaps"),
-    [
-        # The golden of 3.2.1: arrivals 1 2 4 5 6 3 7; on 3 come 3 4 5 6.
-        ("0:1 1:2 2:4 3:5 4:6 5:3 6:7", "0 1 5 5 5 5 6", []),
-        # In the very instant of the deadline (known at 1, wait 10) it is in time ...
-        ("0:1 1:3 11:2 12:4", "0 11 11 12", []),
-        # ... one later it fills a declared gap, and a copy of it is a duplicate.
-        ("0:1 1:3 12:2 13:2", "0 11 L(gap) D", [(11, 0, 2, 2, "timeout")]),
-        # A hole is split by what fills it; the parts keep the deadline.
-        ("0:1 1:6 2:4 20:7", "0 11 11 20", [(11, 0, 2, 3, "timeout"), (11, 0, 5, 5, "timeout")]),
-        # The second hole's deadline (12) is its own.
-        ("0:1 1:3 2:5 20:6", "0 11 12 20", [(11, 0, 2, 2, "timeout"), (12, 0, 4, 4, "timeout")]),
-        # Leading holes are real: start is 1.
-        ("0:3 20:4", "10 20", [(10, 0, 1, 2, "timeout")]),
-        ("0:1 0:0 0:0", "0 L(before_start) L(before_start)", []),
-        # Copies: of one that left, and of one that is held.
-        ("0:1 1:1 2:3 3:3 4:2", "0 D 4 D 4", []),
-        # Still open after the last arrival.
-        ("0:1 1:3 2:4", "0 H H", []),
-    ],
-)
-def test_one_epoch_from_a_known_start(
-    line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
+BY_HAND: list[tuple[int, str, str, list[tuple[int, int, int, int, str]]]] = [
+    # start, arrivals, what becomes of each, and gaps; the wait is 10, max_wait 50
+    # The golden of 3.2.1: arrivals 1 2 4 5 6 3 7; on 3 come 3 4 5 6.
+    (1, "0:1 1:2 2:4 3:5 4:6 5:3 6:7", "0 1 5 5 5 5 6", []),
+    # In the very instant of the deadline (known at 1, wait 10) it is in time ...
+    (1, "0:1 1:3 11:2 12:4", "0 11 11 12", []),
+    # ... one later it fills a declared gap, and a copy of it is a duplicate.
+    (1, "0:1 1:3 12:2 13:2", "0 11 L(gap) D", [(11, 0, 2, 2, "timeout")]),
+    # A hole is split by what fills it; the parts keep the deadline.
+    (1, "0:1 1:6 2:4 20:7", "0 11 11 20", [(11, 0, 2, 3, "timeout"), (11, 0, 5, 5, "timeout")]),
+    # The second hole's deadline (12) is its own.
+    (1, "0:1 1:3 2:5 20:6", "0 11 12 20", [(11, 0, 2, 2, "timeout"), (12, 0, 4, 4, "timeout")]),
+    # Leading holes are real: start is 1.
+    (1, "0:3 20:4", "10 20", [(10, 0, 1, 2, "timeout")]),
+    (1, "0:1 0:0 0:0", "0 L(before_start) L(before_start)", []),
+    # Copies: of one that left, and of one that is held.
+    (1, "0:1 1:1 2:3 3:3 4:2", "0 D 4 D 4", []),
+    # Still open after the last arrival.
+    (1, "0:1 1:3 2:4", "0 H H", []),
+    # With start auto 0 opens at once; else max_wait is waited, and no gap declared; its last
+    # instant belongs to the hold.
+    (AUTO, "5:0 6:1", "5 6", []),
+    (AUTO, "5:3 55:2 70:4", "55 55 70", []),
+    (AUTO, "5:3 56:2 57:2 70:4", "55 L(before_start) L(before_start) 70", []),
+    (AUTO, "5:3 6:0 7:1 8:2", "8 6 7 8", []),  # a 0 in the hold opens
+    (AUTO, "5:3 6:0 70:4", "16 6 70", [(16, 0, 1, 2, "timeout")]),
+    # Between two seen numbers a hole is known at once and due by itself, not anew.
+    (AUTO, "5:6 6:4 70:7", "55 55 70", [(55, 0, 5, 5, "timeout")]),
+    (AUTO, "5:4 50:6 70:7", "55 60 70", [(60, 0, 5, 5, "timeout")]),
+    # A new epoch waits for the old hole, until it is filled or declared.
+    (AUTO, "0:0 1:2 2:1.0 5:1 6:1.1", "0 5 5 5 6", []),
+    (AUTO, "0:0 1:2 2:1.0 20:1", "0 11 11 L(gap)", [(11, 0, 1, 1, "timeout")]),
+    # Afterwards: known ones are copies, unknown ones above the old end are late.
+    (AUTO, "0:0 1:1.0 2:0 3:7 4:1.1", "0 1 D L(old_epoch) 4", []),
+    (AUTO, "0:0 1:2.0 2:1.0 3:2.1", "0 1 L(old_epoch) 3", []),
+    # A new epoch without a 0 has its own hold, beside the wait for the old hole.
+    (AUTO, "0:0 1:2 2:1.5 60:1.6", "0 11 52 60", [(11, 0, 1, 1, "timeout")]),
+]
+
+
+@pytest.mark.parametrize(("start", "line", "expected", "expected_gaps"), BY_HAND)
+def test_reorder_by_hand(
+    start: int, line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
 ) -> None:
-    answer = reorder(arrivals(line), fixed(10), max_wait_ns=50, start=1)
+    answer = reorder(arrivals(line), fixed(10), max_wait_ns=50, start=start)
     assert rendered(answer) == expected
     assert gaps(answer) == expected_gaps
 
@@ -83,50 +103,6 @@ def test_a_hole_that_waited_for_its_turn_expires_at_once() -> None:
     # 4 was due at 3, behind 2; 2 comes at 8 and frees it, so the 4 of that instant is late.
     assert rendered(answer) == "0 8 8 8 L(gap) 9"
     assert gaps(answer) == [(8, 0, 4, 4, "timeout")]
-
-
-@pytest.mark.parametrize(
-    ("line", "expected", "expected_gaps"),
-    [
-        ("5:0 6:1", "5 6", []),  # 0 opens at once
-        ("5:3 6:4 70:5", "55 55 70", []),  # else max_wait is waited, and no gap declared
-        ("5:3 55:2 70:4", "55 55 70", []),  # its last instant belongs to the hold
-        ("5:3 56:2 57:2 70:4", "55 L(before_start) L(before_start) 70", []),
-        ("5:3 6:0 7:1 8:2", "8 6 7 8", []),  # a 0 in the hold opens
-        ("5:3 6:0 70:4", "16 6 70", [(16, 0, 1, 2, "timeout")]),
-        # Between two seen numbers a hole is known at once and due by itself, not anew.
-        ("5:6 6:4 70:7", "55 55 70", [(55, 0, 5, 5, "timeout")]),
-        ("5:4 50:6 70:7", "55 60 70", [(60, 0, 5, 5, "timeout")]),
-    ],
-)
-def test_the_first_event_with_start_auto(
-    line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
-) -> None:
-    answer = reorder(arrivals(line), fixed(10), max_wait_ns=50)
-    assert rendered(answer) == expected
-    assert gaps(answer) == expected_gaps
-
-
-@pytest.mark.parametrize(
-    ("line", "expected", "expected_gaps"),
-    [
-        ("0:0 1:1 2:1.0 3:1.1", "0 1 2 3", []),
-        # The new epoch waits for the old hole, until it is filled or declared.
-        ("0:0 1:2 2:1.0 5:1 6:1.1", "0 5 5 5 6", []),
-        ("0:0 1:2 2:1.0 20:1", "0 11 11 L(gap)", [(11, 0, 1, 1, "timeout")]),
-        # Afterwards: known ones are copies, unknown ones above the old end are late.
-        ("0:0 1:1.0 2:0 3:7 4:1.1", "0 1 D L(old_epoch) 4", []),
-        ("0:0 1:2.0 2:1.0 3:2.1", "0 1 L(old_epoch) 3", []),
-        # A new epoch without a 0 has its own hold, beside the wait for the old hole.
-        ("0:0 1:2 2:1.5 60:1.6", "0 11 52 60", [(11, 0, 1, 1, "timeout")]),
-    ],
-)
-def test_epochs(
-    line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
-) -> None:
-    answer = reorder(arrivals(line), fixed(10), max_wait_ns=50)
-    assert rendered(answer) == expected
-    assert gaps(answer) == expected_gaps
 
 
 def test_a_restart_is_inferred_from_a_stamp_newer_than_all() -> None:
@@ -160,13 +136,6 @@ def test_a_gap_names_its_neighbours() -> None:
     assert [(g.ts_before_ns, g.ts_after_ns) for g in answer.gaps] == [(None, 10), (10, 50)]
 
 
-def test_a_conflict_is_seen_while_the_first_copy_is_held() -> None:
-    first = arrivals("0:0 1:2")
-    copies = [Arrival(2, "s", 2, 20, 0), Arrival(3, "s", 2, 21, 0), Arrival(4, "s", 0, 99, 0)]
-    answer = reorder(first + copies, fixed(10), max_wait_ns=50)
-    assert [fate.conflict for fate in answer.fates] == [False, False, False, True, False]
-
-
 @pytest.mark.parametrize(
     ("recipe", "late", "hold_ms"),
     [
@@ -196,18 +165,7 @@ def as_arrival(event: Event) -> Arrival:
 @pytest.mark.parametrize("seed", seeds_of_today(10))
 def test_reorder_keeps_its_laws_in_every_world(seed: int) -> None:
     world = World(seed, most_sources=3, seconds=2)
-    events = world.events()
-    rows = [
-        Arrival(
-            e.arrival_ns,
-            e.source,
-            e.seq,
-            e.ts_ns,
-            None if e.epoch == NO_EPOCH else e.epoch,
-            e.value,
-        )
-        for e in events
-    ]
+    rows = [*map(as_arrival, world.events())]
     max_wait_ns = 500 * MS
     rule = (miss(1_000, max_wait_ns), thesis(max_wait_ns), fixed(30 * MS))[seed % 3]
     answer = reorder(rows, rule, max_wait_ns=max_wait_ns, end_ns=rows[-1].at_ns + 1)
@@ -244,3 +202,45 @@ def test_what_fills_in_time_comes_out_sorted(seed: int) -> None:
     in_order = [Arrival(seq, "s", seq, seq, 0) for seq in range(200)]
     untouched = reorder(in_order, fixed(0), max_wait_ns=0, start=AUTO)
     assert [fate.at_ns for fate in untouched.fates] == list(range(200))
+
+
+# -- the waiting rules ------------------------------------------------------------------------
+
+
+def test_buckets_are_eighths_of_an_octave() -> None:
+    assert [upper_edge(v) for v in (-5, 0, 7, 8, 15, 16, 17, 18, 31, 32, 35, 36)] == [
+        *(0, 0, 7, 8, 15, 17, 17, 19, 31, 35, 35, 39)
+    ]
+    for value in (1_000, 999_999, 10**9, 2**60):
+        assert value <= upper_edge(value) <= value * 9 // 8
+
+
+def test_a_quantile_is_the_smallest_edge_that_keeps_the_target() -> None:
+    counts = Histogram()
+    assert counts.quantile_ns(0) == 0
+    for value in (1, 2, 3, 4):
+        counts.add(value)
+        counts.count()
+    assert [counts.quantile_ns(ppm) for ppm in (0, 249_999, 250_000, 500_000, 10**6)] == [
+        *(4, 4, 3, 2, 0)
+    ]
+    for _ in range(4_092):
+        counts.count()
+    assert counts.n == 2_048 * UNIT
+    assert (sum(counts.counts.values()), counts.values) == (4 * UNIT // 2, 4)
+
+
+def test_the_printed_rule_by_hand() -> None:
+    warm: list[Opened | Filled] = [Opened("s")] * 100
+    left = [Left(0, seq, at, at, unheld=True) for seq, at in enumerate((0, 10, 30, 70))]
+    left += [Left(0, 5, 80, 100, unheld=False)]
+    history = History("s", warm, lambda: left)
+    # x = 10, 20, 40: avg 10, 14, 24; dev (updated) 6, then .6*6 + .4*16 = 10 -> 24 + 2*10.
+    assert thesis(1_000)(0, history) == 44
+    # dev (old) 10, then .6*10 + .4*26 = 16 -> 24 + 4*16.
+    assert rfc(1_000)(0, history) == 88
+    assert thesis(30)(0, history) == 30
+    assert thesis(1_000)(0, History("s", warm[:99], lambda: left)) == 1_000
+    held = [*left, Left(0, 6, 80, 400, unheld=False)]
+    # Holds 20, 320: avg 140, dev 180 (updated) -> 500.
+    assert thesis(1_000)(0, History("s", warm, lambda: held)) == 500

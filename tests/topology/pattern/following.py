@@ -10,6 +10,7 @@ from typing import Any
 from tests.topology.pattern.generate import entry, lateness_ns, shuffled
 from tests.topology.pattern.oracle import oracle
 from tests.topology.pattern.unparse import unparse
+from topology.flow.stage import Stage
 from topology.model.operator import State
 from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 from topology.pattern.language.check import check
@@ -257,13 +258,13 @@ def in_step(
 
 
 class Changelog:
-    """What a table holds of an engine after all its changes."""
+    """What a table holds of who writes to it, after all changes."""
 
     def __init__(self) -> None:
         self.rows: State = {}
 
-    def of(self, engine: Engine) -> State:
-        changed = self.rows | engine.changes()
+    def of(self, writer: Engine | Stage) -> State:
+        changed = self.rows | writer.changes()
         self.rows = {key: row for key, row in changed.items() if row is not None}
         return self.rows
 

@@ -101,13 +101,3 @@ def judged(form: NormalForm, stream: Sequence[Entry]) -> list[Match]:
     if form.query.skip == "none":
         assert contents(matches(form, stream)) == contents(found)
     return found
-
-
-def shown(match: Match, between: str = " ") -> str:
-    """The events of its components one after the other, `-` where one is absent."""
-    parts = [" ".join(map(_shown, entries)) or "-" for entries in match.bound]
-    return between.join(parts)
-
-
-def _shown(one: Entry) -> str:
-    return f"{one.type.lower()}{one.time_ns}"

@@ -36,47 +36,30 @@ FREE = "USING skip_till_any MATCHES ALL"
 
 EXAMPLES = [
     # pattern, options, what is found in these events, by times
-    ("SEQ(A a, !B FOR 5 ns)", "", {"a1 b7": "1"}),
     ("SEQ(A a, !B FOR 5 ns)", "", {"a1 b6": "1"}),  # what is exactly at its end does not block
     ("SEQ(A a, !B FOR 5 ns)", "", {"a1 b1": "1", "a1 b5": ""}),
-    ("SEQ(A a, !A FOR 5 ns)", "", {"a1 a5 a11": "5 11"}),
     ("SEQ(A a, C c, !B FOR 50 ns)", "", {"a1 c9 b58": "", "a1 c9 b59": "1-9"}),  # beyond the window
     ("SEQ(A a, !B FOR 5 ns, C c)", "", {"a1 c4 c6": "1-6", "a1 c4 b5 c6": ""}),
-    ("SEQ(A a, !B FOR 5 ns, C c)", "", {"a1 b7 c8": "1-8"}),  # its time is over
-    ("SEQ(A a, !B FOR 5 ns, C c)", FREE, {"a1 c6 c8": "1-6 1-8"}),
     ("SEQ(!B FOR 5 ns, C c)", "", {"b1 c6 b7 c8": "6"}),
-    ("SEQ(!B FOR 50 ns, C c)", "", {"b1 c20 c51": "51"}),
     ("SEQ(A+ a[], !B FOR 3 ns, C c)", "", {"a1 a3 b5 c7": ""}),  # from the last of the group
-    ("SEQ(A+ a[], !B FOR 3 ns, C c)", "", {"a1 a3 b6 c7": "1-3-7 3-7"}),
     ("SEQ(AND(A a, D d), !B FOR 3 ns, C c)", "", {"a1 d3 b4 c7": "", "d1 a3 b6 c7": "1-3-7"}),
-    ("SEQ(A a, !B FOR 3 ns, AND(C c, D d))", "", {"a1 c3 c4 d5": "1-4-5"}),
-    ("OR(SEQ(A a, !B FOR 3 ns), SEQ(A x, C c))", "", {"a1 b2 c3": "1-3"}),
     ("SEQ(A a, STRICT !B FOR 3 ns)", "", {"a1 c2 b3": "1", "a1 b3 c3": ""}),
     # in an OR it is where no branch comes to pass; ONE does not ask which is first
     ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", FREE, {"a1 c3 d4": "1-3-4", "a1 b3 c4 d7": "1-4-7"}),
     ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", FREE, {"a1 b6 c4 d7": "1-4-7 1-7"}),
     ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", "MATCHES BEST", {"a1 b6 c4 d7": "1-4-7"}),
     ("SEQ(A a, OR(!B FOR 5 ns, C c), D d)", "MATCHES BEST", {"a1 b6 c4 d7": "1-7"}),
-    ("SEQ(A a, OR(!B FOR 5 ns, C c), D d)", "MATCHES BEST", {"a1 b5 c4 d7": "1-4-7"}),
-    ("SEQ(A a, OR(C c, !B FOR 5 ns))", "MATCHES BEST", {"a1 b5": "", "a1 b6": "1"}),
-    ("SEQ(A a, OR(C c, !B FOR 5 ns))", FREE, {"a1 c3 b6": "1 1-3"}),
     ("SEQ(A a, OR(C c, !B FOR 3 ns), !D FOR 2 ns)", FREE, {"a1 c2 d5": "1-2"}),  # in (4, 6)
     ("SEQ(A a, AND(OR(C c, !B FOR 3 ns), D d))", FREE, {"a1 d2 b5": "1-2"}),
     # in an AND it begins with the AND
     ("SEQ(A a, AND(!B FOR 5 ns, C c))", "", {"a1 c2 b7": "1-2", "a1 c2 b5": "", "a1 b6 c9": "1-9"}),
-    ("SEQ(A a, AND(!B FOR 5 ns, C c), D d)", "", {"a1 c2 d5 d6": "1-2-6"}),
     ("SEQ(A a, AND(!B FOR 2 ns, !C FOR 5 ns))", "", {"a1 b4": "1", "a1 c4": ""}),
     ("SEQ(A a, AND(!B, C c), D d)", "", {"a1 c2 b3 d4": "1-2-4", "a1 b2 c3 d4": ""}),
     # one after the other, and beside what may be absent
     ("SEQ(A a, !B FOR 3 ns, !C FOR 4 ns)", "", {"a1 b5 c3": "1", "a1 b3": "", "a1 c7": ""}),
-    ("SEQ(A a, !B FOR 3 ns, !C FOR 4 ns)", "", {"a1 b4 c4 c8": "1"}),
     ("SEQ(A a, !B FOR 3 ns, !C FOR 4 ns, D d)", "", {"a1 d7 d8": "1-8"}),
     ("SEQ(A a, !B FOR 3 ns, C? c)", "MATCHES ALL", {"a1 c2 c4": "1 1-4"}),
-    ("SEQ(A a, !B FOR 3 ns, C? c)", "", {"a1 c2 b3 c4": ""}),
-    ("SEQ(A a, C? c, !B FOR 3 ns)", "MATCHES ALL", {"a1 c2 b4": "1"}),
-    ("SEQ(A a, C? c, !B FOR 3 ns, D d)", "MATCHES ALL", {"a1 c2 d4": "1-4"}),
     ("SEQ(A a, C? c, !B FOR 3 ns, D d)", "MATCHES ALL", {"a1 c2 d4 d5": "1-2-5 1-4"}),
-    ("SEQ(A a, !B FOR 3 ns, C? c, D d)", "MATCHES ALL", {"a1 d3 d4": "1-4"}),
     ("SEQ(!B FOR 3 ns, C? c, D d)", "MATCHES ALL", {"b1 c3 d5": "5"}),
     # a FOR begins when all before it is over, FORs too
     ("SEQ(A a, !B FOR 3 ns, AND(C c, !B FOR 2 ns))", FREE, {"a1 b5 c6": ""}),  # in (4, 6)
@@ -84,7 +67,6 @@ EXAMPLES = [
     ("SEQ(A a, AND(C c, !B FOR 5 ns), !D FOR 3 ns)", FREE, {"a1 c3 d8": ""}),  # in (6, 9)
     ("SEQ(A a, AND(C c, !B FOR 5 ns), !D FOR 3 ns)", FREE, {"a1 c3 d9": "1-3"}),
     ("SEQ(A a, AND(C c, !B FOR 2 ns), !D FOR 3 ns)", FREE, {"a1 c5 d7": ""}),  # in (5, 8)
-    ("SEQ(A a, AND(C c, !B FOR 5 ns), !D FOR 3 ns, A x)", FREE, {"a1 c3 a8 a9": "1-3-9"}),
     ("SEQ(A a, SEQ(!B FOR 3 ns, !C FOR 2 ns, D d))", FREE, {"a1 c5 d7": ""}),  # in (4, 6)
     ("SEQ(A a, SEQ(B* d[], !C FOR 5 ns, B* f[]){2})", "MATCHES BEST", {"a2 c8": "", "a2 c13": "2"}),
     ("SEQ(A a, !C FOR 3 ns, D? d, !B b, D x)", FREE, {"a1 b2 d9": "1-9"}),  # !B begins at 4
@@ -92,9 +74,7 @@ EXAMPLES = [
     # a condition on the distance limits the absence, too
     ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "", {"a1 b5": "", "a1 b6": "1"}),
     ("SEQ(A a, !B b) WHERE b.time - a.time <= 5 ns", "", {"a1 b6": ""}),
-    ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 50 ns", "", {"a1 c9 b11": ""}),
     ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 50 ns", "", {"a1 c9 b12": "1-9"}),  # the window
-    ("SEQ(A a, !B b, C c) WHERE b.time - a.time < 5 ns", "", {"a1 c2": "1-2"}),
     ("SEQ(A a, C? c, !B b) WHERE b.time - c.time < 2 ns", "", {"a1 b9": ""}),  # asked of no c
 ]
 
@@ -113,14 +93,11 @@ def test_what_it_means_in_any_order_of_arrival(
     ("pattern", "events", "over_ns"),
     [
         ("SEQ(A a, !B FOR 5 ns)", "a1", 6),  # not at 101, when the window is over
-        ("SEQ(A a, C c, !B FOR 5 ns)", "a1 c4", 9),
         ("SEQ(A a, C c, !B FOR 200 ns)", "a1 c4", 204),
         ("SEQ(A a, AND(!B FOR 5 ns, C c))", "a1 c2", 6),
         ("SEQ(A a, AND(!B FOR 3 ns, !C FOR 5 ns))", "a1", 6),
-        ("SEQ(A a, SEQ(C c, !B FOR 5 ns){2})", "a1 c2 c9", 14),
         ("SEQ(A a, !B FOR 5 ns, !C FOR 5 ns)", "a1", 11),
         ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "a1", 6),
-        ("SEQ(A a, !B b) WHERE b.time - a.time <= 5 ns", "a1", 7),
         ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 5 ns", "a1 c4", 9),
         ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 5 ns", "a1 c99", 102),  # the window's end
         ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns AND b.time - a.time < 9 ns", "a1", 6),

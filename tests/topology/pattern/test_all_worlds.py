@@ -12,7 +12,7 @@ that of events of one segment the surest says how far all can be off."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -30,18 +30,32 @@ from tests.topology.pattern.following import (
     in_step,
     missing,
 )
-from tests.topology.pattern.generate import MODES, dice, entry, random_query, shuffled
+from tests.topology.pattern.generate import (
+    MODES,
+    Modes,
+    dice,
+    entry,
+    of_text,
+    random_query,
+    random_stream,
+    shuffled,
+)
+from tests.topology.pattern.oracle import Binding, binding_of, oracle
 from tests.topology.pattern.true_times import (
     at_true_time,
     behind_between,
     by_clock,
     estimated_anew,
+    worlds,
 )
+from tests.topology.pattern.uncertain_oracle import Unsuited, possible_and_certain
 from topology.model.one_clock import PPM, STEADY, Play
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
+from topology.pattern.match.match import Match
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
+from topology.pattern.tree.normal_form import NormalForm, normalise
 from topology.pattern.tree.syntax import Query
 
 SEEDS = seeds_of_today(60)
@@ -215,3 +229,92 @@ def test_what_a_newcomer_changes_is_what_a_new_search_finds(text: str) -> None:
         engines = [Engine([each], max_error_ns=12) for each in (query, anew_each)]
         for _, (ours, searched) in in_step(engines, stream):
             assert ours == searched, seed
+
+
+# -- the oracle of intervals ------------------------------------------------------------------
+
+WORLD_SEEDS = seeds_of_today(400)
+TICK_NS = 4
+
+
+def labels(form: NormalForm, matches: Iterable[Match]) -> set[Binding]:
+    """What is in them, whatever the order inside a group."""
+    return {binding_of(form, match) for match in matches}
+
+
+def suited(rng: Random) -> Query:
+    """Any steps and all shapes, or steps of singles in a row."""
+    free = rng.random() < 0.5
+    modes: Modes = (("any", "all"),) if free else (("next", "all"), ("strict", "all"))
+    conditions = rng.random() < 0.5
+    query = random_query(rng, modes, conditions, groups=free, partitions=False, skips=["none"])
+    return replace(query, ties="strict")
+
+
+def test_every_world_lies_between() -> None:
+    """And without errors there is one, and it is that of the oracle."""
+    seen: Counter[str] = Counter()
+    for seed, rng in dice(WORLD_SEEDS):
+        query = suited(rng)
+        query = replace(query, within_ns=query.within_ns * TICK_NS)
+        form, errors = normalise(query), rng.choice(((0,), (0, 0, 1, 2, 4, 6), (0, 0, 1, 2, 4, 6)))
+        stream = random_stream(rng, 6, errors=errors, types="AB", unit_ns=TICK_NS)
+        try:
+            possible, certain = possible_and_certain(form, stream)
+        except Unsuited:
+            seen["unsuited"] += 1
+            continue
+        some, all_ = labels(form, possible), labels(form, certain)
+        assert all_ <= some
+        assert errors != (0,) or some == all_
+        seen["certain"] += bool(all_)
+        seen["uncertain"] += bool(some - all_)
+        for world in worlds(rng, stream, 12, apart=True):
+            true = labels(form, oracle(form, world))
+            assert all_ <= true <= some, (seed, world)
+            seen["decided"] += bool(true - all_)
+    assert min(seen["certain"], seen["uncertain"], seen["decided"]) > 2, seen
+
+
+def grades(pattern: str, events: str, options: str) -> str:
+    form = normalise(parse_query(f"PATTERN {pattern} WITHIN 10 ns {options}"))
+    possible, certain = possible_and_certain(form, of_text(events))
+    sure = labels(form, certain)
+
+    def shown(match: Match) -> str:
+        name = "".join(f"{one.type.lower()}{one.time_ns}" for _, one in match.labelled())
+        return name if labels(form, [match]) <= sure else f"{name}?"
+
+    return " ".join(sorted(shown(match) for match in possible))
+
+
+NEXT = "USING skip_till_next MATCHES ALL"
+STRICT = "USING strict MATCHES ALL"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options", "graded"),
+    [
+        # a gap of exactly both errors may be a tie; the other way round it is none
+        ("SEQ(A, B)", "", {"a10~1 b13~1": "a10b13", "a10~1 b12~1": "a10b12?"}),
+        ("SEQ(A, B)", "", {"a11~1 b10~1": "b10a11?", "a12~1 b10~1": ""}),
+        # neighbours may each be possible where the chain is not
+        ("SEQ(A, B, C)", "", {"a10~0 b8~4 c9~2": "b8c9a10?", "a12~0 b8~5 c9~3": ""}),
+        # window
+        ("SEQ(A, B)", "", {"a0~1 b9~0": "a0b9", "a0~1 b10~0": "a0b10?", "a0~1 b11~0": "a0b11?"}),
+        # negation
+        ("SEQ(A, !N, B)", "", {"a1 n5~1 b9": "", "a1 n5~4 b9": "a1b9?", "a1 n9~0 b9": "a1b9"}),
+        ("SEQ(A, !N)", "", {"a1 n12~1": "a1?", "a1 n13~1": "a1"}),
+        ("SEQ(!N, A)", "", {"n1~1 a12": "a12?", "n3~1 a12": ""}),
+        ("SEQ(A, AND(C, !N FOR 5 ns), !M FOR 3 ns)", "", {"a1 c3 m8~1": "a1c3?"}),  # in (6, 9)
+        ("SEQ(A, AND(C, !N FOR 5 ns), !M FOR 3 ns)", "", {"a1 c3 m7": "", "a1 c3 m5~1": "a1c3"}),
+        # contiguity
+        ("SEQ(A, B)", NEXT, {"a1 b4~1 b6~0": "a1b4", "a1 b4~2 b6~1": "a1b4? a1b6?"}),
+        ("SEQ(A, B)", STRICT, {"a1 c4~2 b6~1": "a1b6?", "a1 c4~1 b6~0": ""}),
+        # groups
+        ("SEQ(A+, B)", "", {"a1~2 a2~2 b9": "a1a2b9 a1b9 a2b9"}),
+    ],
+)  # fmt: skip
+def test_rules(pattern: str, options: str, graded: dict[str, str]) -> None:
+    for events, grade in graded.items():
+        assert grades(pattern, events, options or "USING skip_till_any MATCHES ALL") == grade

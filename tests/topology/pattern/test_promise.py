@@ -134,7 +134,7 @@ def test_cuts_and_restarts_change_nothing(seed: int, pattern: str) -> None:
     ]
 
 
-def test_what_was_achieved_is_results_of() -> None:
+def test_what_was_achieved_is_told() -> None:
     operator = stage()
     results_of(operator, *copies(stream(1)))
     figures = operator.figures()

@@ -1,4 +1,5 @@
-"""What is shown beyond a match's own events: PREV and NEXT in columns, and a result for each row.
+"""What is beyond a match's own events: PREV and NEXT in columns, and a result for each row; and
+PREV in conditions, which laws in any order of arrival ask in `test_engine_laws`, too.
 
 Law: in any order of arrival, behind a frontier and over restarts, the values are those that a look
 at the list of all events gives (oracle), revisions follow from each other, and nothing final
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Reader, current, fed, followed, taken
+from tests.topology.pattern.following import Reader, contents, current, fed, followed, taken
 from tests.topology.pattern.generate import dice, entry
+from tests.topology.pattern.oracle import oracle
 from topology.model.result import MatchResult
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
@@ -176,7 +178,22 @@ def test_a_late_row_before_a_match_corrects_what_is_shown_of_it(error_ns: int, t
     ]
 
 
-def test_prev_in_return_does_not_wait_for_corrections() -> None:
-    with pytest.raises(QueryRefused) as refused:
-        compiled("T a WITHIN 30 ns EMIT SLACK 1 s RETURN PREV(a.x) AS p")
-    assert [error.code for error in refused.value.errors] == ["E_MODE"]
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SEQ(T a, T b) WHERE PREV(b.p) < a.p WITHIN 1 s", ["0 3", "1 3"]),
+        ("T a WHERE PREV(a.p) IS NULL WITHIN 1 s", ["0"]),
+        ("T a WHERE PREV(a.p, 2) IS NULL WITHIN 15 ns", ["0", "1", "2", "3"]),
+        ("T a WHERE PREV(a.p, 2) = 5 WITHIN 20 ns", ["2"]),
+        ("T a WHERE PREV(a.p) = 5 AND [id] WITHIN 1 s", ["2"]),
+    ],
+)
+def test_what_was_before_in_a_condition(query: str, found: list[str]) -> None:
+    """And so in every order of arrival, one event late after the other."""
+    prices = [entry("T", 10 * at, at, {"p": p, "id": at % 2}) for at, p in enumerate((5, 6, 4, 7))]
+    asked = compiled(query)
+    wanted = oracle(asked.form, prices)
+    assert [" ".join(str(e.event.seq) for _, e in it.labelled()) for it in wanted] == found
+    for late in prices:
+        arrivals = [*(one for one in prices if one is not late), late]
+        assert current(asked, arrivals).contents() == contents(asked, wanted), late

@@ -43,28 +43,18 @@ ERRORS: list[tuple[str, str, str]] = [
     ("SEQ(A a, !B FOR 5 s, STRICT C c)", "E_NOT_PLACE 18+10", "write NEXT"),
     ("SEQ(A a, !B FOR 5 s, !C, D d)", "E_NOT_PLACE 18+10", "like !B|C FOR 5 s"),
     ("AND(A a, B+ b UNTIL (a.x > b.x))", "E_ALIAS_ORDER 30+9", "which comes first"),
-    ("OR(A a, B+ b UNTIL (a.x > b.x))", "E_ALIAS_ORDER 29+9", "which comes first"),
-    ("SEQ(A a, B b) WHERE b[i].x = 1", "E_INDEX 29+6", "`b` is a single event"),
     ("SEQ(A a, !B b, C) WHERE b[1].x = 1", "E_INDEX 33+6", "`b` is a single event"),
-    ("A+ a WHERE a[0].x = 1", "E_INDEX 20+6", "counted from 1"),
-    (
-        "SEQ(A+ a, B+ b) WHERE a[i].x = b[i].x AND a.x = 1 AND a[i].x > b.x",
-        "E_INDEX 31+15",
-        "`a` and `b` cannot both",
-    ),
+    ("SEQ(A+ a, B+ b) WHERE a[i].x = b[i].x", "E_INDEX 31+15", "`a` and `b` cannot both"),
     ("SEQ(A+ a, B+ b) WHERE a[i].x > avg(b[..i-1].x)", "E_INDEX 31+24", "both"),
     ("A a WHERE avg(a[..i-1].x) > 1", "E_INDEX 19+15", "none before it"),
     ("SEQ(A, !B b, C) WHERE count(b) > 1", "E_INDEX 31+8", "nothing to count"),
     ("A+ a WITHIN 1 s RETURN a[i].x", "E_INDEX 32+6", "one value for each i"),
     ("SEQ(A{3,2} a, B{0} b)", "E_QUANT 13+8, E_QUANT 23+6", "write {2,3}"),
-    ("SEQ(A, B{0,0} b)", "E_QUANT 16+8", "the count is 0"),
     ("A{2000000} a", "E_QUANT 9+12", "more than 1000000"),
-    ("SEQ(A a LOOP ANY, B)", "E_QUANT 13+12", "LOOP needs a group"),
     ("SEQ(A, B+? b)", "E_QUANT 16+5", "write MATCHES BEST"),
     ("SEQ(A, B+? LOOP GREEDY) WITHIN 1 s MATCHES BEST", "E_QUANT 16+15", "leave out GREEDY"),
     ("SEQ(A a, B b) WHERE b.x > PREV(b)", "E_FUNCTION 35+7", "write it like PREV(b.x)"),
     ("SEQ(A a, B b) WHERE PREV(b.x, 0) > 1", "E_FUNCTION 29+12", "1 to 1000"),
-    ("SEQ(A a, B b) WHERE PREV(c.x) > 1", "E_ALIAS_UNKNOWN 29+9", "no component"),
     ("SEQ(A a, !B b) WHERE PREV(b.x) > 1", "E_INDEX 30+9", "an event of the match"),
     ("A a WITHIN 1 s EMIT SLACK 1 s RETURN PREV(a.x) AS x", "E_MODE 46+9", "leave EMIT SLACK out"),
     ("SEQ(A a LOOP GREEDY, B)", "E_QUANT 13+15", "cannot be GREEDY"),
@@ -74,20 +64,14 @@ ERRORS: list[tuple[str, str, str]] = [
         "E_UNTIL 25+7, E_ALIAS_TWICE 35+3, E_QUANT 40+8",
         "before the group",
     ),
+    ("SEQ(A+ a UNTIL (b.x > 1), B b, !E FOR 0 s)", "E_UNTIL 25+7, E_WINDOW 40+10", "before the"),
     (
         "SEQ(AND(!C c, !D d), A+ a UNTIL (b.x > 1), B b, !E FOR 0 s)",
         "E_NOT_ALONE 13+15, E_UNTIL 42+7",
         "before the group",
     ),
-    (
-        "SEQ(A+ a UNTIL (b.x > 1), B b, !E FOR 0 s)",
-        "E_UNTIL 25+7, E_WINDOW 40+10",
-        "before the group",
-    ),
-    ("SEQ(A+ a UNTIL (b.x > a.x), B b)", "E_UNTIL 25+9", "before the group"),
     ("SEQ(!C c, A+ a UNTIL (c.x = a.x), B b)", "E_UNTIL 31+9", "is negated"),
     ("SEQ(A a, SEQ(B b, C c)+)", "E_QUANT 18+14", "like {1,4}"),
-    ("SEQ(A a, SEQ(B b, C c){2,1})", "E_QUANT 18+18", "write {1,2}"),
     (
         "AND(A a, SEQ(B b, C c){1,2}?) WITHIN 1 s MATCHES BEST",
         "E_QUANT 18+19",
@@ -106,7 +90,6 @@ ERRORS: list[tuple[str, str, str]] = [
     ("SEQ(A a, SEQ(B b, C c)? LOOP ANY)", "E_QUANT 18+23", "needs a group"),
     ("SEQ(A a, SEQ(B b, C c){1,2}?)", "E_QUANT 18+19", "prefers fewer turns"),
     ("SEQ(A a, SEQ(B? b, C* c){1,2})", "E_QUANT 18+20", "could be empty"),
-    ("SEQ(A a, SEQ(B b, C c){1,2} b)", "E_ALIAS_TWICE 22+3", "called `b`"),
     ("SEQ(A a, SEQ(B+ b, C c){2}) WHERE b[1].x = 1", "E_INDEX 43+6", "several `b`"),
     ("SEQ(A a, SEQ(B? b, C c){2}) WHERE b[i].x = 1", "E_INDEX 43+6", "or none"),
     ("SEQ(A a, SEQ(B b){2} t) WHERE sum(t[].x) > 1", "E_FUNCTION 39+10", "count(t)"),
@@ -120,17 +103,13 @@ ERRORS: list[tuple[str, str, str]] = [
     ("OR(!B FOR 5 s, C c) WITHIN 9 s MATCHES BEST", "E_NOT_ALONE 12+10", "before the OR"),
     ("SEQ(A a, AND(!B, C c, D d))", "E_NOT_PLACE 22+2", "like !B FOR 5 s"),
     ("OR(A, SEQ(!B, !C))", "E_NOT_ALONE 15+11", "no event beside"),
-    ("SEQ(!A)", "E_NOT_ALONE 9+7", "no event beside"),
     ("SEQ(A, !B b, !C c) WHERE b.x = c.x", "E_NOT_TWO 34+9", "cannot relate"),
     ("SEQ(A, !B b, C) WITHIN 1 s RETURN b.x + 1", "E_NOT_RETURN 43+7", "leave it out"),
-    ("A WITHIN 1 s USING skip_till_any MATCHES ONE", "E_MODE 42+11", "MAXIMAL or ALL"),
     ("A WHERE skip_till_any WITHIN 1 s MATCHES ONE", "E_MODE 42+11", "MAXIMAL or ALL"),
-    ("A WITHIN 1 s USING skip_till_any MATCHES BEST", "E_MODE 42+12", "MAXIMAL or ALL"),
     ("A WITHIN 1 s MATCHES BEST UNCERTAIN POSSIBLE", "E_MODE 35+18", "or write MATCHES ALL"),
     ("A WITHIN 1 s MATCHES MAXIMAL", "E_MODE 22+15", "USING skip_till_any"),
     ("SEQ(A, B) WITHIN 1 s USING partition", "E_MODE 30+15", "like [room]"),
     ("SEQ(A, B) WITHIN 1 s MATCHES ALL AS SETS", "E_SETS 30+19", "skip_till_any"),
-    ("A a WHERE a.x = $limt", "E_PARAM 25+5", "did you mean `limit`?"),
     ("A a WHERE a.x = limt", "E_PARAM 25+4", "did you mean `limit`?"),
     ("SEQ(A a, B b) WHERE a.x > b", "E_PARAM 35+1", "like b.x"),
     ("A a WHERE sqr(a.x) = 1", "E_FUNCTION 19+8", "did you mean `sqrt`?"),
@@ -141,8 +120,6 @@ ERRORS: list[tuple[str, str, str]] = [
     ),
     ("A a WHERE sum(a) = 1", "E_FUNCTION 19+6", "sum(a[].x)"),
     ("A a WHERE 'a' > 3", "E_LITERAL 19+7", "`'a'` is text, `3` is a number"),
-    ("A a WHERE a.time = 'noon'", "E_LITERAL 19+15", "`a.time` is a number"),
-    ("A a WHERE a.x = 1 AND 5", "E_LITERAL 31+1", "`5` is not a condition"),
     ("A a WHERE NOT 'x'", "E_LITERAL 23+3", "is not a condition"),
     ("A a WHERE a.x + 'b' = 1", "E_LITERAL 25+3", "needs numbers"),
     ("A a WHERE a.x < TRUE", "E_LITERAL 19+10", "have no order"),
@@ -174,7 +151,6 @@ WARNINGS: list[tuple[str, str, str]] = [
     ("SEQ(A* a, OR(B? b, C c))", "W_EMPTY 9+24", "whichever of them occur"),
     ("SEQ(A, B+ b) WITHIN 1 s MATCHES ALL", "W_CONTENT_ID 33+11", "retract it and emit"),
     ("SEQ(A, !B, C) WITHIN 1 s USING strict", "W_NEG_STRICT 16+2", "leave the negation"),
-    ("SEQ(A, !B, STRICT C)", "W_NEG_STRICT 16+2", "leave the negation"),
     ("A a WHERE a.x = NULL", "W_ALWAYS_FALSE 19+10", "IS NULL"),
     ("A a WHERE FALSE", "W_ALWAYS_FALSE 19+5", "never holds"),
     ("A a WHERE 1 > 2", "W_ALWAYS_FALSE 19+5", "never holds"),
@@ -244,12 +220,6 @@ def test_every_code_has_an_example() -> None:
     shown = {each.split()[0] for _, found, _ in tables for each in found.split(", ")}
     have_tests_of_their_own = {"E_TOO_LARGE", "E_SQL", "E_ALL_OPTIONAL"}
     assert CODES - shown == have_tests_of_their_own
-
-
-def test_every_code_is_in_the_manual() -> None:
-    manual = (ROOT / "docs" / "reference" / "pattern_grammar.md").read_text(encoding="utf-8")
-    of_check = {"W_ABSENCE", "W_ARITY"}  # what only a topology file shows, or the functions there
-    assert set(re.findall(r"`([EW]_[A-Z_]+)`", manual)) == CODES | of_check
 
 
 def test_who_named_no_event_is_not_given_a_name_to_write() -> None:

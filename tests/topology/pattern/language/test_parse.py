@@ -97,7 +97,6 @@ def test_the_selection_of_sase_is_strategy_and_where() -> None:
         ("PATTERN SEQ(A, !B) WITHIN 1 s", "PATTERN SEQ(A, NOT (B)) WITHIN 1 s"),
         ("PATTERN SEQ(A, ~B) WITHIN 1 s", "PATTERN SEQ(A, !(B)) WITHIN 1 s -- the end"),
         ("PATTERN SEQ(A, B) WITHIN 1 s", "PATTERN SEQ(A _1, B _2) WITHIN 1 s;"),
-        ("PATTERN A{2} a WITHIN 1 s", "PATTERN A{2,2} a WITHIN 1 s"),
         ("PATTERN A{2,} a WITHIN 1 s", "PATTERN -- the A's\n`A`{2,} `a` WITHIN 1 s"),
         ("PATTERN A a WITHIN 1 s RETURN *", "PATTERN A a WITHIN 1 s"),
         ("PATTERN A a WITHIN 1 s SELECT a.x", "PATTERN A a WITHIN 1 s RETURN a.x AS `a.x`"),
@@ -120,12 +119,10 @@ def test_two_spellings_of_one_query(one: str, other: str) -> None:
     [
         ("SEQ(A, B) WITHIN 1 s", "next one eager"),
         ("SEQ(A, B) WITHIN 1 s USING strict", "strict one eager"),
-        ("SEQ(A, B) WITHIN 1 s USING partition", "partition one eager"),
         ("SEQ(A, B) WITHIN 1 s USING skip_till_any", "any maximal eager"),
         ("SEQ(A, B) WHERE skip_till_any AND a.x = 1 WITHIN 1 s", "any maximal eager"),
         ("SEQ(A, B) WITHIN 1 s USING skip_till_any MATCHES ALL", "any all eager"),
         ("SEQ(A, B, !C) WITHIN 1 s", "next one final"),
-        ("SEQ(A, SEQ(B, !C)) WITHIN 1 s", "next one final"),
         ("SEQ(A, !B, C?) WITHIN 1 s", "next one final"),
         ("SEQ(A, !B, C) WITHIN 1 s", "next one eager"),
         ("OR(A, SEQ(B, !C)) WITHIN 1 s", "next one final"),
@@ -168,10 +165,7 @@ def test_places_are_kept_and_do_not_count_in_comparison() -> None:
         (["2us"], 2_000),
         (["1.5 ms"], 1_500_000),
         (["1 s", "1 SEC"], S),
-        (["2 secs"], 2 * S),
-        (["1 min"], 60 * S),
         (["3 Minutes"], 180 * S),
-        (["1 h"], 3600 * S),
         (["24 hours", "1 day"], 86_400 * S),
     ],
 )
@@ -185,12 +179,9 @@ REFUSED = [
     ("", "E_SYNTAX 1+1", "a query is like PATTERN"),
     ("PATERN A WITHIN 1 s", "E_SYNTAX 1+6", "did you mean `PATTERN`?"),
     ("PATTERN SEQU(A, B) WITHIN 1 s", "E_SYNTAX 13+1", "did you mean `SEQ`"),
-    ("PATTERN SEQ(A, B", "E_SYNTAX 17+1", "a parenthesis is not closed"),
     ("PATTERN A\nWHERE x = 1", "E_SYNTAX 2:12+1", "WITHIN 10 s"),
     ("PATTERN A WHERE a.x = 'b WITHIN 1 s", "E_SYNTAX 23+13", "is not closed"),
-    ("PATTERN A `b WITHIN 1 s", "E_SYNTAX 11+13", "is not closed"),
     ("PATTERN A a § WITHIN 1 s", "E_SYNTAX 13+1", "means nothing here"),
-    ("PATTERN A WITHIN 1 s USING skip_till_nxt", "E_SYNTAX 28+13", "`skip_till_next`"),
     ("PATTERN A WITHIN 1 s USING any", "E_SYNTAX 28+3", "did you mean `skip_till_any`"),
     ("PATTERN A a LOOP GREEDY GREEDY WITHIN 1 s", "E_SYNTAX 25+6", "`GREEDY` where"),
     ("PATTERN A+ a GREEDY WITHIN 1 s", "E_SYNTAX 14+6", "write LOOP GREEDY"),
@@ -203,7 +194,6 @@ REFUSED = [
     ("PATTERN SEQ(any, B) WITHIN 1 s", "E_SYNTAX 16+1", "back-ticks: `any`"),
     ("PATTERN A a WITHIN 1 s WHERE a.x = 1", "E_SYNTAX 24+5", "before WITHIN"),
     ("PATTERN A a WITHIN 1 s RETURN a.x USING strict", "E_SYNTAX 35+5", "and RETURN"),
-    ("PATTERN SEQ(A strict, B b) WITHIN 1 s", "E_RESERVED 15+6", "back-ticks: `strict`"),
     (
         "PATTERN SEQ(Event a, B where) WHERE limit = 1 WITHIN 1 s",
         "E_RESERVED 13+5, E_RESERVED 24+5, E_RESERVED 37+5",
@@ -211,7 +201,6 @@ REFUSED = [
     ),
     ("PATTERN A WITHIN 10", "E_WINDOW 18+2", "like 10 s"),
     ("PATTERN A WITHIN 1 secnd", "E_WINDOW 18+7", "did you mean `second`?"),
-    ("PATTERN A WITHIN 5m", "E_WINDOW 18+2", "did you mean `min`?"),
     ("PATTERN A WITHIN 5 w", "E_WINDOW 18+3", "units are ns, us"),
     ("PATTERN A WITHIN 0 s", "E_WINDOW 18+3", "more than 0"),
     ("PATTERN A WITHIN -5 s", "E_WINDOW 18+4", "more than 0"),
@@ -260,19 +249,6 @@ def test_a_slip_is_told_with_its_place_and_a_remedy(text: str, errors: str, told
     refusal = refusal_of(text)
     assert places(refusal.errors) == errors
     assert told in str(refusal)
-
-
-HOW_AN_ERROR_LOOKS = """\
-error[E_WINDOW]: `mintes` is not a unit of time
-  --> line 2, column 8
-   |
- 2 | WITHIN 5 mintes
-   |        ^^^^^^^^
-   = help: did you mean `minutes`?"""
-
-
-def test_how_an_error_looks() -> None:
-    assert str(refusal_of("PATTERN SEQ(A a, B b)\nWITHIN 5 mintes\n")) == HOW_AN_ERROR_LOOKS
 
 
 def test_a_long_line_is_shown_around_the_error() -> None:

@@ -1,4 +1,4 @@
-"""A law and examples of which matches an event can change where times are not exact, and of what
+"""Laws and examples of which matches an event can change where times are not exact, and of what
 that costs: work is counted in looks at a pair, never in time."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,11 +21,14 @@ from tests.topology.pattern.generate import (
     random_stream,
     shuffled,
 )
-from topology.model.result import UNCERTAIN
+from topology.model.result import CONFIRMED, UNCERTAIN
 from topology.pattern.compile.scope import Environment
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
+from topology.pattern.match.match import Match
+from topology.pattern.run.affect import SureUnits
 from topology.pattern.run.engine import Engine
+from topology.pattern.run.unit import FoundMatch, MatchUnit
 from topology.pattern.store.entry import Entry
 
 PARTS = 2
@@ -173,3 +177,50 @@ def test_what_the_clock_lets_out_and_an_event_puts_in_doubt_is_told_once() -> No
     findings = taken(engine)
     reader.read(findings)
     assert [getattr(finding, "confidence", "") for finding in findings] == [UNCERTAIN]
+
+
+NOBODY: Any = None
+"""No unit here is looked at again."""
+OFF_NS = (0, 0, 2, 9, 300)
+"""Errors of the events of units, and of those that come."""
+
+
+def _members(rng: Random, seq: int) -> Match:
+    first_ns = rng.randrange(1_000)
+    times = [first_ns, first_ns + rng.choice((0, 1, 20, 400))]
+    pair = [
+        (entry("A", ns, seq, {}, source, error_ns=rng.choice(OFF_NS)),)
+        for ns, source in zip(times, "ab", strict=True)
+    ]
+    return Match(0, tuple(pair))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_units_that_may_be_in_doubt_are_those_that_a_look_at_each_finds(seed: int) -> None:
+    rng, sure, units = Random(seed), SureUnits(), dict[int, MatchUnit]()
+    for seq in range(120):
+        match = _members(rng, seq)
+        unit = units[seq] = MatchUnit(match.first, NOBODY)
+        unit.found["x"] = FoundMatch(match, 0, rng.choice((CONFIRMED, CONFIRMED, UNCERTAIN)))
+        sure.note(unit)
+        changed = units[rng.choice(list(units))]
+        if rng.random() < 0.3:
+            changed.found["x"] = FoundMatch(changed.found["x"].match, 0, UNCERTAIN)
+            sure.note(changed)
+        elif rng.random() < 0.2:
+            units = {at: each for at, each in units.items() if each is not changed}
+            sure.drop(changed.anchor.key)
+        new_entry = entry("B", rng.randrange(1_400), seq, {}, "n", error_ns=rng.choice(OFF_NS))
+        within_ns = rng.choice((1, 30))
+        low_ns, high_ns = new_entry.low_ns - within_ns, new_entry.high_ns + within_ns
+        sure_ones = [each for each in units.values() if each.found["x"].confidence == CONFIRMED]
+        members = {each.anchor.key: each.found["x"].match.bound for each in sure_ones}
+        assert {unit.anchor.key for unit in sure.around(new_entry, within_ns)} == {
+            key
+            for key, pair in members.items()
+            if any(e.high_ns >= low_ns for (e,) in pair)
+            and any(e.low_ns <= high_ns for (e,) in pair)
+        }
+    for unit in units.values():
+        sure.drop(unit.anchor.key)
+    assert not sure.around(entry("B", 700, -1, {}, "n"), 1 << 40)

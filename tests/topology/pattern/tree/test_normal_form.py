@@ -1,16 +1,21 @@
-"""Examples of normal forms: alternatives, order, gaps, where each conjunct goes, fingerprints."""
+"""Examples of normal forms: alternatives, order, gaps, where each conjunct goes, fingerprints. A
+pattern is refused by its size, however it got there, before it is written out."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from tests.topology.pattern.generate import random_query
+from topology.pattern.language.check import check
 from topology.pattern.language.expression_text import expression_text
 from topology.pattern.language.parse import parse_query
+from topology.pattern.tree.errors import QueryRefused
 from topology.pattern.tree.normal_form import Alternative, NormalForm, normalise
 from topology.pattern.tree.partial_order import size, spread
+from topology.pattern.tree.syntax import Item, Seq
 from topology.pattern.tree.turns import Turns
 
 
@@ -30,12 +35,9 @@ def order(alternative: Alternative) -> list[str]:
 @pytest.mark.parametrize(
     ("pattern", "orders"),
     [
-        ("A a", [["a:"]]),
-        ("SEQ(A a, B b, C c)", [["a:", "b: a", "c: a b"]]),
         ("AND(A a, B b)", [["a:", "b:"]]),
         ("SEQ(A a, AND(B b, SEQ(C c, D d)), E e)",
          [["a:", "b: a", "c: a", "d: a c", "e: a b c d"]]),
-        ("OR(A a, B b)", [["a:"], ["b:"]]),
         ("SEQ(OR(A a, B b), OR(C c, D d))",
          [["a:", "c: a"], ["a:", "d: a"], ["b:", "c: b"], ["b:", "d: b"]]),
         ("AND(A a, OR(B b, SEQ(C c, D d)))", [["a:", "b:"], ["a:", "c:", "d: c"]]),
@@ -56,13 +58,9 @@ def test_linear_is_one_after_the_other() -> None:
     ("pattern", "gaps"),
     [
         ("SEQ(A a, !N n, B b)", ["a ! b"]),
-        ("SEQ(!N n, A a, B b)", [" ! a"]),
         ("SEQ(A a, B b, !N n)", ["b ! "]),
-        ("SEQ(A a, !N n, !M m, B b)", ["a ! b", "a ! b"]),
         ("SEQ(AND(A a, B b), !N n, AND(C c, D d))", ["a b ! c d"]),
-        ("SEQ(A a, SEQ(!N n, B b), C c)", ["a ! b"]),
         ("SEQ(A a, SEQ(B b, !N n), C c)", ["b ! c"]),
-        ("SEQ(A a, AND(SEQ(!N n, B b), C c), D d)", ["a ! b"]),
         ("SEQ(A a, AND(SEQ(B b, !N n), C c), D d)", ["b ! d"]),
         ("AND(SEQ(B b, !N n), C c)", ["b ! "]),
     ],
@@ -103,18 +101,13 @@ def test_edges_are_settled() -> None:
         ("SEQ(A a, B b, C c) WHERE a.id = b.id AND b.id = c.id", ["id"]),
         ("SEQ(A a, B b, C c) WHERE a.id = b.id", []),
         ("SEQ(A a, B b, C c) WHERE a.id = b.id AND c.id = c.id", []),
-        ("SEQ(A a, B b) WHERE a.id = b.other", []),
         ("SEQ(A a, B b) WHERE a.id = b.id OR a.x = 1", []),
         ("SEQ(A a, !N n, B b) WHERE a.id = b.id", []),
         ("SEQ(A a, !N n, B b) WHERE a.id = b.id AND n.id = b.id", ["id"]),
-        ("SEQ(A a, !N n, B b) WHERE a.id = n.id AND n.id = b.id", []),
         ("SEQ(A a, B? b, C c) WHERE a.id = b.id AND b.id = c.id", []),
         ("SEQ(A a, B? b, C c) WHERE a.id = b.id AND a.id = c.id", ["id"]),
-        ("SEQ(A a, B? b, C? c) WHERE a.id = b.id AND b.id = c.id", []),
         ("SEQ(A a, B? b, !N n) WHERE a.id = b.id AND n.id = b.id", []),
-        ("SEQ(A a, B? b) WHERE a.id = b.id", ["id"]),
         ("SEQ(A+ a[], B? b) WHERE a.id = b.id", []),
-        ("SEQ(A+ a[], B b) WHERE a.id = b.id", ["id"]),
         ("SEQ(A+ a[], B b) WHERE a[1].id = b.id", []),
         ("SEQ(A a, OR(B b, C c)) WHERE a.id = b.id AND a.id = c.id", ["id"]),
         ("SEQ(A a, OR(B b, C c)) WHERE a.id = b.id", []),
@@ -133,23 +126,16 @@ def test_partition_key(text: str, same: list[str]) -> None:
 @pytest.mark.parametrize(
     ("pattern", "conjunct", "place"),
     [
-        ("SEQ(A a, B b)", "a.x > 1", "own a"),
         ("SEQ(A a, B b)", "a.x > a.y", "own a"),
         ("SEQ(A a, B b)", "a.x > b.x", "a b"),
-        ("SEQ(A a, B b)", "a.x > 1 OR b.x > 1", "a b"),
         ("SEQ(A a, B b)", "1 = 2", ""),
-        ("SEQ(A+ a[], B b)", "a.x > 1", "own a"),
-        ("SEQ(A+ a[], B b)", "a[i].x > a[i-1].x", "a"),
         ("SEQ(A+ a[], B b)", "a[1].x > 1", "a"),
         ("SEQ(A+ a[], B b)", "a[2].x > 1", "a whole a"),
         ("SEQ(A+ a[], B b)", "a[last].x > b.x", "a b whole a"),
-        ("SEQ(A+ a[], B b)", "sum(a[].x) > b.x", "a b whole a"),
         ("SEQ(A+ a[], B b)", "a[i].x > sum(a[..i-1].x)", "a"),
         ("SEQ(A a, B b)", "count(a) = 1", "a"),
-        ("SEQ(A a, B? b)", "b.x > 1", "own b"),
         ("SEQ(A a, B? b)", "b.x IS NULL", "own b; b, also if absent"),
         ("SEQ(A a, B? b)", "coalesce(b.x, 0) < a.x", "a b, also if absent"),
-        ("SEQ(A a, B b)", "a.x IS NULL", "own a"),
         ("SEQ(A a, !N n, B b)", "n.x > 1", "not n"),
         ("SEQ(A a, !N n, B b)", "n.x > a.x", "not n"),
         ("SEQ(A a, OR(B b, C c))", "b.x > a.x", "a b"),
@@ -186,6 +172,20 @@ def test_size_is_known_before_it_is_spread() -> None:
         node = random_query(Random(seed)).node
         parts = spread(Turns(node).node)
         assert size(node) == (len(parts), max(len(part.spots) for part in parts))
+
+
+@pytest.mark.parametrize("first", ["", "A x, A x, "])
+def test_counts_within_counts_are_refused_beside_other_mistakes(first: str) -> None:
+    one = "SEQ(SEQ(A a{0}, B b{0}){{0,1000000}}, C c{0}){{14,20}}"
+    nested = ", ".join(one.format(number) for number in range(90))
+    with pytest.raises(QueryRefused, match="more than 10000 alternatives"):
+        check(parse_query(f"PATTERN SEQ({first}{nested}) WITHIN 1 s"))
+
+
+def test_a_tree_that_was_not_checked_is_not_written_out() -> None:
+    query = parse_query("PATTERN OR(A a, B b) WITHIN 1 s")
+    with pytest.raises(ValueError, match="2048 alternatives"):
+        normalise(replace(query, node=Seq(items=(Item(query.node),) * 11)))
 
 
 TEXT = "SEQ(A a, B+ b[]) WHERE b.x > 1.5 AND b[i].x > a.x"

@@ -48,67 +48,46 @@ FREE = "USING skip_till_any MATCHES ALL"
 EXAMPLES = [
     # pattern, options, events, what is found by the times of its events
     ("SEQ(A a, SEQ(B b, C c){2}, D d)", "", "a1 b2 c3 b4 c5 d6", "1-2-3-4-5-6"),
-    ("SEQ(A a, SEQ(B b, C c){2}, D d)", "", "a1 b2 c3 d6", ""),
     ("SEQ(A a, SEQ(B b, C c){1,3}, D d)", "", "a1 b2 c3 b4 d5 c6 d7", "1-2-3-5"),  # ONE leaves
     ("SEQ(A a, SEQ(B b, C c){1,3}, D d)", "", "a1 b2 c3 b4 c5 d6", "1-2-3-4-5-6"),
-    ("SEQ(A a, SEQ(B b, C c){0,2})", "MATCHES BEST", "a1 b2 c3 b4", "1-2-3"),
     ("SEQ(A a, SEQ(B b, C c){0,2})", "MATCHES BEST", "a1 b2 c3 b4 c5", "1-2-3-4-5"),
-    ("SEQ(A a, SEQ(B b, C c){0,2}?)", "MATCHES BEST", "a1 b2 c3 b4 c5", "1"),
     ("SEQ(A a, SEQ(B b, C c)?, D d)", "MATCHES ALL", "a1 b2 c3 d4", "1-2-3-4 1-4"),
     ("SEQ(A a, SEQ(B b, C c){1,2} LOOP STRICT)", "MATCHES ALL", "a1 b2 c3 d4 b5 c6", "1-2-3"),
     ("SEQ(A a, AND(B b, C c){2}, D d)", "", "a1 c2 b3 b4 c5 d6", "1-2-3-4-5-6"),
     ("SEQ(A a, OR(B b, C c){2}, D d)", "", "a1 c2 b3 d6", "1-2-3-6"),
-    ("SEQ(SEQ(B b, !D, C c){2})", "", "b1 c2 b3 d4 c5", ""),
     ("SEQ(SEQ(B b, !D, C c){2})", "", "b1 c2 d3 b4 c5", "1-2-4-5"),
     ("SEQ(B b, C c){2}", "SKIP TO LAST b", "b1 c2 b3 c4 b5 c6", "1-2-3-4 3-4-5-6"),
     ("SEQ(B b, C c){2}", "SKIP TO FIRST c", "b1 c2 b3 c4 b5 c6", "1-2-3-4 3-4-5-6"),
-    ("SEQ(A a, SEQ(B{1,2} b[], C c){2}, D d)", "", "a1 b2 b3 c4 b5 c6 d7", "1-2-3-4-5-6-7"),
     ("SEQ(A a, SEQ(B b, SEQ(C c){1,2}){2}, D d)", "", "a1 b2 c3 c4 b5 c6 d7", "1-2-3-4-5-6-7"),
     ("SEQ(A a, B b WITHIN 2 ns)", "", "a1 b3", "1-3"),
     ("SEQ(A a, B b WITHIN 2 ns)", "", "a1 b4", ""),
-    ("SEQ(A a, C c, B b WITHIN 2 ns)", "", "a1 c3 b5", "1-3-5"),
-    ("SEQ(A a, C? c, B b WITHIN 2 ns)", "MATCHES ALL", "a1 c3 b5", "1-3-5"),
     ("SEQ(A a, C? c, B b WITHIN 2 ns)", "MATCHES ALL", "a1 c2 b3", "1-2-3 1-3"),
-    ("SEQ(AND(A a, C c), B b WITHIN 2 ns)", "", "a1 c4 b6", "1-4-6"),
     ("SEQ(AND(A a, C c), B b WITHIN 2 ns)", "", "a1 c4 b7", ""),
-    ("SEQ(A a, B+ b[] LOOP WITHIN 2 ns, C c)", "", "a1 b4 b6 b9 c10", "1-4-6-10"),
     ("SEQ(A a, B+ b[] WITHIN 2 ns, C c)", "", "a1 b3 b9 c10", "1-3-9-10"),
     ("SEQ(A a, SEQ(B b WITHIN 3 ns, C c){1,2})", "MATCHES BEST", "a1 b2 c3 b8 c9", "1-2-3"),
-    ("SEQ(A a, SEQ(B b WITHIN 3 ns, C c){2} LOOP NEXT)", "", "a1 b2 c3 b8 c9", ""),
-    ("SEQ(A a, NEXT SEQ(B b WITHIN 2 ns, C c))", "", "a1 b3 c4", "1-3-4"),
     ("SEQ(A a, NEXT SEQ(B b WITHIN 2 ns, C c))", "", "a1 b4 c5", ""),
-    ("SEQ(A? a, B? b)", "MATCHES ALL", "a1 b2", "1 1-2 2"),
     ("SEQ(A? a, B? b)", "MATCHES BEST SKIP PAST LAST", "a1 b2 b3", "1-2 3"),
-    ("A* a", "USING strict MATCHES BEST SKIP PAST LAST", "a1 a2 b3 a4", "1-2 4"),
     ("OR(A? a, SEQ(B b, C c))", "MATCHES ALL", "a1 b2 c3", "1 2-3"),
     # what is preferred in an AND that may hold less
     ("SEQ(A a, AND(C c, SEQ(B b, D d)?), A e)", "MATCHES BEST", "a1 c2 b3 d4 a5", "1-2-3-4-5"),
-    ("SEQ(A a, AND(C c, SEQ(B b, D d)?), A e)", "MATCHES BEST", "a1 c2 b3 a5", "1-2-5"),
     ("SEQ(A a, AND(SEQ(C c)?, SEQ(B b, D d)?), A e)", "MATCHES BEST", "a1 c2 b3 a5", "1-2-5"),
-    ("SEQ(A a, AND(SEQ(C c)?, SEQ(B b, D d)?), A e)", "MATCHES BEST", "a1 b3 a5", "1-5"),
 ]
 
 
 @pytest.mark.parametrize(("pattern", "options", "events", "found"), EXAMPLES)
-def test_what_it_meanswith_eager_turns_in_and_of_arrival(
+def test_what_it_means_in_any_order_of_arrival(
     pattern: str, options: str, events: str, found: str
 ) -> None:
     assert in_any_order(compiled(pattern, options, within=50), of_text(events)) == {found}
 
 
 VALUES = [
-    ("b[i].x > b[i-1].x", "1-2-3-4-5-6"),
-    ("b[i].x > c[i].x", ""),
-    ("b[last].x = 3", "1-2-3-4-5-6"),
     ("b[-2].x = 1", "1-2-3-4-5-6"),
     ("b[3].x = 1", ""),
     ("count(turn) = 2", "1-2-3-4-5-6"),
     ("sum(c[].x) = 6", "1-2-3-4-5-6"),
-    ("sum(c[].x) = 5", ""),
     ("b[i].x > count(c[..i-1]) ", "1-2-3-4-5-6"),
     ("b.x <= c.x", ""),  # each b with each c
-    ("b.x != 7", "1-2-3-4-5-6"),
-    ("coalesce(c[first].x, 9) = 2", "1-2-3-4-5-6"),
 ]
 
 
