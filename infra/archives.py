@@ -1,7 +1,7 @@
 """Writes archives of Java classes (`cli.local.classes`) with which brokers and Spark start faster.
 
 Each archive is written once, by a Java process that has run a small workload. This takes ten
-seconds.
+seconds for a broker, and about a minute for Spark.
 
     python -m infra.archives
 """
