@@ -75,7 +75,7 @@ def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> N
     rows = all_revisions(spark).cache()
     view, now, then = texts()
     moments = rows.select("at_time", "at_ns").distinct().orderBy("at_time").collect()
-    some = [*moments[:: len(moments) // 3], moments[-1]]
+    some = [*moments[:: len(moments) // 2], moments[-1]]
     marked = rows.withColumn("current", F.lit(True))
     wanted = {row.at_time: seen(silver.as_of(marked, row.at_ns)) for row in some}
     wanted[moments[0].at_time - timedelta(seconds=1)] = []

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
-from cli.local.poll import wait_until
 from spark_analytics.jobs.outputs import read
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer
 from tests.end_to_end.setting import Setting, fused
@@ -21,6 +20,7 @@ from tests.spark_analytics.answers import assert_refused, done
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, ordered_records, watermark
 from tests.spark_analytics.topics import run
+from tests.waiting import wait_until
 from topology.model.event import Event
 
 pytestmark = [*SPARK, pytest.mark.kafka]
@@ -69,9 +69,7 @@ def make_again(setting: Setting) -> None:
     create(declared(setting.topology), setting.bootstrap, 1)
     admin = admin_of(setting.bootstrap)
     wait_until(
-        lambda: setting.ordered in admin.list_topics(timeout=TIMEOUT_S).topics,
-        TIMEOUT_S,
-        "the topic to be there",
+        lambda: setting.ordered in admin.list_topics(timeout=TIMEOUT_S).topics, "the topic again"
     )
 
 
@@ -115,7 +113,7 @@ def test_a_topic_made_again_while_the_job_runs_ends_it(
 
     def act() -> None:
         try:
-            wait_until(commits.exists, TIMEOUT_S, "the first batch")
+            wait_until(commits.exists, "the first batch")
             make_again(setting)
             fill(setting, 100)
         except BaseException as error:  # noqa: BLE001 - looked at below
@@ -124,7 +122,7 @@ def test_a_topic_made_again_while_the_job_runs_ends_it(
     thread = threading.Thread(target=act)
     thread.start()
     ended = run(setting, tmp_path, "rates", "--every", "100ms", "--table", "late")
-    thread.join(TIMEOUT_S)
+    thread.join()
     assert not failed
     assert_refused(ended, 1, setting.ordered, "deleted, or created again")
 

@@ -33,7 +33,7 @@ from topology.model.event import Event
 
 pytestmark = SPARK
 
-WINDOW = Windows("tumbling", "100 milliseconds")
+WINDOW = Windows("tumbling", "10 milliseconds")
 
 
 def plain_sort(rows: list[Row], wait_ns: int) -> list[Event]:
@@ -57,7 +57,7 @@ def ordered_frame(spark: SparkSession, events: list[Event]) -> DataFrame:
 
 
 def test_the_raw_topic_and_what_became_of_it(spark: SparkSession) -> None:
-    rows = crowd(1_500).rows
+    rows = crowd(300).rows
     raw = decode.split(decode.raw(frame(spark, raw_records(rows)), HeaderConfig())).events
     events = plain_sort(rows, 5 * MS)
     ordered = decode.split(ordered_frame(spark, events)).events
@@ -93,7 +93,7 @@ def test_the_raw_topic_and_what_became_of_it(spark: SparkSession) -> None:
 
 
 def test_the_ordered_topic_as_a_stream_and_at_once(spark: SparkSession, tmp_path: Path) -> None:
-    events = plain_sort(crowd(600).rows, 5 * MS)
+    events = plain_sort(crowd(300).rows, 5 * MS)
     last_ns = events[-1].at_ns
     events.append(watermark(events[-1].ref_time_ns, last_ns + 10**9))
     records = ordered_records(events)

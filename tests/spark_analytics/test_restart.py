@@ -73,14 +73,14 @@ def prepared(kafka: SharedKafka, folder: Path, count: int) -> tuple[Run, list[Ev
     events = [event for event in written if not event.kind]
     assert len({event.source for event in events}) == SOURCES
     assert len(events) > count * 0.95
-    return Run(setting, folder, "50ms", count // 4, (TABLE,)), events
+    return Run(setting, folder, "20ms", count // 4, (TABLE,)), events
 
 
 @pytest.mark.spark
 def test_a_stream_that_was_killed_says_what_batch_says(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
-    run_, events = prepared(kafka, tmp_path, 8_000)
+    run_, events = prepared(kafka, tmp_path, 2_000)
     stream = [*run_.stream, "--every", "100ms"]
     killed(run_.setting, tmp_path, *stream, until=run_.has_done(2))
     unfinished = len(from_parquet(spark, tmp_path))

@@ -18,9 +18,10 @@ from spark_analytics.tables.shapes import SHAPES
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.upkeep import STATEMENTS, keep_up
 
-pytestmark = [*SPARK, pytest.mark.timeout(300)]
+pytestmark = [*SPARK]
 
-BATCHES = 6
+BATCHES = {"iceberg": 5, "delta": 2}
+"""As many small files of a day are merged into one."""
 AT = datetime(2023, 11, 14, tzinfo=UTC)
 OLD_S = 10 * 86_400
 RESULTS = "id STRING, query STRING, revision BIGINT, start_time TIMESTAMP, n BIGINT"
@@ -32,16 +33,17 @@ def test_the_statements_leave_fewer_files_and_every_row(
 ) -> None:
     place = tmp_path / "events"
     lake = open_lake(spark, kind, str(place), "job")
-    for batch in range(BATCHES):
+    for batch in range(BATCHES[kind]):
         append(lake, spark, batch)
-    for revision in range(2):
+    tables = ["events"]
+    for revision in range(2) if kind == "iceberg" else ():  # its statements name this table too
         words = [(name, "q", revision, AT, revision) for name in "xy"]
         results = spark.createDataFrame(words, RESULTS)
         lake.merge("windows_current", results, SHAPES["windows_current"])
+        tables = ["events", "windows_current"]
     orphan = next((place / "events").rglob("*.parquet")).with_name("left-by-a-kill.parquet")
     orphan.write_bytes(b"half a fi")
     os.utime(orphan, (time.time() - OLD_S,) * 2)
-    tables = ("events", "windows_current")
     before = {name: texts(lake.read(name)) for name in tables}
     files_before = files(lake.read("events"))
     keep_up(lake)
@@ -52,7 +54,7 @@ def test_the_statements_leave_fewer_files_and_every_row(
     assert {name: texts(lake.read(name)) for name in tables} == before
     assert files(lake.read("events")) < files_before
     assert not orphan.exists()
-    append(lake, spark, BATCHES - 1)  # comes again
+    append(lake, spark, BATCHES[kind] - 1)  # comes again
     assert texts(lake.read("events")) == before["events"]
 
 

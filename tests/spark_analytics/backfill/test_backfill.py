@@ -44,14 +44,14 @@ def world(tmp_path: Path) -> Path:
     """A recording, of which `t.yaml` asks."""
     rng = Random(7)
     (tmp_path / "t.yaml").write_text(streams.topology(rng))
-    return streams.recording(rng, tmp_path / "events.jsonl", 600)
+    return streams.recording(rng, tmp_path / "events.jsonl", 200)
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7])
 def test_its_tables_say_what_a_replay_says(
     tasks: int, world: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 30_000)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 10_000)
     monkeypatch.setattr(run, "tasks_for", lambda *_: tasks)
     answer = done(backfill(tmp_path, world, "--json"))
     wanted, account = replayed(tmp_path / "t.yaml", world)
@@ -67,7 +67,7 @@ def test_tables_of_a_lake_are_gone_on_with(
 ) -> None:
     """Whoever asks for other tables is refused; a run that fails amid them is brought to its end,
     and the one after finds all flushed."""
-    first, second = parts_of(world, tmp_path / "folder", [300])
+    first, second = parts_of(world, tmp_path / "folder", [100])
     folder = first.parent
     later = second.rename(tmp_path / "later")
     own = ("--format", form, "--schema", "v BIGINT")

@@ -13,7 +13,6 @@ from spark_analytics.backfill.stretches import Beginning, StretchReader, begins
 from tests.seeds import seeds_of_today
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.model.sample import Declared, Sample
 from topology.wire.checker import Reading
 from topology.wire.line_reader import Content, LineReader, Row, bears_arrivals
 from topology.wire.reasons import WireFault
@@ -47,7 +46,7 @@ def told(content: Content, number: int, at_ns: int, ts_ns: int | None) -> tuple[
         return "event", number, at_ns, at_ns if ts_ns is None else ts_ns
     if isinstance(content, Malformed):
         return "dead", number, at_ns, content.reason
-    return "clock", number, at_ns
+    return type(content).__name__, number, at_ns
 
 
 def at_of(content: Content) -> int:
@@ -102,24 +101,4 @@ def test_cuts_change_nothing(pieces: int) -> None:
         through = read_through(lines)
         assert read_apart(lines, cuts) == through, (seed, cuts)
         kinds |= {each[0] for each in through}
-    assert kinds == {"event", "dead", "clock"}
-
-
-def test_a_stretch_without_a_time_arrives_with_the_one_before() -> None:
-    first = StretchReader(SAID)
-    first.read(Row(1, {"source": "s", "seq": 0, "arrival": 50}))
-    second = StretchReader(SAID)
-    content = second.read(Row(1, {"source": "s", "seq": 1}))
-    assert isinstance(content, Event)
-    stretches = [first.ended(3), second.ended(1)]
-    starts = begins(stretches, Beginning())
-    assert starts[1] == Beginning(3, 50, None, bears_arrivals=True)
-    assert starts[1].arrival_of(stretches[1], content.arrival_ns, 1) == 50
-
-
-def test_clock_words_are_of_their_kinds() -> None:
-    reader = StretchReader(SAID)
-    sample = reader.read(Row(1, {"clock": "s", "t1": 1, "t2": 2, "t3": 3, "t4": 4}))
-    declared = reader.read(Row(2, {"clock": "s", "at": 1, "offset": 5, "error": 1}))
-    assert isinstance(sample, Sample)
-    assert isinstance(declared, Declared)
+    assert kinds == {"event", "dead", "Sample", "Declared"}

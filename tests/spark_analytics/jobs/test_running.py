@@ -14,16 +14,15 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 import cli.spark.jars
-from cli.local.poll import wait_until
 from spark_analytics.jobs.errors import MAX_CHARS
 from spark_analytics.jobs.running import JobFailed, Running, unwritten
 from spark_analytics.jobs.work import Table
 from spark_analytics.session import PARTS, SETTINGS, new_session
 from tests.spark_analytics.marks import SPARK
+from tests.waiting import wait_until
 
 pytestmark = SPARK
 
-BEGIN_TIMEOUT_S = 60.0
 ASLEEP = "java_method('java.lang.Thread', 'sleep', 600000L)"
 
 
@@ -60,7 +59,7 @@ class Computed:
 def running(spark: SparkSession, output: Slow | Quick, path: Path) -> Running:
     rows = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
     started = Running([Table("t", rows, ("value",))], output, "", str(path), "100 milliseconds")
-    assert output.has_begun.wait(BEGIN_TIMEOUT_S)
+    output.has_begun.wait()
     return started
 
 
@@ -112,7 +111,7 @@ def test_state_lies_in_rocksdb_and_batches_write_what_changed(
         )
         try:
             state = tmp_path / "t" / "state"
-            wait_until(lambda: any(state.rglob("*.changelog")), BEGIN_TIMEOUT_S, "state")
+            wait_until(lambda: any(state.rglob("*.changelog")), "state")
         finally:
             started.stop()
             started.wait()

@@ -127,10 +127,10 @@ def until_ns(log: Log) -> int:
 
 
 def test_its_tables_say_what_a_replay_says(spark: SparkSession, tmp_path: Path) -> None:
-    """In batches of three files; the first run fails twice and is started again."""
+    """In batches of four files; the first run fails twice and is started again."""
     rng = Random(3)
     text = logs.topology(rng)
-    log = padded(logs.log(rng, tmp_path, 200))
+    log = padded(logs.log(rng, tmp_path, 60))
     topology = parse(text)
     wanted = logs.replayed(topology, logs.dumped(topology, log, until_ns(log)), until_ns(log))
     assert {"event", "gap"} <= {kind for _, kind in wanted}
@@ -140,9 +140,9 @@ def test_its_tables_say_what_a_replay_says(spark: SparkSession, tmp_path: Path) 
     for late in (False, True):
         failing = Failing(Folder(str(out)), 1, late=late)
         with pytest.raises(JobFailed, match="the disk is full"):
-            run_to_end(query(spark, records, text, log, 3), failing, out)
+            run_to_end(query(spark, records, text, log, 4), failing, out)
     write(records, parts[8:])
-    run_to_end(query(spark, records, text, log, 3), Folder(str(out)), out)
+    run_to_end(query(spark, records, text, log, 4), Folder(str(out)), out)
     assert lines_in(spark, out) == wanted
     assert read(spark, str(out), "overtaken").count() == 0
     columns_are_those_of_a_backfill(spark, out)
