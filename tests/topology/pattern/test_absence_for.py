@@ -183,6 +183,7 @@ def test_in_any_order_it_is_the_oracle() -> None:
     assert sum(world.is_as_the_oracle_says() for world in worlds()) > len(SEEDS) // 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("emit", ["eager", "slack"])
 def test_a_watermark_ends_it_as_an_event_in_order_does(emit: Emit) -> None:
     """One that no query asks for, of that time; however late others come, and over restarts."""
@@ -240,6 +241,7 @@ def test_it_is_what_the_manual_says() -> None:
     assert found > len(SEEDS) // 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["", ", D d", ", !D e FOR 3 ns"])
 @pytest.mark.parametrize("branch", ["C c", "SEQ(C c, B x)", "AND(C c, B x)"])
 def test_an_or_finds_what_its_branches_find(branch: str, end: str) -> None:

@@ -63,6 +63,7 @@ def worlds(part: int, *, open_ended: bool = False, **changed: Any) -> Iterator[W
 parts = pytest.mark.parametrize("part", range(PARTS))
 
 
+@pytest.mark.slow
 @parts
 @pytest.mark.parametrize("open_ended", [False, True])
 def test_in_any_order_the_matches_that_stand_are_those_of_the_oracle(
@@ -72,6 +73,7 @@ def test_in_any_order_the_matches_that_stand_are_those_of_the_oracle(
     assert sum(each.is_as_the_oracle_says() for each in worlds(part, open_ended=open_ended)) > 0
 
 
+@pytest.mark.slow
 @parts
 def test_what_stands_is_right_for_the_events_so_far(part: int) -> None:
     """Told eagerly: after each event, but for what still waits for a negation at the end."""
@@ -84,6 +86,7 @@ def test_what_stands_is_right_for_the_events_so_far(part: int) -> None:
             assert reader.contents() == world.wanted(world.arrivals[:count]), world
 
 
+@pytest.mark.slow
 @parts
 @pytest.mark.parametrize("emit", ["as it is", "slack"])
 def test_a_restart_is_not_seen(part: int, emit: str) -> None:
@@ -104,6 +107,7 @@ def test_a_restart_is_not_seen(part: int, emit: str) -> None:
         assert [reader.contents() for reader in readers] == [world.wanted()] * 2, world
 
 
+@pytest.mark.slow
 @parts
 def test_queries_do_not_disturb_each_other(part: int) -> None:
     others = worlds((part + 1) % PARTS, name="other")

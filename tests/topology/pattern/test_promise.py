@@ -108,6 +108,7 @@ def over(before: Chain, after: Chain) -> Chain:
     return after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     "pattern",
@@ -144,6 +145,7 @@ def test_what_was_achieved_is_told() -> None:
     assert explained["closed_by"]["probable"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "quality",
     [

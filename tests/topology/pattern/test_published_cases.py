@@ -117,6 +117,7 @@ def labelled(case: Case, found: Reader) -> Matches:
     )
 
 
+@pytest.mark.slow
 @each
 def test_in_any_order(case: Case) -> None:
     """Some come twice."""

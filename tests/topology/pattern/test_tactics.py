@@ -130,6 +130,7 @@ def chained(rng: Random) -> NormalForm:
     return form_of(pattern, MAXIMAL + ties, rng.choice((4, 6, 9)), " AND ".join(where))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "one_of"), [(anything, 4), (sliceable, 4), (chained, 8)])
 def test_tactics_find_what_the_oracle_finds(
     make: Callable[[Random], NormalForm], one_of: int
@@ -413,6 +414,7 @@ def repeated(*parts: tuple[str, int]) -> list[Entry]:
     return [entry(kind, at, at, {"x": 1}) for at, kind in enumerate(kinds)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "most"),
     [

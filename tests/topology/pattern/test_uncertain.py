@@ -111,6 +111,7 @@ def lies_between(stream: World, count: int, seen: Counter[str]) -> None:
         assert not missing(stream.query, true, hulls), (stream, world)
 
 
+@pytest.mark.slow
 @parts
 def test_every_world_lies_between(part: int) -> None:
     seen: Counter[str] = Counter()
@@ -119,6 +120,7 @@ def test_every_world_lies_between(part: int) -> None:
     assert min(seen.values()) > 0, seen
 
 
+@pytest.mark.slow
 @parts
 @pytest.mark.parametrize("modes", [MODES, BEST], ids=["usual", "best"])
 def test_grades_do_not_depend_on_arrival(part: int, modes: Modes) -> None:
@@ -141,6 +143,7 @@ def test_grades_do_not_depend_on_arrival(part: int, modes: Modes) -> None:
     assert min(seen.values()) > 0, seen
 
 
+@pytest.mark.slow
 @parts
 def test_exact_times_give_the_matches_of_the_oracle_confirmed(part: int) -> None:
     """Even where errors are expected."""
@@ -162,6 +165,7 @@ def test_ignored_errors_do_nothing(part: int) -> None:
         assert found == current(query, exact).confidences(), stream
 
 
+@pytest.mark.slow
 @parts
 @pytest.mark.parametrize("uncertain", ["nominal", "possible"])
 def test_a_restart_is_not_seen(part: int, uncertain: Uncertain) -> None:
@@ -239,6 +243,7 @@ def _blurred(rng: Random, entries: Sequence[Entry]) -> list[Entry]:
     ]
 
 
+@pytest.mark.slow
 @parts
 @pytest.mark.parametrize("uncertain", ["possible", "nominal"])
 @pytest.mark.parametrize("follows", [False, True])

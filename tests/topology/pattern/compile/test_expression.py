@@ -371,6 +371,7 @@ ANY_VALUE = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(ANY_VALUE, ANY_VALUE, st.sampled_from(sorted(values.OPERATIONS)))
 def test_arithmetic_never_raises(a: Any, b: Any, sign: str) -> None:
     result = values.arithmetic(values.OPERATIONS[sign], a, b)

@@ -239,6 +239,7 @@ def test_parameters_and_functions_of_the_users_own() -> None:
     assert "no function `near`" in str(refusal_of(query, functions={"nearer"}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -83,6 +83,7 @@ def test_lengths_of_time_have_the_largest_whole_unit(length_ns: int, told: str) 
     assert duration_text(length_ns) == told
 
 
+@pytest.mark.slow
 def test_what_the_laws_run_is_read_as_it_is_written() -> None:
     """Law: counts of groups, steps and absences among it."""
     for seed in range(400):

@@ -80,6 +80,7 @@ def asked(query: Compiled) -> int:
     return query.tactic.asked
 
 
+@pytest.mark.slow
 @plain_only
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_words_are_those_of_asking_all_starts(part: int) -> None:
@@ -99,6 +100,7 @@ def test_the_words_are_those_of_asking_all_starts(part: int) -> None:
     assert all_asked[0] < all_asked[1]
 
 
+@pytest.mark.slow
 @plain_only
 @pytest.mark.parametrize(
     ("pattern", "types", "most"),
@@ -152,6 +154,7 @@ def engine_of(query: Compiled, finals: list[str], *, waits: bool) -> Engine:
     return engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("waits", [False, True])
 def test_what_is_kept_is_what_deciding_all_anew_keeps(part: int, waits: bool) -> None:

@@ -177,6 +177,7 @@ class SetReader:
         return {id_: content for found in self.matches.values() for id_, content in found.items()}
 
 
+@pytest.mark.slow
 @parts
 def test_expanded_the_sets_are_the_single_matches_at_every_moment(part: int) -> None:
     """With their ids; late events, copies and a frontier that lets go of events among them."""
@@ -209,6 +210,7 @@ def test_expanded_the_sets_are_the_single_matches_at_every_moment(part: int) -> 
         assert sum(each.count for each in reader.standing.values()) == len(world.wanted())
 
 
+@pytest.mark.slow
 @parts
 def test_a_restart_is_not_seen(part: int) -> None:
     for world in worlds(part):

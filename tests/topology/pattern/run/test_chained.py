@@ -150,12 +150,14 @@ each_inner = pytest.mark.parametrize("inner", INNER)
 each_outer = pytest.mark.parametrize("outer", OUTER)
 
 
+@pytest.mark.slow
 @each_outer
 @each_inner
 def test_a_chain_finds_what_its_queries_find_one_after_the_other(inner: str, outer: str) -> None:
     found_in_turn([INNER[inner], OUTER[outer]], 12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outer", ["then", "conditions", "behind", "absent", "between", "any"])
 @pytest.mark.parametrize("inner", ["plain", "all", "absent", "silent", "final"])
 def test_so_it_does_where_times_are_unsure(inner: str, outer: str) -> None:
@@ -169,6 +171,7 @@ def test_three_one_above_the_other() -> None:
     found_in_turn([INNER["plain"], between, outer], 60)
 
 
+@pytest.mark.slow
 @each_outer
 @each_inner
 def test_what_the_end_finds_final_stays_whatever_had_come_still(inner: str, outer: str) -> None:

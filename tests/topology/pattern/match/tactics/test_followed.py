@@ -119,6 +119,7 @@ class Pair:
         return list(self.plain.levels[0].runs())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("errors", "others"),
     [((0,), 0), ((0,) * 20 + (1, 2), 0), ((0,), 2)],
@@ -194,6 +195,7 @@ def input_of(rng: Random, *, ordered: bool) -> list[Event]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordered", [False, True], ids=["accepted", "ordered"])
 def test_the_operator_says_the_same_however_its_input_is_cut(ordered: bool) -> None:
     told = 0
