@@ -1,11 +1,8 @@
-"""One Spark session for all tests of a worker, small, started when first needed; and a home of
-Spark, from which processes of their own start as quickly."""
+"""One Spark session for all tests of a worker: started when first needed, small."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +10,12 @@ import pytest
 
 import cli.spark.jars
 from cli.local import classes
-from infra.archives import class_path, spark_folder, spark_jars
 from tests.services import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STOP_TIMEOUT_S = 30.0
-ARCHIVE = classes.reading(spark_folder())
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "512m",
@@ -32,10 +27,9 @@ SETTINGS = {
             "-XX:ReservedCodeCacheSize=256m",
             "-XX:+UseSerialGC",
             "-Djdk.lang.Process.launchMechanism=VFORK",
-            *ARCHIVE,
+            *classes.reading(cli.spark.jars.folder()),
         )
     ),
-    **(class_path() if ARCHIVE else {}),
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -73,27 +67,6 @@ public class QuickFiles extends LocalFileSystem {
 """Hadoop's local files without `chmod`, a process for each, and without files of checksums."""
 
 
-@pytest.fixture(scope="session", autouse=True)
-def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Spark as it is installed, but for two things: SETTINGS are its defaults, and its Python is
-    not in a zip, of which each process would compile what it imports."""
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
-        yield
-        return
-    home = tmp_path_factory.mktemp("spark-home")
-    for name in ("bin", "jars"):
-        (home / name).symlink_to(Path(found.origin).parent / name)
-    # In a folder `conf` they would be on the class path, and the archive could not be read.
-    defaults = [f"{name} {value}\n" for name, value in SETTINGS.items() if name != "spark.master"]
-    (home / "defaults.conf").write_text("".join(defaults))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("SPARK_HOME", str(home))
-        submit = f"--properties-file {home}/defaults.conf pyspark-shell"
-        patched.setenv("PYSPARK_SUBMIT_ARGS", submit)
-        yield
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     require(cli.spark.jars.missing())
@@ -106,7 +79,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    jars = [] if ARCHIVE else spark_jars()
+    jars = [*cli.spark.jars.jars(), *cli.spark.jars.postgres_jars()]
+    jars += [jar for kind in FORMATS for jar in cli.spark.jars.lake_jars(kind)]
     session = new_session("inorder tests", jars, {**SETTINGS, **settings(*FORMATS), **own})
     gateway: Any = session.sparkContext._gateway
     java = gateway.jvm
