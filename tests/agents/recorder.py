@@ -18,6 +18,12 @@ from cli.local.embedded import PARTITIONS
 PATIENCE_S = 30.0
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
 class Recorder:
     """A handler that remembers, and does what the test asks of it."""
 

@@ -1,19 +1,26 @@
-"""What the tests of the shell share: records as the Kafka client gives them, and a batch
-that keeps what is put into it."""
+"""What the tests of the shell share: records as the Kafka client gives them, a batch that keeps
+what is put into it, and a stage arranged on topics that nobody has to make."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry
 
+from agents.kafka.brokers import Brokers
+from agents.kafka.log_reader import LogReader
+from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import LOG_APPEND_TIME
 from agents.stage.outbox import Headers, Outbox
 from agents.stage.partition import Partition
+from agents.stage.services import Services
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy
+from agents.watch.metrics.worker import Metrics
+from topology.config import Topology, parse
 
 SOUND: Headers = (("sourceId", b"s1"), ("seqNum", b"7"), ("ts", b"5000000"))
 
@@ -80,9 +87,31 @@ def no_copy(_: TopicPartition, __: str) -> CopyWriter:
     return CopyWriter(LocalCopy("none", lambda: None, lambda _: None))
 
 
+def services_of(stage: str, delivery: Any, **more: Any) -> Services:
+    """What a partition has around it, without brokers and without a local copy."""
+    logs = LogReader(Brokers("nowhere:1", is_embedded=False), "group", {})
+    return Services(logs, Metrics(CollectorRegistry(), stage), lambda _: delivery, no_copy, **more)
+
+
 async def close(partition: Partition) -> None:
     """Commit what is done, and release the partition."""
     try:
         await partition.settle()
     finally:
         await partition.abandon()
+
+
+def arranged(
+    topology: Topology | str,
+    stage: str | int = 0,
+    partitions: int = 1,
+    others: Mapping[str, int] | None = None,
+    masters: tuple[bytes, ...] = (),
+) -> Arrangement:
+    """Arrange the stage of this name, or at this place of the chain. Each topic has so many
+    partitions, and `others` have their own."""
+    known = parse(topology) if isinstance(topology, str) else topology
+    by_name = {each.name: each for each in known.stages}
+    chosen = by_name[stage] if isinstance(stage, str) else known.stages[stage]
+    counts = dict.fromkeys(topics_of(known, chosen), partitions) | dict(others or {})
+    return arrange(known, chosen, counts, masters)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
+from string import Template
 
 import yaml
 
@@ -54,121 +55,105 @@ class Case:
 
 
 BELIEVED = "clock: {unsynced: trust}"
-PLAIN = World()
-SOUND = World(bad=0)
-LARGER = World(count=1_200, sources=12)
-WITHOUT_ARRIVALS = World(has_arrivals=False)
-SKEWED = World(skew_ms=400)
-TWO = World(streams=("a", "b"), sources=6)
-FORGETFUL = World(restarts=0.01, lost=0.05, pauses=0.05)
-WRAPPED = World(wraps_at=256, count=1_200, sources=2)
-UNNUMBERED = World(unnumbered=2)
-COARSE = World(coarse_ms=1_000)
-IN_ORDER = World(
-    count=2_000, step_ms=4, delay_ms=2, late=0, lost=0, copied=0, bad=0, control=0, pauses=0
-)
-FEW_SKEWED = World(count=120, skew_ms=400)
+WORLDS = {
+    "plain": World(),
+    "sound": World(bad=0),
+    "larger": World(count=1_200, sources=12),
+    "without arrivals": World(has_arrivals=False),
+    "skewed": World(skew_ms=400),
+    "two": World(streams=("a", "b"), sources=6),
+    "forgetful": World(restarts=0.01, lost=0.05, pauses=0.05),
+    "wrapped": World(wraps_at=256, count=1_200, sources=2),
+    "unnumbered": World(unnumbered=2),
+    "coarse": World(coarse_ms=1_000),
+    "in order": World(
+        count=2_000, step_ms=4, delay_ms=2, late=0, lost=0, copied=0, bad=0, control=0, pauses=0
+    ),
+    "few skewed": World(count=120, skew_ms=400),
+    "learned": World(count=2_500, sources=3, step_ms=20, late=0.3, late_ms=200, pauses=0),
+}
+PLAIN = WORLDS["plain"]
 SPELLED = World(values=(7, 8, 9, 10, 11, 12))
 """The values that the rows of the spellings have."""
-LEARNED = World(count=2_500, sources=3, step_ms=20, late=0.3, late_ms=200, pauses=0)
 
-STREAMS: dict[str, tuple[str, World]] = {
-    "defaults": ("{}", PLAIN),
-    "defaults, more sources": ("{}", LARGER),
-    "defaults, clocks that are wrong": ("{}", SKEWED),
-    "defaults, restarts": ("{}", FORGETFUL),
-    "defaults, without arrivals": ("{}", WITHOUT_ARRIVALS),
-    "in order": ("{}", IN_ORDER),
-    "waits that are learned": ("{reorder: {max_wait: 5s, miss_target: 1%}}", LEARNED),
-    "a fixed wait": ("{reorder: {rule: fixed, max_wait: 300ms, late: drop}}", PLAIN),
-    "late to the side": (f"{{reorder: {{late: side, start: zero}}, {BELIEVED}}}", FORGETFUL),
-    "restarts are not guessed": ("{reorder: {infer_restart: false, start: 5}}", FORGETFUL),
-    "small bounds": (
-        "{reorder: {max_held: 5, max_jump: 10, max_sources: 3}, merge: {max_queued: 20}}",
-        FORGETFUL,
+KEY = "key: payload.k"
+WORDS = {
+    "TRUST": BELIEVED,
+    "QUEUE": "merge: {max_queued: 20}",
+    "ABSENT": '"PATTERN SEQ(A a, !B, C c) WITHIN 2 s"',
+    "QUALITY": "quality: {accuracy: 95%, max_wait: 1s}",
+    "KEY": KEY,
+    "N": "aggregate: {n: count()}",
+    "NS": "aggregate: {n: count(), s: sum(payload.v)}",
+    "ALL": (
+        "aggregate: {n: count(), s: sum(payload.v), m: avg(payload.v), lo: min(payload.v),"
+        " hi: max(payload.v), f: first(payload.v), l: last(payload.v), d: distinct(payload.k)}"
     ),
-    "a counter of eight bits": ("{reorder: {seq_bits: 8, max_jump: 60}}", WRAPPED),
-    "by time": (f"{{reorder: {{rule: time}}, {BELIEVED}}}", PLAIN),
-    "numbers or not": ("{reorder: {without_seq: by_time}}", UNNUMBERED),
-    "unsynced are refused": ("{clock: {unsynced: reject, max_error: 10ms}}", SKEWED),
-    "coarse stamps": ("{clock: {granularity: 1s}}", COARSE),
-    "several servers": ("{clock: {servers: 3, sync_window: 5s}}", SKEWED),
-    "short silences": ("{merge: {max_wait: 100ms, idle_after: 300ms, quiet_after: 1s}}", PLAIN),
-    "long waits": ("{merge: {max_wait: 5s, miss_target: 0.01%}}", PLAIN),
-    "expected sources": ("{merge: {expected_sources: [m0, m9], new_source_allowance: 0s}}", PLAIN),
-    "as the thesis": ("{experimental: {reorder: thesis, merge: thesis, clock: thesis}}", SKEWED),
-    "as RFC 6298": ("{experimental: {reorder: rfc}}", PLAIN),
-    "MP-K-Slack": ("{reorder: {rule: time}, experimental: {reorder: mp}}", PLAIN),
+    "SIDES": "sides: {x: {stream: a, key: payload.k}, y: {stream: b, key: payload.k}}",
 }
 
-QUALITY = "quality: {accuracy: 95%, max_wait: 1s}"
-KEY = "key: payload.k"
-COUNTED = "aggregate: {n: count()}"
-AGGREGATES = (
-    "aggregate: {n: count(), s: sum(payload.v), m: avg(payload.v), lo: min(payload.v),"
-    " hi: max(payload.v), f: first(payload.v), l: last(payload.v), d: distinct(payload.k)}"
-)
-SIDES = "sides: {x: {stream: a, key: payload.k}, y: {stream: b, key: payload.k}}"
 
-QUERIES: dict[str, tuple[str, World]] = {
-    "tumbling": (f"{{window: tumbling 2s, {KEY}, {AGGREGATES}, finals: true}}", PLAIN),
-    "sliding": (f"{{window: sliding 4s every 1s, {AGGREGATES}}}", FORGETFUL),
-    "session": (f"{{window: session 500ms, {KEY}, {AGGREGATES}}}", PLAIN),
-    "counted": (f"{{window: count 7, {KEY}, {AGGREGATES}}}", PLAIN),
-    "early windows": (f"{{window: tumbling 2s, early: 300ms, {AGGREGATES}}}", PLAIN),
-    "final windows": (f"{{window: tumbling 2s, answer: final, {AGGREGATES}}}", PLAIN),
-    "uncertain windows": (
-        "{window: tumbling 2s, uncertainty: bounds, aggregate: {n: count(), s: sum(payload.v)}}",
-        SKEWED,
-    ),
-    "expected windows": (
-        "{window: tumbling 2s, uncertainty: expected, aggregate: {n: count(), s: sum(payload.v)}}",
-        SKEWED,
-    ),
-    "windows of a quality": (f"{{window: tumbling 1s, {QUALITY}, {AGGREGATES}}}", PLAIN),
-    **{
-        f"windows, {uncertainty}": (
-            f"{{window: tumbling 2s, uncertainty: {uncertainty}, {COUNTED}}}",
-            SKEWED,
-        )
-        for uncertainty in ("plain", "ignore", "thesis3")
-    },
-    **{
-        f"windows of a quality, {method}": (
-            f"{{window: tumbling 1s, {QUALITY}, experimental: {{quality: {method}}}, {COUNTED}}}",
-            SOUND,
-        )
-        for method in ("mp", "aq", "ldop", "prob_slack", "event_driven", "mean_delay")
-    },
-    "windows before the merge": (
-        f"{{window: tumbling 1s, answer: speculate, {QUALITY}, {AGGREGATES}}}",
-        PLAIN,
-    ),
-    "patterns before the merge": (
-        '{pattern: "PATTERN SEQ(A a, !B, C c) WITHIN 2 s", answer: speculate}',
-        PLAIN,
-    ),
-    "joins before the merge": (
-        f"{{join: interval 300ms, {SIDES}, outer: left, answer: speculate}}",
-        TWO,
-    ),
-    "windows corrected briefly": (
-        f"{{window: tumbling 1s, correct_for: 500ms, {AGGREGATES}}}",
-        PLAIN,
-    ),
-    "pairs": (f"{{join: interval 300ms, {SIDES}}}", TWO),
-    "pairs, outer": (f"{{join: interval -100ms to 1s, {SIDES}, outer: full, finals: true}}", TWO),
-    "joined windows": (f"{{join: tumbling 2s, {SIDES}, outer: left}}", TWO),
-    "joined windows that slide": (f"{{join: sliding 2s every 1s, {SIDES}, answer: final}}", TWO),
-    "joins of a quality": (f"{{join: interval 300ms, {SIDES}, outer: left, {QUALITY}}}", TWO),
-    "patterns of a quality": (
-        f'{{pattern: "PATTERN SEQ(A a, !B, C c) WITHIN 2 s", {QUALITY}}}',
-        PLAIN,
-    ),
-    "final patterns": (
-        '{pattern: "PATTERN SEQ(A a, !B b) WHERE [k] WITHIN 1 s", answer: final}',
-        PLAIN,
-    ),
+def _table(text: str) -> dict[str, tuple[str, World]]:
+    """Return the settings and the world of each row: name | world | settings."""
+    rows = [line.split(" | ") for line in Template(text).substitute(WORDS).strip().splitlines()]
+    return {name.strip(): (settings, WORLDS[world.strip()]) for name, world, settings in rows}
+
+
+STREAMS = _table("""
+defaults                        | plain            | {}
+defaults, more sources          | larger           | {}
+defaults, clocks that are wrong | skewed           | {}
+defaults, restarts              | forgetful        | {}
+defaults, without arrivals      | without arrivals | {}
+in order                        | in order         | {}
+waits that are learned          | learned    | {reorder: {max_wait: 5s, miss_target: 1%}}
+a fixed wait                    | plain      | {reorder: {rule: fixed, max_wait: 300ms, late: drop}}
+late to the side                | forgetful  | {reorder: {late: side, start: zero}, $TRUST}
+restarts are not guessed        | forgetful  | {reorder: {infer_restart: false, start: 5}}
+small bounds | forgetful | {reorder: {max_held: 5, max_jump: 10, max_sources: 3}, $QUEUE}
+a counter of eight bits         | wrapped    | {reorder: {seq_bits: 8, max_jump: 60}}
+by time                         | plain      | {reorder: {rule: time}, $TRUST}
+numbers or not                  | unnumbered | {reorder: {without_seq: by_time}}
+unsynced are refused            | skewed     | {clock: {unsynced: reject, max_error: 10ms}}
+coarse stamps                   | coarse     | {clock: {granularity: 1s}}
+several servers                 | skewed     | {clock: {servers: 3, sync_window: 5s}}
+short silences | plain | {merge: {max_wait: 100ms, idle_after: 300ms, quiet_after: 1s}}
+long waits                      | plain      | {merge: {max_wait: 5s, miss_target: 0.01%}}
+expected sources | plain | {merge: {expected_sources: [m0, m9], new_source_allowance: 0s}}
+as the thesis | skewed | {experimental: {reorder: thesis, merge: thesis, clock: thesis}}
+as RFC 6298                     | plain      | {experimental: {reorder: rfc}}
+MP-K-Slack                      | plain      | {reorder: {rule: time}, experimental: {reorder: mp}}
+""")
+
+QUERIES = _table("""
+tumbling             | plain     | {window: tumbling 2s, $KEY, $ALL, finals: true}
+sliding              | forgetful | {window: sliding 4s every 1s, $ALL}
+session              | plain     | {window: session 500ms, $KEY, $ALL}
+counted              | plain     | {window: count 7, $KEY, $ALL}
+early windows        | plain     | {window: tumbling 2s, early: 300ms, $ALL}
+final windows        | plain     | {window: tumbling 2s, answer: final, $ALL}
+uncertain windows    | skewed    | {window: tumbling 2s, uncertainty: bounds, $NS}
+expected windows     | skewed    | {window: tumbling 2s, uncertainty: expected, $NS}
+windows of a quality | plain     | {window: tumbling 1s, $QUALITY, $ALL}
+windows, plain       | skewed    | {window: tumbling 2s, uncertainty: plain, $N}
+windows, ignore      | skewed    | {window: tumbling 2s, uncertainty: ignore, $N}
+windows, thesis3     | skewed    | {window: tumbling 2s, uncertainty: thesis3, $N}
+windows before the merge  | plain | {window: tumbling 1s, answer: speculate, $QUALITY, $ALL}
+patterns before the merge | plain | {pattern: $ABSENT, answer: speculate}
+joins before the merge    | two   | {join: interval 300ms, $SIDES, outer: left, answer: speculate}
+windows corrected briefly | plain | {window: tumbling 1s, correct_for: 500ms, $ALL}
+pairs                     | two   | {join: interval 300ms, $SIDES}
+pairs, outer              | two   | {join: interval -100ms to 1s, $SIDES, outer: full, finals: true}
+joined windows            | two   | {join: tumbling 2s, $SIDES, outer: left}
+joined windows that slide | two   | {join: sliding 2s every 1s, $SIDES, answer: final}
+joins of a quality        | two   | {join: interval 300ms, $SIDES, outer: left, $QUALITY}
+patterns of a quality | plain | {pattern: $ABSENT, $QUALITY}
+final patterns | plain | {pattern: "PATTERN SEQ(A a, !B b) WHERE [k] WITHIN 1 s", answer: final}
+""") | {
+    f"windows of a quality, {method}": _table(
+        f"one | sound | {{window: tumbling 1s, $QUALITY, experimental: {{quality: {method}}}, $N}}"
+    )["one"]
+    for method in ("mp", "aq", "ldop", "prob_slack", "event_driven", "mean_delay")
 }
 
 FUNCTIONS = """
@@ -232,22 +217,12 @@ def written(folder: Path, seed: int) -> list[Case]:
 
 
 def _examples() -> Iterator[Case]:
-    pairs = {
-        "absence": "absence",
-        "chain": "detector",
-        "detector": "detector",
-        "join": "join",
-        "merge": "merge",
-        "plain": "clock",
-        "press": "press",
-        "reorder": "reorder",
-        "reorder_by_time": "reorder_by_time",
-        "window": "window",
-    }
-    for topology, events in pairs.items():
-        path = EXAMPLES / f"{topology}.yaml"
-        functions = str(EXAMPLES / "detectors.py") if "detectors.py" in path.read_text() else ""
-        yield _replayed(f"example {topology}", path, EXAMPLES / f"{events}.jsonl", functions)
+    others = {"chain": "detector", "plain": "clock"}
+    for path in sorted(EXAMPLES.glob("*.yaml")):
+        events = EXAMPLES / f"{others.get(path.stem, path.stem)}.jsonl"
+        if events.exists():
+            functions = str(EXAMPLES / "detectors.py") if "detectors.py" in path.read_text() else ""
+            yield _replayed(f"example {path.stem}", path, events, functions)
 
 
 def _of_streams(folder: Path, seed: int) -> Iterator[Case]:
@@ -271,7 +246,7 @@ def _of_patterns(folder: Path, seed: int) -> Iterator[Case]:
         if second:
             queries["second"] = {"pattern": second.removeprefix("QUERY second ")}
         topology = yaml.safe_dump({"streams": {"default": {}}, "queries": queries})
-        world = FEW_SKEWED if name == "possible" else PLAIN
+        world = WORLDS["few skewed"] if name == "possible" else PLAIN
         yield _world_case(folder, f"pattern, {name}", topology, world, seed)
 
 

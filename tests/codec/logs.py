@@ -3,6 +3,7 @@ be wrong with them, and what both codecs make of one."""
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 from collections.abc import Callable, Sequence
@@ -14,6 +15,11 @@ from aiokafka.structs import TopicPartition
 
 from codec.compression import compressed
 from codec.face import Unreadable
+
+FIRST: Final = int(os.environ.get("INORDER_CODEC_FIRST_SEED", "0"))
+SEEDS: Final = int(os.environ.get("INORDER_CODEC_SEEDS", "4"))
+"""How many seeds the laws run through: few in `make test`, INORDER_CODEC_SEEDS in
+infra/codec_fuzz.sh."""
 
 PLACE: Final = TopicPartition("events.raw", 0)
 FIELDS: Final = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "checksum")

@@ -23,7 +23,6 @@ from codec.compression import (
     compressed,
     uncompressed,
 )
-from topology.config.file import TopicsConfig
 
 RECORDS = b"a record of a machine, " * 20_000
 NOISE = os.urandom(1_000)
@@ -117,7 +116,3 @@ def test_what_was_cut_off_is_not_unpacked_or_read_as_nothing(number: int, size: 
 def test_what_has_bytes_behind_its_end_is_not_unpacked(number: int) -> None:
     with pytest.raises(NotUnpacked):
         uncompressed(number, compressed(number, RECORDS) + b"tail")
-
-
-def test_the_bound_is_a_few_of_the_largest_records() -> None:
-    assert 4 * TopicsConfig().max_record_bytes == MAX_UNPACKED_BYTES

@@ -15,12 +15,9 @@ from agents.stage.inlet import RawInlet, Read
 from codec import plain
 from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Form, Topic
 from codec.native import events, records
-from inorder import rfc3339
 from inorder.contract import HeaderContract
-from tests.codec.contracts import seeded_setting, seeded_topic_log
-from tests.codec.logs import APPEND_TIME, Headers, batch, record
-from tests.codec.seeds import FIRST, SEEDS
-from tests.codec.ways import Setting, Way
+from tests.codec.logs import APPEND_TIME, FIRST, SEEDS, Headers, batch, record
+from tests.codec.ways import Setting, Way, seeded_setting, seeded_topic_log
 from topology.wire.header_reader import HeaderReader
 
 
@@ -38,28 +35,6 @@ def test_law_records_become_the_same_events(topic: Topic, seed: int) -> None:
                 way.read(topic, log)
             seen.append(way.seen)
         assert seen[0] == seen[1], logs
-
-
-TIMES = (
-    "1677-09-21T00:12:43.145224192Z", "1677-09-21T00:12:43.145224193Z",
-    "2024-02-29T23:59:59Z", "2023-02-29T00:00:00Z", "2000-02-29t00:00:00.000000001z",
-    "1900-02-29T00:00:00Z", "2100-02-28 23:59:59.9+23:59", "1970-01-01T00:00:00-00:01",
-    "2024-05-01T12:00:00.1234567890Z", "2024-05-01T12:00:00.Z", "2024-05-01T12:00:60Z",
-    "2024-05-01T24:00:00Z", "2024-13-01T00:00:00Z", "2024-00-01T00:00:00Z", "2024-04-31T00:00:00Z",
-    "2024-05-01T12:00:00", "2024-05-01T12:00:00+1:00", "2024-05-01T12:00:00+24:00",
-    "2024-05-01T12:00:00ZZ", "1677-09-21T00:12:43Z", "1680-01-01T00:00:00Z", "2262-04-11T23:47:16Z",
-    "2260-12-31T23:59:59.999999999-23:59", "0001-01-01T00:00:00Z", "2024-3-01T00:00:00Z",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("time", TIMES)
-def test_a_time_of_rfc_3339_is_read_as_the_contract_reads_it(time: str) -> None:
-    headers = [(b"sourceId", b"a"), (b"seqNum", b"1"), (b"ts", time.encode())]
-    ways = [Way(Setting(), is_native=is_native) for is_native in (True, False)]
-    reads = [way.read(RAW, batch([record(None, None, headers)])) for way in ways]
-    assert ways[0].seen == ways[1].seen
-    if reads[1].events and not reads[1].dead:
-        assert reads[0].events[0].ts_ns == rfc3339.parse_ns(time.encode())
 
 
 @pytest.mark.parametrize(

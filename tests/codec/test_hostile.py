@@ -15,7 +15,9 @@ from codec.compression import GZIP, LZ4, SNAPPY, ZSTD, compressed
 from codec.face import Unreadable
 from tests.codec.logs import (
     APPEND_TIME,
+    FIRST,
     NOW_MS,
+    SEEDS,
     batch,
     framed,
     hostile_batch,
@@ -27,16 +29,18 @@ from tests.codec.logs import (
     told,
     varint,
 )
-from tests.codec.seeds import FIRST, SEEDS
 
 native = pytest.importorskip("codec.native.records", reason="the compiled codec is not built")
 
-CODECS = pytest.mark.parametrize(
-    "make", [native.memory_records, plain.memory_records], ids=["native", "plain"]
-)
 BASE = 1_000
 NOTHING = b"\x00\x00\x00\x01\x01"
 """Attributes and numbers of a first record, and neither key nor value."""
+
+
+@pytest.fixture(params=[native.memory_records, plain.memory_records], ids=["native", "plain"])
+def make(request: pytest.FixtureRequest) -> Any:
+    """Return a log as either codec reads it."""
+    return request.param
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
@@ -59,7 +63,6 @@ def test_law_no_batch_moves_the_position_beyond_its_own_end(seed: int) -> None:
                 assert base <= item.first <= item.offset, log
 
 
-@CODECS
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 def test_law_nor_does_a_cut_of_it(make: Any, seed: int) -> None:
     """A poll may end within a batch: its position is that of a record."""
@@ -92,7 +95,6 @@ def nothing(delta: int) -> bytes:
     return record(None, None, [], offset_delta=delta)
 
 
-@CODECS
 @pytest.mark.parametrize(
     ("deltas", "sound"),
     [
@@ -115,7 +117,6 @@ def test_a_record_that_lies_about_its_offset_is_dead_at_its_place(
     ]
 
 
-@CODECS
 def test_what_compaction_left_keeps_its_offsets(make: Any) -> None:
     log = batch([nothing(3), nothing(7)], base_offset=BASE, last_delta=9)
     found, fault, position = read(make, log)
@@ -123,7 +124,6 @@ def test_what_compaction_left_keeps_its_offsets(make: Any) -> None:
     assert position == BASE + 10
 
 
-@CODECS
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
@@ -153,28 +153,24 @@ def test_a_record_that_is_not_well_formed_is_dead_alone(
     assert ends_of(make, log) == [(BASE, BASE, detail), (BASE + 1, BASE + 1, "")]
 
 
-@CODECS
 @pytest.mark.parametrize("attributes", range(0, 256, 51))
 def test_the_attributes_of_a_record_are_a_byte_and_say_nothing(make: Any, attributes: int) -> None:
     log = batch([framed(bytes([attributes]) + NOTHING[1:] + b"\x00")], base_offset=BASE)
     assert ends_of(make, log) == [(BASE, BASE, "")]
 
 
-@CODECS
 def test_a_time_beyond_64_bits_is_dead(make: Any) -> None:
     late = record(None, None, [], delta_ms=5)
     log = batch([late], base_offset=BASE, attributes=0, first_ms=(1 << 63) - 2)
     assert ends_of(make, log) == [(BASE, BASE, face.TIMESTAMP)]
 
 
-@CODECS
 @pytest.mark.parametrize("length", [varint(-1), varint(99), varint(1 << 62), b"\xff" * 11])
 def test_behind_what_is_no_record_the_rest_is_dead_as_one(make: Any, length: bytes) -> None:
     log = batch([nothing(0), length + nothing(1)[1:], nothing(2)], base_offset=BASE)
     assert ends_of(make, log) == [(BASE, BASE, ""), (BASE + 1, BASE + 2, face.NO_RECORD)]
 
 
-@CODECS
 @pytest.mark.parametrize(("count", "last_delta"), [(3, 1), (-1, 0), (1, -1), (0, -1), (0, -9)])
 def test_a_count_that_does_not_fit_the_offsets(make: Any, count: int, last_delta: int) -> None:
     log = batch([], base_offset=BASE, count=count, last_delta=last_delta)
@@ -183,7 +179,6 @@ def test_a_count_that_does_not_fit_the_offsets(make: Any, count: int, last_delta
     assert read(make, log)[2] == last + 1
 
 
-@CODECS
 @pytest.mark.parametrize("number", [GZIP, SNAPPY, LZ4, ZSTD, 5, 7])
 def test_a_batch_that_cannot_be_unpacked_is_one_dead_letter(make: Any, number: int) -> None:
     payload = (compressed(number, nothing(0)) if number <= ZSTD else b"") + b"tail"
@@ -195,7 +190,6 @@ def test_a_batch_that_cannot_be_unpacked_is_one_dead_letter(make: Any, number: i
     assert rest == [(BASE + 2, BASE + 2, "")]
 
 
-@CODECS
 def test_bytes_behind_the_last_record_are_dead_with_it(make: Any) -> None:
     log = batch([nothing(0), nothing(1) + b"\x00"], base_offset=BASE)
     assert ends_of(make, log) == [(BASE, BASE, ""), (BASE + 1, BASE + 1, face.BEHIND)]
@@ -203,7 +197,6 @@ def test_bytes_behind_the_last_record_are_dead_with_it(make: Any) -> None:
     assert ends_of(make, log) == [(BASE, BASE + 4, face.BEHIND)]
 
 
-@CODECS
 def test_a_batch_is_decoded_a_stretch_at_a_time(make: Any) -> None:
     count = face.STRETCH + 5
     log = batch([nothing(at) for at in range(count)], base_offset=BASE, attributes=ZSTD)
@@ -217,7 +210,6 @@ def test_a_batch_is_decoded_a_stretch_at_a_time(make: Any) -> None:
     assert fetched.next_fetch_offset == BASE + count
 
 
-@CODECS
 def test_the_bound_on_a_batch_is_its_readers(make: Any) -> None:
     log = batch([record(None, bytes(10_000), [])], attributes=ZSTD)
     ((item,),) = make(log).next_batch().stretches(5_000)
@@ -226,7 +218,6 @@ def test_the_bound_on_a_batch_is_its_readers(make: Any) -> None:
     assert item.value == bytes(10_000)
 
 
-@CODECS
 @pytest.mark.parametrize("base", [-1, -(1 << 63), (1 << 63) - 1])
 def test_a_first_offset_that_no_broker_gives_is_refused(make: Any, base: int) -> None:
     found = bytearray(batch([nothing(0)]))

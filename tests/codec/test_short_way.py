@@ -19,8 +19,7 @@ from agents.stage.outlet import OrderedOutlet
 from codec import plain
 from codec.native import batches, records
 from codec.values.mapped import field_reader, short_way
-from tests.codec.logs import APPEND_TIME, batch, record
-from tests.codec.seeds import FIRST, SEEDS
+from tests.codec.logs import APPEND_TIME, FIRST, SEEDS, batch, record
 from tests.codec.ways import dead_told, event_told
 from topology.config import HeaderConfig, StreamConfig, Topology
 from topology.wire.header_reader import HeaderReader

@@ -16,10 +16,8 @@ pytest.importorskip("codec.native.batches", reason="the compiled codec is not bu
 from codec import plain
 from codec.face import ORDERED, RAW, SEQUENCED, Form, Topic
 from codec.native import batches
-from tests.codec.contracts import seeded_setting, seeded_topic_log
-from tests.codec.logs import batch, record, sealed
-from tests.codec.seeds import FIRST, SEEDS
-from tests.codec.ways import TARGETS, Setting, Way, changed
+from tests.codec.logs import FIRST, SEEDS, batch, record, sealed
+from tests.codec.ways import TARGETS, Setting, Way, changed, seeded_setting, seeded_topic_log
 from topology.model.event import Event
 
 WAYS: tuple[tuple[Topic, Topic], ...] = ((RAW, SEQUENCED), (RAW, ORDERED), (SEQUENCED, ORDERED))

@@ -1,5 +1,6 @@
 """The two codecs side by side: a log is read, the events are changed as operators would, and
-written on, by both."""
+written on, by both. And seeded records of topics, mostly as they should be, for the laws of
+events and of writing."""
 
 from __future__ import annotations
 
@@ -18,13 +19,35 @@ from codec.native import batches as native_batches
 from codec.native import events as native_events
 from codec.native import records as native_records
 from inorder.contract import HeaderContract, HeaderNames
+from tests.codec.logs import (
+    APPEND_TIME,
+    NAMES,
+    NOW_MS,
+    VALUES,
+    batch,
+    record,
+    seeded_headers,
+    told,
+)
 from tests.codec.logs import read as read_log
-from tests.codec.logs import told
 from tests.kit.events import fields as event_fields
 from topology.model.event import Event
 from topology.wire.checker import Reading
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
+
+STREAMS: Final = (None, b"default", b"s", b"\xce\xbc", b"timed")
+RFC_3339: Final = (
+    "1677-09-21T00:12:43.145224192Z", "1677-09-21T00:12:43.145224193Z",
+    "2024-02-29T23:59:59Z", "2023-02-29T00:00:00Z", "2000-02-29t00:00:00.000000001z",
+    "1900-02-29T00:00:00Z", "2100-02-28 23:59:59.9+23:59", "1970-01-01T00:00:00-00:01",
+    "2024-05-01T12:00:00.1234567890Z", "2024-05-01T12:00:00.Z", "2024-05-01T12:00:60Z",
+    "2024-05-01T24:00:00Z", "2024-13-01T00:00:00Z", "2024-00-01T00:00:00Z", "2024-04-31T00:00:00Z",
+    "2024-05-01T12:00:00", "2024-05-01T12:00:00+1:00", "2024-05-01T12:00:00+24:00",
+    "2024-05-01T12:00:00ZZ", "1677-09-21T00:12:43Z", "1680-01-01T00:00:00Z", "2262-04-11T23:47:16Z",
+    "2260-12-31T23:59:59.999999999-23:59", "0001-01-01T00:00:00Z", "2024-3-01T00:00:00Z",
+)  # fmt: skip
+TIMES: Final = (*(b"5000000", b"1700000000") * 9, *(time.encode() for time in RFC_3339))
 
 MAX_RECORD_BYTES: Final = 900
 LANES: Final = 3
@@ -109,10 +132,10 @@ class Way:
         self.seen.append([outbox.records, outbox.bytes])
         written = []
         for target, filled in outbox.take().items():
-            for number, batch in enumerate(filled):
-                batch._set_producer_state(9, 3, number)
-                self.seen.append([target, batch.record_count(), batch.size()])
-                written.append(bytes(batch._build()))
+            for number, each in enumerate(filled):
+                each._set_producer_state(9, 3, number)
+                self.seen.append([target, each.record_count(), each.size()])
+                written.append(bytes(each._build()))
         self.seen.append(written)
         return written
 
@@ -140,3 +163,105 @@ def changed(dice: random.Random, event: Event) -> None:
         event.epoch = dice.choice((-1, 0, 1, 5))
     if dice.random() < 0.02:
         event.ref_time_ns = 1 << 70
+
+
+# -- seeded ------------------------------------------------------------------------------------
+
+
+def seeded_setting(dice: random.Random) -> Setting:
+    contract = dice.choice((
+        HeaderContract(), HeaderContract("cloudevents"), HeaderContract(ts_unit="ms"),
+        HeaderContract(ts_unit="s"), HeaderContract(source="host", epoch="boot"),
+    ))  # fmt: skip
+    return Setting(
+        contract,
+        dice.choice(((), (), ("timed",), ("default", "timed"))),
+        dice.choice((None, "gzip", "snappy", "lz4", "zstd")),
+        dice.random() < 0.2,
+    )
+
+
+def seeded_topic_log(dice: random.Random, topic: str, setting: Setting) -> bytes:
+    """One or two batches of records that a topic might hold."""
+    log = b""
+    for number in range(dice.choice((1, 2))):
+        count = dice.choice((1, 5, 30))
+        records = [
+            record(
+                dice.choice((None, b"k", b"key")),
+                dice.choice(
+                    (None, b"", b"{}", dice.randbytes(40), bytes(880 if topic == RAW else 50))
+                ),
+                headers_of(dice, topic, setting),
+                delta_ms=dice.choice((0, 0, 3)),
+                offset_delta=at,
+                in_headers=dice.choice((0,) * 9 + (1, 3)),
+            )
+            for at in range(count)
+        ]
+        log += batch(
+            records,
+            base_offset=100 * number,
+            attributes=dice.choice((APPEND_TIME, APPEND_TIME, 0)) | dice.choice((0, 2, 3, 4)),
+            first_ms=dice.choice((NOW_MS, NOW_MS, 0, -1)),
+            latest_ms=NOW_MS + number,
+        )
+    return log
+
+
+def headers_of(
+    dice: random.Random, topic: str, setting: Setting
+) -> list[tuple[bytes, bytes | None]]:
+    names = setting.contract.names()
+    headers: list[tuple[bytes, bytes | None]] = [
+        (names.source.encode(), dice.choice((b"a", b"b%d" % dice.randrange(9), b"\xce\xbc"))),
+        (names.seq.encode(), b"%d" % dice.choice((0, 7, 42, 1 << 40))),
+    ]
+    optional = (
+        (names.epoch, dice.choice((b"0", b"1", b"5", b"01"))),
+        (names.ts, dice.choice(TIMES)),
+        (names.stream, dice.choice(STREAMS) or b"default"),
+        (names.type, dice.choice((b"reading", b"", None))),
+        ("trace", dice.choice((b"x", None))),
+    )
+    headers += [(name.encode(), value) for name, value in optional if dice.random() < 0.4]
+    if dice.random() < 0.3:
+        dice.shuffle(headers)
+    if topic in {SEQUENCED, ORDERED}:
+        headers += stamps(dice, topic)
+    if dice.random() < 0.2:
+        _spoil(dice, headers, names.kind.encode())
+    return headers
+
+
+def stamps(dice: random.Random, topic: str) -> list[tuple[bytes, bytes | None]]:
+    def moment() -> bytes:
+        return b"%d" % dice.choice((0, 5_000_000, -3, 1_700_000_000_000_000_000))
+
+    found: list[tuple[bytes, bytes | None]] = [
+        (b"refTs", moment()),
+        (b"err", dice.choice((b"0", b"9"))),
+        (b"segment", dice.choice((b"0", b"2"))),
+    ]
+    found += [(b"arrival", moment())] if topic == SEQUENCED else []
+    found += [(b"at", moment())]
+    found += [(b"lane", dice.choice((b"0", b"2")))] if topic == SEQUENCED else []
+    return found + ([(b"late", b"gap")] if dice.random() < 0.1 else [])
+
+
+def _spoil(dice: random.Random, headers: list[tuple[bytes, bytes | None]], kind: bytes) -> None:
+    at = dice.randrange(len(headers))
+    how = dice.randrange(6)
+    if how == 0:
+        del headers[at]
+    elif how == 1:
+        headers.insert(at, dice.choice(headers))
+    elif how == 2:
+        headers[at] = (headers[at][0], dice.choice(VALUES))
+    elif how == 3:
+        words = (b"heartbeat", b"bye", b"watermark", b"progress", b"blocked", b"no", None)
+        headers.append((kind, dice.choice(words)))
+    elif how == 4:
+        headers.insert(at, (dice.choice(NAMES), dice.choice(VALUES)))
+    else:
+        headers += seeded_headers(dice)

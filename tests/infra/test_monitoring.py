@@ -32,7 +32,7 @@ from producers.sync_server.metrics import ServerCollector
 from producers.sync_server.publishing import LinePublishing
 from producers.sync_server.server import SyncServer
 from tests import ROOT
-from tests.agents.watch.page import serves
+from tests.agents.watch.page import many
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import settle
 from tests.end_to_end.worker import Worker, running
@@ -415,7 +415,7 @@ def test_the_charts_monitor_is_let_in_where_the_port_wants_a_token(tmp_path: Pat
     require(helm_missing())
     (monitor,) = [one["spec"] for one in manifests(VALUES) if one["kind"] == "ServiceMonitor"]
     (endpoint,) = monitor["endpoints"]
-    with serves.up(nothing, TOKEN) as address:
+    with many.up(nothing, TOKEN) as address:
         shown = {
             "job_name": "shown",
             "metrics_path": endpoint["path"],

@@ -16,21 +16,21 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from random import Random
 from typing import Any, Final, Protocol
 
 import pytest
 
-from tests.kit.events import copy_of
-from tests.kit.runs import held_after_restart, through_changelog
+from tests.kit.events import copies
+from tests.kit.runs import cut, held_after_restart, through_changelog
 from tests.seeds import seeds_of_today
 from tests.simulation.world import World
 from topology.config import HeaderConfig, Topology, parse
 from topology.flow.lanes import lanes_of
 from topology.flow.stage import Stage
-from topology.model.event import DATA, PROGRESS, WATERMARK, Event
-from topology.model.outcome import Duplicate, Late, Malformed, Report
+from topology.model.event import DATA, NO_EPOCH, PROGRESS, WATERMARK, Event
+from topology.model.outcome import Duplicate, Late, Malformed, Report, Step
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
 
@@ -39,6 +39,7 @@ PARTS: Final = 4
 SPLIT_EVERY: Final = 4
 """The two-stage cut costs more: one world of so many goes through it."""
 
+SIZES: Final = (1, 7, 50, 200)
 SECONDS: Final = 2
 TOPOLOGY: Final = parse("streams: {default: {}}")
 FUSED_STAMPED_FROM: Final = 4
@@ -71,6 +72,32 @@ def check(seed: int) -> None:
         in_order(split.released)
         if world.lanes == 1:
             assert coordinates(split.released) == coordinates(fused.released)
+
+
+def test_worlds_have_every_kind_of_trouble() -> None:
+    found: Counter[str] = Counter()
+    for seed in range(60):
+        world = World(seed)
+        events = world.events()
+        found["lost"] += bool(world.truth.lost)
+        found["copies"] += bool(world.truth.copies)
+        found["restarts"] += bool(world.truth.restarts)
+        found["restarts unnamed"] += any(e.epoch == NO_EPOCH and e.value.run for e in events)
+        found["lanes"] += world.lanes > 1
+        found["overtaken"] += _overtaken(events)
+        found["high start"] += any(machine.first_seq for machine, _ in world.machines)
+    assert len(found) == 7
+    assert min(found.values()) >= 5, found
+
+
+def _overtaken(events: list[Event]) -> bool:
+    highest: dict[tuple[str, int], int] = {}
+    for event in events:
+        key = event.source, event.value.run
+        if event.seq < highest.get(key, 0):
+            return True
+        highest[key] = event.seq
+    return False
 
 
 # -- what must hold --------------------------------------------------------------------------------
@@ -128,22 +155,33 @@ class Log(Protocol):
     def events(self, lane: int | None = None) -> list[Event]: ...
 
 
-class Fused:
+class Run:
+    """What was let go, and what was reported."""
+
+    def __init__(self) -> None:
+        self.released: list[Event] = []
+        self.reports: list[Report] = []
+
+    def _add(self, step: Step) -> None:
+        self.released += step.released
+        self.reports += step.reports
+
+
+class Fused(Run):
     """One stage, one partition, in batches of any size; a crash restores it from its
     changes and from the input."""
 
     def __init__(self, world: Log, rng: Random, topology: Topology = TOPOLOGY) -> None:
+        super().__init__()
         self.rng = rng
         self.topology = topology
         self.raw = world.events()
         self.origins = {event.offset: event.value for event in self.raw}
         self.stage = new_stage(topology, "reorder", "merge")
-        self.released: list[Event] = []
-        self.reports: list[Report] = []
 
     def run(self, crashes: bool) -> Fused:
         table: dict[str, Any] = {}
-        for batch in batches([copy_of(event) for event in self.raw], self.rng):
+        for batch in cut(copies(self.raw), self.rng, SIZES):
             self._add(self.stage.on_batch(batch, batch[-1].at_ns))
             if crashes and self.rng.random() < 0.2:
                 apply(through_changelog(self.stage.changes()), table)
@@ -154,27 +192,22 @@ class Fused:
         self._add(self.stage.on_end(self.raw[-1].at_ns if self.raw else 0))
         return self
 
-    def _add(self, step: Any) -> None:
-        self.released += step.released
-        self.reports += step.reports
 
-
-class Split:
+class Split(Run):
     """REORDER per lane, each by a worker with a pace of its own; then one MERGE."""
 
     def __init__(self, world: Log, rng: Random, topology: Topology = TOPOLOGY) -> None:
+        super().__init__()
         self.rng = rng
         self.topology = topology
         self.lanes = [world.events(lane) for lane in range(world.lanes)]
-        self.released: list[Event] = []
-        self.reports: list[Report] = []
         self.origins: dict[int, Any] = {}
         self._end_ns = max((lane[-1].at_ns for lane in self.lanes if lane), default=0)
 
     def run(self) -> Split:
         topic = self._interleaved([self._sequenced(lane) for lane in range(len(self.lanes))])
         merge = self._merge()
-        for batch in batches(topic, self.rng):
+        for batch in cut(topic, self.rng, SIZES):
             self._add(merge.on_batch(batch, batch[-1].at_ns))
             if self.rng.random() < 0.1:
                 state = through_changelog(merge.snapshot())
@@ -194,7 +227,7 @@ class Split:
         written: list[Event] = []
         beat_ns = 0
         raw = self.lanes[lane]
-        for batch in batches([copy_of(event) for event in raw], self.rng):
+        for batch in cut(copies(raw), self.rng, SIZES):
             step = stage.on_batch(batch, batch[-1].at_ns)
             if self.rng.random() < 0.1:
                 state, held = (
@@ -228,21 +261,9 @@ class Split:
             event.offset = offset
         return topic
 
-    def _add(self, step: Any) -> None:
-        self.released += step.released
-        self.reports += step.reports
-
 
 def new_stage(topology: Topology, *operators: str, lanes: int = 0) -> Stage:
     return Stage(topology, operators, lanes_of("raw", lanes))
-
-
-def batches(events: list[Event], rng: Random) -> Iterator[list[Event]]:
-    at = 0
-    while at < len(events):
-        size = rng.choice((1, 7, 50, 200))
-        yield events[at : at + size]
-        at += size
 
 
 def apply(changes: dict[str, Any], table: dict[str, Any]) -> None:

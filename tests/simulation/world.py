@@ -1,8 +1,7 @@
 """Seeded worlds: machines, their clocks, their networks, and the truth about them.
 
 `World(seed)` is a stream of some machines that send numbered events. What a machine
-and its network are like is drawn from `random.Random(seed)` alone, so a world is
-replayed by its one-line repr.
+and its network are like is drawn from `random.Random(seed)` alone, so its seed replays a world.
 
 * A machine sends at a rate, with bursts (twenty times as fast) and silences. Its clock
   is off by a constant; under `unsynced: trust` that is part of ts. ts rises strictly
@@ -22,13 +21,14 @@ The payload of an event is its `Origin`, whatever the receiver makes of its numb
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import log
 from random import Random
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from tests.kit.events import copies
 from topology.model.event import NO_EPOCH, Event
 
 US: Final = 1_000
@@ -40,8 +40,6 @@ PAUSE_NS: Final = 1 * S
 
 LONGEST_DELAY_NS: Final = 400 * MS
 LONGEST_STALL_NS: Final = 300 * MS
-
-Delay = Callable[[Random], int]
 
 
 class Origin(NamedTuple):
@@ -60,10 +58,9 @@ class Sent(NamedTuple):
 
 @dataclass(slots=True)
 class Truth:
-    """What happened. `arrived` counts the records of each origin that came; what was
-    sent is in `arrived` or in `lost`."""
+    """What happened. `arrived` counts the records of each origin that came; what did not is in
+    `lost`."""
 
-    sent: dict[Origin, Sent] = field(default_factory=dict)
     lost: set[Origin] = field(default_factory=set)
     arrived: Counter[Origin] = field(default_factory=Counter)
     restarts: int = 0
@@ -71,10 +68,6 @@ class Truth:
     @property
     def copies(self) -> int:
         return sum(self.arrived.values()) - len(self.arrived)
-
-    def in_order(self) -> list[Origin]:
-        """Everything that arrived at least once, by (ts, source, run, seq)."""
-        return sorted(self.arrived, key=lambda origin: (self.sent[origin].ts_ns, origin))
 
 
 @dataclass(slots=True)
@@ -112,8 +105,6 @@ class World:
     def __init__(
         self, seed: int, most_sources: int = 6, seconds: int = 4, lanes: int | None = None
     ) -> None:
-        self.seed = seed
-        self.most_sources = most_sources
         self.seconds = seconds
         rng = Random(seed)
         drawn_lanes = rng.randint(1, 3)  # also where they are given: the rest must not shift
@@ -124,25 +115,20 @@ class World:
         self.truth = Truth()
         self._events = self._live(rng)
 
-    def __repr__(self) -> str:
-        return (
-            f"World(seed={self.seed}, most_sources={self.most_sources},"
-            f" seconds={self.seconds}, lanes={self.lanes})"
-        )
-
     def events(self, lane: int | None = None) -> list[Event]:
         """New events in arrival order, of all lanes or of one; `offset` counts within
         the list."""
         chosen = [event for event in self._events if lane in (None, event.lane)]
-        return [_fresh(event, offset) for offset, event in enumerate(chosen)]
+        found = copies(chosen)
+        for offset, event in enumerate(found):
+            event.offset = offset
+        return found
 
     def _live(self, rng: Random) -> list[Event]:
         events: list[Event] = []
         for machine, network in self.machines:
             own = Random(rng.random())
-            sent = list(self._sent(machine, own))
-            self.truth.sent.update((one.origin, one) for one in sent)
-            events += self._through(machine, network, sent, own)
+            events += self._through(machine, network, list(self._sent(machine, own)), own)
         events.sort(key=lambda event: event.arrival_ns)
         return events
 
@@ -227,18 +213,3 @@ def _event(machine: Machine, one: Sent, arrival_ns: int, lane: int) -> Event:
     event = Event("default", machine.name, epoch, seq, one.ts_ns, arrival_ns, value=one.origin)
     event.lane = lane
     return event
-
-
-def _fresh(event: Event, offset: int) -> Event:
-    fresh = Event(
-        event.stream,
-        event.source,
-        event.epoch,
-        event.seq,
-        event.ts_ns,
-        event.arrival_ns,
-        offset,
-        value=event.value,
-    )
-    fresh.lane = event.lane
-    return fresh

@@ -46,9 +46,3 @@ def test_no_variable_of_fausts_changes_a_setting(monkeypatch: pytest.MonkeyPatch
         assert app.conf.id == GROUP
         assert said(app) == expected, name
         monkeypatch.delenv(variable)
-
-
-def test_faust_by_itself_lets_the_environment_win(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BROKER_URL", "kafka://elsewhere:9092")
-    by_itself = faust.App(GROUP, broker="kafka://kafka:9092", autodiscover=False)
-    assert [url.host for url in by_itself.conf.broker] == ["elsewhere"]

@@ -311,37 +311,3 @@ def test_where_nobody_answers_is_told_and_so_before_the_brokers_are_asked() -> N
         brokers_at("b:9092", security)
     assert SECRET not in repr(security)
     assert security.aiokafka()["sasl_oauth_token_provider"] is security.bearer
-
-
-CLIENT = "sasl.oauthbearer.client.id=id\n"
-
-
-PLAIN = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=b\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", f"SASL_SSL needs {URL}; write https://… or file:///path"),
-        (f"{URL}=https://idp/token\n", "SASL_SSL needs sasl.oauthbearer.client.id"),
-        (f"{URL}=https://idp/token\n{CLIENT}", "needs sasl.oauthbearer.client.secret; write it"),
-        (f"{URL}=http://idp/token\n{CLIENT}", "would send a secret unencrypted"),
-        (f"{URL}=token\n", "or is not a URL; write https://"),
-        (f"{URL}=file://token\n", "is not the path of a file; write file:///path/of/a/token"),
-        (f"{URL}=file:///t\n{CLIENT}", "a token from a file needs no sasl.oauthbearer.client"),
-        (f"{URL}=file:///t\nsasl.username=a\n", "OAUTHBEARER uses no sasl.username"),
-    ],
-)
-def test_settings_that_cannot_be(text: str, says: str) -> None:
-    with pytest.raises(SecurityRefused) as refused:
-        read_security(OAUTH + text, {})
-    assert says in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [(PLAIN, "PLAIN does not use it; write sasl.mechanism OAUTH"), ("", "PLAINTEXT does not use")],
-)
-def test_other_ways_in_use_no_token(text: str, says: str) -> None:
-    with pytest.raises(SecurityRefused, match=says):
-        read_security(f"{text}{URL}=file:///t\n", {})

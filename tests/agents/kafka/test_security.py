@@ -21,6 +21,10 @@ from agents.kafka.security import (
 )
 
 SECRET = "correct-horse"
+OAUTH = "security.protocol=SASL_SSL\nsasl.mechanism=oauthbearer\n"
+URL = "sasl.oauthbearer.token.endpoint.url"
+CLIENT = "sasl.oauthbearer.client.id=id\n"
+PLAIN = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=b\n"
 SASL = "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nsasl.username=inorder\n"
 
 
@@ -102,6 +106,16 @@ def test_comments_blank_lines_and_the_other_spelling() -> None:
         (SECRET, "line 1 is not a setting; write name=value"),
         ("sasl.mechanism=PLAIN\nsasl.mechanisms=PLAIN", "line 2 sets sasl.mechanism a second time"),
         ("sasl.password.file=/absent", "sasl.password.file: /absent: No such file"),
+        (OAUTH, f"SASL_SSL needs {URL}; write https://… or file:///path"),
+        (f"{OAUTH}{URL}=https://idp/token", "SASL_SSL needs sasl.oauthbearer.client.id"),
+        (f"{OAUTH}{CLIENT}{URL}=https://idp/t", "needs sasl.oauthbearer.client.secret; write it"),
+        (f"{OAUTH}{CLIENT}{URL}=http://idp/token", "would send a secret unencrypted"),
+        (f"{OAUTH}{URL}=token", "or is not a URL; write https://"),
+        (f"{OAUTH}{URL}=file://token", "is not the path of a file; write file:///path/of/a/token"),
+        (f"{OAUTH}{CLIENT}{URL}=file:///t", "a token from a file needs no sasl.oauthbearer.client"),
+        (f"{OAUTH}{URL}=file:///t\nsasl.username=a", "OAUTHBEARER uses no sasl.username"),
+        (f"{PLAIN}{URL}=file:///t", "PLAIN does not use it; write sasl.mechanism OAUTH"),
+        (f"{URL}=file:///t", "PLAINTEXT does not use"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(text: str, told: str, tmp_path: Path) -> None:

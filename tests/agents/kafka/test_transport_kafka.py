@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -16,13 +16,13 @@ from aiokafka.structs import TopicPartition
 from agents.kafka.pace import SILENT
 from agents.kafka.transport import InputLost
 from tests.agents.recorder import (
-    PATIENCE_S,
     Recorder,
     application,
     numbers,
     produce,
     run_to_failure,
     started,
+    until,
 )
 from tests.services import SharedKafka, UniqueName
 from tests.waiting import calm_s
@@ -256,9 +256,3 @@ async def test_a_resting_member_reads_soon_after_another_has_joined(
             await joining
             await other.stop()
     assert max(took_s) < 0.8 * SILENT.poll_s, took_s
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.01)

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import aiohttp
 import pytest
@@ -25,6 +26,7 @@ from agents.process import scrapes
 from agents.process import supervisor as supervising
 from agents.process.child_process import Child, Process
 from agents.process.scrapes import AGE, BUILD, MEMORY, READY, STAGES, SUPERVISOR, Scrapes
+from agents.process.stage_process import StageProcess
 from agents.process.supervisor import Supervisor
 from agents.watch.last_lines import LastLines
 from agents.watch.port.http import HttpUnavailable
@@ -366,3 +368,13 @@ async def test_a_child_that_is_told_to_stop_a_little_before_its_supervisor_is_no
 async def test_the_ports_of_stages_are_shown_the_token() -> None:
     async with supervised("reorder", options=("--token", TOKEN), token=TOKEN) as ask:
         assert len(await pids(ask)) == 1
+
+
+def test_that_the_supervisor_is_gone_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    stage: Any = MagicMock(_stop=asyncio.Event())
+    stage.settings.parent = -1  # nobody's
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            StageProcess._look_after(stage)
+    assert caplog.messages == ["the supervisor has ended"]
+    assert stage._stop.is_set()

@@ -9,9 +9,7 @@ from random import Random
 
 import pytest
 from aiokafka.structs import TopicPartition
-from prometheus_client import CollectorRegistry
 
-from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import End, PolledBatch
 from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, inputs_of, works
@@ -20,13 +18,12 @@ from agents.stage.delivery import Checkpoint, CommitFailed, Delivery
 from agents.stage.history import Histories
 from agents.stage.partition import Partition
 from agents.stage.restoring import FoundState
-from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import OnProgress
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
-from agents.watch.metrics.worker import Metrics
-from tests.agents.records import FakeBatch, FakeRecord, Put, close, no_copy, put_into
+from tests.agents.records import FakeBatch, FakeRecord, Put, close, put_into, services_of
+from tests.agents.state.stores.memory import apply_to
 from topology.config import Topology
 
 MS = 1_000_000
@@ -112,11 +109,7 @@ class Place(Delivery):
                 record = FakeRecord(len(log), headers, put.value, put.key, put.timestamp or 0)
                 log.append(record)
                 self.chain.put.append((topic, put))
-        for key, value in checkpoint.changes.items():
-            if value is None:
-                self.state.pop(key, None)
-            else:
-                self.state[key] = value
+        apply_to(self.state, checkpoint.changes)
         return self.commits
 
     async def renew(self) -> None:
@@ -128,17 +121,8 @@ class Place(Delivery):
     # -- partitions of it --------------------------------------------------------------------------
 
     async def opened(self, histories: Histories | None, patch: pytest.MonkeyPatch) -> Partition:
-        partition = Partition(
-            self.source,
-            self.arrangement,
-            Services(
-                LogReader(Brokers("nowhere:1", is_embedded=False), "group", {}),
-                Metrics(CollectorRegistry(), self.arrangement.stage.name),
-                lambda _: self,
-                no_copy,
-                histories=histories,
-            ),
-        )
+        around = services_of(self.arrangement.stage.name, self, histories=histories)
+        partition = Partition(self.source, self.arrangement, around)
         patch.setattr(partition.checkpoints.restoring, "find", self._found)
         patch.setattr(LogReader, "bounds", self._bounds)
         patch.setattr(LogReader, "read_again", self._read_again)

@@ -7,7 +7,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.outlet import OrderedOutlet, SequencedOutlet
-from tests.agents.arranging import arranged
+from tests.agents.records import arranged
 from topology.config.change import differences, refusals
 from topology.flow.stage import Stage
 
@@ -66,14 +66,6 @@ def test_windows_that_do_not_wait_for_the_merge_are_in_its_stage(
     contract = arrangement.contract(source)
     assert contract.shapes.keys() == {*first, *name.split("+")}
     assert (contract.stage, [*contract.streams]) == (name, ["a", "b"])
-
-
-def test_lanes_are_counted_over_all_inputs() -> None:
-    text = "streams: {a: {input: raw.a}, b: {input: raw.b}}"
-    assert arranged(text, 1, 4, {"raw.a": 2, "raw.b": 3}).lane_places == (
-        *[("raw.a", each) for each in range(2)],
-        *[("raw.b", each) for each in range(3)],
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Examples: what a checkpoint leads to whose end was not answered."""
+"""Examples: what a checkpoint leads to whose end was not answered; and what is said where the
+former owner cannot be fenced, or a topic takes too little."""
 
 from __future__ import annotations
 
@@ -10,8 +11,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    MessageSizeTooLargeError,
+    NodeNotReadyError,
+    RecordListTooLargeError,
+)
 from aiokafka.structs import TopicPartition
 
+from agents.stage import delivery
 from agents.stage.checkpoint_size import FEWEST, CheckpointSize
 from agents.stage.checkpoints import PartitionCheckpoints
 from agents.stage.delivery import Checkpoint, CommitFailed, EndUnanswered
@@ -62,11 +70,11 @@ class World:
             committed=lambda _: self.count("commits"),
             unanswered=self.count,
         )
-        delivery: Any = self.delivery
+        committing: Any = self.delivery
         copying: Any = SimpleNamespace(note=lambda *_: None)
         nothing: Any = None
         self.checkpoints = PartitionCheckpoints(
-            *(nothing, nothing, delivery, restoring, copying, self.size, metrics), every_s=0.0
+            *(nothing, nothing, committing, restoring, copying, self.size, metrics), every_s=0.0
         )
         self.checkpoints.log_end = log_end
         self._found = LogRead(dict(changes), 17)
@@ -118,16 +126,70 @@ def test_brokers_that_stay_away_are_a_failure_of_the_commit() -> None:
 
 
 async def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    delivery = Unanswered()
-    partition = partition_of(delivery)
+    answers = Unanswered()
+    partition = partition_of(answers)
 
     async def there(_: int) -> LogRead:
-        return LogRead(dict(delivery.committed[0].changes), 5)
+        return LogRead(dict(answers.committed[0].changes), 5)
 
     monkeypatch.setattr(partition.checkpoints.restoring, "changes_since", there)
     await partition.take(batch(0))
     await partition.checkpoints.arrived()
     await partition.take(batch(1))
     await close(partition)
-    assert delivery.offsets == [1, 2]
-    assert delivery.steps == ["commit", "renew", "commit"]
+    assert answers.offsets == [1, 2]
+    assert answers.steps == ["commit", "renew", "commit"]
+
+
+# -- what a producer meets -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+async def test_a_fence_that_does_not_come_names_its_transactional_id(
+    monkeypatch: pytest.MonkeyPatch, exactly_once: bool
+) -> None:
+    async def never(_: AIOKafkaProducer) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(delivery, "START_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(AIOKafkaProducer, "start", never)
+    client = {"bootstrap_servers": "nowhere:1"}
+    name, changelog = "app.merge.raw.3", ("changelog", 3)
+    new = delivery.Delivery(client, name, "app.merge", changelog, 10_000, exactly_once=exactly_once)
+    with pytest.raises(TimeoutError, match=r"id app\.merge\.raw\.3 .* __transaction_state"):
+        await new.start()
+    await new.stop()
+
+
+@pytest.mark.parametrize("error", [MessageSizeTooLargeError, RecordListTooLargeError])
+async def test_a_topic_that_takes_no_batch_is_named(error: type[Exception]) -> None:
+    answers = [asyncio.get_running_loop().create_future() for _ in range(2)]
+    answers[0].set_result(None)
+    answers[1].set_exception(error())
+    sent = [*zip(("late", "dead"), answers, strict=True)]
+    with pytest.raises(CommitFailed, match=r"dead does not accept .*max\.message\.bytes"):
+        await delivery._all(sent)
+
+
+class Fenced:
+    """A producer that cannot stop in good order."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+        self.client = self
+        self.closed = False
+
+    async def stop(self) -> None:
+        raise self._error
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.InvalidStateError("invalid state"), NodeNotReadyError(), TimeoutError()]
+)
+def test_a_producer_that_cannot_stop_in_good_order_is_let_go(error: Exception) -> None:
+    producer: Any = Fenced(error)
+    asyncio.run(delivery._stop(producer))
+    assert producer.closed

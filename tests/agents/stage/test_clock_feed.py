@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +24,7 @@ from agents.state.local_copy import LocalCopy
 from agents.state.stores.rocksdb import RocksdbStore
 from agents.state.stores.store import StoreName
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
+from tests.agents.recorder import PATIENCE_S, until
 from tests.services import SharedKafka, UniqueName
 from topology.clock.drift_table import KEPT, DriftTable
 from topology.model.sample import Declared, Sample
@@ -31,7 +32,6 @@ from topology.model.sample import Declared, Sample
 pytestmark = pytest.mark.kafka
 
 S = 1_000_000_000
-PATIENCE_S = 20.0
 LOG_APPEND = {"message.timestamp.type": "LogAppendTime"}
 ROUND = {"t1": 1, "t2": 2, "t3": 3, "t4": 4}
 
@@ -84,13 +84,6 @@ async def feeding(
 
 async def reach(feed: ClockFeed, name: str, since_ns: int, until_ns: int) -> None:
     await asyncio.wait_for(feed.reach(name, since_ns, until_ns), PATIENCE_S)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline_s
-        await asyncio.sleep(0.02)
 
 
 async def test_words_come_into_the_table_and_what_is_none_is_counted(

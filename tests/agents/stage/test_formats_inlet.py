@@ -21,7 +21,7 @@ from agents.stage.arrival import ArrivalClock
 from agents.stage.inlet import Inlet, Read
 from codec.batches import Record
 from recordings.topic_lines import TopicLines
-from tests.agents.arranging import arranged
+from tests.agents.records import arranged
 from tests.codec.values.protobufs import descriptor_set, message_class
 from tests.kit.registry import Registry, serving
 from tests.seeds import seeds_of_today

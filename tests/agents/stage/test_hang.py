@@ -23,7 +23,7 @@ def never(state, event):
 own = {"never": Detector(never)}
 text = "streams: {default: {clock: {unsynced: trust}}}\\nqueries: {q: {detector: never}}"
 stage = Stage(parse(text, detectors=own), ["detector"])
-guard = HangGuard(500_000_000, is_armed=ARMED)
+guard = HangGuard(500_000_000, is_armed=True)
 for seq in range(5):
     event = Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)
     with guard:
@@ -33,8 +33,7 @@ for seq in range(5):
 
 
 def test_it_ends_and_names_the_line() -> None:
-    script = SCRIPT.replace("ARMED", "True")
-    ended = python("-c", script)
+    ended = python("-c", SCRIPT)
     assert ended.returncode == 1
     assert "Timeout (0:00:00.5" in ended.stderr
     assert "in never" in ended.stderr

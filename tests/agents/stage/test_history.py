@@ -25,8 +25,7 @@ from cli.run.from_backfill import Backfilled
 from inorder.header_writer import HeaderWriter
 from recordings.topic_lines import record_line
 from spark_analytics.executors.setting import Setting, topology_of
-from tests.agents.arranging import arranged
-from tests.agents.records import FakeRecord
+from tests.agents.records import FakeRecord, arranged
 from tests.agents.stage.chain import MS, Chain, Logs
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams

@@ -1,4 +1,5 @@
-"""Examples: which record becomes of each answer of a stage, and where it lies."""
+"""Examples: which record becomes of each answer of a stage, and where it lies; and the batches of
+an outbox."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from agents.stage.outlet import (
     SideOutlet,
     partition_of,
 )
-from tests.agents.records import SOUND, FakeBatch, FakeRecord, Put, taken
+from tests.agents.records import SOUND, FakeBatch, FakeRecord, Put, put_into, taken
 from tests.sinks.written import WRITTEN
 from topology.config import HeaderConfig
 from topology.config.file import TopicsConfig
@@ -150,9 +151,7 @@ def test_a_dead_letter_has_coordinates_and_never_the_payload() -> None:
     ("reason", "policy", "written"),
     [
         ("gap", "side", True),
-        ("merge", "side", True),
         ("gap", "drop", False),
-        ("merge", "drop", False),
         ("beyond_memory", "drop", True),
         ("before_start", "drop", True),
         ("old_epoch", "pass", True),
@@ -206,3 +205,33 @@ def test_a_result_is_whole_on_its_topic_and_what_a_table_takes_back_has_no_value
 def test_an_overflow_is_no_row_of_a_table() -> None:
     target, put = result_put(Overflow(7, "pitch", "q", Member("b", "s1", 0, 5, 3), 2), "q")
     assert (target[0], put.key, put.headers) == ("results.matches", b"q", [("kind", b"overflow")])
+
+
+# -- the outbox --------------------------------------------------------------------------------
+
+
+RAW, LATE = ("raw", 0), ("late", 3)
+
+
+def test_records_lie_in_batches_by_target_in_their_order() -> None:
+    outbox = Outbox(lambda: FakeBatch(room=2))
+    for number in range(5):
+        outbox.add(RAW, b"k", b"%d" % number, number, [("h", b"1")])
+        if number == 1:
+            outbox.add(LATE, None, None, None, [])
+    assert (outbox.records, outbox.bytes) == (6, 5)
+    batches = outbox.take()
+    assert [len(batch.records) for batch in batches[RAW]] == [2, 2, 1]
+    assert [batch.closed for batch in batches[RAW]] == [True, True, False]
+    assert [put.value for put in put_into(batches[RAW])] == [b"0", b"1", b"2", b"3", b"4"]
+    (late,) = put_into(batches[LATE])
+    assert (late.key, late.value, late.timestamp, late.headers) == (None, None, None, [])
+    assert (outbox.records, outbox.bytes, outbox.take()) == (0, 0, {})
+    outbox.add(RAW, None, b"anew", 0, [])
+    assert [put.value for put in put_into(outbox.take()[RAW])] == [b"anew"]
+    assert len(put_into(batches[RAW])) == 5, "what was taken stays as it is"
+
+
+def test_what_fits_into_no_batch_is_loud() -> None:
+    with pytest.raises(ValueError, match="raw"):
+        Outbox(lambda: FakeBatch(room=0)).add(RAW, None, b"", 0, [])

@@ -12,20 +12,14 @@ from typing import Any
 
 import pytest
 from aiokafka.structs import TopicPartition
-from prometheus_client import CollectorRegistry
 
-from agents.kafka.brokers import Brokers
-from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import End, PolledBatch
 from agents.stage.checkpoint_size import FIRST_BYTES
 from agents.stage.delivery import Checkpoint
 from agents.stage.partition import Partition
-from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import StateRefused
-from agents.watch.metrics.worker import Metrics
-from tests.agents.arranging import arranged
-from tests.agents.records import FakeBatch, FakeRecord, close, no_copy
+from tests.agents.records import FakeBatch, FakeRecord, arranged, close, services_of
 
 SOURCE = TopicPartition("events.raw", 0)
 TOPOLOGY = "streams: {default: {}}\nstages: [reorder+merge]\ncheckpoint: 1ms\nstate: memory\n"
@@ -52,10 +46,7 @@ class Delivery:
 
 
 def partition_of(delivery: Any, text: str = TOPOLOGY) -> Partition:
-    logs = LogReader(Brokers("nowhere:1", is_embedded=False), "group", {})
-    metrics = Metrics(CollectorRegistry(), "reorder+merge")
-    around = Services(logs, metrics, lambda _: delivery, no_copy)
-    partition = Partition(SOURCE, arranged(text), around)
+    partition = Partition(SOURCE, arranged(text), services_of("reorder+merge", delivery))
     partition.is_open = True
     partition.state.next_offset = 0
     return partition

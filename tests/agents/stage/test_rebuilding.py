@@ -19,8 +19,7 @@ from agents.stage.arrival import ArrivalClock
 from agents.stage.rebuilding import Rebuilding
 from agents.state.changelog import STATE, OnProgress, Progress, StateRefused, encoded
 from agents.state.held import HeldPages
-from tests.agents.arranging import arranged
-from tests.agents.records import FakeRecord
+from tests.agents.records import FakeRecord, arranged
 from topology.flow.stage import Stage
 from topology.model.saved import SHAPES
 

@@ -16,10 +16,12 @@ from agents.stage.rebuilding import StateParts
 from agents.state import changelog
 from agents.state.held import HeldPages, apply_note
 from inorder.engine import Detector, Found, Seen, parse
+from tests.agents.state.stores.memory import apply_to
 from tests.kit.events import copies, copy_of
 from tests.kit.outputs import Outputs
+from tests.kit.runs import cut
 from tests.seeds import TODAY
-from tests.simulation.test_simulation import READER, WRITER, batches, progress
+from tests.simulation.test_simulation import READER, SIZES, WRITER, progress
 from tests.simulation.world import World
 from tests.topology.merge.test_one_instant import with_copies
 from topology.config import Topology
@@ -112,11 +114,7 @@ class Kept:
     def cut(self, now_ns: int) -> None:
         changes = {changelog.STATE + key: value for key, value in self._stage.changes().items()}
         changes.update(self._held.changes(now_ns))
-        for key, value in changelog.encoded(changes).items():
-            if value is None:
-                self._state.pop(key, None)
-            else:
-                self._state[key] = value
+        apply_to(self._state, changelog.encoded(changes))
 
     def restart(self) -> None:
         parts = StateParts()
@@ -163,7 +161,7 @@ def sequenced(topology: Topology, seed: int, rng: Random) -> list[Event]:
         for event in events:
             event.stream = "default" if event.source in ("m0", "m2") else "other"
         written: list[Event] = []
-        for batch in batches(events, rng):
+        for batch in cut(events, rng, SIZES):
             step = stage.on_batch(batch, batch[-1].at_ns)
             written += [*step.released, progress(step.now_ns)]
         written += [*stage.on_end(end_ns).released, progress(end_ns)]
@@ -196,7 +194,7 @@ def test_a_restart_from_what_is_kept_changes_nothing(case: str) -> None:
     restarted = found = late = shared = 0
     for seed in SEEDS:
         topic = sequenced(topology, seed, Random(seed))
-        cuts = list(batches(topic, Random(seed)))
+        cuts = list(cut(topic, Random(seed), SIZES))
         steady, _ = said(Kept(topology, operators, topic), cuts, Random(seed), 0)
         kept = Kept(topology, operators, topic)
         hurt, count = said(kept, cuts, Random(seed), 0.3)

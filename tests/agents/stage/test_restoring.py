@@ -20,7 +20,7 @@ from agents.state.changelog import STATE_FORMAT, Claim, LogRead, Progress, State
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
 from agents.state.stores.store import StoreName
-from tests.agents.arranging import arranged
+from tests.agents.records import arranged
 from tests.agents.state.stores.memory import MemoryStore
 
 SOURCE = TopicPartition("events.raw", 0)

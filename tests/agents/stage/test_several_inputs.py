@@ -22,8 +22,7 @@ from agents.watch import overdue
 from agents.watch.metrics.worker import Metrics
 from agents.watch.watchdog import Watchdog
 from inorder.header_writer import HeaderWriter
-from tests.agents.arranging import arranged
-from tests.agents.records import FakeRecord, close
+from tests.agents.records import FakeRecord, arranged, close
 from tests.agents.stage.chain import MS, Chain, Logs
 from tests.agents.stage.test_history import assert_alike, dumped, replayed, said
 from topology.config import HeaderConfig, Topology, parse

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from agents.state.changelog import encode
-from agents.state.held import STAMPED_FROM, HeldPages, Note, Spilled, apply_note
+from agents.state.held import HeldPages, Note, Spilled
 from tests.kit.runs import cut
 from tests.simulation.world import World
 from topology.config import Topology, parse
@@ -173,21 +173,3 @@ def test_how_many_wait_and_for_how_long_the_first_has() -> None:
     pages.took([first, second, other, dead])
     assert pages.by_stream(["a", "b"], 10) == {"a": (2, 7), "b": (0, 0)}
     assert pages.by_stream(["a"], 2) == {"a": (2, 0)}
-
-
-def test_a_note_puts_a_freshly_read_event_back_as_it_was() -> None:
-    book = Book(("reorder", "merge"), FOREVER_NS)
-    events = troubled(5)
-    for batch in batches(events[: len(events) // 2], Random(5)):
-        book.take(batch)
-    notes = book.noted()
-    assert notes
-    for event in book.stage.held():
-        note = notes[event.offset]
-        again = Event("default", event.source, -1, event.seq, event.ts_ns, 0, event.offset)
-        apply_note(again, note)
-        names = ["held_by", "arrival_ns", "at_ns", "late"]
-        if event.held_by >= STAMPED_FROM:
-            names += ["epoch", "seq", "ref_time_ns", "error_ns"]
-        for name in names:
-            assert getattr(again, name) == getattr(event, name), name

@@ -1,4 +1,5 @@
-"""Examples: a question read, and the sentences to each answer."""
+"""Examples: a question read, and the sentences to each answer; and what is kept of events that did
+not go the plain way, and how much of it."""
 
 from __future__ import annotations
 
@@ -6,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from agents.watch.decisions import COPY, DEAD, DIFFERS, GIVEN_UP, SENT_ON, TURNED_AWAY, Decisions
 from agents.watch.location import WHY_GIVEN_UP, WORDS, knows, verdict
 from agents.watch.port.question import LARGEST, NoQuestion, Question, question
 from topology.model import outcome
+from topology.model.event import NO_EPOCH, Event
+from topology.model.late import MERGE_IDLE
+from topology.model.outcome import TIMEOUT, Duplicate, Gap, Late, Malformed
 
 MS = 1_000_000
 NOW = 1_000 * MS
@@ -74,7 +79,7 @@ BLOCKED = {"source": "r", "behind_hole": True, "after_pause": False, "until": No
 WAITS = at("held", since=NOW - MS, ref_time=9, error=MS, waits_for=[SILENT, BLOCKED])
 ALIGNED = {"stream": "pitch", "since": NOW - MS, "waiting_for": ["b/1", "b/2"]}
 AWAITED = at("awaited", missing_since=NOW - MS, until=NOW + 9 * MS)
-GIVEN_UP = at("lost", missing=[15, 17], given_up=NOW - 8 * MS)
+LOST = at("lost", missing=[15, 17], given_up=NOW - 8 * MS)
 IDLE = note("late", "merge_idle")
 OF_WINDOW = {**fact("window", decided=[IDLE]), "operators": ["window"]}
 OLD = note("late_apart", "old_epoch", by_ns=3 * MS)
@@ -119,7 +124,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     "dead": ([reorder(None, note("dead", "value"))], "dead", "at offset 88"),
     "missing": ([reorder(AWAITED)], "awaited", "9 ms more at most"),
     "given up": (
-        [reorder(GIVEN_UP, note("gap", "timeout"))],
+        [reorder(LOST, note("gap", "timeout"))],
         "lost",
         "8 ms ago with numbers 15 to 17: it did not arrive in time",
     ),
@@ -203,3 +208,55 @@ def test_a_question_there_and_back() -> None:
 def test_what_asks_about_no_event(query: dict[str, str], words: str) -> None:
     with pytest.raises(NoQuestion, match=words):
         question(query)
+
+
+# -- what is kept ----------------------------------------------------------------------------------
+
+
+def event(seq: int, *, epoch: int = 0, source: str = "s") -> Event:
+    return Event("pitch", source, epoch, seq, 100, 200, offset=7, value=b"payload")
+
+
+def words(decisions: Decisions, seq: int, epoch: int = NO_EPOCH) -> list[str]:
+    return [str(note["what"]) for note in decisions.about(None, "s", epoch, seq)]
+
+
+def test_each_kind_is_found_by_its_number() -> None:
+    decisions = Decisions()
+    late = event(4)
+    late.late, late.at_ns = MERGE_IDLE, 900
+    decisions.passed([late])
+    decisions.saw(
+        [
+            Gap(800, "pitch", "s", 0, 10, 19, TIMEOUT, 700),
+            Late(810, event(5), MERGE_IDLE, 33),
+            Duplicate(820, event(6)),
+            Duplicate(830, event(6), conflict=True),
+            Malformed(840, 12, "value", "too large", "pitch", "s", 0, 8),
+            Malformed(850, 13, "headers", "no source"),
+        ]
+    )
+    assert words(decisions, 4) == [SENT_ON]
+    assert words(decisions, 5) == [TURNED_AWAY]
+    assert words(decisions, 6) == [COPY, DIFFERS]
+    assert words(decisions, 8) == [DEAD]
+    assert words(decisions, 10) == words(decisions, 19) == [GIVEN_UP]
+    assert words(decisions, 20) == []
+    (note,) = decisions.about("pitch", "s", 0, 5)
+    assert (note["reason"], note["by_ns"], note["offset"]) == (MERGE_IDLE, 33, 7)
+    assert "payload" not in str(decisions.about(None, "s", NO_EPOCH, 5))
+
+
+def test_epoch_and_stream_narrow_it_down() -> None:
+    decisions = Decisions()
+    decisions.saw([Duplicate(1, event(6, epoch=2))])
+    assert words(decisions, 6, epoch=1) == []
+    assert words(decisions, 6, epoch=2) == [COPY]
+    assert decisions.about("other", "s", NO_EPOCH, 6) == []
+
+
+def test_the_last_are_kept() -> None:
+    decisions = Decisions(kept=10)
+    decisions.saw([Duplicate(n, event(n)) for n in range(8)])
+    decisions.saw([Duplicate(n, event(n)) for n in range(8, 25)])
+    assert [seq for seq in range(25) if words(decisions, seq)] == list(range(15, 25))

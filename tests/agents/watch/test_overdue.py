@@ -122,24 +122,17 @@ def test_an_event_ahead_of_its_arrival_waits_for_its_time(time: Time) -> None:
     assert watch.fault() is not None, "further ahead would have been dead"
 
 
-def test_an_upstream_partition_that_never_speaks_is_named(time: Time) -> None:
+def test_an_upstream_partition_that_never_speaks_is_named_where_time_stands(time: Time) -> None:
+    """Where the time of upstream partitions goes on, an event waits for its own."""
     stage, watch = of("merge")
     held = event()
     stage.on_batch([held], 500 * S)
     assert held.held_by == ALIGN_PLACE
+    pass_time(time, watch, held, 10 * watch.allowed_s)
+    assert watch.fault() is None
     pass_time(time, watch, held, watch.allowed_s + 3, arrival=False)
     assert (watch.fault() or "").endswith("it waits for progress of b/2")
     assert 0 < watch.seconds <= 3
-
-
-def test_where_the_time_of_upstream_partitions_goes_on_an_event_waits_for_its_own(
-    time: Time,
-) -> None:
-    stage, watch = of("merge")
-    held = event()
-    stage.on_batch([held], 500 * S)
-    pass_time(time, watch, held, 10 * watch.allowed_s)
-    assert watch.fault() is None
 
 
 def test_behind_the_alignment_it_is_time_that_lacks_where_that_stands(time: Time) -> None:

@@ -1,4 +1,6 @@
-"""Examples: which sources are unhealthy, as `/explain`, the metrics and the log say it."""
+"""Examples: which sources are unhealthy, as `/explain`, the metrics and the log say it.
+Examples and laws of the table behind it: what weighs the most is in it, it stays small, and what is
+told of it may be off by no more than is said."""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry, generate_latest
 
 from agents.watch import unhealthy
+from agents.watch.frequent import Frequent, Weighed
 from agents.watch.metrics.partition import PartitionMetrics
 from agents.watch.metrics.worker import Metrics
 from agents.watch.page.sources import MAX_LATE, named_sources
@@ -208,25 +211,6 @@ def test_the_share_of_one_that_lost_its_place_and_came_back_is_no_less(
     assert labelled(registry, "read")["bad"] == 999
 
 
-def test_one_that_is_late_often_is_found_among_very_many(
-    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(unhealthy, "COUNTED", 50)
-    table = table_in(Metrics(registry, "merge"), PLACE, lambda stream, source: READ)
-    rng = Random(3)
-    came: Counter[str] = Counter()
-    for _ in range(20_000):
-        name = f"often-{rng.randrange(3)}" if rng.random() < 0.2 else f"s{rng.randrange(100_000)}"
-        came[name] += 1
-        table.came_late([("pitch", name)])
-        assert len(table.late._table) <= 50
-    found = labelled(registry)
-    assert len(found) <= unhealthy.LABELLED
-    for number in range(3):
-        name = f"often-{number}"
-        assert came[name] * 0.9 < found[name] <= came[name]
-
-
 def test_the_bound_holds_over_partitions_and_names(registry: CollectorRegistry) -> None:
     metrics = Metrics(registry, "merge")
     for partition in range(4):
@@ -330,3 +314,68 @@ def test_two_live_epochs_of_a_source_are_seen_in_the_metrics_and_in_the_log(
     labels["reason"] = "old_epoch"
     assert registry.get_sample_value("inorder_records_late_total", labels) == 20
     assert ["two producers" in line for line in warnings(caplog)] == [True]
+
+
+# -- the table of those that weigh the most --------------------------------------------------------
+
+MOST = 20
+NOTES = 4_000
+
+
+def noted(rng: Random) -> tuple[Frequent, Counter[str], Counter[str]]:
+    """A full table, and what there was in all: amounts and times."""
+    table = Frequent(MOST)
+    amounts: Counter[str] = Counter()
+    times: Counter[str] = Counter()
+    most = rng.choice((1, 30))
+    for _ in range(NOTES):
+        name = f"often-{rng.randrange(5)}" if rng.random() < 0.5 else f"s{rng.randrange(3_000)}"
+        amount = rng.randint(1, most)
+        amounts[name] += amount
+        times[name] += 1
+        table.note(("stream", name), amount)
+        assert len(table._table) <= MOST
+    return table, amounts, times
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_makes_more_than_its_part_is_always_there(seed: int) -> None:
+    table, amounts, _ = noted(Random(seed))
+    found = {name for _, name in table._table}
+    above = {name for name, amount in amounts.items() if amount > amounts.total() / MOST}
+    assert above
+    assert above <= found
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_was_noted_lies_between_what_is_told_and_its_error(seed: int) -> None:
+    table, amounts, times = noted(Random(seed))
+    assert sum(named.count for named in table._table.values()) == amounts.total()
+    for name in [*amounts, "never"]:
+        named = table.of(("stream", name))
+        assert named.amount <= amounts[name] <= named.count
+        assert named.times <= times[name]
+        assert named.error <= amounts.total() / MOST
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_ten_times_as_often_is_found_among_ten_thousand(seed: int) -> None:
+    """With the least room that is certain to do, half as much again."""
+    rng = Random(seed)
+    names = [f"s{number}" for number in range(10_000) for _ in range(5)] + ["bad"] * 50
+    rng.shuffle(names)
+    table = Frequent(1_502)
+    for name in names:
+        table.note(("stream", name))
+    assert table.worst(1)[0][1] == ("stream", "bad")
+
+
+def test_while_there_is_room_all_is_exact_and_a_newcomer_takes_the_place_of_the_least() -> None:
+    table = Frequent(2)
+    for source, amount in (("a", 5), ("b", 1), ("a", 2)):
+        table.note(("", source), amount)
+    assert table.of(("", "a")) == Weighed(amount=7, times=2)
+    assert table.of(("", "c")) == Weighed()
+    assert table.note(("", "c")) == Weighed(amount=1, times=1, error=1)
+    assert table.of(("", "b")) == Weighed(error=2), "may be as much as c's"
+    assert table.worst(5) == [(7, ("", "a")), (1, ("", "c"))]

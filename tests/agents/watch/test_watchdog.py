@@ -3,50 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
+from typing import Any
 
 import pytest
 
 from agents.watch.watchdog import S_NS, Patience, Verdict, Watchdog
-from tests.agents.watch.states import State, state_of
 
 A = ("raw", 0)
 B = ("raw", 1)
 PATIENCE = Patience(unready_after_ns=15 * S_NS, stuck_after_ns=60 * S_NS, longest_step_ns=5 * S_NS)
 
-Told = tuple[int, int, int]
-"""At which second: position and end of partition A."""
+
+class State(Enum):
+    """In the order of gravity."""
+
+    READY = "ready"
+    NOT_READY = "not ready"
+    STOP = "stop"
 
 
-def every_second(until_s: int, position: Callable[[int], int], end: int = 100) -> list[Told]:
-    return [(second, position(second), end) for second in range(until_s + 1)]
+def state_of(verdict: Verdict) -> State:
+    if verdict.is_stuck:
+        return State.STOP
+    return State.NOT_READY if verdict.reasons else State.READY
 
 
-def at(position: int) -> Callable[[int], int]:
-    return lambda _: position
+Telling = Callable[[int], tuple[Any, ...]]
+"""By the second: position and end of partition A; then whether it owes, and the checkpoints."""
 
 
-ONE: dict[str, tuple[list[Told], int, State, str]] = {
-    "just assigned": ([], 0, State.READY, ""),
-    "gets on": (every_second(90, lambda s: s), 90, State.READY, ""),
-    "nothing to read": (every_second(90, at(100)), 90, State.READY, ""),
-    "an empty partition": (every_second(90, at(0), end=0), 90, State.READY, ""),
-    "stands for a moment": (every_second(14, at(7)), 14, State.READY, ""),
+def stands(*_: int) -> tuple[int, int]:
+    return 7, 100
+
+
+def owes(_: int) -> tuple[int, int, bool, int]:
+    return 7, 100, True, 3
+
+
+def comes_later(second: int) -> tuple[int, int]:
+    """One record comes behind what is read."""
+    return 50, 50 + (second > 30)
+
+
+READY, NOT_READY, STOP = State
+CASES: dict[str, tuple[Telling, int, State, str]] = {
+    "gets on": (lambda s: (s, 100), 90, READY, ""),
+    "nothing to read": (lambda _: (100, 100), 90, READY, ""),
+    "an empty partition": (lambda _: (0, 0), 90, READY, ""),
+    "stands for a moment": (stands, 14, READY, ""),
     "stands": (
-        every_second(15, at(7)),
+        stands,
         15,
-        State.NOT_READY,
+        NOT_READY,
         "raw/0: no progress for 15 s although there is lag (lag 93, position 7)",
     ),
-    "still": (every_second(59, at(7)), 59, State.NOT_READY, "for 59 s"),
-    "stuck": (every_second(60, at(7)), 60, State.STOP, "for 60 s"),
-    "moves at last": (every_second(61, lambda s: 7 + (s > 59)), 61, State.READY, ""),
-    "begins anew for ever": (every_second(90, lambda s: 20 + s % 10), 90, State.STOP, "no progr"),
-    "lag counts from then": ([(s, 50, 50 + (s > 30)) for s in range(41)], 41, State.READY, ""),
-    "a lag of one is a lag": (
-        [(s, 50, 50 + (s > 30)) for s in range(46)],
-        45,
-        State.NOT_READY,
-        "for 15 s although there is lag (lag 1",
+    "still": (stands, 59, NOT_READY, "for 59 s"),
+    "stuck": (stands, 60, STOP, "for 60 s"),
+    "moves at last": (lambda s: (7 + (s > 59), 100), 61, READY, ""),
+    "begins anew for ever": (lambda s: (20 + s % 10, 100), 90, STOP, "no progr"),
+    "lag counts from then": (comes_later, 41, READY, ""),
+    "a lag of one is a lag": (comes_later, 45, NOT_READY, "for 15 s although there is lag (lag 1"),
+    "commits all the time": (lambda s: (s, 100, True, s), 90, READY, ""),
+    "commits what ticks say": (lambda s: (7, 7, True, s), 90, READY, ""),
+    "a slow commit": (owes, 5, READY, ""),
+    "no commit comes through": (
+        owes,
+        6,
+        NOT_READY,
+        "raw/0: no checkpoint has been committed for 6 s (the last one at offset 7)",
+    ),
+    "nor of ticks": (lambda _: (7, 7, True, 3), 6, NOT_READY, "has been committed for 6 s"),
+    "no commit for long": (owes, 60, STOP, "for 60 s"),
+    "owes nothing, then owes": (
+        lambda s: (7, 100, s % 10 > 0 or s > 50, 3 if s < 50 else 0),
+        58,
+        NOT_READY,
+        "for 8 s",
     ),
 }
 
@@ -58,15 +91,17 @@ def watching(patience: Patience = PATIENCE) -> Watchdog:
     return dog
 
 
-@pytest.mark.parametrize(("told", "asked_s", "state", "says"), ONE.values(), ids=ONE)
-def test_one_partition(told: list[Told], asked_s: int, state: State, says: str) -> None:
+@pytest.mark.parametrize(("tells", "asked_s", "state", "says"), CASES.values(), ids=CASES)
+def test_one_partition(tells: Telling, asked_s: int, state: State, says: str) -> None:
     dog = watching()
-    for second, position, end in told:
-        dog.reported(second * S_NS, A, position, end)
+    dog.reported(0, A, *tells(0)[:2], commits=3)
+    for second in range(asked_s + 1):
+        position, end, owing, commits = (*tells(second), False, 0)[:4]
+        dog.reported(second * S_NS, A, position, end, owes=owing, commits=commits)
     verdict = dog.verdict(asked_s * S_NS)
     assert state_of(verdict) is state
     assert says in "; ".join(verdict.reasons)
-    assert bool(verdict.reasons) == (state is not State.READY)
+    assert bool(verdict.reasons) == (state is not READY)
 
 
 def asked_until(dog: Watchdog, from_s: int, until_s: int) -> Verdict:
@@ -76,9 +111,7 @@ def asked_until(dog: Watchdog, from_s: int, until_s: int) -> Verdict:
     return verdict
 
 
-@pytest.mark.parametrize(
-    ("silent_s", "state"), [(5, State.READY), (6, State.NOT_READY), (60, State.STOP)]
-)
+@pytest.mark.parametrize(("silent_s", "state"), [(5, READY), (6, NOT_READY), (60, STOP)])
 def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
     assert state_of(asked_until(watching(), 0, silent_s)) is state
     told_once = watching()
@@ -95,7 +128,7 @@ def test_a_worker_that_slept_is_not_condemned_on_waking() -> None:
     assert dog.verdict(3600 * S_NS) == Verdict()
     dog.reported(3601 * S_NS, A, 7, 100)
     # 5 slept, 1, and 9 and more.
-    assert state_of(asked_until(dog, 3601, 3601 + 12)) is State.NOT_READY
+    assert state_of(asked_until(dog, 3601, 3601 + 12)) is NOT_READY
 
 
 def test_a_clock_that_goes_back_passes_no_time() -> None:
@@ -103,7 +136,7 @@ def test_a_clock_that_goes_back_passes_no_time() -> None:
     dog.assigned(100 * S_NS, A)
     dog.reported(100 * S_NS, A, 7, 100)
     dog.reported(0, A, 7, 100)
-    assert state_of(dog.verdict(4 * S_NS)) is State.READY
+    assert state_of(dog.verdict(4 * S_NS)) is READY
 
 
 def test_restoring_is_not_ready_and_has_its_own_progress() -> None:
@@ -112,7 +145,7 @@ def test_restoring_is_not_ready_and_has_its_own_progress() -> None:
         dog.reported(second * S_NS, A, second, 1000, restoring=True)
     assert dog.verdict(60 * S_NS) == Verdict(("raw/0: restoring, 940 records to read",))
     dog.reported(61 * S_NS, A, 5, 100)  # another log, a smaller offset
-    assert state_of(dog.verdict(61 * S_NS)) is State.READY
+    assert state_of(dog.verdict(61 * S_NS)) is READY
 
 
 def test_a_restore_that_stands_or_begins_again_and_again_is_stuck() -> None:
@@ -120,12 +153,12 @@ def test_a_restore_that_stands_or_begins_again_and_again_is_stuck() -> None:
     for second in range(61):
         dog.reported(second * S_NS, A, 7, 1000, restoring=True)
     verdict = dog.verdict(60 * S_NS)
-    assert state_of(verdict) is State.STOP
+    assert state_of(verdict) is STOP
     assert "no restore for 60 s although there is lag" in verdict.reasons[0]
     dog = watching()
     for second in range(91):
         dog.reported(second * S_NS, A, second % 10, 1000, restoring=second % 20 < 10)
-    assert state_of(dog.verdict(90 * S_NS)) is State.STOP
+    assert state_of(dog.verdict(90 * S_NS)) is STOP
 
 
 def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> None:
@@ -135,8 +168,8 @@ def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> No
         dog.waits(second * S_NS, A)
     waiting = dog.verdict(199 * S_NS)
     assert waiting == Verdict(("raw/0: waits while others are restored",))
-    assert state_of(asked_until(dog, 199, 258)) is State.NOT_READY
-    assert state_of(asked_until(dog, 258, 259)) is State.STOP
+    assert state_of(asked_until(dog, 199, 258)) is NOT_READY
+    assert state_of(asked_until(dog, 258, 259)) is STOP
     dog.reported(259 * S_NS, A, 7, 7)
     assert dog.verdict(259 * S_NS) == Verdict()
 
@@ -148,7 +181,7 @@ def test_what_it_owed_before_it_waited_is_not_forgotten() -> None:
     dog.waits(4 * S_NS, A)
     dog.waits(9 * S_NS, A)
     dog.reported(9 * S_NS, A, 7, 100, owes=True)
-    assert state_of(dog.verdict(10 * S_NS)) is State.READY
+    assert state_of(dog.verdict(10 * S_NS)) is READY
     dog.reported(11 * S_NS, A, 7, 100, owes=True)
     assert "no checkpoint has been committed for 6 s" in dog.verdict(11 * S_NS).reasons[0]
 
@@ -160,7 +193,7 @@ def test_the_worst_partition_decides_and_stands_first() -> None:
         dog.reported(second * S_NS, A, min(second, 40), 1000)
         dog.reported(second * S_NS, B, 7, 100)
     verdict = dog.verdict(60 * S_NS)
-    assert state_of(verdict) is State.STOP
+    assert state_of(verdict) is STOP
     assert [reason.split(":")[0] for reason in verdict.reasons] == ["raw/1", "raw/0"]
 
 
@@ -174,46 +207,7 @@ def test_what_is_revoked_is_forgotten() -> None:
     assert dog.verdict(60 * S_NS) == Verdict()
     dog.assigned(60 * S_NS, A)
     dog.reported(60 * S_NS, A, 7, 100)
-    assert state_of(dog.verdict(60 * S_NS)) is State.READY
-
-
-Owing = tuple[int, int, bool, int]
-"""Position and end of partition A, whether it owes, and the checkpoints so far."""
-
-
-OWING: dict[str, tuple[Callable[[int], Owing], int, State, str]] = {
-    "commits all the time": (lambda s: (s, 100, True, s), 90, State.READY, ""),
-    "commits what ticks say": (lambda s: (7, 7, True, s), 90, State.READY, ""),
-    "a slow one": (lambda _: (7, 100, True, 3), 5, State.READY, ""),
-    "none comes through": (
-        lambda _: (7, 100, True, 3),
-        6,
-        State.NOT_READY,
-        "raw/0: no checkpoint has been committed for 6 s (the last one at offset 7)",
-    ),
-    "nor of ticks": (lambda _: (7, 7, True, 3), 6, State.NOT_READY, "has been committed for 6 s"),
-    "stuck": (lambda _: (7, 100, True, 3), 60, State.STOP, "for 60 s"),
-    "owes nothing, then owes": (
-        lambda s: (7, 100, s % 10 > 0 or s > 50, 3 if s < 50 else 0),
-        58,
-        State.NOT_READY,
-        "for 8 s",
-    ),
-}
-
-
-@pytest.mark.parametrize(("tells", "asked_s", "state", "says"), OWING.values(), ids=OWING)
-def test_what_is_read_and_not_committed_is_no_progress(
-    tells: Callable[[int], Owing], asked_s: int, state: State, says: str
-) -> None:
-    dog = watching()
-    dog.reported(0, A, 7, 100, commits=3)
-    for second in range(asked_s + 1):
-        position, end, owes, commits = tells(second)
-        dog.reported(second * S_NS, A, position, end, owes=owes, commits=commits)
-    verdict = dog.verdict(asked_s * S_NS)
-    assert state_of(verdict) is state
-    assert says in "; ".join(verdict.reasons)
+    assert state_of(dog.verdict(60 * S_NS)) is READY
 
 
 def test_a_checkpoint_that_fails_again_and_again_is_no_progress() -> None:
@@ -226,14 +220,12 @@ def test_a_checkpoint_that_fails_again_and_again_is_no_progress() -> None:
             dog.reported(second * S_NS, A, 1000 + second, 1000 + second, restoring=True)
         else:
             dog.reported(second * S_NS, A, 7, 100, owes=True, commits=0)
-    assert state_of(dog.verdict(87 * S_NS)) is State.STOP
+    assert state_of(dog.verdict(87 * S_NS)) is STOP
     dog.reported(87 * S_NS, A, 8, 100, owes=True, commits=1)
-    assert state_of(dog.verdict(87 * S_NS)) is State.READY
+    assert state_of(dog.verdict(87 * S_NS)) is READY
 
 
-@pytest.mark.parametrize(
-    ("after_s", "state"), [(0, State.NOT_READY), (59, State.NOT_READY), (60, State.STOP)]
-)
+@pytest.mark.parametrize(("after_s", "state"), [(0, NOT_READY), (59, NOT_READY), (60, STOP)])
 def test_without_a_place_in_the_group(after_s: int, state: State) -> None:
     dog = Watchdog()
     dog.leaving(0)

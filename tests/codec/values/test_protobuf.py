@@ -10,6 +10,8 @@ import pytest
 from codec.values import protobuf
 from codec.values.schema_fault import SchemaFault
 from tests.codec.values.protobufs import descriptor_set, file_descriptor, message_class
+from tests.codec.values.test_avro import assert_strangers_bytes_are_refused
+from tests.recordings.test_encoded import delimited
 from tests.seeds import seeds_of_today
 from topology.wire.values import UNDECODABLE, Timestamp, ValueFault
 
@@ -104,38 +106,13 @@ def test_schemas_that_are_none() -> None:
 def test_a_message_within_itself_is_bounded_in_depth() -> None:
     value = b""
     for _ in range(200):
-        value = (
-            Telemetry(inner=Telemetry.FromString(value)).SerializeToString()
-            if not value
-            else (b"\x5a" + _varint(len(value)) + value)
-        )
+        value = b"\x5a" + delimited(value)
     with pytest.raises(ValueFault):
         DECODE(value)
 
 
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*found, number])
-
-
 @pytest.mark.parametrize("seed", seeds_of_today(3))
 def test_bytes_of_strangers_are_refused_or_read_and_never_an_exception(seed: int) -> None:
-    dice = random.Random(seed)
-    sound = b"\0" + full().SerializeToString()
     decode = protobuf.of_file(file_descriptor().SerializeToString(), [])
-    refused = []
-    for _ in range(2_000):
-        changed = bytearray(sound)
-        for _ in range(dice.randint(1, 4)):
-            changed[dice.randrange(len(changed))] ^= 1 << dice.randrange(8)
-        cut = bytes(changed[: dice.randint(0, len(changed))])
-        for hostile in (bytes(changed), cut, dice.randbytes(dice.randint(0, 60))):
-            try:
-                decode(hostile)
-            except ValueFault as fault:
-                refused.append(fault.reason)
-    assert len(refused) > 2_000
-    assert set(refused) == {UNDECODABLE}
+    sound = b"\0" + full().SerializeToString()
+    assert_strangers_bytes_are_refused(decode, sound, random.Random(seed))

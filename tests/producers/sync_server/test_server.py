@@ -124,17 +124,6 @@ def test_hostile_packets_get_no_answer_and_disturb_nobody() -> None:
         assert server.taken == []
 
 
-def test_a_report_replayed_from_elsewhere_is_no_second_sample() -> None:
-    with serving(KEYS) as server, endpoint(server) as one, endpoint(server, "127.0.0.2") as two:
-        one.send(request(1, keys=KEYS))
-        raw = report(one.recv(SIZE), KEYS)
-        asked(one, raw)
-        for _ in range(3):
-            asked(two, raw)
-        assert len(server.taken) == 1
-        assert server.server.counts[Reason.REPEATED] == 3
-
-
 def test_each_address_has_its_own_rate() -> None:
     limits = ServerLimits(rate_per_s=0.001, burst=5)
     with serving(limits=limits) as server:
@@ -224,11 +213,6 @@ def test_where_it_cannot_listen_it_says_so() -> None:
             SyncServer("192.0.2.1", 0, OPEN, lambda _: True)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1"])
-def test_what_counts_as_loopback(host: str) -> None:
-    assert is_loopback(host)
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "", "no such host"])
-def test_what_does_not_count_as_loopback(host: str) -> None:
-    assert not is_loopback(host)
+def test_what_counts_as_loopback() -> None:
+    hosts = ("127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "192.0.2.1", "", "no such host")
+    assert [host for host in hosts if is_loopback(host)] == [*hosts[:3]]

@@ -1,4 +1,5 @@
-"""Examples: the conformance vectors, read as somebody with another program would.
+"""Examples: the conformance vectors, read as somebody with another program would, and the program
+of the protocol's page.
 
 The bytes are taken apart and sealed here by the offsets of docs/reference/sync_protocol.md, not by
 the code under test.
@@ -6,9 +7,12 @@ the code under test.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
+import io
 import json
+import re
 import struct
 from typing import Any
 
@@ -16,7 +20,10 @@ import pytest
 
 from inorder.sync.packet import Packet, body, parse
 from producers.sync_server.vectors import KINDS, PATH, vectors
+from tests import ROOT
+from tests.inorder.sync.sockets import serving
 
+PAGE = ROOT / "docs/reference/sync_protocol.md"
 FILE: dict[str, Any] = json.loads(PATH.read_text(encoding="utf-8"))
 EXCHANGES = [pytest.param(each, id=each["about"]) for each in FILE["exchanges"]]
 REFUSED = [pytest.param(each, id=each["about"]) for each in FILE["refused"]]
@@ -92,3 +99,14 @@ def test_the_code_reads_and_writes_them(exchange: dict[str, Any]) -> None:
 @pytest.mark.parametrize("refused", REFUSED)
 def test_what_is_to_be_refused(refused: dict[str, Any]) -> None:
     assert parse(bytes.fromhex(refused["packet"])) == refused["reason"]
+
+
+def test_the_program_does_a_round() -> None:
+    ((code, printed),) = re.findall(
+        r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text(), re.S
+    )
+    said = io.StringIO()
+    with serving() as server, contextlib.redirect_stdout(said):
+        exec(compile(code.replace("4123", str(server.port)), "sync_protocol.md", "exec"), {})
+    assert said.getvalue() == printed
+    assert [sample.source for sample in server.taken] == ["press-7"]

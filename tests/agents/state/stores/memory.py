@@ -1,11 +1,20 @@
-"""A copy that lives as long as its object: what the laws hold real ones against, and what tests of
-its users take for one. Cost: a dict."""
+"""A copy that lives as long as its object: what tests of its users take for one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from agents.state.stores.store import Changes, StaleStore, StoreError, StoreName, check_change
+from agents.state.stores.store import Changes, StaleStore, StoreName, check_change
+
+
+def apply_to(values: dict[Any, Any], changes: Mapping[Any, Any]) -> None:
+    """Change the values as a changelog does: what has become None goes."""
+    for key, value in changes.items():
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
 
 
 class MemoryStore:
@@ -15,39 +24,21 @@ class MemoryStore:
         self._name = name
         self._values: dict[bytes, bytes] = {}
         self._position: int | None = None
-        self._closed = False
 
     def position(self) -> int | None:
-        self._check_open()
         return self._position
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        self._check_open()
-        started_at = self._position
-        # A list, so that a change while reading is told as such and not as a RuntimeError.
-        for item in list(self._values.items()):
-            if self._position != started_at:
-                raise StaleStore(f"state copy {self._name} changed while it was read")
-            yield item
+        yield from list(self._values.items())
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:
-        self._check_open()
         check_change(changes, base, position)
         if self._position != base:
-            raise StaleStore(
-                f"state copy {self._name} is at {self._position}, the change begins at {base}"
-            )
-        # Read first, write after: `changes` may raise half way through.
-        taken = list(changes.items())
-        for key, value in taken:
-            if value is None:
-                self._values.pop(key, None)
-            else:
-                self._values[key] = value
+            raise StaleStore(f"state copy {self._name} is at {self._position}, not at {base}")
+        apply_to(self._values, changes)
         self._position = position
 
     def clear(self) -> None:
-        self._check_open()
         self._values.clear()
         self._position = None
 
@@ -57,8 +48,3 @@ class MemoryStore:
 
     def close(self) -> None:
         self._values.clear()
-        self._closed = True
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreError(f"state copy {self._name} is closed")

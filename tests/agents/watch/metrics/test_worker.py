@@ -1,4 +1,5 @@
-"""Examples: what is counted for a step, under which labels, and that labels are bounded."""
+"""Examples: what is counted for a step, under which labels, and that labels are bounded; and the
+operators' figures as families, over restores, and past the bound of streams."""
 
 from __future__ import annotations
 
@@ -6,22 +7,28 @@ from typing import Any
 
 import pytest
 from aiokafka.structs import TopicPartition
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client import CollectorRegistry
 
 from agents.watch import unhealthy
 from agents.watch.deaths import MAX_REASONS, OTHER
 from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, StreamFigures
 from agents.watch.metrics.worker import MAX_STREAMS, Metrics, PlaceMetrics
 from agents.watch.sentences import open_ends
-from topology.config import parse
+from topology.config import parse, parse_with
+from topology.config.stages import operators
+from topology.detector.detector import Detector
+from topology.flow.lanes import lanes_of
+from topology.flow.registry import figures as figures_of_all
+from topology.flow.stage import Stage
 from topology.flow.unmet import unmet_by
 from topology.model.event import HEARTBEAT, WATERMARK, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import Member, Overflow, WindowResult
+from topology.model.user_functions import UserFunctions
 
 PLACE = {"stage": "reorder", "stream": "pitch", "partition": "3"}
 MS = 1_000_000
+S = 1_000 * MS
 
 
 @pytest.fixture
@@ -177,18 +184,6 @@ def test_the_same_partition_of_two_topics(registry: CollectorRegistry, metrics: 
     assert value(registry, "inorder_records_held", stream="b", partition="0") == 7
 
 
-def test_a_scrape_can_be_read(registry: CollectorRegistry, metrics: Metrics) -> None:
-    PlaceMetrics(metrics, "pitch", 3).observe(Step(0, [event(0)]))
-    metrics.store_error("StaleStore")
-    text = generate_latest(registry).decode()
-    families = {family.name for family in text_string_to_metric_families(text)}
-    assert {
-        "inorder_records_emitted",
-        "inorder_wait_seconds",
-        "inorder_state_store_errors",
-    } <= families
-
-
 def test_results_that_stay_open_are_told_once(
     metrics: Metrics, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -234,3 +229,105 @@ def test_queries_without_results_are_named_with_what_was_there(metrics: Metrics)
     assert metrics.without_results() == {"q": said}
     metrics.found([Overflow(0, "pitch", "q", Member("d", "s1", 0, 1, 0), 5)])
     assert metrics.without_results() == {}
+
+
+# -- figures of operators ----------------------------------------------------------------------
+
+TOPOLOGY = """\
+streams: {default: {clock: {unsynced: trust}}}
+topics: {partitions: 1}
+queries:
+  tumbling: {window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 99%}}
+  session: {window: session 1s, aggregate: {n: count()}}
+  count: {window: count 9, aggregate: {n: count()}}
+  pattern: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s", quality: {}}
+  join: {join: interval 1s, sides: {a: {type: A}, b: {type: B}}, outer: full, quality: {}}
+  detector: {detector: any}
+"""
+
+
+OWN = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
+
+
+@pytest.mark.parametrize("name", operators())
+def test_a_stage_has_the_families_of_its_operators(name: str) -> None:
+    stage = Stage(parse_with(TOPOLOGY, OWN), [name], lanes=lanes_of("raw", 1))
+    assert figures_of_all([name]).keys() >= stage.figures_of("default").keys()
+    registry = CollectorRegistry()
+    Metrics(registry, name, [name])
+    families = {family.name for family in registry.collect()}
+    for figure in figures_of_all():
+        family = f"inorder_{figure}".replace("_ns", "_seconds")
+        assert (family in families) == (figure in figures_of_all([name]))
+
+
+def in_3(metrics: Metrics, *streams: str) -> PartitionMetrics:
+    return PartitionMetrics(metrics, TopicPartition("raw", 3), streams)
+
+
+def set_current(partition: PartitionMetrics, *, held: int = 0, **figures: int) -> None:
+    partition.set_current({"pitch": StreamFigures(held, figures, 2 * S)}, ShellTotals(0, 0))
+
+
+def test_every_figure_of_a_stage_has_a_family(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    stage = Stage(parse_with(TOPOLOGY, OWN), operators())
+    event = Event("default", "s", 0, 0, 5 * S, 7 * S)
+    stage.on_batch([event], 7 * S)
+    stage.on_time(8 * S)
+    figures = stage.figures_of("default")
+    assert figures_of_all().keys() == figures.keys(), "name it in FIGURES of its operator"
+    partition = in_3(metrics, "default")
+    partition.begins({}, ShellTotals(0, 0))
+    partition.set_current({"default": StreamFigures(0, figures)}, ShellTotals(0, 0))
+    names = ("sources", "watermark_seconds", "watermark_lag_seconds", "overflows_total")
+    told = [value(registry, f"inorder_merge_{name}", stream="default") for name in names]
+    assert told == [1, 5, 3, 0]
+
+
+def test_totals_found_in_the_state_were_counted_before(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    partition = in_3(metrics, "pitch")
+    before = {"reorder_forgotten": 7, "reorder_sources": 2, "reorder_waited_ns": S}
+    partition.begins({"pitch": StreamFigures(0, before)}, ShellTotals(0, 0))
+    assert value(registry, "inorder_reorder_forgotten_total") == 0
+    for forgotten in (7, 9, 9, 10):
+        figures = {"reorder_sources": 5, "reorder_waited_ns": 4 * S}
+        set_current(partition, held=2, reorder_forgotten=forgotten, **figures)
+    assert value(registry, "inorder_reorder_forgotten_total") == 3
+    assert value(registry, "inorder_reorder_sources") == 5
+    assert value(registry, "inorder_reorder_waited_seconds_total") == 3
+    assert value(registry, "inorder_records_held_oldest_seconds") == 2
+
+
+def test_a_total_that_begins_anew_takes_nothing_back(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    set_current(in_3(metrics, "pitch"), merge_forgotten=4)
+    second = in_3(metrics, "pitch")
+    second.begins({"pitch": StreamFigures(0, {"merge_forgotten": 0})}, ShellTotals(0, 0))
+    set_current(second, merge_forgotten=2)
+    assert value(registry, "inorder_merge_forgotten_total") == 6
+
+
+def test_streams_beyond_the_bound_are_told_together(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    streams = [f"s{number}" for number in range(MAX_STREAMS + 3)]
+    partition = in_3(metrics, *streams)
+    figures = {"merge_queued": 2, "merge_overflows": 1, "merge_watermark_ns": 5 * S}
+    current = dict.fromkeys(streams, StreamFigures(2, figures))
+    for _ in range(2):
+        partition.set_current(current, ShellTotals(0, 0))
+
+    def told(stream: str) -> list[float | None]:
+        names = ("merge_queued", "merge_watermark_seconds", "records_held")
+        return [value(registry, f"inorder_{name}", stream=stream) for name in names]
+
+    assert told("s0") == [2, 5, 2]
+    assert told(OTHER) == [6, None, 6]
+    partition.forget()
+    assert told("s0") == told(OTHER) == [None, None, None]
+    assert value(registry, "inorder_merge_overflows_total", stream=OTHER) == 3

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.watch.page.view import View
 from cli.local.poll import wait_until
-from tests.agents.watch.page.serves import up
+from tests.agents.watch.page.many import up
 from tests.services import require
 
 if TYPE_CHECKING:

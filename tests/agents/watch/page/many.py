@@ -1,13 +1,23 @@
-"""Answers of stages with as many sources as one likes, as the supervisor gets them."""
+"""Answers of stages with as many sources as one likes, as the supervisor gets them; and the page
+that is served of such views on loopback."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from random import Random
+from threading import Event, Thread
 from typing import Any, Final
 
+from prometheus_client import CollectorRegistry
+
+from agents.watch.location import verdict
+from agents.watch.page.serving import Page
 from agents.watch.page.view import View, view
+from agents.watch.port.http import Health, HttpServer
+from agents.watch.port.question import Question
 from agents.watch.unhealthy import EXPLAINED, UnhealthySources
 from topology.clock.operator import MAX_LISTED
 from topology.model.outcome import Gap
@@ -141,9 +151,9 @@ def healthy() -> dict[str, Any]:
     return {path: {"ok": True, "reasons": []} for path in ("live", "ready")}
 
 
-def located_in(answer: dict[str, Any]) -> dict[str, Any]:
-    """What a partition with REORDER alone says of an event."""
-    return {
+async def located(asked: Question) -> Any:
+    """What a partition with REORDER alone says of an event that has not come."""
+    fact = {
         "stage": "reorder",
         "topic": "before-reorder",
         "partition": 0,
@@ -152,5 +162,42 @@ def located_in(answer: dict[str, Any]) -> dict[str, Any]:
         "lag": 0,
         "alignment": None,
         "decided": [],
-        "streams": {"default": {"reorder": answer}},
+        "streams": {"default": {"reorder": {"where": "not_come", "epoch": 0, "highest": 3}}},
     }
+    return verdict(asked, [fact])
+
+
+def server(look: Callable[[], Awaitable[View]], token: str | None = None) -> HttpServer:
+    fine = Health(ok=True)
+    return HttpServer(
+        registry=CollectorRegistry(),
+        live=lambda: fine,
+        ready=lambda: fine,
+        explain=dict,
+        page=Page(look, lambda: "streams: {}\n"),
+        token=token,
+        event=located,
+    )
+
+
+@contextmanager
+def up(look: Callable[[], Awaitable[View]], token: str | None = None) -> Iterator[str]:
+    """The address of a server in a thread of its own."""
+    told: list[str] = []
+    known, ended = Event(), Event()
+
+    async def serve() -> None:
+        serves = server(look, token)
+        told.append("{}:{}".format(*await serves.start()))
+        known.set()
+        await asyncio.to_thread(ended.wait)
+        await serves.stop()
+
+    thread = Thread(target=lambda: asyncio.run(serve()), name="page", daemon=True)
+    thread.start()
+    assert known.wait(10)
+    try:
+        yield told[0]
+    finally:
+        ended.set()
+        thread.join(10)

@@ -1,17 +1,20 @@
-"""Examples: the answers of a worker's own web server, over a loopback connection."""
+"""Examples: the answers of a worker's own web server, over a loopback connection: also to half
+requests, to too many of them, and to others meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from agents.watch.port import connections
 from agents.watch.port.http import Health, HttpServer, HttpUnavailable, Locate, address
 from agents.watch.port.question import Question
 
@@ -63,7 +66,6 @@ def get(path: str, **headers: str) -> Callable[[aiohttp.ClientSession], Awaitabl
     return ask
 
 
-@pytest.mark.parametrize("path", ["/live", "/ready"])
 @pytest.mark.parametrize(
     ("health", "status", "body"),
     [
@@ -72,9 +74,8 @@ def get(path: str, **headers: str) -> Callable[[aiohttp.ClientSession], Awaitabl
         (Health(ok=True, notes=("x",)), 200, {"ok": True, "reasons": [], "notes": ["x"]}),
     ],
 )
-def test_health(path: str, health: Health, status: int, body: Any) -> None:
-    asked: dict[str, Any] = {path.strip("/"): lambda: health}
-    assert served(get(path), **asked) == (status, "application/json", body)
+def test_health(health: Health, status: int, body: Any) -> None:
+    assert served(get("/live"), live=lambda: health) == (status, "application/json", body)
 
 
 def test_live_and_ready_are_two_questions() -> None:
@@ -178,3 +179,68 @@ def test_addresses(text: str, found: tuple[str, int]) -> None:
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):
         address(text)
+
+
+# -- half requests -----------------------------------------------------------------------------
+
+HALF = b"GET /live HTTP/1.1\r\nHost: w\r\nX-A: "
+WHOLE = b"GET /live HTTP/1.1\r\nHost: w\r\n\r\n"
+TIMEOUT_S = 10.0
+
+Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Ask = Callable[[bytes], Awaitable[Peer]]
+
+
+@contextlib.asynccontextmanager
+async def serving() -> AsyncIterator[Ask]:
+    """Sends bytes on a connection of their own."""
+    server = HttpServer(registry=CollectorRegistry(), live=well, ready=well, explain=dict)
+    at = await server.start()
+    writers = []
+
+    async def ask(raw: bytes) -> Peer:
+        reader, writer = await asyncio.open_connection(*at)
+        writers.append(writer)
+        writer.write(raw)
+        return reader, writer
+
+    try:
+        yield ask
+    finally:
+        for writer in writers:
+            writer.close()
+        await server.stop()
+
+
+async def first_line(peer: Peer) -> bytes:
+    """Nothing where the server has closed it."""
+    try:
+        return await asyncio.wait_for(peer[0].readline(), TIMEOUT_S)
+    except ConnectionError:
+        return b""
+
+
+async def test_who_asks_is_answered_however_many_send_half_a_request(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving() as ask:
+        half = [await ask(HALF) for _ in range(300)]
+        for _ in range(20):
+            assert b"200" in await first_line(await ask(WHOLE))
+            await ask(HALF)
+        closed = [await first_line(peer) for peer in half[: 300 - connections.MOST]]
+        assert set(closed) == {b""}
+    assert len(caplog.messages) == 1
+    assert "64 at a time" in caplog.messages[0]
+
+
+async def test_a_request_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", 0.2)
+
+    async with serving() as ask:
+        half, whole = await ask(HALF), await ask(WHOLE)
+        assert b"200" in await first_line(whole)
+        assert await first_line(half) == b""
+        whole[1].write(WHOLE)
+        while b"200" not in await first_line(whole):
+            pass  # the rest of the first answer

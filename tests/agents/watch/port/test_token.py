@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from agents.watch.page.view import View
-from agents.watch.port.http import HttpServer
 from agents.watch.port.token import FILE_VARIABLE, VARIABLE, TokenRefused, token_in
-from tests.agents.watch.page import serves
+from tests.agents.watch.page import many
 
 TOKEN = "0123456789abcdef"
 TIMEOUT = aiohttp.ClientTimeout(total=10)
@@ -23,27 +23,29 @@ async def nothing() -> View:
     return {}
 
 
-def guarded(token: str | None = TOKEN) -> HttpServer:
-    return serves.server(nothing, token)
+@asynccontextmanager
+async def guarded(token: str | None = TOKEN) -> AsyncIterator[str]:
+    """The address of a server with that token."""
+    server = many.server(nothing, token)
+    try:
+        yield "{}:{}".format(*await server.start())
+    finally:
+        await server.stop()
 
 
 def asked(*paths: str, headers: Mapping[str, str] | None = None) -> list[int]:
     """What each path answers, asked one after the other with what cookies there are."""
 
     async def run() -> list[int]:
-        server = guarded()
-        host, port = await server.start()
         found = []
-        try:
-            jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address
-            async with aiohttp.ClientSession(
-                f"http://{host}:{port}", timeout=TIMEOUT, cookie_jar=jar
-            ) as session:
-                for path in paths:
-                    async with session.get(path, headers=headers) as response:
-                        found.append(response.status)
-        finally:
-            await server.stop()
+        jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address
+        async with (
+            guarded() as address,
+            aiohttp.ClientSession(f"http://{address}", timeout=TIMEOUT, cookie_jar=jar) as session,
+        ):
+            for path in paths:
+                async with session.get(path, headers=headers) as response:
+                    found.append(response.status)
         return found
 
     return asyncio.run(run())
@@ -74,14 +76,13 @@ def answered(path: bytes, header: bytes, token: str | None = TOKEN) -> bytes:
     """The head of the answer to these bytes."""
 
     async def run() -> bytes:
-        server = guarded(token)
-        reader, writer = await asyncio.open_connection(*await server.start())
-        try:
-            writer.write(b"GET %b HTTP/1.1\r\n%b\r\n\r\n" % (path, header))
-            return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
-        finally:
-            writer.close()
-            await server.stop()
+        async with guarded(token) as address:
+            reader, writer = await asyncio.open_connection(*address.split(":"))
+            try:
+                writer.write(b"GET %b HTTP/1.1\r\n%b\r\n\r\n" % (path, header))
+                return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+            finally:
+                writer.close()
 
     return asyncio.run(run())
 
@@ -127,26 +128,24 @@ def test_a_browser_keeps_it() -> None:
 async def test_the_cookie_is_of_no_use_to_another_port() -> None:
     """Browsers send it to every port of the host."""
 
-    one, other = guarded(), guarded()
-    at = ["http://{}:{}".format(*await server.start()) for server in (one, other)]
-    try:
-        jar = aiohttp.CookieJar(unsafe=True)
-        async with aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=jar) as session:
-            async with session.get(f"{at[0]}/?token={TOKEN}") as response:
-                assert response.status == 200
-            async with session.get(f"{at[1]}/metrics") as response:
-                assert response.status == 401
-            (cookie,) = jar
-            assert cookie.key.endswith(at[0].rpartition(":")[2])
-            assert TOKEN not in cookie.value
-            assert cookie["httponly"]
-            assert cookie["samesite"] == "Strict"
-            forged = {cookie.key.replace(at[0][-5:], at[1][-5:]): cookie.value}
-            async with session.get(f"{at[1]}/metrics", cookies=forged) as response:
-                assert response.status == 401
-    finally:
-        await one.stop()
-        await other.stop()
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with (
+        guarded() as one,
+        guarded() as other,
+        aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=jar) as session,
+    ):
+        async with session.get(f"http://{one}/?token={TOKEN}") as response:
+            assert response.status == 200
+        async with session.get(f"http://{other}/metrics") as response:
+            assert response.status == 401
+        (cookie,) = jar
+        assert cookie.key.endswith(one.rpartition(":")[2])
+        assert TOKEN not in cookie.value
+        assert cookie["httponly"]
+        assert cookie["samesite"] == "Strict"
+        forged = {cookie.key.replace(one[-5:], other[-5:]): cookie.value}
+        async with session.get(f"http://{other}/metrics", cookies=forged) as response:
+            assert response.status == 401
 
 
 @pytest.mark.parametrize("path", [b"//evil.example/", b"/\\evil.example/", b"/%5Cevil.example/"])
