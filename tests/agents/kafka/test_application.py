@@ -10,6 +10,7 @@ from faust.types.settings import Settings
 
 from agents.kafka.application import Application, build_app
 from agents.kafka.brokers import Brokers
+from agents.kafka.transport import Failure
 from tests.agents.recorder import Recorder
 
 READ = {
@@ -46,3 +47,15 @@ def test_no_variable_of_fausts_changes_a_setting(monkeypatch: pytest.MonkeyPatch
         assert app.conf.id == GROUP
         assert said(app) == expected, name
         monkeypatch.delenv(variable)
+
+
+async def test_the_first_failure_stands_and_another_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failure, first = Failure(), OSError("first")
+    for each in (first, OSError("second"), first):
+        failure.set(each)
+    assert failure.exception is first
+    assert [record.message for record in caplog.records] == [
+        "another failure after the first: OSError('second')"
+    ]

@@ -125,6 +125,16 @@ def test_brokers_that_stay_away_are_a_failure_of_the_commit() -> None:
     assert world.counted == {"aborts": 1}
 
 
+def test_a_checkpoint_is_owed_until_the_brokers_have_it() -> None:
+    checkpoints: Any = World(CHANGES).checkpoints
+    checkpoints.outbox = SimpleNamespace(records=[])
+    assert not checkpoints.is_owed
+    checkpoints.taken = 1
+    assert checkpoints.is_owed
+    checkpoints.taken, checkpoints._in_flight = 0, object()
+    assert checkpoints.is_owed
+
+
 async def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = Unanswered()
     partition = partition_of(answers)

@@ -71,6 +71,16 @@ def test_each_topic_is_declared_once() -> None:
     assert topology.topics.matches in names
 
 
+def test_the_topic_of_requests_is_declared_where_it_is_named() -> None:
+    named = parse("streams: {default: {}}\ntopics: {resend: asked}")
+    (spec,) = {*declared_names(named)} - {*declared_names(parse("streams: {default: {}}"))}
+    assert spec == "asked"
+
+
+def declared_names(topology: Topology) -> list[str]:
+    return [spec.name for spec in declared(topology)]
+
+
 def test_the_table_of_a_query_is_compacted() -> None:
     query = "{window: tumbling 1s, aggregate: {n: count()}, upsert: true}"
     topology = parse(f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}")

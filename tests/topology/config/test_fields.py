@@ -102,6 +102,7 @@ SCHEMAS = [
     ("format: avro", "write schema: {registry: http://HOST:8081, subjects: [t-value]}"),
     ("format: xml", "`xml` is not known here"),
     ("key_format: protobuf", "streams.a.schema (line 2): is missing"),
+    (f"format: avro; schema: {{{REGISTRY}}}", "streams.a.schema.subjects (line 6): is missing"),
     (f"format: avro; schema: {{{REGISTRY}}}", "write subjects: [t-value]"),
     ("format: avro; schema: {}", "write either registry: URL or file: PATH"),
     (

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topology.pattern.language.expected import wanted
 from topology.pattern.language.parse import MAX_TEXT, parse, parse_query
 from topology.pattern.tree import syntax
 from topology.pattern.tree.errors import MAX_ERRORS, SHOWN_CHARS, QueryError, QueryRefused
@@ -349,3 +350,9 @@ def test_any_text_gives_queries_or_is_refused(text: str) -> None:
     for error in errors:
         assert 1 <= error.line <= len(lines)
         assert 1 <= error.column <= len(lines[error.line - 1]) + 1
+
+
+def test_as_many_words_as_a_message_has_room_for_are_all_named() -> None:
+    clauses = ["_EMIT", "_MATCHES", "_RETURN", "_SELECT", "_WHERE", "_WITHIN"]
+    assert wanted(clauses) == "EMIT, MATCHES, RETURN, SELECT, WHERE or WITHIN"
+    assert wanted([*clauses, "_USING"]) == "EMIT, MATCHES, RETURN, SELECT, USING or the like"
