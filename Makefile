@@ -84,7 +84,7 @@ services: # Java, Maven, Redis, PostgreSQL, Prometheus and Chromium, for the tes
 
 spark-setup: $(SPARK) services ## pyspark, and the jars with which it reads Kafka
 	@$(PY) -m cli.spark.jars >/dev/null
-	@$(PY) -m infra.archives >/dev/null 2>&1
+	@$(PY) -m infra.archives 2>/dev/null
 
 spark-long: $(DEV) spark-setup ## Spark on a million events, killed twice (ARGS=...)
 	@$(PY) -m pytest -m spark_long -s $(ARGS)

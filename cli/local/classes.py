@@ -26,5 +26,8 @@ def reading(folder: Path) -> list[str]:
 
 
 def writing(path: Path) -> str:
-    """Return the option with which Java writes an archive to `path` as it ends."""
-    return f"-XX:ArchiveClassesAtExit={path}"
+    """Return the options with which Java writes an archive to `path` as it ends.
+
+    Java would warn of each of the hundreds of classes that it leaves out.
+    """
+    return f"-XX:ArchiveClassesAtExit={path} -Xlog:disable"

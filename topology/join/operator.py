@@ -103,7 +103,7 @@ class Join(KeepingQuery):
         self._retention = Retention(query, self._relation, self._index, self._rows)
         self.is_ordered = ordered
         self._frontiers = frontiers_of(query, ordered=ordered, announced=announced)
-        self.beginnings = self._frontiers.beginnings
+        self.beginnings.extend(self._frontiers.beginnings)  # mypyc leaks one that is set twice.
         self._reading = JoinReading(query)
         self._emitter = RowEmitter(query, self._relation)
         self._owners = Owners(query, self._relation, self._rows, self._frontiers, self._emitter)

@@ -173,7 +173,7 @@ class Windows(QueryOperator):
         self._stale: Changes = {}
         self._frontier = Frontier(query, self._target, self._beginning, ordered=ordered)
         self._progress = QueryProgress([self._frontier], self._target, ordered=ordered)
-        self.beginnings = self._progress.beginnings
+        self.beginnings.extend(self._progress.beginnings)  # mypyc leaks one that is set twice.
         self._emitter = WindowEmitter(stream, query, self._frontier)
         makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
         self._reading = WindowReading(query, makers)
