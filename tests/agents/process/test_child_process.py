@@ -8,7 +8,6 @@ import asyncio
 import json
 import logging
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -27,6 +26,7 @@ from cli.local.poll import wait_until
 from cli.local.ports import free_ports
 from cli.program import PROGRAM as INORDER
 from tests.cli.invoking import inorder
+from tests.kit.programs import printed
 
 PROGRAM = [sys.executable, "-m", "tests.agents.process.forking"]
 TIMEOUT_S = 30.0
@@ -195,11 +195,17 @@ def test_no_such_interpreter() -> None:
     assert len(list(Path("/dev/fd").iterdir())) == held, "the pipe is closed again"
 
 
+WITHOUT_FILES = """
+import resource
+from agents.process.child_process import NotBegun, spawned
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+try:
+    spawned(["true"])
+except NotBegun as refused:
+    print(refused)
+"""
+"""A program of its own: other threads of this process need their files."""
+
+
 def test_no_file_to_be_had() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-    try:
-        said = refused(["true"])
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert "raise the limit of open files" in said
+    assert "raise the limit of open files" in printed("-c", WITHOUT_FILES)
