@@ -39,6 +39,11 @@ def lag_of(answers: list[tuple[int, int]], arrived_ns: int = 0) -> InputLag:
         pytest.param(
             [(NOW - 20 * S, 5), (NOW - 10 * S, 9)], NOW - 168 * S, 5, 20 * S, id="by an answer"
         ),
+        pytest.param(
+            [(NOW - 12 * S - 2, 5), (NOW - 12 * S - 1, 9), (NOW - 12 * S, 9)],
+            *(NOW - 168 * S, 9, 12 * S),
+            id="by the last of answers in a row",
+        ),
         pytest.param([(NOW - S, 9)], NOW + S, 5, 0, id="a clock of a broker that is ahead"),
     ],
 )

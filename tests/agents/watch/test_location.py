@@ -100,6 +100,11 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
         "between",
         "4 records are not yet read there",
     ),
+    "not in merge alone": (
+        [fact("merge", merge=AHEAD)],
+        "not_come",
+        "is 3; no stage with reorder answered",
+    ),
     "left": (
         [reorder(PASSED), fact("merge", merge=MERGED)],
         "emitted",

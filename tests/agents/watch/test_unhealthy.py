@@ -294,8 +294,8 @@ def test_it_is_told_at_once_and_then_once_a_minute_with_its_count(
     for _ in range(2):
         now_s[0] += unhealthy.WARN_EVERY_S
         two.saw([])
-    told = [line.split(" of an old")[0] for line in warnings(caplog)]
-    assert told == ["here: 2 event(s)", "here: 18 event(s)"]
+        told = [line.split(" of an old")[0] for line in warnings(caplog)]
+        assert told == ["here: 2 event(s)", "here: 18 event(s)"]
 
 
 def test_two_live_epochs_of_a_source_are_seen_in_the_metrics_and_in_the_log(

@@ -33,7 +33,10 @@ JOIN = "queries:\n  q: {join: interval 40ms, sides: {x: {stream: a}, y: {stream:
             "streams a and b are joined",
         ),
         (
-            f"streams: {{a: {{keyed_by: stream}}, b: {{keyed_by: stream}}}}\n{JOIN}",
+            (
+                f"streams: {{a: {{keyed_by: stream}}, b: {{keyed_by: stream}}}}\n"
+                f"topics: {{partitions: 2}}\n{JOIN}"
+            ),
             TWO,
             "streams a and b are joined",
         ),

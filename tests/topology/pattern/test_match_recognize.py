@@ -70,6 +70,7 @@ def test_the_interval_is_exclusive() -> None:
         ("PATTERN (A B) WITHIN INTERVAL '1' HOUR DEFINE B AS x > PREV(x, 2) + A.x", "E_SQL"),
         ("MEASURES CLASSIFIER(B) AS c PATTERN (A) WITHIN INTERVAL '1' HOUR", "E_ALIAS_UNKNOWN"),
         ("PATTERN (A) WITHIN INTERVAL '1' HOUR DEFINE B AS x > 1", "E_ALIAS_UNKNOWN"),
+        ("MEASURES A.x AS n, A.y AS n PATTERN (A) WITHIN INTERVAL '1' HOUR", "E_ALIAS_TWICE"),
         ("PATERN (A)", "E_SYNTAX"),
     ],
 )
