@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Final
 
-from tests.mutants.plant import Mutant, planted
+from tests.mutants.plant import Mutant, planted, starts_of
 
 HIT: Final = "__mutant_reached__"
 """The built-in function that a probe calls with its number."""
@@ -36,9 +36,7 @@ def watch(root: Path, mutants: Iterable[Mutant]) -> set[int]:
     for module, numbered in by_module.items():
         source = (root / module).read_bytes()
         tree = ast.parse(source)
-        starts = [0]
-        for line in source.splitlines(keepends=True):
-            starts.append(starts[-1] + len(line))
+        starts = starts_of(source)
         for number, mutant in numbered:
             _probe(tree, starts, mutant.begin, number)
         code = compile(tree, root / module, "exec")
@@ -55,7 +53,7 @@ def _probe(tree: ast.AST, starts: list[int], place: int, number: int) -> None:
             for node in block if isinstance(block, list) else ():
                 if isinstance(node, ast.ExceptHandler | ast.match_case):
                     blocks.append(node)
-                if not isinstance(node, ast.stmt) or not hasattr(node, "end_lineno"):
+                if not isinstance(node, ast.stmt):
                     continue
                 end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
                 if starts[node.lineno - 1] + node.col_offset <= place < end:

@@ -15,6 +15,7 @@ import ast
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -50,6 +51,11 @@ class Mutant(NamedTuple):
     after: str
 
 
+def starts_of(source: bytes) -> list[int]:
+    """The byte at which each line begins, and the end."""
+    return list(accumulate(map(len, source.splitlines(keepends=True)), initial=0))
+
+
 class Finder(ast.NodeVisitor):
     """Collects the mutants of a module, as (kind, names it is in, outermost function, begin, end,
     before, after)."""
@@ -57,8 +63,7 @@ class Finder(ast.NodeVisitor):
     def __init__(self, source: bytes) -> None:
         self.found: list[tuple[str, str, str, int, int, str, str]] = []
         self._source = source
-        lines = source.splitlines(keepends=True)
-        self._starts = [sum(map(len, lines[:number])) for number in range(len(lines) + 1)]
+        self._starts = starts_of(source)
         self._within: list[str] = []
         self._outermost = ""
 

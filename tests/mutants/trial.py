@@ -24,11 +24,14 @@ FIRST_S: Final = 60.0
 """Each mutant meets this much of its tests before one meets all."""
 
 MOST_S: Final = 7200
-"""The tests of a mutant that run longer are stuck."""
+"""Seconds of a processor. The tests of a mutant that take more are stuck."""
 
 MOST_BYTES: Final = 12 << 30
 CAUGHT: Final = 1
 UNCAUGHT: Final = 0
+
+Tests = list[tuple[pytest.Item, float]]
+"""Those that reach a mutant, with their seconds."""
 
 
 class Reach(NamedTuple):
@@ -63,25 +66,26 @@ class Trial:
         known = [Reach(*json.loads(line)) for line in self._reach.read_text().splitlines()]
         known.sort(key=lambda reach: reach.took_s)
         items = {item.nodeid: item for item in session.items}
-        tests = {
-            mutant.name: [
-                (items[reach.test], reach.took_s)
-                for reach in known
-                if reach.passes and mutant.name in reach.mutants and reach.test in items
-            ]
-            for mutant in self._mutants
+        tests: dict[str, list[tuple[pytest.Item, float]]] = {
+            each.name: [] for each in self._mutants
         }
+        for reach in known:
+            if reach.passes and reach.test in items:
+                for name in tests.keys() & reach.mutants:
+                    tests[name].append((items[reach.test], reach.took_s))
         left = list(self._mutants)
         for is_last in False, True:
             left = self._round(left, tests, is_last)
         return True
 
     def _record(self, items: Sequence[pytest.Item]) -> None:
-        """Run all tests once, with probes in place of faults."""
+        """Run all tests once, with probes in place of faults; a run that is stopped leaves none."""
+        part = self._reach.with_suffix(".part")
+        part.unlink(missing_ok=True)
 
         def run(mine: Sequence[pytest.Item]) -> int:
             reached = watch(ROOT, self._mutants)
-            with self._reach.open("a") as file:
+            with part.open("a") as file:
                 for item, passes, took_s in self._run(mine):
                     names = [self._mutants[number].name for number in sorted(reached)]
                     reached.clear()
@@ -89,14 +93,15 @@ class Trial:
                     file.flush()
             return 0
 
-        parts = [items[number :: self._jobs] for number in range(self._jobs)]
-        for _ in self._forked([lambda part=part: run(part) for part in parts]):  # type: ignore[misc]
+        shares = [items[number :: self._jobs] for number in range(self._jobs)]
+        for _ in self._forked([lambda mine=mine: run(mine) for mine in shares]):  # type: ignore[misc]
             pass
+        part.replace(self._reach)
 
     def _round(
         self,
         mutants: Sequence[Mutant],
-        tests: Mapping[str, Sequence[tuple[pytest.Item, float]]],
+        tests: Mapping[str, Tests],
         is_last: bool,
     ) -> list[Mutant]:
         """Return the mutants that may still be caught, and tell of the others."""

@@ -371,6 +371,16 @@ def writer_of(store: SlowStore | None) -> tuple[CopyWriter, list[str]]:
     return CopyWriter(copy), failures
 
 
+def hanging() -> tuple[SlowStore, CopyWriter, list[str]]:
+    """A store that hangs in its first write, the writer, and what fails."""
+    store = SlowStore()
+    writer, failures = writer_of(store)
+    store.goes_on.clear()
+    writer.note({b"a": b"1"}, 1)
+    assert store.entered.wait(PATIENCE_S)
+    return store, writer, failures
+
+
 async def test_what_changes_often_is_written_once() -> None:
     store = SlowStore()
     writer, failures = writer_of(store)
@@ -399,11 +409,7 @@ async def test_a_store_that_hangs_holds_up_nobody_and_is_left_behind_at_the_boun
     monkeypatch.setattr(writing, "MAX_WAITING_BYTES", 1_000)
 
     caplog.set_level(logging.WARNING)
-    store = SlowStore()
-    writer, failures = writer_of(store)
-    store.goes_on.clear()
-    writer.note({b"a": b"1"}, 1)
-    assert store.entered.wait(PATIENCE_S)
+    store, writer, failures = hanging()
     began_s = time.monotonic()
     for position in range(2, 30):
         writer.note({b"a": bytes(100)}, position)
@@ -432,11 +438,7 @@ async def test_a_store_that_hangs_is_not_waited_for_at_the_end(
     monkeypatch.setattr(writing, "WRITE_AT_BYTES", 1)
     monkeypatch.setattr(writing, "CLOSE_WAIT_S", 0.1)
 
-    store = SlowStore()
-    writer, failures = writer_of(store)
-    store.goes_on.clear()
-    writer.note({b"a": b"1"}, 1)
-    assert store.entered.wait(PATIENCE_S)
+    store, writer, failures = hanging()
     began_s = time.monotonic()
     await writer.close()
     assert time.monotonic() - began_s < PATIENCE_S
