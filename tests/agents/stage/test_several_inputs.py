@@ -102,7 +102,8 @@ def test_each_partition_awaits_the_inputs_of_its_own_streams() -> None:
     _, topology = topology_of("abc", 4)
     arrangement = arranged(topology, 1, 4, {"raw.b": 2, "raw.c": 1})
     places = arrangement.lane_places
-    assert len(places) == 7
+    inputs = {"raw.a": 4, "raw.b": 2, "raw.c": 1}
+    assert places == tuple((name, each) for name, count in inputs.items() for each in range(count))
     homes = {name: partition_of(topology.partition_name_of(name), 4) for name in "abc"}
     assert homes["a"] == homes["b"] != homes["c"], "a and b are joined"
     for partition in range(4):

@@ -56,6 +56,16 @@ def test_or_else_max_wait_after_the_last_partner_could_come() -> None:
     assert 110 + 50 - PIECE_MS <= (results[0].at_ns - START) / MS <= 110 + 50 + PIECE_MS
 
 
+def test_what_comes_later_corrects_it_and_is_counted() -> None:
+    operator = join()
+    results_of(operator, y(1, 80), x(1, 100))
+    until(operator, 400)
+    assert rows(results_of(operator, y(2, 108, at_ms=401))) == ["x1 y2!", "-x1!"]
+    figures = operator.figures()
+    assert figures["target_ppm"] == 900_000
+    assert (figures["missed"] > 0, figures["late_ppm"] > 0) == (True, True)
+
+
 @pytest.mark.parametrize("kind", [HEARTBEAT, BYE])
 def test_a_word_of_the_source_will_do(kind: str) -> None:
     """A word of that source: another of the same name on the other stream says nothing of it."""

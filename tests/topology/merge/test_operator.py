@@ -15,7 +15,7 @@ from tests.seeds import seeds_of_today
 from tests.topology.merge.against_oracle import MS, Settings, by_operator, by_oracle, items
 from topology.config import MergeConfig, ReorderConfig
 from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, WATERMARK, Event
+from topology.model.event import BLOCKED, BYE, WATERMARK, Event
 from topology.model.late import GAP
 from topology.model.outcome import Duplicate, Late, Step
 from topology.published.merge import PacedMerge
@@ -230,3 +230,31 @@ def test_a_source_that_comes_by_several_partitions_is_counted_until_it_is_forgot
     for seq, source in enumerate(("b", "c", "d"), start=9):
         merge.on_batch([event(2_000 + seq, source, seq, 2_000 + seq)], (2_000 + seq) * MS)
     assert merge.figures()["in_several_partitions"] == 0
+
+
+def test_a_bye_does_not_make_up_for_a_lost_number() -> None:
+    merge = operator(heartbeat=10)
+    play(merge, [(1, "a", 0, 1, []), (2, "a", 2, 3, ["a0 at 1"])])
+    bye = event(3, "a", 3, 4)
+    bye.kind = BYE
+    merge.on_batch([bye], 3 * MS)
+    merge.on_time(50 * MS)
+    assert merge.figures()["completeness_frontier_ns"] == 1 * MS
+    merge.on_batch([event(51, "a", 1, 2, late=GAP)], 51 * MS)
+    merge.on_time(70 * MS)
+    assert merge.figures()["completeness_frontier_ns"] > 1 * MS
+
+
+def test_a_forgotten_source_holds_c_no_longer() -> None:
+    merge = operator(heartbeat=100, forget_after_ns=1_000 * MS)
+    merge.on_batch([event(0, "b", 0, 0), event(0, "gone", 0, 0)], 0)
+
+    def complete_ms(at: int, source: str) -> int:
+        step = merge.on_batch([event(at, source, at, at)], at * MS)
+        later = merge.on_time((at + 300) * MS)
+        told_of = [e for e in [*step.released, *later.released] if e.kind == WATERMARK]
+        return told_of[-1].complete_ns // MS
+
+    assert complete_ms(1, "b") == 0
+    assert complete_ms(900, "b") == 0
+    assert complete_ms(1_300, "c") > 0
