@@ -1,9 +1,10 @@
 """`make mutants`: runs each planted fault against the tests that reach it, in this process's forks.
 
-First all tests of the rooms and all laws run once, to see which mutants each one reaches. Then each
-mutant meets those tests, the quickest first, until one fails or takes longer than it may. A test
-that starts another process does not meet the fault there. The names of those that no test catches
-are compared with `uncaught.txt`: exit 1 where one is new, 0 otherwise. WRITE=1 writes the list.
+First the tests of the rooms and the laws that need no service run once, to see which mutants each
+one reaches. Then each mutant meets those tests, the quickest first, until one fails or takes longer
+than it may. A test that starts another process does not meet the fault there. The names of those
+that no test catches are compared with `uncaught.txt`: exit 1 where one is new, 0 otherwise. WRITE=1
+writes the list.
 
 SEED draws others (then nothing is compared), PART=10 only a tenth of them, JOBS is the number of
 processes. Each result is added to `build/mutants.txt`; RESUME=1 takes from there, and from
@@ -59,6 +60,8 @@ def run(mutants: Sequence[Mutant], jobs: int) -> dict[str, bool]:
     quiet = ["-qs", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={TEST_S}"]
     trial = Trial(mutants, jobs, REACH, tell)
     pytest.main([*quiet, "-m", CHOICE, *FOLDERS], plugins=[trial])
+    if len(results) < len(mutants):
+        raise SystemExit(f"broken off: {len(mutants) - len(results)} mutants were not tried")
     return results
 
 

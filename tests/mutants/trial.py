@@ -8,8 +8,11 @@ import gc
 import json
 import os
 import resource
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,6 +32,8 @@ MOST_S: Final = 7200
 MOST_BYTES: Final = 12 << 30
 CAUGHT: Final = 1
 UNCAUGHT: Final = 0
+BROKEN: Final = 2
+"""The fault could not be planted, or the trial itself has one."""
 
 Tests = list[tuple[pytest.Item, float]]
 """Those that reach a mutant, with their seconds."""
@@ -60,6 +65,8 @@ class Trial:
         self._failed |= report.failed
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            raise session.Interrupted(f"{session.testsfailed} errors during collection")
         gc.unfreeze()  # so that live.py finds the functions
         if not self._reach.exists():
             self._record(session.items)
@@ -94,8 +101,9 @@ class Trial:
             return 0
 
         shares = [items[number :: self._jobs] for number in range(self._jobs)]
-        for _ in self._forked([lambda mine=mine: run(mine) for mine in shares]):  # type: ignore[misc]
-            pass
+        for _, code, _ in self._forked([partial(run, mine) for mine in shares]):
+            if code != 0:
+                raise RuntimeError("the tests did not run to their end; not all is known")
         part.replace(self._reach)
 
     def _round(
@@ -107,20 +115,21 @@ class Trial:
         """Return the mutants that may still be caught, and tell of the others."""
 
         def run(mutant: Mutant) -> int:
-            plant(ROOT, mutant)
             before_s = list(accumulate(took_s for _, took_s in tests[mutant.name]))
             chosen = [
                 item
                 for (item, _), each_s in zip(tests[mutant.name], before_s, strict=True)
                 if (each_s > FIRST_S) is is_last
             ]
+            if chosen and plant(ROOT, mutant) == 0:
+                return BROKEN
             return UNCAUGHT if all(passes for _, passes, _ in self._run(chosen)) else CAUGHT
 
         left = []
-        for number, code, took_s in self._forked(
-            [lambda mutant=mutant: run(mutant) for mutant in mutants]  # type: ignore[misc]
-        ):
+        for number, code, took_s in self._forked([partial(run, mutant) for mutant in mutants]):
             mutant, caught = mutants[number], code != UNCAUGHT
+            if code == BROKEN:
+                raise RuntimeError(f"could not be tried: {mutant.name}")
             all_s = sum(each_s for _, each_s in tests[mutant.name])
             if caught or is_last or all_s <= FIRST_S:
                 self._tell(mutant, caught, took_s)
@@ -149,13 +158,15 @@ class Trial:
                     _child(call)
                 running[pid] = place, time.monotonic()
             pid, status = os.wait()
+            with suppress(ProcessLookupError):  # what its fixtures have started
+                os.killpg(pid, signal.SIGKILL)
             place, began_s = running.pop(pid)
-            yield place, status, time.monotonic() - began_s
+            yield place, os.waitstatus_to_exitcode(status), time.monotonic() - began_s
 
 
 def _child(call: Callable[[], int]) -> None:
-    """Exit with what the call returns; a fault that breaks the process itself is caught, too."""
-    code = CAUGHT
+    """Exit with what the call returns. A fault that kills the process is caught, too."""
+    code = BROKEN
     try:
         os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
