@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -139,7 +139,7 @@ class Trial:
 
     def _run(self, items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, bool, float]]:
         """Run tests, and yield each with whether it passed, and its seconds."""
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for item, following in zip_longest(items, items[1:]):
             item.config.pluginmanager.unregister(name="terminalreporter")
             self._failed = False
             began_s = time.monotonic()
