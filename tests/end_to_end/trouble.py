@@ -9,7 +9,7 @@ from benchmarks.workloads.rows import Row
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import SESSION_S, Worker, running, worker_on
+from tests.end_to_end.worker import SESSION_S, Spawned, Worker, running, worker_on
 
 ZOMBIE_S = SESSION_S + 3.0
 """So the sleeper's partitions have gone elsewhere when it wakes."""
@@ -20,7 +20,7 @@ class Trouble:
 
     def __init__(self, setting: Setting, *, worker_count: int = 2) -> None:
         names = "abcdefgh"[: worker_count + 1]
-        workers = [worker_on(setting, name=name) for name in names]
+        workers = [worker_on(setting, name=name, kind=Spawned) for name in names]
         self.workers, self.spare = workers[:-1], workers[-1]
         self._wakes: list[tuple[float, Worker, int]] = []
 

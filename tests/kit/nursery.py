@@ -1,10 +1,12 @@
 """Commands of `inorder` that are forked from a process that has imported them.
 
 The imports are most of what a start costs: a second of a processor, hundreds of times in a run. So
-one process for each of pytest imports, and waits; a command that is asked of it is forked, and is
-what an interpreter of its own would have become: a session, an environment, a folder and a log of
-its own, no thread, and Python's own end. A worker starts its stages in the same way
-(agents.process.child_process). tests/end_to_end/test_worker.py and tests/cli start real ones.
+one process for each of pytest imports, and waits; a command that is asked of it is forked. It has a
+session, an environment, a folder and a log of its own, no thread, and Python's own end. What Python
+reads as it starts is the forking process's: `PYTHON...` variables, and the seed of hashes, by which
+sets have their order. So workers that are killed and begun anew (tests.end_to_end.trouble) are real
+ones, as are those of tests/end_to_end/test_worker.py and tests/cli. A worker starts its stages in
+the same way (agents.process.child_process).
 
 This module is both sides: run as a program, it is the process that forks.
 """
@@ -104,7 +106,9 @@ class Nursery:
             assert answers is not None
             asks.write(json.dumps(what).encode() + b"\n")
             asks.flush()
-            return cast("int | None", json.loads(answers.readline()))
+            line = answers.readline()
+        assert line, "the process that forks the commands of tests has ended"
+        return cast("int | None", json.loads(line))
 
 
 @cache
@@ -135,13 +139,19 @@ class ForkedProcess(Process):
 
 def serve() -> Mapping[str, Any]:
     """Answer until the tests end; in a child, return what it is to become."""
+    codes: dict[int, int] = {}  # of those that ended: threads may ask twice
     for line in sys.stdin.buffer:
         asked = json.loads(line)
         if "ended" in asked:
-            pid, status = os.waitpid(asked["ended"], os.WNOHANG)
-            answer = os.waitstatus_to_exitcode(status) if pid else None
+            forked = asked["ended"]
+            if forked not in codes:
+                pid, status = os.waitpid(forked, os.WNOHANG)
+                if pid:
+                    codes[forked] = os.waitstatus_to_exitcode(status)
+            answer = codes.get(forked)
         else:
             answer = os.fork()
+            codes.pop(answer, None)  # ids are given to others in time
             if answer == 0:
                 return cast("Mapping[str, Any]", asked)
         sys.stdout.write(f"{json.dumps(answer)}\n")
