@@ -15,6 +15,7 @@ import pytest
 from tests.end_to_end.flow import flowing, has_events
 from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.worker import Worker, running, worker_on
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -58,6 +59,11 @@ def opened(worker: Worker) -> int:
     return worker.log.count(": reads from ")
 
 
+def shared(*workers: Worker) -> bool:
+    """Whether all have come to rest, with as many partitions each."""
+    return all(len(worker.ask("explain")[1] or []) == PARTITIONS // 2 for worker in workers)
+
+
 def several(setting: Setting, *names: str, session_s: float = SESSION_S) -> list[Worker]:
     """Workers of these names, or without one where it is empty."""
     session = ("--session", f"{session_s:.0f}s")
@@ -82,17 +88,16 @@ def test_a_restart_opens_what_moves_and_nothing_else(
     nobody has them meanwhile."""
     setting = settles.fused(partitions=PARTITIONS)
 
-    told: list[tuple[Worker, int]] = []
-
     def act(goes: Worker, stays: Worker, _: Watch) -> None:
-        told.append((stays, opened(stays)))
+        wait_until(lambda: shared(goes, stays), "the partitions shared between both")
+        before = opened(stays)
         assert goes.stop() == 0, goes.log
         goes.begin()
+        wait_until(lambda: shared(goes, stays), "the partitions shared again")
+        assert opened(stays) - before == opened_again, stays.log
 
     workers = several(setting, *names, session_s=LONG_SESSION_S)
     played(setting, workers, act, events=6_000, before=600)
-    ((stays, before),) = told
-    assert opened(stays) - before == opened_again, stays.log
 
 
 @pytest.mark.chaos
