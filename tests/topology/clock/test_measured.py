@@ -244,6 +244,14 @@ def test_a_source_that_starts_anew_counts_its_segments_anew() -> None:
     assert (clock.segment, clock.late, clock.cell(AT).state) == (1, 0, SYNCED)
 
 
+def test_begin_segment_drops_what_is_known() -> None:
+    old = burst(AT, 0, n=10)
+    clock = fed(old)
+    clock.begin_segment()
+    fed(old, clock)  # late
+    assert (clock.segment, clock.cell(AT).state, clock.late) == (1, UNSYNCED, len(old))
+
+
 def test_dates_of_2200_displace_nothing_until_three_agree() -> None:
     far_ns = 180 * 365 * 24 * HOUR
     clock = fed(burst(AT, 0, n=10) + burst(AT + far_ns, 0, n=1))
@@ -298,6 +306,11 @@ def test_a_lying_server_of_three_moves_nothing_and_is_counted(lie_ns: int) -> No
     assert clock.cell(AT).state == SYNCED
     assert clock.falsetickers == 2  # of its four rounds those since it has an answer
     assert clock.segment == 0
+
+
+def test_a_lie_that_overlaps_the_truth_does_not_cut_it_off() -> None:
+    for lie_us in range(-600, 601, 25):
+        assert holds(fed(three(AT, lie_us * US)), AT, 0), lie_us
 
 
 def test_a_jump_that_all_servers_see_is_one() -> None:

@@ -395,3 +395,11 @@ def test_a_state_of_another_layout_is_refused() -> None:
             clock("estimate").restore({k: v for k, v in state.items() if k != missing}, ())
     with pytest.raises(ShapeRefused, match="votes of clock.stamp"):
         clock("estimate").restore({**state, "stamp/s": [0, 7, 0, 0, 0, False, ""]}, ())
+
+
+def test_all_that_were_silent_too_long_are_forgotten_when_a_new_one_comes() -> None:
+    operator = Clock(ClockConfig(max_sources=10, forget_after_ns=5 * MS))
+    for arrival, source in ((50, "a"), (51, "b"), (55, "c"), (60, "d")):
+        operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
+    assert {*operator._clocks.rows} == {"c", "d"}
+    assert operator.figures()["forgotten"] == 2

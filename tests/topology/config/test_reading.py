@@ -117,6 +117,8 @@ def test_every_key_has_its_meaning() -> None:
     )
     assert stream.experimental == StreamMethods(clock="thesis", merge="thesis")
     assert (stream.clock.max_ahead_ns, stream.clock.max_error_ns) == (300 * 10**9, 50_000)
+    of_reorder = stream.reorder.max_sources, stream.reorder.forget_after_ns
+    assert (stream.clock.max_sources, stream.clock.forget_after_ns) == of_reorder
     assert stream.headers.names() == PRESETS["cloudevents"]._replace(sig="seal")
     assert topology.stages == (StageConfig(("reorder", "merge")), StageConfig(("window",)))
     assert topology.fused

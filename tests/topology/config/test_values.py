@@ -16,6 +16,7 @@ from topology.config import (
     MergeConfig,
     QualityConfig,
     QueryConfig,
+    ReorderConfig,
     SideConfig,
     StageConfig,
     StreamConfig,
@@ -75,6 +76,7 @@ def stages(*value: Any) -> Callable[[], Topology]:
         (aggregate("sum", 3), "`path 3` is not a path"),
         (aggregate("mine"), "`mine` takes 1 arguments, not 0"),
         (aggregate("quantile", V, -1), "`-0.000001` is not a quantile between 0 and 1"),
+        (aggregate("quantile", V, 1_000_001), "`1.000001` is not a quantile between 0 and 1"),
         (aggregate("quantile", V, 1.5), "`1.5 millionths` is not a quantile between 0 and 1"),
         (aggregate("avg", V, 5), "`avg` takes 1 arguments, not 2"),
         (aggregate(3), "`3` is not an aggregate"),
@@ -227,3 +229,8 @@ def test_a_remedy_of_a_pattern_is_of_its_language_in_code() -> None:
     with pytest.raises(TopologyError) as in_file:
         parse({"streams": {"default": {}}, "queries": {"q": {"pattern": said}}})
     assert all(problem.remedy in str(in_code.value) for problem in in_file.value.problems)
+
+
+def test_a_number_in_code_that_is_not_whole_is_refused_by_its_unit() -> None:
+    with pytest.raises(ValidationError, match="is not a whole number; write a whole number of ns"):
+        ReorderConfig(max_wait_ns=1.5e9)  # type: ignore[arg-type]

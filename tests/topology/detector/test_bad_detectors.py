@@ -107,6 +107,15 @@ def test_a_timer_that_does_not_move_on(step_ns: int, monkeypatch: pytest.MonkeyP
     assert unit.counts.processed <= 102
 
 
+@interpreted
+def test_a_state_of_ever_more_values_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cursor_module, "MAX_SIZE", 50)
+    unit, records = run(Detector(lambda s, e: ((*s, e.payload), {"n": len(s)}), ()), [1] * 90)
+    assert unit.counts.stopped == 1
+    assert "more than 50 values" in unit.counts.why
+    assert len(records) == 50
+
+
 class BadTimer:
     def on_event(self, event: Seen) -> None: ...
 

@@ -61,6 +61,13 @@ def test_what_it_does_not_look_at_is_left_and_what_has_no_key_counted() -> None:
     assert run.balance().holds
 
 
+def test_a_failure_is_noted_by_the_test_kit() -> None:
+    run = driver("detector: large")
+    send(run, 1, {"w": 1})
+    run.end()
+    assert any("large.step" in str(failure) for failure in run.failures)
+
+
 @pytest.mark.parametrize(
     ("query", "wrong"),
     [

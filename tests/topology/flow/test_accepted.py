@@ -76,6 +76,15 @@ def test_what_does_not_pass_is_not_accepted_wherever_its_instant_is_cut() -> Non
     assert noting.given == [("", 10, 7, ""), (REJECTED, 10, 5, "")]
 
 
+def test_each_instant_has_a_mark_with_the_largest_time_and_error() -> None:
+    left = [event(seq, 5 + seq, 20, error=error) for seq, error in enumerate((1, 3, 2))]
+    left.append(event(3, 8, 30, error=2))
+    accepted = Accepted([])
+    accepted.note(Step(30 * MS, left))
+    marks = [(e.kind, e.at_ns // MS, e.ref_time_ns // MS, e.error_ns) for e in accepted.events()]
+    assert marks == [(PASSED, 20, 7, left[1].error_ns), (PASSED, 30, 8, left[3].error_ns)]
+
+
 def test_an_event_is_held_by_both_who_read_it() -> None:
     """MERGE and an operator that reads accepted events each change their own bit."""
     merge, one = merge_of(), event(0, 6, 6)

@@ -116,4 +116,5 @@ def rendered(result: JoinResult, config: JoinSettings) -> Row:
         partner = by_alias.get(alias)
         members.append(partner and (partner.stream, partner.source, partner.seq))
     start_ns = None if config.condition.kind == INTERVAL else result.start_ns
+    assert start_ns is None or result.end_ns == start_ns + config.condition.size_ns
     return start_ns, repr(result.key) if config.key_paths[0] else "", tuple(members)

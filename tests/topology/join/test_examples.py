@@ -93,6 +93,16 @@ def test_a_late_partner_takes_back_that_there_is_none() -> None:
     assert rows(end(operator)) == ["x2!?"], "what is missing stays so"
 
 
+def test_one_that_comes_late_itself_is_told_when_its_instant_is_over() -> None:
+    operator = join(outer="left")
+    results_of(operator, x(9, 1), *passed(200, complete_ms=50))
+    late = x(1, 100, at_ms=201, late="gap")
+    assert rows(results_of(operator, late, x(2, 101, at_ms=201))) == ["x9!"]
+    assert rows(results_of(operator, y(1, 112, at_ms=201, late="gap"))) == []
+    assert rows(results_of(operator, y(2, 109, at_ms=201, late="gap"))) == ["x1 y2!", "x2 y2!"]
+    assert rows(results_of(operator, *passed(202))) == []
+
+
 def test_keys_keep_apart_and_who_has_none_is_left_out() -> None:
     operator = join(outer="full")
     events = [x(1, 1, key="a"), y(1, 1, key="b"), y(2, 1, key=1), x(2, 1, key=1.0)]
@@ -155,6 +165,14 @@ def test_at_the_bound_the_oldest_is_given_up() -> None:
     assert rows(end(operator)) == ["x3!"]
 
 
+def test_one_that_is_given_up_as_it_comes_is_told_all_the_same() -> None:
+    operator = join(outer="left", max_events=1)
+    results_of(operator, *passed(200, complete_ms=50))
+    assert rows(results_of(operator, x(1, 100, at_ms=201, late="gap"))) == []
+    assert rows(results_of(operator, x(2, 101, at_ms=201, late="gap"))) == ["x1!?"]
+    assert rows(end(operator)) == ["x2?"]
+
+
 def test_what_a_given_up_event_stood_in_is_settled_with_it() -> None:
     """Else the null would be told of one that had a partner."""
     operator = join(outer="full", max_events=2)
@@ -210,3 +228,13 @@ def test_two_queries_hold_an_event_until_the_last_lets_it_go() -> None:
     events = [*passed(300), x(3, 301)]
     step = operator.on_batch(events, events[-1].at_ns)
     assert (first.held_by, first in step.freed) == (0, True)
+
+
+def test_queries_take_turns_at_the_end_too() -> None:
+    """As they would if the clock had been looked at before."""
+    configs = [join_query(name, (X, Y), outer="left", **KNOWN, **WITHIN) for name in ("p", "q")]
+    operator = JoinQueries([Join(config) for config in configs], 1)
+    results_of(operator, *passed(200, complete_ms=50), x(1, 100, at_ms=201, late="gap"), x(2, 201))
+    found = end(operator, 201)
+    assert rows(found) == ["x1?", "x1?", "x2!?", "x2!?"]
+    assert [row.query for row in found] == ["p", "q", "p", "q"]

@@ -79,6 +79,13 @@ def test_a_word_of_the_source_will_do(kind: str) -> None:
     assert rows(results_of(operator, word) + until(operator, 141)) == ["x1?"]
 
 
+def test_behind_the_merge_it_is_told_no_later_than_without() -> None:
+    plain = JoinQueries([Join(config_of(quality=None))], 1)
+    for operator in (plain, join(ordered=True)):
+        results_of(operator, y(1, 80), x(1, 100))
+        assert rows(results_of(operator, y(2, 112)) + until(operator, 112)) == ["x1"]
+
+
 @pytest.mark.parametrize("relation", [WITHIN, TUMBLING], ids=["interval", "tumbling"])
 @pytest.mark.parametrize("outer", ["left", "full"])
 def test_the_last_word_is_that_of_the_oracle_before_the_merge_too(

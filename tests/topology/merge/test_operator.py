@@ -258,3 +258,4 @@ def test_a_forgotten_source_holds_c_no_longer() -> None:
     assert complete_ms(1, "b") == 0
     assert complete_ms(900, "b") == 0
     assert complete_ms(1_300, "c") > 0
+    assert merge.figures()["forgotten"] == 1

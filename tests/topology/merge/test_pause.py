@@ -37,6 +37,8 @@ A source is awaited for twice the pause
 It is awaited no longer than outage wait {outage_wait: 500ms}
     3499
     3500 -> a1 at 3500
+Without outage wait nobody is awaited {outage_wait: 0s}
+    3000 -> a1 at 3000
 Who does not come back is late as ever
     8978 -> a1 at 8978
     8979 b 1 12

@@ -296,6 +296,13 @@ def test_over_the_bytes_the_source_that_holds_most_of_them_pays() -> None:
     assert [r.source for r in step.reports if isinstance(r, Gap)] == ["heavy"]
 
 
+def test_all_that_were_silent_too_long_are_forgotten_at_once() -> None:
+    reorder = operator(forget_after="1s")
+    for at, source in ((0, "a"), (1, "b"), (900, "c"), (1_500, "d")):
+        reorder.on_batch([event(at, 0, source=source)], at * MS)
+    assert (reorder.figures()["forgotten"], reorder.figures()["sources"]) == (2, 2)
+
+
 def test_dead_reports_say_what_to_do() -> None:
     reorder = operator(max_jump=10)
     reorder.on_batch([event(0, 0), event(1, 1_000)], 1 * MS)

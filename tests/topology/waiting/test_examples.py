@@ -268,6 +268,15 @@ def test_nothing_closes_in_an_empty_stream() -> None:
         assert policy.confirmed_ns(10**9) == AFTER_ALL
 
 
+def test_one_event_closes_its_window_by_cap_or_end_only() -> None:
+    alone, capped = (WindowDriver(EventDriven(), 10 * MS, cap_ns=cap) for cap in (None, 50 * MS))
+    for driver in (alone, capped):
+        driver.on_batch([at(5, 6)], 6 * MS)
+    assert alone.on_time(10**6 * MS) == []
+    assert [one.by for one in alone.on_end(10**6 * MS)] == ["end"]  # type: ignore[union-attr]
+    assert capped.on_time(60 * MS) == [Closing(1, 1, 10 * MS, 60 * MS, "cap")]
+
+
 def test_an_idle_source_is_no_longer_waited_for() -> None:
     driver = WindowDriver(EventDriven(idle_ns=50 * MS), 10 * MS)
     driver.on_batch([at(5, 6, "a"), at(6, 7, "b")], 7 * MS)

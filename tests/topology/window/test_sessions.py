@@ -14,7 +14,7 @@ from tests.kit.runs import results_of
 from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import agree, last_word, members_of, oracle, rendered, values_of
 from tests.topology.window.streams import MS, disordered, event, place, seeded
-from tests.topology.window.test_examples import COUNT, end, windows
+from tests.topology.window.test_examples import COUNT, brief, end, on_time, windows
 from tests.topology.window.test_oracle import LASTING, Instant, config_of, instants, run
 from tests.topology.window.test_worlds import within
 from topology.model.event import Event
@@ -151,3 +151,23 @@ def test_early_results_are_open_and_no_restart_takes_them_for_closed(how: str) -
             assert closed <= rendered(results, config).keys(), seed
             reopened += len(again)
     assert reopened
+
+
+def test_one_that_is_open_again_is_retracted_at_once_and_may_be_emitted_early() -> None:
+    """Early, closed, open again at 20 ms, early once more at 60 ms, and closed."""
+    arrivals = (
+        event("a", 0, 0),
+        event("a", 1, 12),
+        event("a", 3, 19),
+        event("b", 0, 9, at_ms=20, late="gap"),
+        event("a", 4, 27, at_ms=31),
+        event("a", 5, 49, at_ms=55),
+    )
+    operator = windows("session", ms=10, outputs=COUNT, early_ns=30 * MS)
+    assert brief(results_of(operator, *arrivals) + on_time(operator, 60)) == [
+        ("emit", 0, 0, 10, 1),
+        ("update", 1, 0, 10, 1),
+        ("retract", 2, 0, 10),
+        ("emit", 3, 0, 37, 5),
+        ("update", 4, 0, 37, 5),
+    ]
