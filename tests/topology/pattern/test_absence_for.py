@@ -60,6 +60,7 @@ EXAMPLES = [
     ("SEQ(A a, !B FOR 3 ns, !C FOR 4 ns, D d)", "", {"a1 d7 d8": "1-8"}),
     ("SEQ(A a, !B FOR 3 ns, C? c)", "MATCHES ALL", {"a1 c2 c4": "1 1-4"}),
     ("SEQ(A a, C? c, !B FOR 3 ns, D d)", "MATCHES ALL", {"a1 c2 d4 d5": "1-2-5 1-4"}),
+    ("SEQ(A a, !B FOR 3 ns, C? c, D d)", "MATCHES ALL", {"a1 d3 d4": "1-4"}),
     ("SEQ(!B FOR 3 ns, C? c, D d)", "MATCHES ALL", {"b1 c3 d5": "5"}),
     # a FOR begins when all before it is over, FORs too
     ("SEQ(A a, !B FOR 3 ns, AND(C c, !B FOR 2 ns))", FREE, {"a1 b5 c6": ""}),  # in (4, 6)
@@ -98,6 +99,7 @@ def test_what_it_means_in_any_order_of_arrival(
         ("SEQ(A a, AND(!B FOR 3 ns, !C FOR 5 ns))", "a1", 6),
         ("SEQ(A a, !B FOR 5 ns, !C FOR 5 ns)", "a1", 11),
         ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "a1", 6),
+        ("SEQ(A a, !B b) WHERE b.time - a.time <= 5 ns", "a1", 7),
         ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 5 ns", "a1 c4", 9),
         ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 5 ns", "a1 c99", 102),  # the window's end
         ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns AND b.time - a.time < 9 ns", "a1", 6),

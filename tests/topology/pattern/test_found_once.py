@@ -72,6 +72,7 @@ def test_it_is_found_once_in_any_order_of_arrival(
     ("branches", "events", "over_ns"),
     [
         ("!B n FOR 5 ns, C? c", "a1", 2),  # the other branch asks for nothing
+        ("SEQ(C? b, !B n FOR 3 ns), SEQ(C? c, !D m FOR 5 ns)", "a1", 4),
         ("SEQ(C? b, !B n FOR 5 ns), SEQ(C? c, !D m FOR 3 ns)", "a1", 4),
         ("SEQ(C? b, !B n FOR 5 ns), SEQ(C? c, !D m FOR 3 ns)", "a1 d2", 6),
         ("SEQ(C? b, !B n FOR 5 ns), SEQ(C? c, !D m FOR 3 ns)", "a1 b5", 4),  # it stands by then

@@ -242,6 +242,15 @@ def test_matches_are_events_of_other_patterns_also_after_a_restart() -> None:
     assert not any("match/" in key for key in log.rows)
 
 
+def test_a_chain_that_comes_and_goes() -> None:
+    running = stage(ab=AB_INTO)
+    give(running, "a1 b2")
+    running = restarted(running, ab=AB_INTO, then=AB_THEN_C)
+    assert give(running, "c3 a4 b5 c6") == ["ab emit 4 5", "then emit 4 5 6"]
+    running = restarted(running, ab=AB_INTO)
+    assert give(running, "c7 a8 b9") == ["ab emit 8 9"]
+
+
 def test_a_chain_keeps_what_it_reads_no_longer_than_it_may_be_asked_for() -> None:
     """Also where no query takes a match, and where a column is larger than a codec carries."""
     cube = "PATTERN A a WITHIN 5 ms RETURN a.n * a.n * a.n AS n INTO Cube"

@@ -387,6 +387,7 @@ def test_one_finds_a_match_of_no_other_start() -> None:
         ("SEQ(A, B+)", STRICTLY, "a1 b2", 11),
         ("SEQ(A, B+)", STRICTLY, "a1 b2 b3 c5", 5),
         ("OR(SEQ(A, B, C), SEQ(A, B))", PREFERRED, "a1 b2", 11),
+        ("OR(SEQ(A, B), SEQ(A, B, C))", PREFERRED, "a1 b2", 2),
     ],
 )
 def test_when_it_is_settled(pattern: str, options: str, events: str, hi_ns: int) -> None:

@@ -122,6 +122,18 @@ def test_what_a_killed_clear_left_behind_is_removed(tmp_path: Path) -> None:
     store.close()
 
 
+def test_items_come_in_pages_and_only_once(
+    store: RocksdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "ITEMS_PER_PAGE", 7)
+    stems = (b"a", b"7", b"\xff", b"")
+    values = {stem + b"\0" * zeros: b"v" for stem in stems for zeros in range(1, 9)}
+    store.apply(values, None, 1)
+    rows = list(store.items())
+    assert len(rows) == len(values)
+    assert dict(rows) == values
+
+
 def test_the_disk_stays_bounded_under_overwriting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

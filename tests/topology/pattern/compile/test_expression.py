@@ -89,6 +89,7 @@ def made(text: str, **params: Any) -> Condition:
         ("abs(a.x) = 3", {True: [-3]}),
         ("sqrt(a.x) = 3", {True: [9], UNKNOWN: [-9]}),
         ("sqrt(a.x) > 3", {UNKNOWN: [10**700]}),
+        ("lower(a.x) = 'ab'", {True: ["AB"]}),
         ("upper(a.x) = 'AB'", {UNKNOWN: [3]}),
         ("length(a.x) = 2", {True: ["ab"]}),
         ("coalesce(a.x, a.y, 3) = 3", {True: [{"x": None, "y": NAN}]}),

@@ -62,6 +62,7 @@ EXAMPLES = [
     ("SEQ(A a, B b WITHIN 2 ns)", "", "a1 b3", "1-3"),
     ("SEQ(A a, B b WITHIN 2 ns)", "", "a1 b4", ""),
     ("SEQ(A a, C? c, B b WITHIN 2 ns)", "MATCHES ALL", "a1 c2 b3", "1-2-3 1-3"),
+    ("SEQ(AND(A a, C c), B b WITHIN 2 ns)", "", "a1 c4 b6", "1-4-6"),
     ("SEQ(AND(A a, C c), B b WITHIN 2 ns)", "", "a1 c4 b7", ""),
     ("SEQ(A a, B+ b[] WITHIN 2 ns, C c)", "", "a1 b3 b9 c10", "1-3-9-10"),
     ("SEQ(A a, SEQ(B b WITHIN 3 ns, C c){1,2})", "MATCHES BEST", "a1 b2 c3 b8 c9", "1-2-3"),
