@@ -88,9 +88,10 @@ def test_a_line_without_end_is_one_fault(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_folder_and_a_file_that_is_not_there(tmp_path: Path) -> None:
-    for command in ("init", "audit", "replay"):
+    query = "PATTERN SEQ(A a) WITHIN 1 s"
+    for command in (["init"], ["audit"], ["replay"], ["match", "--query", query]):
         for path, word in ((tmp_path, "is a directory"), (tmp_path / "no.csv", "no such file")):
-            inorder(command, *WHERE, path).refused(word, code=3)
+            inorder(*command, *WHERE, path).refused(word, code=3)
 
 
 def test_times_without_a_zone_name_the_option(tmp_path: Path) -> None:

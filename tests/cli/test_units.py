@@ -122,11 +122,17 @@ def test_time_stamps_of_parquet_have_a_unit_of_their_own(tmp_path: Path) -> None
     assert line.ts_ns == 1_700_000_000_123_456_000
 
 
-def test_produce_reads_rows_as_replay_does(raw: Topic, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_produce_reads_rows_as_replay_does(raw: Topic, tmp_path: Path, form: str) -> None:
+    """A time of Parquet has a unit of its own, whatever that of the topology is."""
     topology = text_file(
         tmp_path / "t.yaml", f"streams: {{pitch: {{input: {raw.name}, headers: {{ts_unit: ms}}}}}}"
     )
     rows = json_lines(tmp_path / "e.jsonl", [{"source": "a", "seq": 0, "ts": 1_700_000_000_123}])
+    if form == "parquet":
+        rows = tmp_path / "e.parquet"
+        instant = pa.array([1_700_000_000_123], type=pa.timestamp("ms"))
+        parquet.write_table(pa.table({"source": ["a"], "seq": [0], "ts": instant}), rows)
     inorder("produce", *raw.words, "--topology", topology, rows).well()
     config = parse(topology.read_text()).headers_of(raw.name)
     (event,) = raw.events(1, config)

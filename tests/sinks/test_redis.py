@@ -97,6 +97,19 @@ def test_the_feed_and_the_latest_are_trimmed(redis_server: RedisServer, name: st
         assert 100 <= client.xlen(keys.feed) < 100 + WELL_BEYOND_A_NODE
 
 
+def test_a_lowered_bound_is_reached(redis_server: RedisServer, name: str) -> None:
+    """By calls that forget more than they add."""
+    sink = RedisSink(connect(redis_server.url), name)
+    sink.write([result(f"r{number}", 0) for number in range(2500)])
+    sink.close()
+    sink = RedisSink(connect(redis_server.url), name, RedisBounds(max_results=10))
+    for number in range(4):
+        sink.write([result(f"s{number}", 0)])
+    sink.close()
+    with redis.Redis.from_url(redis_server.url) as client:
+        assert client.hlen(keys_of(name).latest) == 10
+
+
 def test_a_result_that_one_call_cannot_carry_is_refused(sink: RedisSink) -> None:
     """Else bounds by number are none in bytes."""
     large = result("large", 0, values={"a": "0" * kind.BYTES_PER_CALL})

@@ -267,6 +267,7 @@ def test_a_fleet_of_which_only_some_numbers_wrap_gets_no_width_and_a_word(tmp_pa
         (("--topic", "t"), 2, "give a FILE"),
         (("--values",), 2, "--values"),
         (("--html", "absent/report.html"), 2, "there is no folder absent"),
+        (("--out", "/dev/null"), 2, "exists already"),
         (("--lateness", "0", "--json"), 0, ""),
         (("--format", "bytes"), 2, "--format"),
         (("--source", "device", "--stream", "force"), 2, "--stream"),

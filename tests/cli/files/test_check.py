@@ -202,6 +202,9 @@ def test_sources_in_several_partitions_of_one_stage_are_refused(tmp_path: Path, 
         "partitions of events.raw: events would be out of order",
         "either write `keyed_by: stream`",
     )
+    (problem,) = inorder("check", "--json", path).last["problems"]
+    assert problem["path"] == "streams.default.keyed_by"
+    assert problem["remedy"].startswith("either write `keyed_by: stream`")
     events = text_file(tmp_path / "events.jsonl", '{"source": "s", "seq": 0, "ts": 0}\n')
     inorder("replay", "--topology", path, events).well()
 

@@ -65,6 +65,9 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadKeys, match="not UTF-8"):
         KeyRing.read(tmp_path / "binary")
+    (tmp_path / "short").write_text(key_table(1, SECRET) + key_table(2, SECRET[:10]))
+    with pytest.raises(BadKeys, match="short: the secret of key 2 has 5 bytes"):
+        KeyRing.read(tmp_path / "short")
 
 
 def test_who_may_speak_for_whom(tmp_path: Path) -> None:
