@@ -51,6 +51,7 @@ _outliving: list[KafkaBroker] = []
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED_JAVA)
+    config.pluginmanager.register(seeds)
     if progress.wanted(config):
         config.pluginmanager.register(progress.Progress(config), "inorder-progress")
     if os.environ.get(IS_COMPILED) == "1":

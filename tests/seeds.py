@@ -10,6 +10,10 @@ day, and a run that fails names the day. The variable INORDER_DAY chooses:
 A test that also counts how often it met what it is about, so that it cannot hold of nothing, needs
 enough seeds for that: it keeps fixed ones where a day's are too few.
 
+Cases that lead to one law or one fault in other combinations take turns: of a function marked
+`in_turns(n)` a run has the n-th part that is its day's, so n days have all of them. Who chooses by
+a case's name or by -k gets it on every day. Cases that are seeds of the day have no turns beside.
+
 The day is fixed once, where the run begins: workers of pytest-xdist inherit the variable, so they
 collect the same tests even if midnight passes.
 """
@@ -17,11 +21,15 @@ collect the same tests even if midnight passes.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Final
 
+import pytest
+
 DAYS: Final = 7
 VARIABLE: Final = "INORDER_DAY"
+IN_TURNS: Final = "in_turns"
 
 
 def days_of(text: str) -> range:
@@ -37,3 +45,29 @@ TODAY: Final = days_of(TEXT)
 def seeds_of_today(count: int) -> range:
     """`count` seeds for each day that this run covers."""
     return range(TODAY.start * count, TODAY.stop * count)
+
+
+def is_todays(place: int, turns: int) -> bool:
+    """Whether the case at this place of its function has its turn in this run. The sum of digits
+    lets each value of each parameter meet others on another day."""
+    digits = 0
+    while place:
+        place, digit = divmod(place, turns)
+        digits += digit
+    return any((digits + day) % turns == 0 for day in TODAY)
+
+
+@pytest.hookimpl(tryfirst=True)  # while all cases of a function are there
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.keyword or any("[" in arg for arg in config.args):
+        return
+    places: Counter[str] = Counter()
+    todays, others = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        marker = item.get_closest_marker(IN_TURNS)
+        function = item.nodeid.partition("[")[0]
+        is_in = marker is None or is_todays(places[function], *marker.args)
+        places[function] += 1
+        (todays if is_in else others).append(item)
+    items[:] = todays
+    config.hook.pytest_deselected(items=others)

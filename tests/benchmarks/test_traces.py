@@ -34,6 +34,7 @@ FIGURES = {
 """Events, sources, late and overtaken ones."""
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", TRACES)
 def test_a_trace_has_the_figures_of_its_readme(name: str) -> None:
     rows = trace(name)

@@ -165,6 +165,7 @@ CASES = [
 ]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(("trace", "topology", "expected"), CASES)
 def test_a_replay_says_what_it_said(
     tmp_path: Path, trace: str, topology: str, expected: str
@@ -175,6 +176,7 @@ def test_a_replay_says_what_it_said(
     assert digest(done.out) == expected
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("trace", TRACES)
 def test_matches_are_what_they_were(tmp_path: Path, trace: str) -> None:
     events = written(tmp_path, trace)

@@ -48,6 +48,7 @@ def at_rest(app: App) -> bool:
     return status == 200 and any(partition["now"] > 0 for partition in partitions)
 
 
+@pytest.mark.in_turns(2)
 def test_it_says_what_its_stamps_say_while_nothing_follows(app: App) -> None:
     app.create()
     app.start()

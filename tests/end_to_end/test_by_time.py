@@ -65,6 +65,7 @@ def produce(setting: Setting, path: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*PROGRAM, *command, *options], cwd=ROOT, stderr=subprocess.PIPE)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("rule", ["rule: time", "without_seq: by_time"])
 def test_each_record_once_though_the_worker_is_killed(
     settles: Settles, tmp_path: Path, rule: str

@@ -139,6 +139,7 @@ def test_a_deleted_state_is_refused_though_it_is_made_anew(app: App) -> None:
 # -- how records are read --------------------------------------------------------------------------
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(
     ("ways", "spill_after"),
     [

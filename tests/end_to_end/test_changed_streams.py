@@ -57,6 +57,7 @@ def events_of(numbers: Iterable[int]) -> list[int]:
     return [seq for seq in numbers if seq not in BEATS]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(
     ("partitions", "more", "added"),
     [(1, {}, "m"), (1, TWO_STAGES, "a"), (4, {}, "z")],

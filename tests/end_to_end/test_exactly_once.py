@@ -22,6 +22,7 @@ SPEED = 0.125
 """A share of 10,000 events a second: 5.6 s of sending."""
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(
     ("shape", "script"),
     [

@@ -177,6 +177,7 @@ def settled(
     return setting, spoken
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("format_of", [in_json, in_avro, in_protobuf])
 def test_exactly_once_with_the_original_bytes(
     kafka: SharedKafka,

@@ -28,6 +28,7 @@ RECORDS = 6_000
 CALM = "tick_lag: 3s\n"
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(
     ("trace", "stages", "stream"),
     [

@@ -113,6 +113,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield Secured(broker, folder)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("listener", LISTENERS)
 def test_every_command_gets_in(
     secured: Secured, listener: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -71,6 +71,7 @@ def publish(kafka: SharedKafka, folder: Path, name: str, stream: str, numbers: r
     assert done.code == 0, done.err
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(
     "widths",
     [

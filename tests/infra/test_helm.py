@@ -97,6 +97,7 @@ def containers(found: list[Manifest]) -> Iterator[Mapping[str, Any]]:
         yield from pod["spec"]["containers"]
 
 
+@pytest.mark.in_turns(3)
 @by_values
 @pytest.mark.parametrize("version", VERSIONS)
 def test_kubernetes_takes_it(values: Path, version: str) -> None:

@@ -3,21 +3,7 @@
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from pathlib import Path
-from typing import Final
-
-LAYOUT: Final = frozenset(
-    {
-        tokenize.COMMENT,
-        tokenize.DEDENT,
-        tokenize.ENDMARKER,
-        tokenize.INDENT,
-        tokenize.NEWLINE,
-        tokenize.NL,
-    }
-)
 
 
 def of_room(room: Path) -> int:
@@ -27,27 +13,26 @@ def of_room(room: Path) -> int:
 
 
 def of_module(path: Path) -> int:
-    """Lines that hold a token of code. Docstrings count in Cython, which Python cannot parse."""
+    """Lines that hold something of code. Docstrings count in Cython, which Python cannot parse."""
     text = path.read_text()
+    lines = enumerate((line.strip() for line in text.splitlines()), 1)
+    code = {number for number, line in lines if line and not line.startswith("#")}
     if path.suffix == ".pyx":
-        lines = (line.strip() for line in text.splitlines())
-        return sum(bool(line) and not line.startswith("#") for line in lines)
-    code = {
-        number
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type not in LAYOUT
-        for number in range(token.start[0], token.end[0] + 1)
-    }
-    return len(code - _docstring_lines(text))
+        return len(code)
+    texts, docstrings = _texts(ast.parse(text))
+    return len((code | texts) - docstrings)
 
 
-def _docstring_lines(text: str) -> set[int]:
-    """Lines of texts that stand alone as a statement."""
-    return {
-        number
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
+def _texts(module: ast.Module) -> tuple[set[int], set[int]]:
+    """The lines of all texts, and of those that stand alone as a statement."""
+    texts, docstrings = set[int](), set[int]()
+    for node in ast.walk(module):
+        if isinstance(node, ast.JoinedStr | ast.Constant):
+            texts.update(_lines(node))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            docstrings.update(_lines(node) if isinstance(node.value.value, str) else ())
+    return texts, docstrings
+
+
+def _lines(node: ast.expr | ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)

@@ -248,6 +248,7 @@ CASES = [
 ]
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(("mode", "kind"), CASES)
 def test_it_says_nothing_that_an_unbroken_run_would_not(mode: str, kind: str) -> None:
     checked = 0
@@ -303,6 +304,7 @@ def said(found: Sequence[Result]) -> dict[tuple[str, int], Any]:
     return {(r.id, r.revision): (r.query, r.op, content(r), r.confidence) for r in found}
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("kind", ADDED)
 def test_a_driver_may_say_that_a_stage_begins_amid(kind: str) -> None:
     """Without any state: what came before is not known, and nothing rests on it."""

@@ -134,6 +134,7 @@ def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], in
     )
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("session", ["d1", "d2", "d4"])
 def test_of_recorded_phones_no_window_is_wrong(session: str) -> None:
     """They come in over some seconds, each with events that are late by as much."""

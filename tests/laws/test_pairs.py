@@ -90,6 +90,7 @@ def alone(name: str, seed: int, late: str) -> list[Any]:
     return told(stage_of(late, name), seed, late)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("pair", PAIRS, ids=" + ".join)
 def test_each_says_what_it_says_alone(pair: tuple[str, str]) -> None:
     for seed in SEEDS:
@@ -100,6 +101,7 @@ def test_each_says_what_it_says_alone(pair: tuple[str, str]) -> None:
                 assert said(found, name)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("pair", PAIRS[:: max(1, len(PAIRS) // 20)], ids=" + ".join)
 def test_a_restart_changes_nothing(pair: tuple[str, str]) -> None:
     for seed in SEEDS:

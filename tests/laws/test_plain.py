@@ -167,6 +167,7 @@ def course(
     )
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_the_general_way_says_the_same(case: Case) -> None:
     for seed in SEEDS:

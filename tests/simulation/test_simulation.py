@@ -47,6 +47,7 @@ NEVER_STAMPED: Final = 99
 BEAT_NS: Final = TOPOLOGY.heartbeat_ns
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_worlds(part: int) -> None:
     for seed in WORLDS[part::PARTS]:

@@ -93,6 +93,7 @@ def test_the_plain_sort_agrees(spark: SparkSession, written: Setting, tmp_path: 
     assert {letter["offset"]: letter["reason"] for letter in dead} == bad
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(
     ("job", "tables", "shown"),
     [

@@ -57,6 +57,7 @@ def current_rows(lake: Any) -> dict[str, tuple[str | None, int, int | None]]:
     }
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(
     ("kind", "shape"),
     [

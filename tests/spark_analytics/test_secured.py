@@ -27,6 +27,7 @@ __all__ = ["secured"]
 pytestmark = [*SPARK, pytest.mark.kafka]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("listener", sorted(LISTENERS.keys() - {"BEARER"}))
 def test_spark_gets_in(
     spark: SparkSession, secured: Secured, listener: str, tmp_path: Path

@@ -63,6 +63,7 @@ def test_a_place_is_a_folder_and_a_name(place: str, parts: tuple[str, str]) -> N
     assert parts_of(place) == parts
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_batches_and_corrections_are_idempotent(
     spark: SparkSession, tmp_path: Path, kind: Format
@@ -104,6 +105,7 @@ def test_batches_and_corrections_are_idempotent(
     assert {path for path in files(tmp_path) - before if path.suffix == ".parquet"} == set()
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_column_more_and_a_field_more_are_added(
     spark: SparkSession, tmp_path: Path, kind: Format

@@ -1,5 +1,5 @@
-"""End to end: the tutorial of docs/guides/spark.md as it stands there, command by command, and its
-notebook cell by cell, here and in Jupyter's kernel."""
+"""End to end: the tutorial of docs/guides/spark.md as it stands there, command by command, its
+notebook cell by cell, here and in Jupyter's kernel, and its tables in Spark and DuckDB."""
 
 from __future__ import annotations
 
@@ -130,11 +130,32 @@ def test_it_runs_as_it_stands(
     standing = names["spark"].table("current")
     assert standing.count() == standing.select("id").distinct().count() > 0
 
+    assert len(set(in_both_engines(tmp_path))) == 1
+
     # The cells look for these files, as an editor would have them.
     notebook = tmp_path / "build" / "presses" / "notebook.ipynb"
     here = notebook.read_text(encoding="utf-8").replace("build/presses", str(notebook.parent))
     notebook.write_text(here, encoding="utf-8")
     assert_found(in_this_process(notebook, capsys), notebook.parent)
+
+
+def in_both_engines(folder: Path) -> list[str]:
+    """The current windows, as the page reads them in Spark and in DuckDB."""
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Open the tables")[2]
+    spark, duckdb = (
+        block["text"].replace("build/presses", f"{folder}/build/presses")
+        for block in BLOCK.finditer(section)
+        if "current = " in block["text"]
+    )
+    told = []
+    for text, rows in (
+        (spark, "current.select('id', 'values').collect()"),
+        (duckdb, "current.project('id, \"values\"').fetchall()"),
+    ):
+        names: dict[str, Any] = {}
+        exec(text, names)
+        told.append(str(sorted(tuple(row) for row in eval(rows, names))))
+    return told
 
 
 @pytest.mark.long

@@ -27,6 +27,7 @@ OLD_S = 10 * 86_400
 RESULTS = "id STRING, query STRING, revision BIGINT, start_time TIMESTAMP, n BIGINT"
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_the_statements_leave_fewer_files_and_every_row(
     spark: SparkSession, tmp_path: Path, kind: Format

@@ -279,6 +279,7 @@ def agree(
     return {kind for (kind, _), told in later.items() if told}
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
 @pytest.mark.parametrize("cut", [False, True], ids=["one stage", "cut"])
 def test_history_and_live_are_one_replay(

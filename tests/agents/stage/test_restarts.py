@@ -186,6 +186,7 @@ def read_from(event: Event, lane: int) -> Event:
     return read
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", STAGES)
 def test_a_restart_from_what_is_kept_changes_nothing(case: str) -> None:

@@ -80,6 +80,7 @@ def logs_of(rng: Random, names: str, widths: dict[str, int]) -> Logs:
     return logs
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("widths", [(4, 4), (1, 3), (4, 2), (3, 3, 3), (2, 4, 1)], ids=str)
 def test_streams_with_inputs_of_their_own_are_one_replay(

@@ -101,6 +101,7 @@ class Book:
         return {note.offset: note for page in pages for note in page}
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("operators", [("reorder", "merge"), ("reorder",)])
 @pytest.mark.parametrize("seed", range(12))
 def test_pages_note_what_is_held(operators: tuple[str, ...], seed: int) -> None:
@@ -110,6 +111,7 @@ def test_pages_note_what_is_held(operators: tuple[str, ...], seed: int) -> None:
         book.assert_noted()
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("answer", ["early", "speculate"])
 @pytest.mark.parametrize("seed", range(2))

@@ -69,6 +69,7 @@ def test_a_recording_keeps_its_order_its_delays_and_its_copies(tmp_path: Path) -
     assert laid[2].made.type == "person"
 
 
+@pytest.mark.in_turns(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("world", ["calm", "rough"])

@@ -143,6 +143,7 @@ def lying(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
     }
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("kind", ["parquet", "iceberg", "delta"])
 def test_an_archive_says_what_its_dump_says(
     spark: SparkSession, tmp_path: Path, kind: Literal["parquet"] | Format

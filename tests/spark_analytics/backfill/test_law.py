@@ -32,6 +32,7 @@ FEW = range(12)
 MANY = range(1_000, 1_250)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
 def test_a_backfill_says_what_a_replay_says(seed: int, tmp_path: Path) -> None:
     kinds = agrees(seed, tmp_path)

@@ -82,6 +82,7 @@ def agrees(seed: int, folder: Path) -> None:
     assert tabled(folder / "out") == replayed(folder / "t.yaml", events)[0], (seed, cuts)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
 def test_cut_and_gone_on_with_says_the_same(seed: int, tmp_path: Path) -> None:
     agrees(seed, tmp_path)

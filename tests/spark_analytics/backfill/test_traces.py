@@ -83,6 +83,7 @@ def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
     assert {kind for _, kind in wanted} >= {"event", "window"}
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", TRACES)
 def test_a_trace_cut_by_day(name: str, tmp_path: Path) -> None:
     cut_by_day(name, FEW, TASKS[len(name) % 3], tmp_path)
@@ -95,6 +96,7 @@ def test_a_whole_trace_cut_by_day(name: str, tmp_path: Path) -> None:
     cut_by_day(name, LONGEST.get(name), TASKS[len(name) % 3], tmp_path)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

@@ -217,6 +217,7 @@ def _step(second: float) -> int:
     return 300_000 if 10 <= second < 20 else 50_000
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [ONE, TOPOLOGY], ids=["one query", "two queries"])
 def test_heaps_of_late_events_keep_to_what_is_free_of_two_seconds(text: str) -> None:

@@ -74,6 +74,7 @@ def phone(rows: list[TraceRow], model: MeasuredClock | ThesisClock) -> Found:
     return Found(errors_ns / n, bounds_ns / n, outside, model.segment, model.falsetickers)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("session", ["d1", "d2", "d4"])
 def test_phones_over_umts(session: str) -> None:
@@ -92,6 +93,7 @@ def test_phones_over_umts(session: str) -> None:
     assert ours_ms < 2 * theirs_ms
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "offset_s"), [("b1", 117), ("b2", 142), ("b3", 83)])
 def test_balloons_against_gps(name: str, offset_s: int) -> None:

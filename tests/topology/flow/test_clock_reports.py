@@ -117,6 +117,7 @@ def lines(step: Step) -> list[Any]:
     return [*stamped, *map(str, step.reports), *map(str, step.results)]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_what_is_folded_changes_no_answer(seed: int) -> None:

@@ -35,6 +35,7 @@ SEEDS = seeds_of_today(2)
 every_case = pytest.mark.parametrize("case", JOINS, ids=repr)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @every_case
 @pytest.mark.parametrize("law", SHARED, ids=lambda law: law.__name__)
@@ -66,6 +67,7 @@ def test_all_events_pass_and_what_is_held_is_let_go_once(case: Case) -> None:
         assert {one.offset for one in run.taken if one.kind == DATA} >= set(let_go)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @every_case
 def test_figures_are_kept_up_through_restarts(case: Case) -> None:

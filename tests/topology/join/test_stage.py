@@ -46,6 +46,7 @@ def check_cuts(make: Callable[[], Stage], events: list[Event], seed: int) -> int
     return len(found[0])
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("answer", ["early", "speculate"])
 def test_cuts_change_nothing(answer: str) -> None:

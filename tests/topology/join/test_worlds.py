@@ -107,6 +107,7 @@ def config_of(relation: str, sides: int, outer: str, uncertainty: str) -> JoinSe
     return join_query("q", own, outer=outer, uncertainty=uncertainty, **RELATIONS[relation])
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @every_relation
 @every_outer

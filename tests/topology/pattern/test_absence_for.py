@@ -185,6 +185,7 @@ def test_in_any_order_it_is_the_oracle() -> None:
     assert sum(world.is_as_the_oracle_says() for world in worlds()) > len(SEEDS) // 5
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("emit", ["eager", "slack"])
 def test_a_watermark_ends_it_as_an_event_in_order_does(emit: Emit) -> None:
@@ -243,6 +244,7 @@ def test_it_is_what_the_manual_says() -> None:
     assert found > len(SEEDS) // 5
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["", ", D d", ", !D e FOR 3 ns"])
 @pytest.mark.parametrize("branch", ["C c", "SEQ(C c, B x)", "AND(C c, B x)"])

@@ -166,6 +166,7 @@ def pair_of_a_clock(rng: Random) -> tuple[str, list[Entry]]:
     return f"SEQ(A a, B b) WITHIN {rng.randint(1, 8) * STEP_NS} ns", stream
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("pairs", "seeds"), [(pairs_of_clocks, SEEDS), (pair_of_a_clock, PAIRS)], ids=["clocks", "one"]

@@ -162,6 +162,7 @@ def micro() -> list[Entry]:
     return [entry(row["type"], int(row["ts"]), int(row["id"])) for row in rows]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "mode", "within", "count"),

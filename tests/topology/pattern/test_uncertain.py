@@ -120,6 +120,7 @@ def test_every_world_lies_between(part: int) -> None:
     assert min(seen.values()) > 0, seen
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.slow
 @parts
 @pytest.mark.parametrize("modes", [MODES, BEST], ids=["usual", "best"])
@@ -243,6 +244,7 @@ def _blurred(rng: Random, entries: Sequence[Entry]) -> list[Entry]:
     ]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.slow
 @parts
 @pytest.mark.parametrize("uncertain", ["possible", "nominal"])

@@ -98,6 +98,7 @@ def test_the_last_word_is_that_of_the_oracle(kind: str, keyed: bool) -> None:
     assert corrected
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("finals", [False, True], ids=["plain", "finals"])

@@ -96,6 +96,7 @@ def said(rng: Random, after: Event, at_ms: float) -> Event:
     return control
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("outputs", "keyed"),

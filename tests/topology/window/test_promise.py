@@ -280,6 +280,7 @@ def test_the_promise_is_kept_at_every_prefix_and_waits_less_than_the_merge(
 PUBLISHED = ["event_driven", "prob_slack", "mp", "aq", "ldop", "mean_delay"]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("method", PUBLISHED)
 def test_any_strategy_drives_windows_and_tells_what_it_achieved(method: str) -> None:

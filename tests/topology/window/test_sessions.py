@@ -113,6 +113,7 @@ def unsure_instants(
     return config, instants(config, stream, rng, ordered=how != "unmerged")
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("how", UNSURE)
 def test_at_every_instant_those_stand_that_are_closed(how: str) -> None:
@@ -129,6 +130,7 @@ def test_at_every_instant_those_stand_that_are_closed(how: str) -> None:
     assert retracted
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("how", UNSURE)
 def test_early_results_are_open_and_no_restart_takes_them_for_closed(how: str) -> None:

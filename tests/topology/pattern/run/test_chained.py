@@ -150,6 +150,7 @@ each_inner = pytest.mark.parametrize("inner", INNER)
 each_outer = pytest.mark.parametrize("outer", OUTER)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @each_outer
 @each_inner
@@ -171,6 +172,7 @@ def test_three_one_above_the_other() -> None:
     found_in_turn([INNER["plain"], between, outer], 60)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.slow
 @each_outer
 @each_inner
