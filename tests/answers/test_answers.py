@@ -82,6 +82,7 @@ def planted(fault: Fault, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]

@@ -319,16 +319,18 @@ def test_law_a_restart_from_a_snapshot_gives_what_an_unbroken_run_gives(
 @pytest.mark.parametrize("unsynced", ENDING)
 @pytest.mark.parametrize("seed", seeds_of_today(2))
 def test_law_the_end_after_restarts_is_that_of_an_unbroken_run(seed: int, unsynced: str) -> None:
-    """All operators, at each cut, at once and when it has been quiet for a while."""
+    """All operators, restarted at each event; and at a third of the cuts they end, at once or when
+    it has been quiet for a while."""
     topology, fed = ENDING[unsynced], world("queries", seed)
     shaken, unbroken, random = Ordering(topology), Ordering(topology), Random(seed)
     for at, each in enumerate(fed):
-        whole, quiet = Ordering(topology), restarted(shaken)
-        for one in fed[:at]:
-            push(whole, one)
-        now_ns = (whole.now_ns or 0) + random.choice((0, 100, 2_000, 60_000)) * MS
-        assert quiet.tick(now_ns) == whole.tick(now_ns)
-        assert restarted(quiet).close() == whole.close()
+        if at % 3 == seed % 3:
+            whole, quiet = Ordering(topology), restarted(shaken)
+            for one in fed[:at]:
+                push(whole, one)
+            now_ns = (whole.now_ns or 0) + random.choice((0, 100, 2_000, 60_000)) * MS
+            assert quiet.tick(now_ns) == whole.tick(now_ns)
+            assert restarted(quiet).close() == whole.close()
         shaken = restarted(shaken)
         assert push(shaken, each) == push(unbroken, each)
 
