@@ -206,7 +206,7 @@ class Engine:
                 if not run.follow(entry, filters, in_order=in_order):
                     level.note_changed(run, entry, filters, at_ns, in_order=in_order)
             if level.is_due:
-                self._settle(at_ns)
+                level.settle(at_ns)
         else:
             for each in self.levels:
                 each.put(entry, at_ns)
@@ -258,16 +258,20 @@ class Engine:
 
     def advance(self, frontier_ns: int, at_ns: int) -> None:
         """Move the frontier forward: every event before `frontier_ns` has arrived."""
-        if frontier_ns <= self._first.now.frontier_ns:
+        first = self._first
+        if frontier_ns <= first.now.frontier_ns:
             return
-        if self._first.agenda.gathering:
+        if first.agenda.gathering:
             self.on_time(at_ns - 1)
+        if not self._above:
+            first.advance(frontier_ns, at_ns)
+            return
         freed = len(self.freed)
         for level in self.levels:
             level.advance(level.fed_ns if level.feeds else frontier_ns, at_ns)
             if level.emitter.matches:
                 self._hand_up(level)
-        if self._above and (len(self.freed) > freed or self._matches.is_large):
+        if len(self.freed) > freed or self._matches.is_large:
             self._matches.purge(min(each.now.frontier_ns - each.reach_ns for each in self._above))
 
     def pass_time(self, watermark_ns: int, at_ns: int) -> None:
