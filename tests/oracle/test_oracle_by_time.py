@@ -77,6 +77,7 @@ def by_source(events: list[Event]) -> dict[str, list[Arrival]]:
     return sources
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wait", "max_wait"), [(0, 50), (7, 50), (30, 30), (30, 200)])
 def test_each_source_leaves_as_the_oracle_says(wait: int, max_wait: int) -> None:
     config = ReorderConfig(rule="time", max_wait_ns=max_wait * MS)
@@ -111,6 +112,7 @@ def topology(late: str = "pass", more: str = "", clock: str = "unsynced: trust")
     return in_code(f"streams: {{default: {stream}}}\nheartbeat: 20ms\ncorrect_for: 2s\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", ["pass", "side"])
 @pytest.mark.parametrize("more", ["", ", miss_target: 10%", PUBLISHED, ", miss_target: 0.0001%"])
 def test_the_whole_stage_keeps_order_and_balance(late: str, more: str) -> None:

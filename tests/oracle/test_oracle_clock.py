@@ -55,6 +55,7 @@ def test_two_rounds_by_hand() -> None:
     assert 3_000 <= high_ns <= 3_005
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_grid_finds_no_more_and_little_less(seed: int) -> None:
     """In units of a microsecond a second, small enough to try them all."""
@@ -71,6 +72,7 @@ def test_a_grid_finds_no_more_and_little_less(seed: int) -> None:
     assert (right[1] - right[0]) - (grid[1] - grid[0]) < 60_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset_ns", [0, -3_600 * S, 55 * 365 * 86_400 * S])
 @pytest.mark.parametrize("at_ns", [0, 1_750_000_000 * S, YEAR_2200])
 @pytest.mark.parametrize("seed", range(4))
@@ -95,6 +97,7 @@ readings = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(uppers=readings, lowers=readings)
 def test_any_bounds_true_or_not(uppers: list[Reading], lowers: list[Reading]) -> None:

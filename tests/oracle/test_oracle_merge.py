@@ -115,6 +115,7 @@ def test_a_delay_is_known_from_64_samples_on() -> None:
     assert wait_for_b(10) == 206  # twice the stream's
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds_of_today(10))
 def test_merge_keeps_its_laws(seed: int) -> None:
     rng = Random(seed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from topology.clock.drift_table import KEPT, MAX_DECLARED, MAX_SAMPLES, DriftTable
 from topology.model.sample import Declared, Sample
 from topology.wire.clock_words import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, read_word
@@ -66,6 +68,7 @@ def test_what_somebody_may_still_ask_for_stays() -> None:
     assert arrivals(table.use("s").samples) == list(range(7, 2 * KEPT))
 
 
+@pytest.mark.slow
 def test_at_most_so_many_samples_and_declared_offsets() -> None:
     table = table_of(*range(MAX_SAMPLES + 3))
     for at in range(MAX_DECLARED + 2):

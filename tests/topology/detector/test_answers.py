@@ -136,6 +136,7 @@ def test_all_answers_stand_alike(late: str, allowance: str) -> None:
         assert "retract" in {each.op for each in runs["speculate"]}
 
 
+@pytest.mark.slow
 def test_how_sure_is_that_of_the_telling_and_with_finals_that_of_final() -> None:
     """Windows and sessions say `uncertain` until nothing can come any more."""
     sent = events(0, 70)
@@ -173,6 +174,7 @@ def test_what_runs_ahead_is_told_earlier() -> None:
     assert means[0] < 0.7 * means[1] <= 0.7 * means[2]
 
 
+@pytest.mark.slow
 def test_it_does_not_matter_how_much_is_granted() -> None:
     text = text_of("speculate", late="pass", new_source_allowance="0s")
     stands = []

@@ -217,6 +217,7 @@ def _ring() -> Peer:
     return peer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "why"),
     [

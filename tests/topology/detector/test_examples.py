@@ -75,6 +75,7 @@ def test_the_top_three_is_told_when_it_changes() -> None:
     assert tops == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_they_are_sound(name: str) -> None:
     report = check_detector(DETECTORS[name], _events(STREAMS[name]))

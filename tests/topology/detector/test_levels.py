@@ -145,6 +145,7 @@ def law(seed: int, answers: Sequence[str]) -> list[Any]:
     return records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_chain_stands_as_its_levels_run_one_after_the_other(answer: str) -> None:
     ops: Counter[tuple[str, str]] = Counter()
@@ -214,6 +215,7 @@ BESIDE_LEVELS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["final", "early"])
 def test_windows_and_matches_are_read_alike(answer: str) -> None:
     for seed in range(4):

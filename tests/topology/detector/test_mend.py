@@ -108,6 +108,7 @@ def test_a_correction_gives_what_a_replay_gives(name: str) -> None:
     assert corrected >= (20 if name in ("sum", "last b") else 1)
 
 
+@pytest.mark.slow
 def test_it_saves_steps() -> None:
     def steps(detector: Detector) -> int:
         return sum(run(detector, world(seed), everything).counts.replayed for seed in range(SEEDS))

@@ -134,6 +134,7 @@ def test_the_confirmed_rows_are_in_every_world(
     assert unsure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("relation", "sides"), [*((name, 2) for name in RELATIONS), ("tumbling", 3), ("sliding", 3)]
 )

@@ -201,6 +201,7 @@ def test_time_is_told_at_each_beat_while_c_stands() -> None:
 # -- the oracle ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sources", [1, 2, 3, 5])
 def test_the_operator_is_the_oracle(sources: int) -> None:
     for seed in SEEDS:

@@ -138,6 +138,7 @@ def test_explain_names_who_is_awaited_and_until_when() -> None:
     assert (waited["source"], waited["after_pause"], waited["until"]) == ("b", True, 8_978 * MS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_restarts_anywhere_change_nothing(seed: int) -> None:
     """Gaps, what was kept through them and what was not; how a source is bounded is no state."""

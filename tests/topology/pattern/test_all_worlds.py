@@ -212,6 +212,7 @@ POSSIBLE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", POSSIBLE)
 def test_what_a_newcomer_changes_is_what_a_new_search_finds(text: str) -> None:
     asked = parse_query(f"QUERY q PATTERN {text} UNCERTAIN POSSIBLE")
@@ -252,6 +253,7 @@ def suited(rng: Random) -> Query:
     return replace(query, ties="strict")
 
 
+@pytest.mark.slow
 def test_every_world_lies_between() -> None:
     """And without errors there is one, and it is that of the oracle."""
     seen: Counter[str] = Counter()

@@ -221,6 +221,7 @@ def test_rules(pattern: str, events: str | list[Entry], options: str, matches: l
 # -- laws -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_checks_accept_what_the_generator_makes() -> None:
     """Law, and that it makes some of everything."""
     made_of: set[str] = set()
@@ -242,6 +243,7 @@ def test_the_checks_accept_what_the_generator_makes() -> None:
     assert not missing
 
 
+@pytest.mark.slow
 def test_laws_of_the_modes() -> None:
     """Law: ONE ⊆ ALL; MAXIMAL ⊆ ALL, and every one of ALL lies in one of MAXIMAL."""
     for rng in map(Random, SEEDS):

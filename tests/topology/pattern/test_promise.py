@@ -135,6 +135,7 @@ def test_cuts_and_restarts_change_nothing(seed: int, pattern: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_was_achieved_is_told() -> None:
     operator = stage()
     results_of(operator, *copies(stream(1)))

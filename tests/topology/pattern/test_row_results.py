@@ -96,6 +96,7 @@ EACH = (
 Oracle = Callable[[list[tuple[str, Entry]], Sequence[Entry]], list[Any]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("skip", ["", "AFTER MATCH SKIP TO NEXT ROW", "AFTER MATCH SKIP TO LAST B"])
 @pytest.mark.parametrize(("text", "oracle"), [(ONE, one_row), (EACH, each_row)])
 def test_sql_shows_what_a_look_at_all_rows_gives(text: str, oracle: Oracle, skip: str) -> None:

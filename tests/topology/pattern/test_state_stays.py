@@ -53,6 +53,7 @@ def plain(state: Any) -> str:
     return json.dumps(state, sort_keys=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "unsure", "digest"), DIGESTS)
 def test_the_rows_are_those_of_before(text: str, unsure: bool, digest: str) -> None:
     query = Compiled(parse_query(f"QUERY q PATTERN {text}"))

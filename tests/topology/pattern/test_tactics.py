@@ -397,6 +397,7 @@ def test_when_it_is_settled(pattern: str, options: str, events: str, hi_ns: int)
     assert evaluate(form_of(pattern, options), stream, stream[0]).hi_ns == hi_ns
 
 
+@pytest.mark.slow
 def test_too_many_runs_overflow() -> None:
     """Each B more doubles the runs, and none of them has its D."""
     form = form_of("SEQ(A, B+ b LOOP ANY, C c)", PREFERRED, 1000, "c.x = count(b)")
@@ -530,6 +531,7 @@ def test_a_walk_that_takes_too_much_work_overflows() -> None:
     assert not evaluation.matches
 
 
+@pytest.mark.slow
 def test_groups_may_be_longer_than_the_stack_is_deep() -> None:
     stream = repeated(("A", 1), ("B", 3_000), ("C", 1))
     form = form_of("SEQ(A, B+, C)", NEXT_ALL, 10**6)

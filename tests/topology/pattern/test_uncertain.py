@@ -154,6 +154,7 @@ def test_exact_times_give_the_matches_of_the_oracle_confirmed(part: int) -> None
             assert found == dict.fromkeys(stream.wanted(), CONFIRMED), stream
 
 
+@pytest.mark.slow
 @parts
 def test_ignored_errors_do_nothing(part: int) -> None:
     for stream in streams(part, ERRORS, share=3):
@@ -197,6 +198,7 @@ class Holding(Grading):
         return super().confidence(place, match)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not str(grade.__file__).endswith(".py"), reason="compiled: none other fits in")
 @parts
 def test_the_first_doubt_is_enough(part: int) -> None:

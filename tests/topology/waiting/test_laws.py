@@ -252,6 +252,7 @@ def test_a_restart_changes_nothing(strategy: Strategy, driver: Make) -> None:
 # -- 6 ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_strategy
 def test_outcomes_shift_and_scale_with_time(strategy: Strategy) -> None:
     slack_ns = 3 if strategy.inexact else 0
@@ -374,6 +375,7 @@ def test_a_larger_k_has_less_late_events_and_longer_waits() -> None:
 # -- 10 --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_strategy
 def test_copies_and_payload_are_not_looked_at(strategy: Strategy) -> None:
     for seed, events in streams():
@@ -397,6 +399,7 @@ def test_copies_and_payload_are_not_looked_at(strategy: Strategy) -> None:
 # -- 11 --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_strategy
 def test_memory_is_bounded(strategy: Strategy) -> None:
     for _, events in streams():
@@ -419,6 +422,7 @@ def test_memory_is_bounded(strategy: Strategy) -> None:
 # -- 12 --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_strategy
 def test_with_a_cap_everything_leaves(strategy: Strategy) -> None:
     cap_ns = 400 * MS
@@ -442,6 +446,7 @@ def test_with_a_cap_everything_leaves(strategy: Strategy) -> None:
 PROMISING = [one for one in STRATEGIES if one.promise is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", PROMISING, ids=repr)
 @pytest.mark.parametrize("early", [False, True])
 def test_the_promise_holds_at_every_prefix(strategy: Strategy, early: bool) -> None:

@@ -217,6 +217,7 @@ ANY_HEADERS = st.lists(st.tuples(st.sampled_from([*NAMES, "foreign"]), ANY_VALUE
 MOSTLY_GOOD = ANY_HEADERS.map(lambda more: list((dict(headers()) | dict(more)).items()))
 
 
+@pytest.mark.slow
 @given(ANY_HEADERS | MOSTLY_GOOD)
 def test_law_no_bytes_raise_and_the_plain_way_agrees_with_the_close_look(
     given_headers: Headers,
@@ -262,6 +263,7 @@ def settled(event: Event, draw: Any) -> Event:
     return event
 
 
+@pytest.mark.slow
 @given(st.data(), MOSTLY_GOOD, st.sampled_from([PLAIN, HeaderConfig(ts_unit="ms")]))
 def test_law_stamped_headers_round_trip(data: Any, original: Headers, config: HeaderConfig) -> None:
     reader, writer = HeaderReader(config), HeaderWriter(config)
@@ -407,6 +409,7 @@ def test_a_control_record_no_stage_wrote_is_dead(name: str, value: Value) -> Non
     assert reason_of(written) == "stamp_unreadable"
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from([*NAMES, *dict(STAMPS)]), ANY_VALUE), max_size=14))
 def test_law_no_bytes_raise_on_events_sequenced(extra: list[tuple[str, Value]]) -> None:
     stamped = list((dict(headers()) | dict(STAMPS) | dict(extra)).items())

@@ -113,6 +113,7 @@ def test_law_any_change_of_one_signed_field_is_dead(name: str) -> None:
         assert refused(outcome(others)) in {FORGED, UNSIGNED}
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_law_no_bit_of_a_signed_record_can_be_turned(data: st.DataObject) -> None:
     headers = sealed(SOUND)

@@ -340,6 +340,7 @@ AMISS = st.builds(
 """A good query in which a piece is something else."""
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=40).map(" ".join), AMISS))
 def test_any_text_gives_queries_or_is_refused(text: str) -> None:

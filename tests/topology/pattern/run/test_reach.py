@@ -118,6 +118,7 @@ LOOKS_OF_AN_EVENT = 3
 """On average: at its own match, and at the few that are near it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error_ns", [20, 200, 2_000, 1_000_000])
 @pytest.mark.parametrize(
     "pattern",
