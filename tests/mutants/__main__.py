@@ -7,8 +7,8 @@ that no test catches are compared with `uncaught.txt`: exit 1 where one is new, 
 writes the list.
 
 SEED draws others (then nothing is compared), PART=10 only a tenth of them, JOBS is the number of
-processes. Each result is added to `build/mutants.txt`; RESUME=1 takes from there, and from
-`build/reach.jsonl`, what a run that was stopped has found.
+processes. Each result is added to a file in `build/mutants`. RESUME=1 takes what a stopped run with
+the same SEED and PART has found from there, and from its record of what each test reaches.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ FOLDERS: Final = (
     *("tests/laws", "tests/oracle", "tests/simulation"),
 )
 UNCAUGHT: Final = Path(__file__).with_name("uncaught.txt")
-RESULTS: Final = ROOT / "build/mutants.txt"
-REACH: Final = ROOT / "build/reach.jsonl"
+FOUND: Final = ROOT / "build/mutants"
 WORDS: Final = {True: "caught", False: "NOT CAUGHT"}
 SEED: Final = 54
 CHOICE: Final = "not kafka and not spark and not postgres and not redis and not chaos and not long"
@@ -43,14 +42,14 @@ TEST_S: Final = 300
 """A test that runs longer has met an endless loop."""
 
 
-def run(mutants: Sequence[Mutant], jobs: int) -> dict[str, bool]:
-    """Return whether each mutant is caught, by name."""
+def run(mutants: Sequence[Mutant], jobs: int, found: Path, reach: Path) -> dict[str, bool]:
+    """Return whether each mutant is caught, by name. `found`: the file for each result."""
     results: dict[str, bool] = {}
 
     def tell(mutant: Mutant, caught: bool, took_s: float) -> None:
         results[mutant.name] = caught
         print(f"{WORDS[caught]} in {took_s:.0f} s: {mutant.name}", flush=True)
-        with RESULTS.open("a") as file:
+        with found.open("a") as file:
             file.write(f"{WORDS[caught]}: {mutant.name}\n")
 
     for name in list(os.environ):
@@ -58,16 +57,16 @@ def run(mutants: Sequence[Mutant], jobs: int) -> dict[str, bool]:
             del os.environ[name]
     os.environ |= DAY
     quiet = ["-qs", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={TEST_S}"]
-    trial = Trial(mutants, jobs, REACH, tell)
+    trial = Trial(mutants, jobs, reach, tell)
     pytest.main([*quiet, "-m", CHOICE, *FOLDERS], plugins=[trial])
     if len(results) < len(mutants):
         raise SystemExit(f"broken off: {len(mutants) - len(results)} mutants were not tried")
     return results
 
 
-def known_results() -> dict[str, bool]:
+def known_results(found: Path) -> dict[str, bool]:
     """Return the results of a run that was stopped, by name."""
-    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    lines = found.read_text().splitlines() if found.exists() else []
     return {name: word == WORDS[True] for word, _, name in (line.partition(": ") for line in lines)}
 
 
@@ -86,16 +85,18 @@ def told(results: Mapping[str, bool], known: Sequence[str]) -> list[str]:
 
 def main() -> int:
     seed = int(os.environ.get("SEED") or SEED)
-    mutants = drawn(ROOT, ROOMS, seed, int(os.environ.get("PART") or 1))
+    part = int(os.environ.get("PART") or 1)
+    mutants = drawn(ROOT, ROOMS, seed, part)
     known = UNCAUGHT.read_text().splitlines() if UNCAUGHT.exists() and seed == SEED else []
+    found, reach = (FOUND / f"{seed}-{part}-{kind}" for kind in ("results", "reach"))
     if not os.environ.get("RESUME"):
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text("")
-        REACH.unlink(missing_ok=True)
-    before = known_results()
+        FOUND.mkdir(parents=True, exist_ok=True)
+        found.write_text("")
+        reach.unlink(missing_ok=True)
+    before = known_results(found)
     results = {each.name: before[each.name] for each in mutants if each.name in before}
     left = [each for each in mutants if each.name not in results]
-    results |= run(left, int(os.environ.get("JOBS") or 2))
+    results |= run(left, int(os.environ.get("JOBS") or 2), found, reach)
     new = told(results, known)
     if os.environ.get("WRITE"):
         UNCAUGHT.write_text("".join(f"{name}\n" for name in sorted(results) if not results[name]))

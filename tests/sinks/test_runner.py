@@ -6,7 +6,6 @@ The consumer is a script here; `test_sinks_on_kafka.py` has the real one.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +24,27 @@ from sinks.sink import REFUSED, Refused, SinkUnavailable, SinkUnusable
 from tests.sinks.results import MemorySink, record
 
 LIMITS = RunnerLimits(batch_wait_s=0.005, retry_pause_s=0.01, max_retry_pause_s=0.02)
+
+
+class Clock:
+    """Time that passes where the runner waits, and nowhere else."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+CLOCK = Clock()
+
+
+@pytest.fixture(autouse=True)
+def _scripted_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sinks.runner.time", CLOCK)
 
 
 @dataclass
@@ -93,11 +113,14 @@ class ScriptedConsumer:
             if self._was_empty:
                 self.at_the_end()
             self._was_empty = True
-            time.sleep(timeout_s)
+            CLOCK.sleep(timeout_s)
         return found
 
-    def poll(self, _: float) -> Record | None:
-        return self.while_paused.pop(0) if self.while_paused else None
+    def poll(self, timeout_s: float) -> Record | None:
+        if not self.while_paused:
+            CLOCK.sleep(timeout_s)
+            return None
+        return self.while_paused.pop(0)
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
         assert not asynchronous
