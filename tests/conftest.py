@@ -67,7 +67,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for line in progress.where_it_went(tests):
         terminalreporter.write_line(line)
     if terminalreporter.stats.get("failed"):
-        day = f"{seeds.VARIABLE}={seeds.TEXT}"
+        day = f"{seeds.VARIABLE}={seeds.TEXT} {seeds.TURN_VARIABLE}={seeds.TURN}"
         terminalreporter.write_line(f"seeds of this run: {day} (tests/seeds.py) repeats them")
 
 

@@ -4,18 +4,24 @@ The seeds of a law are cut into one share for each of `DAYS` days. A run takes t
 day, and a run that fails names the day. The variable INORDER_DAY chooses:
 
     INORDER_DAY=3       the seeds of day 3 again
-    INORDER_DAY=0-6     those of all seven days, which is all that `make test` ever runs
+    INORDER_DAY=0-6     those of all seven days; `make test` has no others
     INORDER_DAY=0-49    seven times as many; numbers have no upper bound
 
 A test that also counts how often it met what it is about, so that it cannot hold of nothing, needs
 enough seeds for that: it keeps fixed ones where a day's are too few.
 
 Cases that lead to one law or one fault in other combinations take turns: of a function marked
-`in_turns(n)` a run has the n-th part that is its day's, so n days have all of them. Who chooses by
-a case's name or by -k gets it on every day. Cases that are seeds of the day have no turns beside.
+`in_turns(n)` a run has the n-th part whose turn it is, so n days have all of them. No n is a
+multiple of `DAYS`, so each case meets the seeds of each day in time. INORDER_TURN chooses:
 
-The day is fixed once, where the run begins: workers of pytest-xdist inherit the variable, so they
-collect the same tests even if midnight passes.
+    INORDER_TURN=5      the cases of turn 5 again
+    INORDER_TURN=all    all cases, as where INORDER_DAY names seven days or more
+
+Who chooses by a case's name or by -k gets the case on every day, and tests that are not in `make
+test` take no turns.
+
+Day and turn are fixed once, where the run begins: workers of pytest-xdist inherit the variables, so
+they collect the same tests even if midnight passes.
 """
 
 from __future__ import annotations
@@ -29,7 +35,14 @@ import pytest
 
 DAYS: Final = 7
 VARIABLE: Final = "INORDER_DAY"
+TURN_VARIABLE: Final = "INORDER_TURN"
+ALL_TURNS: Final = "all"
+TURNS_UNTIL_AGAIN: Final = 420
+"""A multiple of `DAYS` and of each number of turns."""
+
 IN_TURNS: Final = "in_turns"
+ELSEWHERE: Final = ("chaos", "long", "spark_long")
+"""Marks of tests that `make test` leaves out."""
 
 
 def days_of(text: str) -> range:
@@ -38,7 +51,9 @@ def days_of(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-TEXT: Final = os.environ.setdefault(VARIABLE, str(datetime.now(UTC).toordinal() % DAYS))
+_TODAY: Final = datetime.now(UTC).toordinal()
+TEXT: Final = os.environ.setdefault(VARIABLE, str(_TODAY % DAYS))
+TURN: Final = os.environ.setdefault(TURN_VARIABLE, str(_TODAY % TURNS_UNTIL_AGAIN))
 TODAY: Final = days_of(TEXT)
 
 
@@ -50,11 +65,13 @@ def seeds_of_today(count: int) -> range:
 def is_todays(place: int, turns: int) -> bool:
     """Whether the case at this place of its function has its turn in this run. The sum of digits
     lets each value of each parameter meet others on another day."""
-    digits = 0
+    if TURN == ALL_TURNS or len(TODAY) >= DAYS:
+        return True
+    digits = int(TURN)
     while place:
         place, digit = divmod(place, turns)
         digits += digit
-    return any((digits + day) % turns == 0 for day in TODAY)
+    return digits % turns == 0
 
 
 @pytest.hookimpl(tryfirst=True)  # while all cases of a function are there
@@ -66,6 +83,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         marker = item.get_closest_marker(IN_TURNS)
         function = item.nodeid.partition("[")[0]
+        if any(map(item.get_closest_marker, ELSEWHERE)):
+            marker = None
         is_in = marker is None or is_todays(places[function], *marker.args)
         places[function] += 1
         (todays if is_in else others).append(item)

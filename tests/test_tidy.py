@@ -40,7 +40,7 @@ INVERTED = re.compile(r"""(^\s*|[.:;!?)"|#*-]\s*)(O)f\s""")
 TELLS_OF_FOREIGN = {"Makefile", "tests/test_tidy.py"}
 """Files that name the options which keep such words out of others."""
 
-DOCSTRING: Final = re.compile(r'(?:#.*\n)*\s*r?"""(.*?)"""', re.DOTALL)
+DOCSTRING: Final = re.compile(r'(?:#.*\n|\s)*r?"""\s*(\S.*?)"""', re.DOTALL)
 
 
 @cache

@@ -188,7 +188,7 @@ def test_a_stop_before_it_has_begun(settles: Settles) -> None:
 
 
 def is_told(worker: Worker) -> bool:
-    """Whether it is not ready, as its brokers say nothing."""
+    """Whether it is not ready, as its brokers say nothing: to whichever of its requests."""
     status, told = worker.ask("ready")
     why = "no broker answers|no sign of life|no checkpoint has been|no assignment by the group"
     return status == 503 and re.search(why, str(told)) is not None

@@ -47,10 +47,8 @@ def leaks(work: Callable[[], object]) -> list[str]:
     """Return what grows as `work` is done: its name, and by how much a run."""
     for _ in range(WARM_UP):
         work()
-    grown = _growing(work, _allocated)
-    # Every object takes a block, so the types only say what it is. Theirs is a pass of its own: a
-    # census of the objects takes blocks and bytes itself.
-    return [*grown, *_growing(work, _by_type)] if grown else []
+    # One after the other: a census of the objects takes blocks and bytes itself.
+    return [*_growing(work, _allocated), *_growing(work, _by_type)]
 
 
 def _growing(work: Callable[[], object], census: Callable[[], Mapping[str, int]]) -> list[str]:

@@ -35,8 +35,8 @@ FOUND: Final = ROOT / "build/mutants"
 WORDS: Final = {True: "caught", False: "NOT CAUGHT"}
 SEED: Final = 54
 CHOICE: Final = "not kafka and not spark and not postgres and not redis and not chaos and not long"
-DAY: Final = {"INORDER_DAY": "0"}
-"""A mutant meets the same seeds in each run."""
+DAY: Final = {"INORDER_DAY": "0", "INORDER_TURN": "all"}
+"""A mutant meets the same seeds in each run, and all cases."""
 
 TEST_S: Final = 300
 """A test that runs longer has met an endless loop."""
@@ -89,8 +89,8 @@ def main() -> int:
     mutants = drawn(ROOT, ROOMS, seed, part)
     known = UNCAUGHT.read_text().splitlines() if UNCAUGHT.exists() and seed == SEED else []
     found, reach = (FOUND / f"{seed}-{part}-{kind}" for kind in ("results", "reach"))
+    FOUND.mkdir(parents=True, exist_ok=True)
     if not os.environ.get("RESUME"):
-        FOUND.mkdir(parents=True, exist_ok=True)
         found.write_text("")
         reach.unlink(missing_ok=True)
     before = known_results(found)
