@@ -158,7 +158,8 @@ laws: $(DEV) $(SPARK) ## the seeds of all days, patterns over ten thousand strea
 	    tests/topology tests/laws tests/oracle tests/simulation tests/cli/files/test_replay_cuts.py $(ARGS)
 	@INORDER_DAY=0-20 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/laws/test_laws.py \
 	    tests/topology/merge/test_operator.py tests/agents/stage/test_restarts.py $(ARGS)
-	@INORDER_TURN=all $(PY) -m pytest -n $(JOBS) -m "in_turns and not chaos and not long and not spark_long" $(ARGS)
+	@INORDER_TURN=all $(PY) -m pytest -n $(JOBS) -m "in_turns and not chaos and not long and not spark_long" \
+	    --ignore tests/topology --ignore tests/laws --ignore tests/simulation $(ARGS)
 	@$(PY) -m pytest -n $(JOBS) --timeout 600 -m long $(ARGS)
 	@infra/codec_fuzz.sh $(PY)
 

@@ -113,8 +113,9 @@ def matches(pattern: re.Pattern[str], names: list[str]) -> list[str]:
     return [
         f"{name}:{number}: {line.strip()[:100]}"
         for name in names
-        if anywhere.search(read(name))
-        for number, line in enumerate(read(name).splitlines(), start=1)
+        for text in [read(name)]
+        if anywhere.search(text)
+        for number, line in enumerate(text.splitlines(), start=1)
         if pattern.search(line)
     ]
 

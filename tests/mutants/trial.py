@@ -73,9 +73,7 @@ class Trial:
         known = [Reach(*json.loads(line)) for line in self._reach.read_text().splitlines()]
         known.sort(key=lambda reach: reach.took_s)
         items = {item.nodeid: item for item in session.items}
-        tests: dict[str, list[tuple[pytest.Item, float]]] = {
-            each.name: [] for each in self._mutants
-        }
+        tests: dict[str, Tests] = {each.name: [] for each in self._mutants}
         for reach in known:
             if reach.passes and reach.test in items:
                 for name in tests.keys() & reach.mutants:

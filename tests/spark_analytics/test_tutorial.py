@@ -37,12 +37,10 @@ print(json.dumps({
 """
 
 
-def tutorial() -> str:
-    return (
-        PAGE.read_text(encoding="utf-8")
-        .partition("\n## Try it in ten minutes")[2]
-        .partition("\n## ")[0]
-    )
+def section(title: str) -> str:
+    """The text of the page below this heading."""
+    page = PAGE.read_text(encoding="utf-8")
+    return page.partition(f"\n## {title}")[2].partition("\n## ")[0]
 
 
 def in_this_process(notebook: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -97,7 +95,7 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     (tmp_path / "docs").symlink_to(ROOT / "docs")
-    return tutorial().replace("build/presses", f"{tmp_path}/build/presses")
+    return section("Try it in ten minutes").replace("build/presses", f"{tmp_path}/build/presses")
 
 
 def test_it_runs_as_it_stands(
@@ -143,10 +141,9 @@ def test_it_runs_as_it_stands(
 
 def in_both_engines(folder: Path) -> list[str]:
     """The current windows, as the page reads them in Spark and in DuckDB."""
-    section = PAGE.read_text(encoding="utf-8").partition("\n## Open the tables")[2]
     spark, duckdb = (
         block["text"].replace("build/presses", f"{folder}/build/presses")
-        for block in BLOCK.finditer(section)
+        for block in BLOCK.finditer(section("Open the tables"))
         if "current = " in block["text"]
     )
     told = []

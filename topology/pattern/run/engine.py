@@ -257,7 +257,10 @@ class Engine:
     # -- time ---------------------------------------------------------------------------------
 
     def advance(self, frontier_ns: int, at_ns: int) -> None:
-        """Move the frontier forward: every event before `frontier_ns` has arrived."""
+        """Move the frontier forward: every event before `frontier_ns` has arrived.
+
+        `at_ns` is the time on the arrival clock. Results that are found now bear it.
+        """
         first = self._first
         if frontier_ns <= first.now.frontier_ns:
             return
