@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
 import pytest
 
 from tests import seeds
@@ -28,3 +32,36 @@ def test_so_many_days_have_each_case_once(monkeypatch: pytest.MonkeyPatch, turns
     assert all({place % turns for place in day} == {*range(turns)} for day in days)
     monkeypatch.setattr(seeds, "TURN", seeds.ALL_TURNS)
     assert all(seeds.is_todays(place, turns) for place in range(36))
+
+
+TURNS = pytest.mark.in_turns(2).mark
+CASES = [f"{function}[{place}]" for function in "abc" for place in range(4)]
+MARKS: dict[str, dict[str, Any]] = {
+    "a": {seeds.IN_TURNS: TURNS},
+    "b": {},
+    "c": {seeds.IN_TURNS: TURNS, "chaos": pytest.mark.chaos.mark},
+}
+
+
+@pytest.mark.parametrize(
+    ("keyword", "args", "left_out"),
+    [
+        ("", ["tests"], ["a[1]", "a[2]"]),  # of a function that takes turns and is in `make test`
+        ("a", ["tests"], []),
+        ("", ["tests/a.py::a[1]"], []),
+    ],
+)
+def test_a_run_leaves_out_what_has_its_turn_on_another_day(
+    monkeypatch: pytest.MonkeyPatch, keyword: str, args: list[str], left_out: list[str]
+) -> None:
+    monkeypatch.setattr(seeds, "TODAY", seeds.days_of("0"))
+    monkeypatch.setattr(seeds, "TURN", "0")
+    items: list[Any] = [
+        SimpleNamespace(nodeid=case, get_closest_marker=MARKS[case[0]].get) for case in CASES
+    ]
+    config = Mock()
+    config.option.keyword, config.args = keyword, args
+    seeds.pytest_collection_modifyitems(config, items)
+    assert [item.nodeid for item in items] == [case for case in CASES if case not in left_out]
+    for told in config.hook.pytest_deselected.call_args_list:
+        assert [item.nodeid for item in told.kwargs["items"]] == left_out

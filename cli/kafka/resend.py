@@ -9,6 +9,7 @@ meantime sends duplicates. A record that is not a valid gap is counted and skipp
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,7 +17,6 @@ import click
 import orjson
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    OFFSET_STORED,
     Consumer,
     KafkaError,
     KafkaException,
@@ -27,6 +27,7 @@ from confluent_kafka import (
 
 from cli.as_json import json_option
 from cli.kafka_options import Kafka, on_kafka
+from cli.local.poll import Countdown
 from cli.printable import printable
 from cli.topology_file import Refused, follow_option, load, source_named, topology_option
 from inorder.resending import Request, request_of
@@ -36,6 +37,12 @@ AT_ONCE: Final = 1_000
 WAIT_S: Final = 0.2
 TIMEOUT_S: Final = 30.0
 MAX_REPORTED: Final = 20
+COORDINATING: Final = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
+"""Errors while the group's coordinator starts or moves, as on a new broker."""
 
 
 @click.command("resend")
@@ -125,27 +132,49 @@ class Asking:
         """Write requests for the gaps of each batch, commit the batch, and yield its gaps."""
         known = self._consumer.list_topics(self._ledger, timeout=TIMEOUT_S)
         unread = set(known.topics[self._ledger].partitions)
-        start = OFFSET_BEGINNING if again else OFFSET_STORED
-        self._consumer.assign([TopicPartition(self._ledger, part, start) for part in unread])
+        places = [TopicPartition(self._ledger, part, OFFSET_BEGINNING) for part in unread]
+        begins = places if again else self._committed(places)
+        for place in begins:
+            place.offset = max(
+                place.offset, OFFSET_BEGINNING
+            )  # The committed one, if there is any.
+        self._consumer.assign(begins)
         while unread or follow:
             gaps = []
-            places: dict[int, int] = {}
+            next_offsets: dict[int, int] = {}
             for message in self._consumer.consume(AT_ONCE, WAIT_S):
-                error, part, offset = message.error(), message.partition(), message.offset()
-                assert part is not None
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    if not error.retriable():
+                        raise KafkaException(error)
+                    continue
+                part, offset = message.partition(), message.offset()
+                assert part is not None  # Other errors may lack both.
                 assert offset is not None
-                if error is None:
-                    places[part] = offset + 1
-                    gaps += self._gap_of(message)
-                elif error.code() == KafkaError._PARTITION_EOF:
+                if error is not None:
                     unread.discard(part)
-                elif not error.retriable():
-                    raise KafkaException(error)
+                    continue
+                next_offsets[part] = offset + 1
+                gaps += self._gap_of(message)
             self._ask(gaps)
-            if places:
-                done = [TopicPartition(self._ledger, part, at) for part, at in places.items()]
+            if next_offsets:
+                done = [TopicPartition(self._ledger, part, at) for part, at in next_offsets.items()]
                 self._consumer.commit(offsets=done, asynchronous=False)
             yield gaps
+
+    def _committed(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        """Return where the last run stopped; the offset is negative if none is committed.
+
+        A client that is assigned stored offsets may wait forever if it cannot read one.
+        """
+        patience = Countdown(TIMEOUT_S)
+        while True:
+            try:
+                return self._consumer.committed(places, timeout=TIMEOUT_S)
+            except KafkaException as error:
+                if error.args[0].code() not in COORDINATING or patience.passed():
+                    raise
+                time.sleep(WAIT_S)
 
     def close(self) -> None:
         self._consumer.close()

@@ -1,16 +1,30 @@
-"""End to end: records of the ledger that are no gaps, on the broker inside the process."""
+"""End to end: records of the ledger that are no gaps, on the broker inside the process. Example: a
+group without a coordinator.
+"""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import orjson
-from confluent_kafka import Producer
+import pytest
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
-from cli.kafka.resend import MAX_REPORTED
+from cli.kafka import resend
+from cli.kafka.resend import MAX_REPORTED, Asking
 from cli.local.embedded import EmbeddedBroker
 from tests.cli.invoking import inorder, text_file
 from tests.services import UniqueName
+from topology.config import parse
 
 GAP = {"kind": "gap", "stream": "default", "source": "s1", "epoch": 1, "first": 7, "last": 9}
 NONE = (
@@ -51,3 +65,38 @@ def test_what_is_no_gap_is_told_and_passed_over(
     assert lines[1].startswith(f"{ledger}/0/1 is not a gap and was skipped: a JSON object")
     again = inorder(*asked)
     assert (again.code, again.err) == (0, "asked for 0 numbers in 0 gaps\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "timeout_s", "passes"),
+    [
+        (KafkaError.NOT_COORDINATOR, 30.0, True),  # a new broker's first group
+        (KafkaError.NOT_COORDINATOR, 0.0, False),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, 30.0, False),
+    ],
+)
+def test_it_waits_for_its_groups_coordinator(
+    monkeypatch: pytest.MonkeyPatch, code: int, timeout_s: float, passes: bool
+) -> None:
+    kept = TopicPartition("gaps", 1, 7)
+    consumer = Mock()
+    consumer.list_topics.return_value.topics = {"gaps": Mock(partitions=[0, 1])}
+    known = [TopicPartition("gaps", 0, OFFSET_INVALID), kept]
+    consumer.committed.side_effect = [KafkaException(KafkaError(code)), known]
+    consumer.consume.side_effect = [[Mock(**at_the_end(0)), Mock(**at_the_end(1))]]
+    monkeypatch.setattr(resend, "Consumer", Mock(return_value=consumer))
+    monkeypatch.setattr(resend, "Producer", Mock(return_value=Mock(flush=Mock(return_value=0))))
+    monkeypatch.setattr(resend, "TIMEOUT_S", timeout_s)
+    topology = parse("streams: {default: {input: raw}}\ntopics: {gaps: gaps, resend: resend}")
+    kafka = Mock(access=Mock(librdkafka=Mock(return_value={})))
+    asked = Asking(topology, kafka, frozenset()).asked(again=False, follow=False)
+    with nullcontext() if passes else pytest.raises(KafkaException):
+        assert list(asked) == [[]]
+        (begun,) = consumer.assign.call_args.args
+        assert begun == [TopicPartition("gaps", 0, OFFSET_BEGINNING), kept]
+
+
+def at_the_end(partition: int) -> dict[str, Mock]:
+    """A message that tells of the end of a partition."""
+    about = {"error": KafkaError(KafkaError._PARTITION_EOF), "partition": partition, "offset": 7}
+    return {name: Mock(return_value=value) for name, value in about.items()}

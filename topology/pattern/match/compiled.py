@@ -215,8 +215,8 @@ class Compiled:
         """Return the time of the match's last event, or the end of a timed absence after it."""
         return max([match.last.time_ns, *self._layouts[match.alternative].over_ns(match)])
 
-    def rows(self, match: Match) -> Iterator[tuple[int, Entry, dict[str, Any]]]:
-        """Yield the events of a match in order of time, each with its component and its columns.
+    def rows(self, match: Match) -> Iterator[tuple[str, Entry, dict[str, Any]]]:
+        """Yield the events of a match in order of time, each with its alias and its columns.
 
         The columns are computed from the match up to that event, or from the whole match for FINAL
         in the query. The column * stands for all fields. Hidden events are left out.
@@ -233,7 +233,7 @@ class Compiled:
                     values[name] = value
                 elif isinstance(value, dict):
                     values |= value
-            yield j, entry, values
+            yield self.aliases[match.alternative][j], entry, values
 
     def _binding(self, match: Match) -> Binding:
         return self._layouts[match.alternative].binding(match.bound)

@@ -162,10 +162,10 @@ def _made(query: Compiled, id_: str, found: FoundMatch) -> Iterator[tuple[str, F
         values = query.values(match)
         yield id_, FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
         return
-    for j, entry, values in query.rows(match):
+    for alias, entry, values in query.rows(match):
         row_id = id_ + result_id(spelled(entry))[:ROW_DIGITS]
         row = FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
-        row.row = (j, entry)
+        row.row = (alias, entry)
         yield row_id, row
 
 

@@ -112,8 +112,7 @@ def _same(one: FoundMatch, other: FoundMatch) -> bool:
     if one.row is None or other.row is None:
         return was.is_as(now)
     times = (was.first.time_ns, was.last.time_ns)
-    is_alike = was.alternative == now.alternative and one.row[0] == other.row[0]
-    return is_alike and times == (now.first.time_ns, now.last.time_ns)
+    return one.row[0] == other.row[0] and times == (now.first.time_ns, now.last.time_ns)
 
 
 class MatchEmitter:
@@ -199,8 +198,8 @@ class MatchEmitter:
             made = change.found.values
             values = query.values(match, self._payloads_of) if made is None else dict(made)
             if change.found.row is not None:
-                j, entry = change.found.row
-                return MatchResult(*head, values, [member(entry, aliases[j])], key)
+                alias, entry = change.found.row
+                return MatchResult(*head, values, [member(entry, alias)], key)
             members = self._members_of(match, aliases)
             result = MatchResult(*head, values, members, key)
             # The first member may be part of an inner match, which started earlier.

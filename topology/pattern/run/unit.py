@@ -90,7 +90,7 @@ class FoundMatch:
         confidence: CONFIRMED or UNCERTAIN.
         graded_ns: The largest known error when the match was graded; 0 if it was not graded.
         values: The values of its columns, if they do not follow from its events (`run.decide`).
-        row: The component and the event of this row; None for a whole match.
+        row: The alias and the event of this row; None for a whole match.
     """
 
     __slots__ = ("confidence", "decided_ns", "graded_ns", "match", "row", "values")
@@ -108,7 +108,7 @@ class FoundMatch:
         self.confidence = confidence
         self.graded_ns = graded_ns
         self.values = values
-        self.row: tuple[int, Entry] | None = None
+        self.row: tuple[str, Entry] | None = None
 
 
 class Gathered:
