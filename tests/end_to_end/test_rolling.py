@@ -2,9 +2,9 @@
 
 Events flow at a steady rate while workers come and go; the oracle looks at every record at the
 end, and the longest silence of the ordered topic, as a read-committed reader sees it, is told
-and held against a bound: 2 s where the machine has nothing else to do, longer where it had before
-the test began, and never more than three times that. A pause is for the most part processor time,
-of starts and restores, so it grows with the load; docs/operate/size.md has what was seen.
+and held against a bound: 2 s where the machine has nothing else to do, longer where it has, and
+never more than three times that. A pause is for the most part processor time, of starts and
+restores, so it grows with the load; docs/operate/size.md has what was seen.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ OVER_SESSION_S = 3.0
 
 
 def pause_bound_s() -> float:
-    """Ask before the flow, whose own load does not count: as many times longer as others do more
-    than a test would."""
+    """Ask after the flow: as many times longer as the load is greater than the test's own."""
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     bound_s = PAUSE_S * min(max(1.0, load / OWN_LOAD), MOST_FACTOR)
     print(f"a load of {load:.1f} for each core, so at most {bound_s:.1f} s")
@@ -76,7 +75,6 @@ def stopped(flow: Flow, *workers: Worker) -> None:
 def test_four_workers_are_upgraded_one_after_the_other(settles: Settles, stages: str) -> None:
     setting = settles(stages=stages, partitions=4)
     workers = several(setting, 4)
-    bound_s = pause_bound_s()
     with flowing(setting, workers, 1, 75_000, BEFORE) as flow:
         print(f"\nthree more: {grown(flow, workers):.1f} s of silence")
         pauses = []
@@ -87,21 +85,20 @@ def test_four_workers_are_upgraded_one_after_the_other(settles: Settles, stages:
             flow.for_seconds(1.0)
             pauses.append(flow.silence_s)
         print(f"upgrade: {', '.join(f'{pause:.1f}' for pause in pauses)} s of silence")
-        assert max(pauses) < bound_s
+        assert max(pauses) < pause_bound_s()
 
 
 @pytest.mark.parametrize("stages", [FUSED, SPLIT], ids=["fused", "split"])
 def test_one_worker_becomes_four_and_then_two(settles: Settles, stages: str) -> None:
     setting = settles(stages=stages, partitions=4)
     workers = several(setting, 4)
-    bound_s = pause_bound_s()
     with flowing(setting, workers, 1, 45_000, BEFORE) as flow:
         more_s = grown(flow, workers)
         stopped(flow, *workers[2:])
         flow.for_seconds(FLOWS_S)
         fewer_s = flow.silence_s
         print(f"\n1 to 4: {more_s:.1f} s of silence, 4 to 2: {fewer_s:.1f} s")
-        assert max(more_s, fewer_s) < bound_s
+        assert max(more_s, fewer_s) < pause_bound_s()
 
 
 @pytest.mark.parametrize("back", [True, False], ids=["back", "gone"])
