@@ -76,12 +76,14 @@ def test_keys_of_one_kind_never_begin_another() -> None:
 def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> None:
     topology = in_code(
         f"stages: {stages}\nstreams: {{default: {{input: raw}}}}\n"
-        "topics: {max_record_bytes: 1MiB}"
+        "topics: {max_record_bytes: 1MiB, resend: requests}"
     )
+    config = {spec.name: spec.config for spec in declared(topology)}
+    assert "max.message.bytes" not in config["requests"]
     rooms = {
-        spec.name: int(spec.config["max.message.bytes"]) - 2**20
-        for spec in declared(topology)
-        if "max.message.bytes" in spec.config
+        name: int(settings["max.message.bytes"]) - 2**20
+        for name, settings in config.items()
+        if "max.message.bytes" in settings
     }
     assert rooms.pop("raw") == FRAMING_BYTES
     assert set(rooms.values()) == {FRAMING_BYTES + STAMPS_BYTES}
