@@ -63,5 +63,5 @@ def test_a_run_leaves_out_what_has_its_turn_on_another_day(
     config.option.keyword, config.args = keyword, args
     seeds.pytest_collection_modifyitems(config, items)
     assert [item.nodeid for item in items] == [case for case in CASES if case not in left_out]
-    for told in config.hook.pytest_deselected.call_args_list:
-        assert [item.nodeid for item in told.kwargs["items"]] == left_out
+    calls = config.hook.pytest_deselected.call_args_list
+    assert [item.nodeid for call in calls for item in call.kwargs["items"]] == left_out

@@ -27,7 +27,6 @@ from confluent_kafka import (
 
 from cli.as_json import json_option
 from cli.kafka_options import Kafka, on_kafka
-from cli.local.poll import Countdown
 from cli.printable import printable
 from cli.topology_file import Refused, follow_option, load, source_named, topology_option
 from inorder.resending import Request, request_of
@@ -37,11 +36,13 @@ AT_ONCE: Final = 1_000
 WAIT_S: Final = 0.2
 TIMEOUT_S: Final = 30.0
 MAX_REPORTED: Final = 20
-COORDINATING: Final = {
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-}
+COORDINATING: Final = frozenset(
+    {
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
 """Errors while the group's coordinator starts or moves, as on a new broker."""
 
 
@@ -81,7 +82,8 @@ def command(
             if follow and gaps and not as_json:
                 click.echo(sentence_of(gaps))
     except KafkaException as error:
-        raise click.ClickException(f"{topology.topics.gaps}: {error.args[0].str()}") from error
+        place = f"{topology.topics.gaps}, group {asking.group}"
+        raise click.ClickException(f"{place}: {error.args[0].str()}") from error
     except KeyboardInterrupt:
         pass
     finally:
@@ -109,6 +111,7 @@ class Asking:
         self.gaps = 0
         self.numbers = 0
         self.unreadable = 0
+        self.group = f"{topology.application}.resend"
         self._ledger = topology.topics.gaps
         self._requests = topology.topics.resend or ""
         self._sources = sources
@@ -117,7 +120,7 @@ class Asking:
         self._consumer = Consumer(
             {
                 **settings,
-                "group.id": f"{topology.application}.resend",
+                "group.id": self.group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
@@ -133,29 +136,22 @@ class Asking:
         known = self._consumer.list_topics(self._ledger, timeout=TIMEOUT_S)
         unread = set(known.topics[self._ledger].partitions)
         places = [TopicPartition(self._ledger, part, OFFSET_BEGINNING) for part in unread]
-        begins = places if again else self._committed(places)
-        for place in begins:
-            place.offset = max(
-                place.offset, OFFSET_BEGINNING
-            )  # The committed one, if there is any.
-        self._consumer.assign(begins)
+        self._consumer.assign(places if again else self._committed(places))
         while unread or follow:
             gaps = []
             next_offsets: dict[int, int] = {}
             for message in self._consumer.consume(AT_ONCE, WAIT_S):
-                error = message.error()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    if not error.retriable():
-                        raise KafkaException(error)
-                    continue
-                part, offset = message.partition(), message.offset()
-                assert part is not None  # Other errors may lack both.
-                assert offset is not None
-                if error is not None:
+                error, part, offset = message.error(), message.partition(), message.offset()
+                if error is None:
+                    assert part is not None
+                    assert offset is not None
+                    next_offsets[part] = offset + 1
+                    gaps += self._gap_of(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    assert part is not None
                     unread.discard(part)
-                    continue
-                next_offsets[part] = offset + 1
-                gaps += self._gap_of(message)
+                elif not error.retriable():  # It may have no partition and no offset.
+                    raise KafkaException(error)
             self._ask(gaps)
             if next_offsets:
                 done = [TopicPartition(self._ledger, part, at) for part, at in next_offsets.items()]
@@ -163,18 +159,25 @@ class Asking:
             yield gaps
 
     def _committed(self, places: list[TopicPartition]) -> list[TopicPartition]:
-        """Return where the last run stopped; the offset is negative if none is committed.
+        """Return where the last run stopped, or the beginning where no offset is committed.
 
         A client that is assigned stored offsets may wait forever if it cannot read one.
         """
-        patience = Countdown(TIMEOUT_S)
+        until_s = time.monotonic() + TIMEOUT_S
         while True:
             try:
-                return self._consumer.committed(places, timeout=TIMEOUT_S)
+                found = self._consumer.committed(places, timeout=TIMEOUT_S)
+                break
             except KafkaException as error:
-                if error.args[0].code() not in COORDINATING or patience.passed():
+                if error.args[0].code() not in COORDINATING or time.monotonic() >= until_s:
                     raise
                 time.sleep(WAIT_S)
+        for place in found:
+            if place.error is not None:
+                raise KafkaException(place.error)
+            if place.offset < 0:
+                place.offset = OFFSET_BEGINNING
+        return found
 
     def close(self) -> None:
         self._consumer.close()

@@ -4,7 +4,7 @@ Events flow at a steady rate while workers come and go; the oracle looks at ever
 end, and the longest silence of the ordered topic, as a read-committed reader sees it, is told
 and held against a bound: 2 s where the machine has nothing else to do, longer where it has, and
 never more than three times that. A pause is for the most part processor time, of starts and
-restores, so it grows with the load; docs/operate/size.md has what was seen.
+restores, so it grows with the load; docs/operate/change.md has what was seen.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ OVER_SESSION_S = 3.0
 
 
 def pause_bound_s() -> float:
-    """Ask after the flow: as many times longer as the load is greater than the test's own."""
+    """Ask when the workers have come and gone: as many times longer as the load is greater than
+    the test's own. Workers that took more of the processors would get a longer bound, too."""
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     bound_s = PAUSE_S * min(max(1.0, load / OWN_LOAD), MOST_FACTOR)
     print(f"a load of {load:.1f} for each core, so at most {bound_s:.1f} s")

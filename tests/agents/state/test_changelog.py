@@ -76,14 +76,12 @@ def test_keys_of_one_kind_never_begin_another() -> None:
 def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> None:
     topology = in_code(
         f"stages: {stages}\nstreams: {{default: {{input: raw}}}}\n"
-        "topics: {max_record_bytes: 1MiB, resend: requests}"
+        "topics: {max_record_bytes: 1MiB}"
     )
-    config = {spec.name: spec.config for spec in declared(topology)}
-    assert "max.message.bytes" not in config["requests"]
     rooms = {
-        name: int(settings["max.message.bytes"]) - 2**20
-        for name, settings in config.items()
-        if "max.message.bytes" in settings
+        spec.name: int(spec.config["max.message.bytes"]) - 2**20
+        for spec in declared(topology)
+        if "max.message.bytes" in spec.config
     }
     assert rooms.pop("raw") == FRAMING_BYTES
     assert set(rooms.values()) == {FRAMING_BYTES + STAMPS_BYTES}
@@ -92,6 +90,11 @@ def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> Non
     assert ("inorder.reorder-merge.raw.changelog" in changelogs) == topology.fused
     assert {"events.ordered", "events.late"} <= rooms.keys()
     assert ("events.sequenced" in rooms) is not topology.fused
+
+
+def test_the_topic_of_requests_is_declared() -> None:
+    topology = in_code("streams: {default: {}}\ntopics: {resend: requests}")
+    assert "requests" in {spec.name for spec in declared(topology)}
 
 
 def test_a_changelog_that_cannot_be_read_is_refused() -> None:

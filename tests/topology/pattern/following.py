@@ -71,8 +71,8 @@ class World:
 
 
 class Reader:
-    """Follows findings, and asserts that they follow from each other: an update says something
-    new."""
+    """Follows findings, and asserts that they follow from each other: an update says something new
+    or is final."""
 
     def __init__(self) -> None:
         self.standing: dict[str, MatchResult] = {}

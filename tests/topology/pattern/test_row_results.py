@@ -26,6 +26,7 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused
 
 WITHIN_NS = 30
+NUMBERS = (0, 0.0, 1, 1.0, 2, 2.0, 3)
 UP = f"WITHIN INTERVAL '0.0000000{WITHIN_NS + 1}' SECOND DEFINE B AS x > PREV(x)"
 
 
@@ -37,10 +38,10 @@ def compiled(text: str) -> Compiled:
 
 
 def stream_of(rng: Random) -> list[Entry]:
-    """In order, some at one instant, of two keys."""
+    """In order, some at one instant, of two keys; numbers that Python takes for equal, too."""
     times = sorted(rng.randrange(60) for _ in range(rng.randint(3, 9)))
     return [
-        entry(rng.choice("TTU"), time, at, {"x": rng.randrange(4), "k": rng.randrange(2)})
+        entry(rng.choice("TTU"), time, at, {"x": rng.choice(NUMBERS), "k": rng.randrange(2)})
         for at, time in enumerate(times)
     ]
 

@@ -106,11 +106,13 @@ def changes(
 def _same(one: FoundMatch, other: FoundMatch) -> bool:
     if one is other:
         return True
-    if one.confidence != other.confidence or one.values != other.values:
+    # The texts are compared because 1, 1.0 and true are equal in Python.
+    if one.confidence != other.confidence or repr(one.values) != repr(other.values):
         return False
     was, now = one.match, other.match
     if one.row is None or other.row is None:
         return was.is_as(now)
+    # Only SQL has rows, and it has no FOR, so both ends are times of events.
     times = (was.first.time_ns, was.last.time_ns)
     return one.row[0] == other.row[0] and times == (now.first.time_ns, now.last.time_ns)
 
