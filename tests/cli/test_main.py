@@ -42,8 +42,9 @@ def test_help_lists_every_command_but_the_hidden_ones() -> None:
 
 
 TOLD_MEANWHILE = """
-import os, sys
+import os, signal, sys
 from inorder.__main__ import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored in the background
 class ToldMeanwhile:
     @staticmethod
     def find_spec(name, *_):
