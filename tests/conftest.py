@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,8 @@ _outliving: list[KafkaBroker] = []
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED_JAVA)
+    # A shell that begins the tests in the background has them, and what they start, ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(seeds)
     if progress.wanted(config):
         config.pluginmanager.register(progress.Progress(config), "inorder-progress")

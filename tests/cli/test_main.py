@@ -42,9 +42,8 @@ def test_help_lists_every_command_but_the_hidden_ones() -> None:
 
 
 TOLD_MEANWHILE = """
-import os, signal, sys
+import os, sys
 from inorder.__main__ import main
-signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored in the background
 class ToldMeanwhile:
     @staticmethod
     def find_spec(name, *_):

@@ -178,8 +178,6 @@ def become(asked: Mapping[str, Any]) -> None:
 
 if __name__ == "__main__":
     gc.disable()
-    # A shell that runs the tests in the background has them ignore it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     for each in IMPORTED:
         import_module(each)
     import_module("topology.config").parse(TOPOLOGY)

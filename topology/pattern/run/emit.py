@@ -106,8 +106,9 @@ def changes(
 def _same(one: FoundMatch, other: FoundMatch) -> bool:
     if one is other:
         return True
-    # The texts are compared because 1, 1.0 and true are equal in Python.
-    if one.confidence != other.confidence or repr(one.values) != repr(other.values):
+    # The texts are compared because 1, 1.0 and true are equal in Python; most results have None.
+    has_same_values = one.values is other.values or repr(one.values) == repr(other.values)
+    if one.confidence != other.confidence or not has_same_values:
         return False
     was, now = one.match, other.match
     if one.row is None or other.row is None:
