@@ -212,6 +212,16 @@ def with_kind(form: Form, kind: str) -> Form:
     return write
 
 
+def ends_with_two_windows(app: App) -> None:
+    """After 250 events that all came out once; the next start changes nothing."""
+    app.await_events(250)
+    app.await_lines("windows", lambda lines: len(lines) >= 2)
+    app.stop()
+    assert_each_once(app.events(), SOURCE, range(250))
+    assert app.counts() == {0: 100, 10: 100}
+    app.changes_nothing()
+
+
 def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(app: App) -> None:
     app.file.update(STAGES)
     app.create()
@@ -232,12 +242,7 @@ def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(app:
     app.begins("streams.default.headers")
     app.start()
     app.send(range(150, 250), form=renamed)
-    app.await_events(250)
-    app.await_lines("windows", lambda lines: len(lines) >= 2)
-    app.stop()
-    assert_each_once(app.events(), SOURCE, range(250))
-    assert app.counts() == {0: 100, 10: 100}
-    app.changes_nothing()
+    ends_with_two_windows(app)
 
 
 # -- where records come from -----------------------------------------------------------------------
@@ -267,12 +272,7 @@ def test_an_input_is_left_when_it_is_drained(app: App) -> None:
     app.begins(ends=[f"input {old}"])
     app.start()
     app.send(range(50, 250), word="rawx")
-    app.await_events(250)
-    app.await_lines("windows", lambda lines: len(lines) >= 2)
-    app.stop()
-    assert_each_once(app.events(), SOURCE, range(250))
-    assert app.counts() == {0: 100, 10: 100}
-    app.changes_nothing()
+    ends_with_two_windows(app)
     app.start()
     app.stop()
     assert "ends " not in app.worker.log

@@ -21,25 +21,14 @@ from sinks.dead import DeadLetter
 from sinks.result import Result
 from sinks.runner import TOO_LARGE, Runner, RunnerLimits, SourceFailed
 from sinks.sink import REFUSED, Refused, SinkUnavailable, SinkUnusable
+from tests.kit.clock import Clock
 from tests.sinks.results import MemorySink, record
 
 LIMITS = RunnerLimits(batch_wait_s=0.005, retry_pause_s=0.01, max_retry_pause_s=0.02)
 
 
-class Clock:
-    """Time that passes where the runner waits, and nowhere else."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-
 CLOCK = Clock()
+"""Time passes where the runner waits, and nowhere else."""
 
 
 @pytest.fixture(autouse=True)

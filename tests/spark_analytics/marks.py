@@ -12,5 +12,3 @@ BOTH = [
 """The marks of `spark` and of `spark_long`."""
 
 SPARK = [pytest.mark.spark, *BOTH]
-SPARK_LONG = [pytest.mark.spark_long, *BOTH]
-"""Takes minutes: `make spark-long`."""

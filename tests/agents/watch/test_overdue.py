@@ -8,6 +8,7 @@ import pytest
 
 from agents.watch import overdue
 from agents.watch.overdue import Overdue, longest_wait_s, waits_for
+from tests.kit.clock import Clock
 from topology.config import parse
 from topology.flow.lanes import Lanes
 from topology.flow.registry import ALIGN_PLACE
@@ -23,15 +24,9 @@ streams:
 LANES = Lanes((("a", 0), ("b", 2)), frozenset({0, 1}))
 
 
-class Time:
-    """A clock that a test moves; `now_ns` is the arrival clock beside it."""
-
-    def __init__(self) -> None:
-        self.now_s = 1_000.0
-        self.now_ns = 500 * S
-
-    def monotonic(self) -> float:
-        return self.now_s
+class Time(Clock):
+    now_ns = 500 * S
+    """The arrival clock beside it."""
 
 
 @pytest.fixture
@@ -64,7 +59,7 @@ def pass_time(
 ) -> None:
     """Look each second. `arrival`: the arrival clock goes on, too."""
     for _ in range(int(seconds)):
-        time.now_s += 1.0
+        time.sleep(1.0)
         time.now_ns += S if arrival else 0
         watch.look(oldest, time.now_ns, has_backlog=has_backlog)
 
@@ -109,7 +104,7 @@ def test_time_that_no_broker_gave_or_in_which_the_process_stood_does_not_count(
     assert watch.fault() is None
     _, watch = of("reorder")
     pass_time(time, watch, event(), 2)
-    time.now_s += 10_000
+    time.sleep(10_000)
     pass_time(time, watch, event(), 2)
     assert watch.fault() is None
 

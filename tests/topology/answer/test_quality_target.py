@@ -45,6 +45,11 @@ def test_what_waits_for_minutes_is_looked_at_seldom() -> None:
     assert looks <= 1.2 * 40 * 90 * 2, "twice a second"
 
 
+def test_before_anything_has_closed_nothing_was_waited_for() -> None:
+    figures = target().figures()
+    assert (figures["wait_mean_ns"], figures["wait_max_ns"]) == (0, 0)
+
+
 def test_a_state_of_other_pieces_is_not_gone_on_from() -> None:
     """As after a change of `max_wait`: windows are counted by their length, so the number of the
     next one would be another instant. Only what it has closed counts."""

@@ -22,6 +22,7 @@ from topology.detector.detector import (
     Detector,
     Found,
     behaviour_of,
+    results_of,
 )
 from topology.detector.item import LogEntry, Seen, before, behind
 from topology.detector.unit import Record, Unit
@@ -83,6 +84,7 @@ def test_one_that_tells_without_end() -> None:
 
     unit, records = run(Chatter, [1])
     assert len(records) == MAX_RESULTS
+    assert len(results_of(count())) == MAX_RESULTS + 1, "one more shows that there are too many"
     assert unit.counts.too_many_results == 1
 
 

@@ -106,6 +106,19 @@ def test_a_source_that_was_live_is_awaited_after_a_pause() -> None:
     assert operator_.figures()["awaited_after_outage"] == 0
 
 
+def test_a_source_that_is_always_so_slow_shows_no_pause() -> None:
+    operator_ = merge()
+    for at in range(1_000, 8_000, 100):
+        number = at // 100
+        operator_.on_batch(
+            [event(at, "a", number, at - 900), event(at, "b", number, at - 10)], at * MS
+        )
+    operator_.on_batch([event(10_800, "a", 80, 9_900)], 10_800 * MS)
+    assert operator_.figures()["awaited_after_outage"] == 0
+    operator_.on_batch([event(13_000, "a", 81, 10_500)], 13_000 * MS)
+    assert operator_.figures()["awaited_after_outage"] == 1
+
+
 def test_a_quiet_stream_finishes_in_a_pause() -> None:
     operator_ = merge(heartbeat=100, quiet_after="1s")
     operator_.on_batch([event(10, "a", 0, 9), event(11, "b", 0, 10)], 11 * MS)

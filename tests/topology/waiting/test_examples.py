@@ -31,6 +31,7 @@ from topology.waiting.miss import ONE
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, CONFIRMED, PROBABLE, SlackPolicy
 from topology.waiting.posterior import Posterior
 from topology.waiting.risk import Modelled, RiskSlack
+from topology.waiting.sources import SOURCE, Source, Sources
 
 MS = 1_000_000
 
@@ -285,6 +286,14 @@ def test_an_idle_source_is_no_longer_waited_for() -> None:
     driver.on_batch([at(15, 40, "a"), at(35, 45, "a")], 45 * MS)
     said = driver.on_time(60 * MS)
     assert [(one.at_ns // MS, one.by) for one in said] == [(57, "idle")]  # type: ignore[union-attr]
+
+
+def test_that_a_source_has_left_is_in_the_next_checkpoint() -> None:
+    sources = Sources(Source, SOURCE, idle_ns=50 * MS)
+    sources.observe("a", 0)
+    sources.changes()
+    sources.leave("a")
+    assert sources.has_changes
 
 
 def test_the_bound_pushes_the_smallest_out() -> None:

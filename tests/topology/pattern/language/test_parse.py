@@ -282,10 +282,13 @@ def test_nesting_has_a_bound() -> None:
     def nested(levels: int) -> str:
         return f"PATTERN A a WHERE {'NOT (' * levels}a.x = 1{')' * levels} WITHIN 1 s"
 
-    # NOTs, the comparison and its operands are a level each
+    # NOTs, the comparison and its operands are a level each; parentheses alone are none
     assert len(parse(nested(MAX_DEPTH - 2))) == 1
+    in_parentheses = f"{'(' * MAX_DEPTH}a.x = 1{')' * MAX_DEPTH}"
+    assert len(parse(f"PATTERN A a WHERE {in_parentheses} WITHIN 1 s")) == 1
     for text in (
         nested(MAX_DEPTH - 1),
+        f"PATTERN A a WHERE ({in_parentheses}) WITHIN 1 s",
         f"PATTERN A a WHERE a.x = {' + '.join(['1'] * 2 * MAX_DEPTH)} WITHIN 1 s",
         f"PATTERN {'SEQ(' * MAX_DEPTH}A{')' * MAX_DEPTH} WITHIN 1 s",
     ):
