@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 STOP_TIMEOUT_S = 30.0
 SETTINGS = {
     "spark.master": "local[2]",
-    "spark.driver.memory": "512m",
+    # Tables of lakes and plans stay for the next tests: half of this is full after a hundred.
+    "spark.driver.memory": "1g",
     # The first compiler will do; alone it has room for half of what a run compiles, and the rest
     # would be thrown out and compiled anew. Java starts chmod as a process for each file.
     "spark.driver.extraJavaOptions": " ".join(
