@@ -94,7 +94,8 @@ def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> Non
 
 def test_the_topic_of_requests_is_declared() -> None:
     topology = in_code("streams: {default: {}}\ntopics: {resend: requests}")
-    assert "requests" in {spec.name for spec in declared(topology)}
+    config = {spec.name: spec.config for spec in declared(topology)}
+    assert "max.message.bytes" not in config["requests"]
 
 
 def test_a_changelog_that_cannot_be_read_is_refused() -> None:

@@ -110,9 +110,8 @@ def test_a_source_that_is_always_so_slow_shows_no_pause() -> None:
     operator_ = merge()
     for at in range(1_000, 8_000, 100):
         number = at // 100
-        operator_.on_batch(
-            [event(at, "a", number, at - 900), event(at, "b", number, at - 10)], at * MS
-        )
+        both = [event(at, "a", number, at - 900), event(at, "b", number, at - 10)]
+        operator_.on_batch(both, at * MS)
     operator_.on_batch([event(10_800, "a", 80, 9_900)], 10_800 * MS)
     assert operator_.figures()["awaited_after_outage"] == 0
     operator_.on_batch([event(13_000, "a", 81, 10_500)], 13_000 * MS)
