@@ -92,6 +92,7 @@ def test_however_the_log_is_cut_and_wherever_it_is_begun_anew_it_arrives_alike(s
     while records:
         size = rng.choice([1, 10, 700])
         events += raw().read(records[:size], clock).events
+        assert clock.log.now_ns == clock.now_ns, "what passed in one piece was noted too"
         records = records[size:]
         restored = ArrivalClock(0)
         restored.restore(clock.snapshot())

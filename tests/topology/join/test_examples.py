@@ -75,6 +75,12 @@ def test_one_that_has_no_partner_is_told_when_none_can_come() -> None:
     assert rows(results_of(operator, *passed(115, "Y", complete_ms=111), x(4, 116))) == ["~x1!"]
 
 
+def test_it_is_told_and_sure_a_nanosecond_after_the_last_partner_that_could_come() -> None:
+    operator = join(outer="left")
+    assert results_of(operator, x(1, 100), *passed(110, "Y"), x(2, 112, at_ms=113)) == []
+    assert rows(results_of(operator, *passed(110 + 1 / MS, "Y"), x(3, 112, at_ms=114))) == ["x1!"]
+
+
 def test_only_the_streams_that_a_partner_may_come_from_are_waited_for() -> None:
     operator = join(outer="full")
     results_of(operator, x(1, 100), y(1, 200, at_ms=200))
