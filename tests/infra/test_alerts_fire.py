@@ -66,7 +66,8 @@ OTHERS = {
     "signed": "signed: true",
     "full": "reorder: {rule: fixed, max_wait: 60s, start: zero, max_held: 5}",
 }
-STREAM = "reorder: {rule: fixed, max_wait: 60s, start: zero}, merge: {max_wait: 60s}"
+STREAM = "reorder: {rule: fixed, max_wait: 1h, start: zero}, merge: {max_wait: 1h}"
+"""The gap of `hole` lasts: on a busy machine a rule may be looked at a minute later."""
 TICK_S = 0.02
 GAP_EVERY = 50
 CROWD = 20
