@@ -152,10 +152,13 @@ chaos: $(DEV) $(SPARK) services ## kill -9, pauses, broker restarts, late reques
 	@$(PY) -m pytest -m chaos --verbose $(ARGS)
 
 # `make test` takes the seeds of one day (tests/seeds.py): here are those of all days, and for patterns more.
-laws: $(DEV) $(SPARK) ## the seeds of all days, patterns over ten thousand streams, and what else is long (ARGS=...)
+laws: $(DEV) spark-setup ## the seeds of all days, patterns over ten thousand streams, and what else is long (ARGS=...)
 	@INORDER_DAY=0-49 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/topology/pattern $(ARGS)
 	@INORDER_DAY=0-6 $(PY) -m pytest -n $(JOBS) --timeout 1800 --ignore tests/topology/pattern \
-	    tests/topology tests/laws tests/oracle tests/simulation tests/cli/files/test_replay_cuts.py $(ARGS)
+	    tests/topology tests/laws tests/oracle tests/simulation tests/cli/files/test_replay_cuts.py tests/cli/audit \
+	    tests/codec tests/recordings tests/inorder/test_ordering.py tests/agents/stage/test_input_lag.py \
+	    tests/agents/stage/test_formats_inlet.py tests/spark_analytics/test_topic_source.py \
+	    tests/spark_analytics/backfill/test_stretches.py $(ARGS)
 	@INORDER_DAY=0-20 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/laws/test_laws.py \
 	    tests/topology/merge/test_operator.py tests/agents/stage/test_restarts.py $(ARGS)
 	@INORDER_TURN=all $(PY) -m pytest -n $(JOBS) -m "in_turns and not chaos and not long and not spark_long" \
@@ -163,7 +166,7 @@ laws: $(DEV) $(SPARK) ## the seeds of all days, patterns over ten thousand strea
 	@$(PY) -m pytest -n $(JOBS) --timeout 600 -m long $(ARGS)
 	@infra/codec_fuzz.sh $(PY)
 
-mutants: $(DEV) ## plants 200 small faults and names those that no test catches; an hour or two (RESUME=1, PART=10)
+mutants: $(DEV) ## plants 200 small faults and names those that no test without services catches; an hour or two (RESUME=1, PART=10)
 	@JOBS=$(JOBS) $(PY) -m tests.mutants
 
 compiled: $(DEV) ## the core compiled by mypyc, its tests run against it

@@ -33,7 +33,7 @@ class Prometheus(Server):
     """A private server; `folder` has its files.
 
     `targets` are HOST:PORT of workers, and `rules` files of alerts. `more` has other targets, in
-    the form of `scrape_configs`.
+    the form of `scrape_configs`. A scrape comes each `every_s`, and may take as long.
     """
 
     def __init__(
@@ -42,12 +42,13 @@ class Prometheus(Server):
         targets: Sequence[str],
         rules: Sequence[Path] = (),
         more: Sequence[Mapping[str, Any]] = (),
+        every_s: int = 1,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (port,) = free_ports(1)
         self.address = f"{LOOPBACK}:{port}"
         settings = {
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "global": {"scrape_interval": f"{every_s}s", "evaluation_interval": "1s"},
             "rule_files": [str(rule) for rule in rules],
             "scrape_configs": [
                 {"job_name": "inorder", "static_configs": [{"targets": list(targets)}]},

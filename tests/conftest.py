@@ -41,7 +41,7 @@ SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1"
 """Brokers and Spark live for seconds here: the first compiler will do, and a start costs half."""
 
 # A busy machine is slow, and that is no fault. Examples of hypothesis follow the day, as seeds do.
-settings.register_profile("here", deadline=None)
+settings.register_profile("here", deadline=None, derandomize=False)
 settings.load_profile("here")
 hypothesis.core.global_force_seed = seeds.TODAY.start  # type: ignore[assignment]
 

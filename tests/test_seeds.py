@@ -7,8 +7,13 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from hypothesis import settings
 
 from tests import seeds
+
+
+def test_examples_of_hypothesis_follow_the_day_in_ci_too() -> None:
+    assert not settings().derandomize
 
 
 def test_the_days_share_out_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:

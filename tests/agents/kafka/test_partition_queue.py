@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
+import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.partition_queue import End, PartitionQueue, PolledBatch
@@ -12,24 +12,25 @@ from agents.kafka.partition_queue import End, PartitionQueue, PolledBatch
 SOURCE = TopicPartition("raw", 0)
 
 
-async def closed(*, is_waiting: bool) -> tuple[bool, float]:
-    """Whether the batch ended in time, and how long that took."""
+@pytest.mark.parametrize("is_waiting", [True, False])
+async def test_a_batch_is_awaited_if_something_of_it_is_begun(is_waiting: bool) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    done = False
 
     async def work(batch: PolledBatch) -> None:
+        nonlocal done
         batch.is_waiting = is_waiting
-        await asyncio.sleep(60.0 if is_waiting else 0.3)
+        begun.set()
+        await may_end.wait()
+        done = True
 
     queue = PartitionQueue(SOURCE, work, lambda: None, lambda queue, exc: None)
     queue.put(PolledBatch(SOURCE, [], End(1, 1)))
-    await asyncio.sleep(0.01)
-    began_s = time.monotonic()
-    return await queue.close(10.0), time.monotonic() - began_s
-
-
-async def test_a_batch_is_awaited_if_something_of_it_is_begun() -> None:
-    ended, took_s = await closed(is_waiting=False)
-    assert ended
-    assert took_s > 0.2
-    ended, took_s = await closed(is_waiting=True)
-    assert ended
-    assert took_s < 5
+    await begun.wait()
+    closing = asyncio.create_task(queue.close(60.0))
+    if not is_waiting:
+        await asyncio.sleep(0.01)
+        assert not closing.done()
+        may_end.set()
+    assert await closing
+    assert done is not is_waiting
