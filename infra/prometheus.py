@@ -1,7 +1,4 @@
-"""Starts a private Prometheus on a free loopback port, for tests.
-
-It scrapes its targets every second.
-"""
+"""Starts a private Prometheus on a free loopback port, for tests."""
 
 from __future__ import annotations
 
@@ -30,10 +27,11 @@ def missing() -> str | None:
 
 
 class Prometheus(Server):
-    """A private server; `folder` has its files.
+    """A private server, which keeps its settings, data and log in `folder`.
 
     `targets` are HOST:PORT of workers, and `rules` files of alerts. `more` has other targets, in
-    the form of `scrape_configs`. A scrape comes each `every_s`, and may take as long.
+    the form of `scrape_configs`. The targets are scraped every `every_s` seconds; a scrape that
+    takes longer than that fails.
     """
 
     def __init__(

@@ -222,7 +222,7 @@ def ending(command: Command) -> Iterator[None]:
 
 
 def slowest_answer_s(worker: Worker) -> float:
-    """The load of a machine that has just become busy is told a minute later."""
+    """Return the longest time of five scrapes. The load average rises only as a minute passes."""
     took_s = []
     for _ in range(5):
         began_s = time.monotonic()
