@@ -32,6 +32,7 @@ from tests import progress, seeds
 from tests.dealing import QUICK, SLOW, SPARK, dealt
 from tests.inorder.records import Topic
 from tests.kit.processes import leave, sweep
+from tests.kit.registry import Registry, serving
 from tests.services import SharedKafka, UniqueName, require
 
 START_TIMEOUT_S = 240.0
@@ -205,3 +206,9 @@ def unique_name(request: pytest.FixtureRequest) -> UniqueName:
         return f"{word}-{test}"[:MAX_TOPIC_CHARS] + f"-{uuid.uuid4().hex[:8]}"
 
     return unique
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with serving(Registry()) as found:
+        yield found

@@ -1,14 +1,17 @@
 """Waiting for what other processes do: until it is so, or until nothing moves any more.
 
-A busy machine is slow, and that is no fault: no wait has a deadline. It ends in an AssertionError
-when what it watches has been the same for `QUIET_S`, in seconds that pass slower where the machine
-is busy (cli/local/poll.py).
+A busy machine is slow, and that is no fault: these waits have no deadline. They end in an
+AssertionError when what they watch has been the same for `QUIET_S`, in seconds that pass slower
+where the machine is busy (cli/local/poll.py).
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any
 
 from cli.local.poll import Countdown, share_of_processors
 
@@ -51,3 +54,14 @@ def wait_until(
     while not true():
         patience.look(moves(), lambda: what)
         time.sleep(POLL_S)
+
+
+async def until(true: Callable[[], Any]) -> Any:
+    """What `true()` says, or what it awaits, once it says it."""
+    patience = Patience()
+    while True:
+        said = true()
+        if found := await said if isawaitable(said) else said:
+            return found
+        patience.look(None, lambda: f"{getattr(true, '__name__', true)}, which says {found}")
+        await asyncio.sleep(POLL_S / 5)

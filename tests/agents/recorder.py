@@ -18,12 +18,6 @@ from cli.local.embedded import PARTITIONS
 PATIENCE_S = 30.0
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():
-            await asyncio.sleep(0.01)
-
-
 class Recorder:
     """A handler that remembers, and does what the test asks of it."""
 
@@ -37,7 +31,6 @@ class Recorder:
         self.owned: set[TopicPartition] = set()
         self.reading: set[TopicPartition] = set()
         self.running: set[TopicPartition] = set()
-        self.changed = asyncio.Condition()
         self.before_assigned: Callable[[], Any] | None = None
         self.before_batch: Callable[[PolledBatch], Any] | None = None
         self.before_revoked: Callable[[], Any] | None = None
@@ -45,11 +38,11 @@ class Recorder:
     async def on_assigned(
         self, partitions: frozenset[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        await self.note("assigning", partitions)
+        self.calls.append(("assigning", partitions))
         if self.before_assigned is not None:
             await self.before_assigned()
         self.owned |= partitions
-        await self.note("assigned", partitions)
+        self.calls.append(("assigned", partitions))
         return {p: self.start_at[p.partition] for p in partitions if p.partition in self.start_at}
 
     def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
@@ -68,7 +61,7 @@ class Recorder:
         finally:
             self.running.discard(batch.partition)
         self.batches.append(batch)
-        await self.note("batch", batch.partition)
+        self.calls.append(("batch", batch.partition))
 
     async def close(self) -> None:
         return
@@ -79,16 +72,7 @@ class Recorder:
             await self.before_revoked()
         self.owned -= partitions
         self.reading -= partitions
-        await self.note("revoked", partitions)
-
-    async def note(self, what: str, detail: Any) -> None:
-        self.calls.append((what, detail))
-        async with self.changed:
-            self.changed.notify_all()
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S), self.changed:
-            await self.changed.wait_for(condition)
+        self.calls.append(("revoked", partitions))
 
     def values(self, partition: int) -> list[bytes]:
         return [

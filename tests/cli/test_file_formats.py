@@ -3,17 +3,15 @@ with the remedy."""
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
-import fastavro
 import pytest
 
 from tests.cli.invoking import inorder, text_file
 from tests.codec.values.protobufs import descriptor_set, message_class
 from tests.kit.registry import Registry, serving
-from tests.recordings.test_encoded import SCHEMA, container, delimited
+from tests.recordings.test_encoded import SCHEMA, container, delimited, in_avro
 
 BEGIN_S = 1_700_000_000
 SOURCES = ("press-7", "oven-2")
@@ -21,12 +19,6 @@ AVRO = [
     {"device": source, "n": n, "at": 1_000 * (BEGIN_S + n)} for n in range(20) for source in SOURCES
 ]
 WHERE = ["--source", "device", "--seq", "n", "--ts", "at"]
-
-
-def encoded(row: object) -> bytes:
-    stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(dict(SCHEMA)), row)
-    return stream.getvalue()
 
 
 def message(source: str, number: int) -> bytes:
@@ -40,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("press.avro").write_bytes(container("deflate", AVRO))
     Path("press.avsc").write_text(json.dumps(SCHEMA))
-    Path("values.bin").write_bytes(delimited(*map(encoded, AVRO)))
+    Path("values.bin").write_bytes(delimited(*map(in_avro, AVRO)))
     Path("plant.desc").write_bytes(descriptor_set())
     messages = [message(source, n) for n in range(20) for source in SOURCES]
     Path("press.pb").write_bytes(delimited(*messages))
@@ -80,7 +72,7 @@ def test_a_registry_has_the_schema_whatever_its_subject(folder: Path) -> None:
     with serving(Registry()) as registry:
         number = registry.register("plant-telemetry", json.dumps(SCHEMA))
         prefix = b"\0" + number.to_bytes(4, "big")
-        Path("values.bin").write_bytes(delimited(*(prefix + encoded(row) for row in AVRO)))
+        Path("values.bin").write_bytes(delimited(*(prefix + in_avro(row) for row in AVRO)))
         words = ["--format", "avro", "--registry", registry.url, "values.bin"]
         result = inorder("replay", "--json", *WHERE, *words)
     assert result.summary["event"] == 40

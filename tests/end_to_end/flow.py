@@ -13,9 +13,9 @@ from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
+from tests.waiting import Patience
 
 RATE = 1_000.0
-TIMEOUT_S = 120.0
 
 
 class Flow:
@@ -27,15 +27,17 @@ class Flow:
         self.emitted = Emitted(setting)
 
     def for_seconds(self, seconds: float) -> None:
-        self.until(lambda: False, seconds)
+        until_s = time.monotonic() + seconds
+        self.until(lambda: time.monotonic() >= until_s, "the end of the time")
 
-    def until(self, done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
-        until_s = time.monotonic() + timeout_s
-        while not done() and time.monotonic() < until_s:
-            self.emitted.poll()
+    def until(self, done: Callable[[], bool], what: str) -> None:
+        """AssertionError when for long neither that comes nor any event."""
+        patience = Patience()
+        while not done():
+            patience.look(self.emitted.poll(), lambda: what)
 
     def until_ready(self, worker: Worker) -> None:
-        self.until(lambda: worker.ask("ready")[0] == 200)
+        self.until(lambda: worker.ask("ready")[0] == 200, f"{worker.name}, to be ready")
 
     @property
     def silence_s(self) -> float:
@@ -45,7 +47,7 @@ class Flow:
 
     def finish(self) -> None:
         self.emitted.wait_for(self._sender.different)
-        self._sender.finish(TIMEOUT_S)
+        self._sender.finish()
         self.emitted.close()
 
 
@@ -72,3 +74,8 @@ def flowing(
 def has_events(worker: Worker) -> bool:
     """Whether it has a partition in which something lies."""
     return any(part["next_offset"] for part in worker.ask("explain")[1] or [])
+
+
+def all_have_work(workers: Sequence[Worker]) -> bool:
+    """Whether each has a partition."""
+    return all(worker.ask("explain")[1] for worker in workers)

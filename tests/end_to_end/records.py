@@ -123,10 +123,9 @@ class Sender:
         self._thread.start()
         return self
 
-    def finish(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
+    def finish(self) -> None:
         """Until all is in the topic."""
-        self._thread.join(timeout_s)
-        assert not self._thread.is_alive(), f"{self.sent} of {len(self._rows)} rows were sent"
+        wait_until(lambda: not self._thread.is_alive(), "all rows to be sent", lambda: self.sent)
         if self._failure is not None:
             raise self._failure
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from tests.end_to_end.replaying import assert_replays
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.worker import running, worker_on
-from tests.kit.registry import Registry, serving
+from tests.kit.registry import Registry
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -146,12 +146,6 @@ class Stranger(Sender):
     def record_of(self, row: Row, ts_ns: int) -> tuple[bytes, Headers]:
         value = self._spoken.write((row.source, row.seq, ts_ns))
         return value, [("kind", b"telemetry"), ("trace", b"%d" % row.seq)]
-
-
-@pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving(Registry()) as found:
-        yield found
 
 
 def settled(

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, Message
 from redis import Redis
 
 from benchmarks.workloads import crowd
-from cli.local.poll import wait_until
+from cli.local.poll import share_of_processors, wait_until
 from infra.redis import RedisServer
 from tests.end_to_end.numbered import TIMEOUT_S, Begun, numbered, send_all, stop
 from tests.end_to_end.oracle import assert_sound
@@ -20,6 +20,7 @@ from tests.end_to_end.records import Sender, new_producer
 from tests.end_to_end.setting import FUSED, SPLIT, Setting
 from tests.end_to_end.waiting import Emitted, wait_out
 from tests.end_to_end.worker import Worker
+from tests.waiting import calm_s
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -171,7 +172,7 @@ def test_a_frozen_redis_stops_nothing(begun: Begun, own_redis: RedisServer) -> N
         own_redis.process.resume()
     emitted.close()
     print(f"longest silence while Redis was frozen: {silence_s:.2f} s")
-    assert silence_s < 2.0  # on a busy machine; it was 16 s
+    assert silence_s / share_of_processors() < 2.0  # it was 16 s
     flow.all_come_out(worker)
 
 
@@ -193,12 +194,12 @@ def test_a_restore_of_very_many_held_events(begun: Begun) -> None:
     began_s = time.monotonic()
     longest_s, told, status = 0.0, set(), 0
     while status != 200:
-        assert time.monotonic() - began_s < 240.0
+        assert calm_s(began_s) < 240.0
         time.sleep(0.05)
         asked_s = time.monotonic()
         status, answer = worker.ask("ready")
         if "restoring" in str(answer):
-            longest_s = max(longest_s, time.monotonic() - asked_s)
+            longest_s = max(longest_s, calm_s(asked_s))
             told.add(str(answer))
     print(f"{HELD} held events: ready after {time.monotonic() - began_s:.1f} s, longest answer")
     print(f"{longest_s:.2f} s, {len(told)} different answers")

@@ -10,20 +10,19 @@ from typing import Any
 
 import pytest
 
-from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
 from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import Setting, Settles
 from tests.sinks.told import (
     COURSE,
     STREAM,
-    TIMEOUT_S,
     as_tables,
     content,
     is_overflow,
     overflows,
     worked,
 )
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -63,9 +62,7 @@ def without_course(table: Table) -> Table:
 
 
 def await_tables(setting: Setting, expected: Table) -> None:
-    wait_until(
-        lambda: without_course(folded(setting)[0]) == expected, TIMEOUT_S, "what is expected"
-    )
+    wait_until(lambda: without_course(folded(setting)[0]) == expected, "what is expected")
 
 
 def test_tables_are_what_the_replay_comes_to(settles: Settles, tmp_path: Path) -> None:

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from cli.local.embedded import PARTITIONS
 from inorder.contract import Contract
+from tests.waiting import Patience
 from topology.config import HeaderConfig
 from topology.model.event import Event
 from topology.wire.header_reader import HeaderReader
 
-READ_TIMEOUT_S = 20.0
 
-
-def read_messages(brokers: str, topic: str, count: int) -> list[Message]:
-    """The first `count` records of all partitions; fails if they do not come."""
+def read_messages(brokers: str, topic: str, count: int | None = None) -> list[Message]:
+    """All records of the topic; fails if they are not so many."""
     consumer = Consumer(
         {
             "bootstrap.servers": brokers,
             "group.id": "reads",
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
             "fetch.wait.max.ms": 10,
         }
     )
     found: list[Message] = []
+    at_end: set[int | None] = set()
     try:
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
-        deadline_s = time.monotonic() + READ_TIMEOUT_S
-        while len(found) < count and time.monotonic() < deadline_s:
-            found += [m for m in consumer.consume(500, timeout=0.2) if m.error() is None]
+        patience = Patience()
+        while len(found) < (count or 0) or len(at_end) < PARTITIONS:
+            patience.look(len(found), lambda: f"{count} records, of which {len(found)} came")
+            for message in consumer.consume(500, timeout=0.2):
+                if (error := message.error()) is None:
+                    found.append(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    at_end.add(message.partition())
     finally:
         consumer.close()
-    assert len(found) >= count, f"{len(found)} of {count} records came"
+    assert count in {None, len(found)}
     return found
 
 
@@ -63,8 +68,8 @@ class Topic(NamedTuple):
         """The options that name it to a command."""
         return ["--brokers", self.bootstrap, "--topic", self.name]
 
-    def messages(self, count: int) -> list[Message]:
+    def messages(self, count: int | None = None) -> list[Message]:
         return read_messages(self.bootstrap, self.name, count)
 
-    def events(self, count: int, config: Contract | None = None) -> list[Event]:
+    def events(self, count: int | None = None, config: Contract | None = None) -> list[Event]:
         return [event_of(message, config) for message in self.messages(count)]

@@ -14,19 +14,10 @@ from sinks import attempts
 from sinks import journal as journals
 from sinks.files import FileSink, Form, Rolling
 from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
+from tests.kit.clock import Clock
 from tests.sinks.results import current_of, record, result, rows_in
 
 FORMS = (Form.PARQUET, Form.JSON_LINES)
-
-
-class Clock:
-    """Stands until it is told to move."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
 from tests.cli.invoking import inorder
@@ -23,11 +21,11 @@ from tests.end_to_end.records import Headers, Read, Sender, contract, read_all, 
 from tests.end_to_end.replaying import dump
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.worker import at_work
+from tests.waiting import Patience
 
 SPEED = 0.1
 """The speed of the workload `crowd`, for these lengths of windows."""
 
-TIMEOUT_S = 60.0
 POLL_S = 0.3
 BEATS_APART_S = 1.0
 """Longer than any wait of the topology."""
@@ -133,12 +131,15 @@ def replayed(setting: Setting, path: Path) -> list[Line]:
 
 def await_expected(setting: Setting, expected: dict[str, Line]) -> None:
     """Until the topics say what the replay says, and nothing else."""
-    deadline_s = time.monotonic() + TIMEOUT_S
+
+    def differ() -> str:
+        wrong = [id_ for id_ in {**found, **expected} if found.get(id_) != expected.get(id_)]
+        some = [(found.get(id_), expected.get(id_)) for id_ in wrong[:3]]
+        return f"{len(wrong)} of {len(expected)} results, which differ: {some}"
+
+    patience = Patience()
     while (found := content(lines_of(chain(*told(setting).values())))) != expected:
-        if time.monotonic() > deadline_s:
-            wrong = [id_ for id_ in {**found, **expected} if found.get(id_) != expected.get(id_)]
-            some = [(found.get(id_), expected.get(id_)) for id_ in wrong[:3]]
-            pytest.fail(f"{len(wrong)} of {len(expected)} results differ: {some}")
+        patience.look(found, differ)
         time.sleep(POLL_S)
 
 

@@ -36,6 +36,10 @@ class Record(NamedTuple):
     partition: int = 0
     topic: str = "t"
 
+    @property
+    def log(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
 
 def frame(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
     return spark.createDataFrame([_row(record) for record in records], SCHEMA)

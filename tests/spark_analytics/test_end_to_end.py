@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.workloads import crowd
 from spark_analytics.jobs.outputs import read
-from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, contract, read_all, send
+from tests.end_to_end.records import ANY_PARTITION, Headers, contract, deliver, read_all, send
 from tests.end_to_end.setting import Setting, fused
 from tests.end_to_end.trouble import play
 from tests.services import SharedKafka
@@ -56,24 +56,17 @@ def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Set
 
 def tell_clocks(setting: Setting) -> None:
     """Two sources, a declared offset, and a word that is none."""
-    failed = []
-
-    def confirmed(error: object, _: Message) -> None:
-        if error is not None:
-            failed.append(error)
-
-    producer = Producer({"bootstrap.servers": setting.bootstrap})
     said: list[tuple[str, dict[str, object]]] = [("s03", {"at": BEGIN_NS, "offset": 5, "error": 1})]
     for number in range(40):
         t1 = BEGIN_NS + number * 50 * MS
         times = {"t1": t1, "t2": t1 + 3 * S, "t3": t1 + 3 * S, "t4": t1 + MS + number}
         said.append((f"s{number % 2:02}", {**times, "server": "a"}))
     said.append(("s01", {"t1": 1}))
-    for source, word in said:
-        value = json.dumps(word).encode()
-        producer.produce(setting.topology.topics.clock, value, source, on_delivery=confirmed)
-    assert producer.flush(FLUSH_TIMEOUT_S) == 0
-    assert not failed
+    records = (
+        (source.encode(), json.dumps(word).encode(), list[Any](), ANY_PARTITION)
+        for source, word in said
+    )
+    deliver(setting.bootstrap, setting.topology.topics.clock, records)
 
 
 def test_the_plain_sort_agrees(spark: SparkSession, written: Setting, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from agents.kafka.bearer import TokenEndpoint, TokenFile, TokenUnavailable
 from agents.kafka.brokers import BrokersUnavailable, brokers_at
 from agents.kafka.security import SecurityRefused, read_security
 from tests.agents.kafka.tokens import token
+from tests.kit.clock import Clock
 from tests.waiting import calm_s
 
 SECRET = "correct-horse"
@@ -35,13 +36,6 @@ URL = "sasl.oauthbearer.token.endpoint.url"
 
 def jwt(claims: bytes) -> str:
     return f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}."
-
-
-class Clock:
-    now_s = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 NEVER = [jwt(b'{"exp": true}'), jwt(b'{"exp": "nan"}'), jwt(b"[7]"), jwt(b"[" * 100_000)]

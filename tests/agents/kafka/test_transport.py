@@ -30,6 +30,7 @@ from tests.agents.recorder import (
     started,
 )
 from tests.services import UniqueName
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -45,12 +46,12 @@ async def test_nothing_flows_before_on_assigned_is_done_and_then_from_where_it_s
     may_go_on = asyncio.Event()
     handler.before_assigned = may_go_on.wait
     async with application(bootstrap, [topic], handler, topic) as app:
-        await handler.until(lambda: handler.has("assigning"))
+        await until(lambda: handler.has("assigning"))
         produce(bootstrap, topic, 1)  # a round trip to the broker
         assert not handler.batches
         assert app.batches.open_partitions == frozenset()
         may_go_on.set()
-        await handler.until(lambda: handler.read() == PARTITIONS * 51 - 20)
+        await until(lambda: handler.read() == PARTITIONS * 51 - 20)
         assert len(app.batches.open_partitions) == PARTITIONS
     assert handler.values(0) == [*numbers(20, 50), b"0"]
     for partition in range(1, PARTITIONS):  # 1 by its offset, the others unnamed
@@ -71,8 +72,8 @@ async def test_batches_are_whole_and_in_order_and_at_the_end_there_are_ticks(
     produce(bootstrap, topic, each)
     handler = Recorder()
     async with application(bootstrap, [topic, empty], handler, topic):
-        await handler.until(lambda: handler.read() == PARTITIONS * each)
-        await handler.until(lambda: len(handler.ticks(0)) >= 10)
+        await until(lambda: handler.read() == PARTITIONS * each)
+        await until(lambda: len(handler.ticks(0)) >= 10)
     now_ns = time.time_ns()
     for partition in range(PARTITIONS):
         assert handler.values(partition) == numbers(0, each)
@@ -107,13 +108,13 @@ async def test_a_slow_partition_holds_up_itself_only(bootstrap: str, topic: str)
 
     handler.before_batch = hold
     async with application(bootstrap, [topic], handler, topic) as app:
-        await handler.until(lambda: handler.read() == (PARTITIONS - 1) * each)
-        await handler.until(lambda: len(handler.ticks(1)) >= 3)
+        await until(lambda: handler.read() == (PARTITIONS - 1) * each)
+        await until(lambda: len(handler.ticks(1)) >= 3)
         held = app.batches._queues[TopicPartition(topic, 0)]
         assert held.expected <= MAX_BATCHES
         assert handler.values(0) == []
         released.set()
-        await handler.until(lambda: handler.read() == PARTITIONS * each)
+        await until(lambda: handler.read() == PARTITIONS * each)
     assert handler.values(0) == numbers(0, each)
 
 
@@ -131,7 +132,7 @@ async def test_an_exception_of_the_handler_ends_the_run_with_it(
     async def scenario() -> None:
         async with started(bootstrap, topic, handler) as (_, _, stop):
             if where == "on_revoked":
-                await handler.until(lambda: handler.read() == PARTITIONS)
+                await until(lambda: handler.read() == PARTITIONS)
                 stop.set()
 
     with pytest.raises(ZeroDivisionError, match=where):
@@ -151,7 +152,7 @@ async def test_a_reset_restores_and_reads_again(bootstrap: str, topic: str) -> N
 
     handler.before_batch = reset
     async with application(bootstrap, [topic], handler, topic):
-        await handler.until(lambda: handler.read() == PARTITIONS * 10 - 3)
+        await until(lambda: handler.read() == PARTITIONS * 10 - 3)
     assert handler.values(2) == numbers(3, 10)
     of_two = frozenset({TopicPartition(topic, 2)})
     told = [what for what, detail in handler.calls if detail == of_two]
@@ -172,9 +173,7 @@ async def test_resets_of_many_partitions_at_once_are_told_in_one_line(
 
     handler.before_batch = reset
     async with application(bootstrap, [topic], handler, topic):
-        await handler.until(
-            lambda: handler.read() == PARTITIONS * 10 and "reading again" in caplog.text
-        )
+        await until(lambda: handler.read() == PARTITIONS * 10 and "reading again" in caplog.text)
     (line,) = (m for m in caplog.messages if "restoring and reading again" in m)
     assert line.endswith(": restoring and reading again: fenced by another worker")
     assert all(f"{topic}/{number}" in line for number in range(PARTITIONS))
@@ -204,7 +203,7 @@ async def test_resets_are_counted_by_what_was_committed_and_not_by_batches_worke
     handler.before_batch = reset
     if commits:
         async with application(bootstrap, [topic], handler, topic):
-            await handler.until(lambda: resets == wanted and worked_on > 2)
+            await until(lambda: resets == wanted and worked_on > 2)
     else:
         with pytest.raises(PartitionReset):
             await run_to_failure(bootstrap, topic, handler)
@@ -217,7 +216,7 @@ def hold_first_partition(handler: Recorder) -> asyncio.Event:
 
     async def hold(batch: PolledBatch) -> None:
         if batch.records and batch.partition.partition == 0:
-            await handler.note("holding", batch)
+            handler.calls.append(("holding", batch))
             await released.wait()
 
     handler.before_batch = hold
@@ -239,7 +238,7 @@ async def test_stop_is_quick_lets_the_batch_end_and_revokes(bootstrap: str, topi
     handler = Recorder()
     released = hold_first_partition(handler)
     async with started(bootstrap, topic, handler) as (app, running, stop):
-        await handler.until(lambda: handler.has("holding"))
+        await until(lambda: handler.has("holding"))
         (held,) = (detail for what, detail in handler.calls if what == "holding")
         await stopping(app, handler, stop)
         released.set()
@@ -266,7 +265,7 @@ async def test_a_rebalance_amid_the_stop_opens_nothing(
     handler = Recorder()
     released = hold_first_partition(handler)
     async with started(bootstrap, topic, handler) as (app, _, stop):
-        await handler.until(lambda: handler.has("holding"))
+        await until(lambda: handler.has("holding"))
         mine = {TP(*partition) for partition in handler.owned}
         monkeypatch.setattr(driver.Consumer, "on_partitions_revoked", nothing)
         monkeypatch.setattr(driver.Consumer, "on_partitions_assigned", nothing)
@@ -291,7 +290,7 @@ async def test_stop_while_restoring_cancels_the_restore_and_revokes(
     handler = Recorder()
     handler.before_assigned = asyncio.Event().wait  # for ever
     async with started(bootstrap, topic, handler) as (_, _, stop):
-        await handler.until(lambda: handler.has("assigning"))
+        await until(lambda: handler.has("assigning"))
         stop.set()
     assert [what for what, _ in handler.calls] == ["assigning", "revoked"]
 

@@ -22,10 +22,9 @@ from tests.agents.recorder import (
     produce,
     run_to_failure,
     started,
-    until,
 )
 from tests.services import SharedKafka, UniqueName
-from tests.waiting import calm_s
+from tests.waiting import calm_s, until
 
 TRIES = 4
 
@@ -57,18 +56,18 @@ async def test_only_committed_records_and_no_tick_while_a_transaction_is_open(
         AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name) as producer,
         application(kafka.bootstrap, [name], handler, name),
     ):
-        await handler.until(lambda: bool(handler.ticks(0)))
+        await until(lambda: bool(handler.ticks(0)))
         await producer.begin_transaction()
         await producer.send_and_wait(name, b"aborted")
         await producer.abort_transaction()
-        await handler.until(lambda: handler.ticks(0)[-1].end.position == 2)  # + marker
+        await until(lambda: handler.ticks(0)[-1].end.position == 2)  # + marker
         await producer.begin_transaction()
         await producer.send_and_wait(name, b"committed")
         open_at_ns = time.time_ns()
         await asyncio.sleep(0.5)  # ten ticks' time; that none comes is the point
         assert all((tick.end.caught_up_at_ns or 0) <= open_at_ns for tick in handler.ticks(0))
         await producer.commit_transaction()
-        await handler.until(lambda: handler.ticks(0)[-1].end.position == 4)
+        await until(lambda: handler.ticks(0)[-1].end.position == 4)
     assert handler.values(0) == [b"committed"]
 
 
@@ -89,7 +88,7 @@ async def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
         await admin.delete_records({partition: RecordsToDelete(before_offset=60)})
     handler = Recorder(start_at={0: 10})
     async with application(kafka.bootstrap, [name], handler, name):
-        await handler.until(lambda: handler.read() == 40)
+        await until(lambda: handler.read() == 40)
     assert handler.batches[0].skipped == 50
     assert handler.batches[0].end.position == 60
     assert handler.values(0) == numbers(60, 100)
@@ -105,7 +104,7 @@ async def test_a_topic_deleted_under_the_worker_ends_the_run(kafka: SharedKafka,
 
     async def scenario() -> None:
         async with started(kafka.bootstrap, name, handler), administering(kafka) as admin:
-            await handler.until(lambda: bool(handler.ticks(0)))
+            await until(lambda: bool(handler.ticks(0)))
             await admin.delete_topics([name])
 
     with pytest.raises(InputLost, match=r"was deleted|recreated"):  # brokers may auto-create
@@ -125,7 +124,7 @@ async def test_a_record_larger_than_every_fetch_size_comes(
         await producer.send_and_wait(name, b"after")
     handler = Recorder()
     async with application(kafka.bootstrap, [name], handler, name):
-        await handler.until(lambda: handler.read() == 2)
+        await until(lambda: handler.read() == 2)
     assert [len(value) for value in handler.values(0)] == [size, 5]
 
 
@@ -144,17 +143,17 @@ async def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
         order.append("second assigned")
 
     async with application(kafka.bootstrap, [name], first, name):
-        await first.until(lambda: len(first.owned) == 4)
+        await until(lambda: len(first.owned) == 4)
         first.before_revoked, second.before_assigned = let_go, take
         async with application(kafka.bootstrap, [name], second, name):
-            await second.until(lambda: len(second.owned) == 2)
-            await first.until(lambda: len(first.owned) == 2)
+            await until(lambda: len(second.owned) == 2)
+            await until(lambda: len(first.owned) == 2)
             assert order[:2] == ["first revoked", "second assigned"]
             assert not first.owned & second.owned
             produce(kafka.bootstrap, name, 100)
-            await first.until(lambda: first.read() == 200)
-            await second.until(lambda: second.read() == 200)
-        await first.until(lambda: len(first.owned) == 4)
+            await until(lambda: first.read() == 200)
+            await until(lambda: second.read() == 200)
+        await until(lambda: len(first.owned) == 4)
 
 
 async def test_one_that_is_stopped_amid_a_rebalance_leaves_and_waits_for_nobody(
@@ -165,22 +164,22 @@ async def test_one_that_is_stopped_amid_a_rebalance_leaves_and_waits_for_nobody(
     first, second, third = Recorder(), Recorder(), Recorder()
     released = asyncio.Event()
     async with application(kafka.bootstrap, [name], first, name):
-        await first.until(lambda: len(first.owned) == 4)
+        await until(lambda: len(first.owned) == 4)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(application(kafka.bootstrap, [name], second, name))
-            await second.until(lambda: len(second.owned) == 2)
-            await first.until(lambda: len(first.owned) == 2)
+            await until(lambda: len(second.owned) == 2)
+            await until(lambda: len(first.owned) == 2)
             first.before_revoked = released.wait
             others = AsyncExitStack()
             await others.enter_async_context(application(kafka.bootstrap, [name], third, name))
-            await second.until(lambda: second.has("revoked"))
+            await until(lambda: second.has("revoked"))
             given_before = [what for what, _ in second.calls].count("assigned")
         assert "Faust did not stop" not in caplog.text, "it waited for the first"
         assert [what for what, _ in second.calls].count("assigned") == given_before
         released.set()
         async with others:
-            await first.until(lambda: len(first.owned) == 2)
-            await third.until(lambda: len(third.owned) == 2)
+            await until(lambda: len(first.owned) == 2)
+            await until(lambda: len(third.owned) == 2)
             assert [what for what, _ in first.calls].count("revoked") == 2
 
 
@@ -191,7 +190,7 @@ class Resting(Recorder):
     rests = True
 
     async def until_read(self, count: int) -> None:
-        await self.until(lambda: self.read() >= count)
+        await until(lambda: self.read() >= count)
 
     async def until_more_begin(self, before: int) -> None:
         await until(lambda: self.begun() > before)
@@ -209,7 +208,7 @@ async def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
 
     handler = Resting()
     async with application(kafka.bootstrap, [name], handler, name) as app:
-        await handler.until(lambda: handler.has("assigned"))
+        await until(lambda: handler.has("assigned"))
         thread = app.batches._thread
         for count in range(1, TRIES + 1):
             produce(kafka.bootstrap, name, 1, partitions=1)
@@ -234,7 +233,7 @@ async def test_a_resting_member_reads_soon_after_another_has_joined(
 
     handler = Resting()
     async with application(kafka.bootstrap, [name], handler, name) as app:
-        await handler.until(lambda: handler.has("assigned"))
+        await until(lambda: handler.has("assigned"))
         waits_ms = app.batches._thread._times.waits_ms
         for _ in range(TRIES):
             await until(lambda: len(handler.reading) == 2)

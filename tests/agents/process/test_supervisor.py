@@ -32,10 +32,18 @@ from agents.watch.last_lines import LastLines
 from agents.watch.port.http import HttpUnavailable
 from agents.watch.port.token import bearing
 from cli.local.ports import free_ports
+from tests.waiting import until
 
 CHILD = str(Path(__file__).with_name("fake_stage.py"))
 PATIENCE_S = 30.0
-STUCK_AFTER_S = 0.5
+STUCK_AFTER_S = 3.0
+"""Six looks, none of which a child answers: also a busy machine lets one of them through."""
+
+MUTE: dict[str, Any] = {"options": ("--mute",), "stuck_after_s": 0.5, "ready": False}
+"""A child that never answers, so no answer can be late."""
+AGES_S = 1.0
+"""Values that are as old are old."""
+
 TOKEN = "0123456789abcdef"
 Ask = Callable[[str], Awaitable[tuple[int, Any]]]
 
@@ -53,7 +61,7 @@ async def supervised(
     brokers_wait_s: float = 0.0,
     ends_with: int = 0,
     token: str | None = None,
-    stuck_after_s: float = STUCK_AFTER_S,
+    stuck_after_s: float = PATIENCE_S,
     ready: bool = True,
 ) -> AsyncIterator[Ask]:
     """A supervisor over children of these names, once they are ready if they get so; at the end it
@@ -62,7 +70,7 @@ async def supervised(
     commands = {stage: [sys.executable, CHILD, *options] for stage in stages}
     supervisor = Supervisor(commands, "127.0.0.1", port, stuck_after_s, brokers_wait_s, token)
     running = asyncio.create_task(supervisor.run())
-    timeout = aiohttp.ClientTimeout(total=5.0)
+    timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
     async with aiohttp.ClientSession(
         f"http://127.0.0.1:{port}", timeout=timeout, headers=bearing(token)
     ) as session:
@@ -87,13 +95,6 @@ async def supervised(
                 assert await running == ends_with
 
 
-async def until(true: Callable[[], Awaitable[Any]]) -> Any:
-    async with asyncio.timeout(PATIENCE_S):
-        while not (found := await true()):
-            await asyncio.sleep(0.02)
-        return found
-
-
 async def answers(ask: Ask, path: str) -> Any:
     """What it says, once it says it is well."""
     status, body = await ask(path)
@@ -110,7 +111,7 @@ async def pids(ask: Ask) -> list[int]:
 
 
 async def test_a_child_that_hangs_is_told_in_live_and_started_anew() -> None:
-    async with supervised("reorder", "merge") as ask:
+    async with supervised("reorder", "merge", stuck_after_s=STUCK_AFTER_S) as ask:
         first = await pids(ask)
         assert len(set(first)) == 2
         told = await answers(ask, "/health")
@@ -136,7 +137,7 @@ def test_which_stages_are_ready_is_told_for_those_that_tell_nothing() -> None:
 
 
 async def test_a_stage_that_does_not_answer_keeps_its_last_values_with_their_age() -> None:
-    async with supervised("reorder", "merge", stuck_after_s=60.0) as ask:
+    async with supervised("reorder", "merge") as ask:
         (first, _) = await pids(ask)
 
         async def told() -> dict[str, float]:
@@ -148,14 +149,15 @@ async def test_a_stage_that_does_not_answer_keeps_its_last_values_with_their_age
             return ages
 
         async def are_fresh() -> bool:
-            return max((await told()).values()) < 0.5
+            return max((await told()).values()) < AGES_S
 
-        assert await are_fresh()
+        async def is_old() -> bool:
+            ages = await told()
+            return ages["reorder"] >= AGES_S > ages["merge"]
+
+        await until(are_fresh)
         os.kill(first, signal.SIGSTOP)
-        await asyncio.sleep(1.0)
-        ages = await told()
-        assert ages["reorder"] >= 1.0
-        assert ages["merge"] < 0.5
+        await until(is_old)
         os.kill(first, signal.SIGCONT)
         await until(are_fresh)
 
@@ -186,17 +188,16 @@ def test_each_process_shows_its_memory_also_when_it_does_not_answer() -> None:
 async def test_it_asks_seldom_while_all_are_well_and_nobody_wants_to_know(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(supervising, "LATELY_S", 0.2)
     monkeypatch.setattr(supervising, "CALM_PAUSE_S", 30.0)
 
     calm = Supervisor({}, "127.0.0.1", 0, stuck_after_s=60.0)
     assert calm._pause_s() == supervising.ASK_PAUSE_S
-    await asyncio.sleep(0.3)
+    calm._asked_s -= 2 * supervising.LATELY_S
     assert calm._pause_s() == 30.0
     calm._answer("ready")
     assert calm._pause_s() == supervising.ASK_PAUSE_S
     trouble = Supervisor({"reorder": ["false"]}, "127.0.0.1", 0, stuck_after_s=60.0)
-    await asyncio.sleep(0.3)
+    trouble._asked_s -= 2 * supervising.LATELY_S
     assert trouble._pause_s() == supervising.ASK_PAUSE_S
 
 
@@ -230,7 +231,7 @@ async def test_a_child_that_never_tells_its_port_is_started_anew(
 ) -> None:
     monkeypatch.setattr(supervising, "START_TIMEOUT_S", 1.0)
 
-    async with supervised("reorder", options=("--mute",), ready=False) as ask:
+    async with supervised("reorder", **MUTE) as ask:
         (reason,) = await until(lambda: faults(ask, "/live"))
         assert reason.startswith("reorder: has not announced its port for ")
         await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
@@ -241,7 +242,7 @@ async def test_a_child_that_never_tells_its_port_is_started_anew(
 async def test_a_child_that_the_system_kills_may_have_wanted_memory(
     number: signal.Signals, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with supervised("reorder", stuck_after_s=PATIENCE_S) as ask:
+    async with supervised("reorder") as ask:
         (first,) = await pids(ask)
         await asyncio.sleep(2 * supervising.ASK_PAUSE_S)  # for a look at it
         os.kill(first, number)
@@ -259,7 +260,7 @@ async def test_a_child_that_prints_is_heard_and_started_anew(
 ) -> None:
     """More than a pipe holds, and what looks like an address, before and after it tells its own."""
 
-    async with supervised("reorder", options=("--prints",), stuck_after_s=PATIENCE_S) as ask:
+    async with supervised("reorder", options=("--prints",)) as ask:
         (first,) = await pids(ask)
         os.kill(first, signal.SIGKILL)
         await until(lambda: faults(ask, "/ready"))
@@ -289,7 +290,7 @@ async def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
     monkeypatch.setattr(supervising, "START_TIMEOUT_S", 0.2)
     monkeypatch.setattr(supervising, "LONGEST_SILENCE_S", 0.2)
 
-    async with supervised("reorder", options=("--mute",), brokers_wait_s=2.0, ready=False) as ask:
+    async with supervised("reorder", brokers_wait_s=2.0, **MUTE) as ask:
         (reason,) = await until(lambda: faults(ask, "/live"))
         assert reason == "reorder: has not announced its port for 2 s and is restarted"
 
@@ -300,7 +301,7 @@ async def test_a_port_in_use_is_refused_before_any_child_starts() -> None:
         port = server.sockets[0].getsockname()[1]
         commands = {"merge": ["/there/is/no/such/command"]}
         with pytest.raises(HttpUnavailable, match=str(port)):
-            await Supervisor(commands, "127.0.0.1", port, STUCK_AFTER_S).run()
+            await Supervisor(commands, "127.0.0.1", port, PATIENCE_S).run()
 
 
 @pytest.mark.parametrize(("code", "ends_with"), [(1, 1), (2, 2), (3, 1)])
@@ -308,13 +309,11 @@ async def test_a_stage_that_is_refused_at_the_stop_says_so_for_all(
     code: int, ends_with: int
 ) -> None:
     options = ("--exit", str(code))
-    async with supervised(
-        "reorder", options=options, ends_with=ends_with, stuck_after_s=PATIENCE_S
-    ):
+    async with supervised("reorder", options=options, ends_with=ends_with):
         pass
 
 
-async def given_up(*command: str, stuck_after_s: float = STUCK_AFTER_S) -> None:
+async def given_up(*command: str, stuck_after_s: float = 0.5) -> None:
     """The supervisor of a stage that cannot be had ends by itself."""
     async with asyncio.timeout(PATIENCE_S):
         supervisor = Supervisor({"reorder": list(command)}, "127.0.0.1", 0, stuck_after_s)
@@ -358,7 +357,7 @@ async def test_a_child_that_is_told_to_stop_a_little_before_its_supervisor_is_no
 ) -> None:
     monkeypatch.setattr(supervising, "STOP_FOLLOWS_WITHIN_S", PATIENCE_S)
 
-    async with supervised("reorder", stuck_after_s=PATIENCE_S) as ask:
+    async with supervised("reorder") as ask:
         (pid,) = await pids(ask)
         os.kill(pid, signal.SIGTERM)
         await until(lambda: asyncio.sleep(0, not Path(f"/proc/{pid}").exists()))

@@ -24,8 +24,9 @@ from agents.state.local_copy import LocalCopy
 from agents.state.stores.rocksdb import RocksdbStore
 from agents.state.stores.store import StoreName
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
-from tests.agents.recorder import PATIENCE_S, until
+from tests.agents.recorder import PATIENCE_S
 from tests.services import SharedKafka, UniqueName
+from tests.waiting import until
 from topology.clock.drift_table import KEPT, DriftTable
 from topology.model.sample import Declared, Sample
 

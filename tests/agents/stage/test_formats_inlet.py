@@ -7,7 +7,7 @@ import asyncio
 import io
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from codec.batches import Record
 from recordings.topic_lines import TopicLines
 from tests.agents.records import arranged
 from tests.codec.values.protobufs import descriptor_set, message_class
-from tests.kit.registry import Registry, serving
+from tests.kit.registry import Registry
 from tests.seeds import seeds_of_today
 from topology.config import Topology, parse
 from topology.model.outcome import Malformed
@@ -47,12 +47,6 @@ READ = {
     "at": "2026-09-21T14:13:20.250000000Z",
     "raw": {"base64": "/w=="},
 }
-
-
-@pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving(Registry()) as found:
-        yield found
 
 
 def written(**changes: Any) -> bytes:

@@ -24,9 +24,10 @@ from agents.state.stores import rocksdb
 from agents.state.stores.redis import RedisStore, connect, key_of
 from agents.state.stores.rocksdb import DAMAGED_KEPT, RocksdbStore, folder_of
 from agents.state.stores.store import Changes, StateStore, StoreName
-from tests.agents.recorder import PATIENCE_S, until
+from tests.agents.recorder import PATIENCE_S
 from tests.agents.state.stores.memory import MemoryStore, apply_to
 from tests.kit.programs import printed
+from tests.waiting import until
 
 NAME = StoreName("shop", "reorder", "raw", 7)
 COMMITS = 12

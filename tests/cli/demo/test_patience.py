@@ -10,15 +10,8 @@ from cli.demo import stage
 from cli.demo.patience import REPORT_EVERY_S, STILL_S, Patience
 from cli.demo.stage import TOPOLOGY, DemoFailed, worker_on
 from cli.demo.trouble import Trouble
+from tests.kit.clock import Clock
 from topology.config import parse
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def test_progress_renews_it_and_stillness_ends_it() -> None:
@@ -38,8 +31,8 @@ def test_it_says_what_it_waits_for() -> None:
     reports: list[str] = []
     patience = Patience(reports.append, now_s=clock)
     for step in range(12):
-        clock.now_s = step * REPORT_EVERY_S / 4
         patience.lasts(0, f"step {step}")
+        clock.now_s += REPORT_EVERY_S / 4
     assert reports == ["waiting for step 4 (5 s)", "waiting for step 8 (10 s)"]
 
 

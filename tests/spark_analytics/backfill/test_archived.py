@@ -160,19 +160,15 @@ def test_an_archive_says_what_its_dump_says(
     assert {"event", "dead", "window", "join"} <= {kind for _, kind in wanted}
 
 
-def log_of(record: Record) -> str:
-    return f"{record.topic}/{record.partition}"
-
-
 def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
     """Each topic has a query of its own, so one partition is archived less far than the others.
     A query of the topology comes later."""
     records = topics(Random(6))
-    cut = [each for at, each in enumerate(records[:150]) if at < 90 or log_of(each) != "raw/1"]
+    cut = [each for at, each in enumerate(records[:150]) if at < 90 or each.log != "raw/1"]
     source = archive_of(spark, cut, tmp_path / "archive")
     done(backfill(tmp_path, source, "--no-to-end", text=TOPOLOGY))
     known = json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
-    read = [each for each in records if each.offset <= known["offsets"].get(log_of(each), -1)]
+    read = [each for each in records if each.offset <= known["offsets"].get(each.log, -1)]
     assert known["sources"] == lying(read)
     assert 0 < len(read) < 150 - 50
     (tmp_path / "files.jsonl").write_text("")

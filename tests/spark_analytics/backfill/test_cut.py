@@ -38,14 +38,10 @@ def records(rng: Random) -> list[Record]:
 
 def uneven(rng: Random, whole: list[Record], at_least: dict[str, int]) -> list[Record]:
     """Each log up to where it is archived by now, never less far than before."""
-    for log in sorted({_log(each) for each in whole}):
-        own = [each.offset for each in whole if _log(each) == log]
+    for log in sorted({each.log for each in whole}):
+        own = [each.offset for each in whole if each.log == log]
         at_least[log] = max(at_least.get(log, 0), rng.randrange(max(own) + 2))
-    return [each for each in whole if each.offset < at_least[_log(each)]]
-
-
-def _log(record: Record) -> str:
-    return f"{record.topic}/{record.partition}"
+    return [each for each in whole if each.offset < at_least[each.log]]
 
 
 def read(
