@@ -1,4 +1,4 @@
-"""Writing raw records and reading topics back, each bounded in time."""
+"""Writing raw records, bounded in time, and reading topics back, as long as something comes."""
 
 from __future__ import annotations
 
