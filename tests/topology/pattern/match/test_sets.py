@@ -48,7 +48,6 @@ from topology.pattern.match.ids import spelled_key
 from topology.pattern.match.match import Match
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.errors import QueryRefused
 from topology.pattern.tree.syntax import Query
 
 SEEDS = seeds_of_today(150)
@@ -278,35 +277,6 @@ def test_more_matches_than_anybody_could_make_are_counted() -> None:
     abcd = "PATTERN SEQ(A a, B b, C c, D d) WITHIN 1 s USING skip_till_any MATCHES ALL AS SETS"
     told = sets_of(abcd, arrivals)
     assert sum(found.count for found in told) == 300**4
-
-
-ANY = "USING skip_till_any"
-
-
-@pytest.mark.parametrize(
-    ("pattern", "why"),
-    [
-        ("SEQ(A a, B b) WITHIN 9 s", "every step must be under"),
-        (f"SEQ(A a, NEXT B b) WITHIN 9 s {ANY}", "every step must be under"),
-        (f"AND(A a, B b) WITHIN 9 s {ANY}", "plain sequence"),
-        (f"OR(A a, B b) WITHIN 9 s {ANY}", "plain sequence"),
-        (f"SEQ(A a, B? b, C c) WITHIN 9 s {ANY}", "must not be optional"),
-        (f"SEQ(A a, !B, C c) WITHIN 9 s {ANY}", "a negation must be tested"),
-        (f"SEQ(A a, B+ b, C c) WITHIN 9 s {ANY}", "each subset of a group"),
-        (f"SEQ(A a, B{{1,3}} b) WITHIN 9 s {ANY} MATCHES MAXIMAL", "all events between"),
-        (f"SEQ(A a, B b) WHERE a.x < b.x WITHIN 9 s {ANY}", "a condition between"),
-        (f"SEQ(A a, B b) WITHIN 9 s {ANY} SKIP PAST LAST", "SKIP applies"),
-        (f"SEQ(A a, B b) WITHIN 9 s {ANY} UNCERTAIN NOMINAL", "not graded"),
-    ],
-)
-def test_what_is_no_set_is_refused_with_the_reason(pattern: str, why: str) -> None:
-    matches = "" if "MATCHES" in pattern else "MATCHES ALL"
-    with pytest.raises(QueryRefused) as refused:
-        compiled(f"PATTERN {pattern} {matches} AS SETS")
-    (error,) = refused.value.errors
-    assert error.code == "E_SETS"
-    assert why in error.message
-    assert error.hint
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,8 @@ from random import Random
 import pytest
 
 from tests.topology.pattern.generate import random_query
-from topology.pattern.language.check import check
 from topology.pattern.language.expression_text import expression_text
 from topology.pattern.language.parse import parse_query
-from topology.pattern.tree.errors import QueryRefused
 from topology.pattern.tree.normal_form import Alternative, NormalForm, normalise
 from topology.pattern.tree.partial_order import size, spread
 from topology.pattern.tree.syntax import Item, Seq
@@ -174,14 +172,6 @@ def test_size_is_known_before_it_is_spread() -> None:
         node = random_query(Random(seed)).node
         parts = spread(Turns(node).node)
         assert size(node) == (len(parts), max(len(part.spots) for part in parts))
-
-
-@pytest.mark.parametrize("first", ["", "A x, A x, "])
-def test_counts_within_counts_are_refused_beside_other_mistakes(first: str) -> None:
-    one = "SEQ(SEQ(A a{0}, B b{0}){{0,1000000}}, C c{0}){{14,20}}"
-    nested = ", ".join(one.format(number) for number in range(90))
-    with pytest.raises(QueryRefused, match="more than 10000 alternatives"):
-        check(parse_query(f"PATTERN SEQ({first}{nested}) WITHIN 1 s"))
 
 
 def test_a_tree_that_was_not_checked_is_not_written_out() -> None:

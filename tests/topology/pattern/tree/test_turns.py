@@ -34,8 +34,6 @@ from tests.topology.pattern.generate import (
     with_eager_turns_in_and,
 )
 from tests.topology.pattern.oracle import oracle
-from topology.pattern.language.check import check
-from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import MAX_ALTERNATIVES
@@ -120,21 +118,6 @@ def test_what_is_returned_of_turns() -> None:
 
 def _xs(value: Any) -> Any:
     return [each["x"] for each in value] if isinstance(value, list) else value["x"]
-
-
-@pytest.mark.parametrize("count", ["{1,40}", "{33}", "{1,9999999}"])
-def test_a_count_that_explodes_is_refused_when_it_is_read(count: str) -> None:
-    query = parse_query(f"PATTERN SEQ(A a, SEQ(SEQ(B b, C c){count}){count}) WITHIN 1 s")
-    with pytest.raises(ValueError, match="E_TOO_LARGE"):
-        check(query)
-
-
-def test_a_condition_that_explodes_is_refused_when_it_is_read() -> None:
-    events = ", ".join(f"A a{n}" for n in range(16))
-    total = " + ".join(f"a{n}.x" for n in range(16))
-    query = parse_query(f"PATTERN SEQ({events}){{2}} WHERE {total} > 0 WITHIN 1 s")
-    with pytest.raises(ValueError, match="has 65536 combinations of turns"):
-        check(query)
 
 
 # -- laws -------------------------------------------------------------------------------------
