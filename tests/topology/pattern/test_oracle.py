@@ -34,6 +34,7 @@ from topology.pattern.tree.syntax import EventNode
 from topology.pattern.tree.walk import components, expressions, walk
 
 SEEDS = seeds_of_today(150)
+BEST = "MATCHES BEST"
 MINI = "b1 b2 a3 a4 a5 a6 a7 b8 a9 c10 b11 b12 a13 b14 a15 b16 a17 a18 c19 c20"
 """[L 4.3]."""
 
@@ -176,7 +177,24 @@ RULES: list[Rule] = [
     ("AND(SEQ(!B, A), C)", "c1 b2 a3", NEXT, []),
     ("AND(SEQ(A, !B), C)", "a1 b2 c3", NEXT, []),
     ("AND(SEQ(A, !B, D), C)", "a1 c2 b3 d4", NEXT, []),
+    # BEST: an event that fits two places goes where a match comes of it
+    ("SEQ(A, B?, B)", "a1 b2", BEST, ["a1 b2"]),
+    ("SEQ(A, B|C+, C)", "a1 b2 c3 c4", BEST, ["a1 b2 c3 c4"]),
+    ("SEQ(A, B|C+?, C)", "a1 b2 c3 c4", BEST, ["a1 b2 c3"]),
+    # a group takes what it can, a reluctant one what it must
+    ("SEQ(A, B+?, C)", "a1 b2 b3 c4 b5 c6", BEST, ["a1 b2 c4"]),
+    ("SEQ(A, B+?, STRICT C)", "a1 b2 b3 c4", BEST, ["a1 b2 b3 c4"]),
+    ("SEQ(A, B??, C?)", "a1 b2 c3", BEST, ["a1 c3"]),
+    # branches by their place in the text, when their turn comes
+    ("OR(SEQ(A, B), SEQ(A, B, C))", "a1 b2 c3", BEST, ["a1 b2"]),
+    ("SEQ(A+, OR(B, C))", "a1 b2 a3 c4", BEST, ["a1 a3 c4", "a3 c4"]),
+    ("SEQ(A, OR(B?, D), E)", "a1 d2 e3", BEST, ["a1 e3"]),
+    ("SEQ(A, AND(B+, C), D)", "a1 c2 b3 d4 b5 d6", BEST, ["a1 c2 b3 b5 d6"]),
+    # a choice that must not be is passed over
+    ("SEQ(A, B+, !C, D)", "a1 b2 d3 b4 c5 d6", BEST, ["a1 b2 d3"]),
+    ("AND(A, B, C)", "b1 c2 a3", f"USING strict {BEST}", ["b1 c2 a3"]),
     # skip
+    ("SEQ(A, B+, C)", "a1 b2 a3 b4 c5 a6 b7 c8", f"{BEST} SKIP PAST LAST", ["a1 b2 b4 b7 c8"]),
     ("A+", "a1 a2 a3", f"{NEXT} SKIP PAST LAST", ["a1 a2 a3"]),
     ("SEQ(A, ANY B)", "a1 a2 b3 b4", f"{NEXT_ALL} SKIP TO NEXT", ["a1 b3", "a2 b3"]),
     ("SEQ(A, B b)", "a1 a2 b3 a3 b4", f"{NEXT_ALL} SKIP TO FIRST b", ["a1 b3", "a3 b4"]),
