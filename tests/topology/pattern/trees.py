@@ -11,7 +11,7 @@ from topology.pattern.tree.syntax import UNBOUNDED
 from topology.pattern.tree.walk import flat
 from topology.pattern.tree.words import AGGREGATES, KEYWORDS, MAX_NS, STRATEGIES
 
-PLAIN_NAMES = st.sampled_from(["a", "b", "Gas", "x", "i", "s", "min", "first", "_1", "_2", "größe"])
+PLAIN_NAMES = st.sampled_from(["a", "Gas", "sets", "i", "s", "min", "first", "_1", "_2", "größe"])
 ODD_NAMES = st.one_of(
     st.sampled_from(sorted(KEYWORDS | STRATEGIES.keys())),
     st.sampled_from(["sum", "Abs", "--", "10", "5 min", "a.b", "_", "skip-till-any", "NOT", "'"]),
@@ -122,6 +122,7 @@ def queries(draw: st.DrawFn) -> syntax.Query:
         where=draw(st.none() | EXPRESSIONS),
         strategy=draw(st.sampled_from(["strict", "partition", "next", "any"])),
         matches=draw(st.sampled_from(["one", "best", "maximal", "all"])),
+        sets=draw(st.booleans()),
         limit=draw(st.just(syntax.LIMIT) | st.integers(1, 10**6)),
         skip=skip,
         skip_to=skip_to,

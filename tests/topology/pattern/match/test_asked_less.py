@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from random import Random
-from typing import Any
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -26,11 +26,10 @@ from tests.topology.pattern.generate import (
 from tests.topology.pattern.unparse import unparse
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.match.evaluation import Evaluation, Place, Tactic
-from topology.pattern.run import affect, selection
+from topology.pattern.run import affect
 from topology.pattern.run.engine import Engine
+from topology.pattern.run.selection import Selection
 from topology.pattern.run.unit import BEFORE_ALL_TIME
-from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Emit, Query, Skip
 
 SEEDS = seeds_of_today(180)
@@ -55,29 +54,13 @@ def plain(rng: Random) -> Query:
     return parse_query(f"PATTERN SEQ({', '.join(nodes)}) {within} USING {using} MATCHES ALL {ties}")
 
 
-class Counting:
-    """A tactic that counts how often it is asked."""
-
-    def __init__(self, tactic: Tactic) -> None:
-        self._tactic = tactic
-        self.asked = 0
-
-    def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
-        self.asked += 1
-        return self._tactic.evaluate(place, anchor)
-
-
-def both(query: Query) -> tuple[Compiled, Compiled]:
+def both(query: Query) -> tuple[list[Engine], list[Mock]]:
+    """An engine that asks less and one that asks all, and the tactic of each."""
     ours, whole = Compiled(query), Compiled(query)
     whole.earliest = None
-    for each in (ours, whole):
-        each.tactic = Counting(each.tactic)
-    return ours, whole
-
-
-def asked(query: Compiled) -> int:
-    assert isinstance(query.tactic, Counting)
-    return query.tactic.asked
+    asked = [Mock(wraps=each.tactic) for each in (ours, whole)]
+    ours.tactic, whole.tactic = asked
+    return [Engine([ours]), Engine([whole])], asked
 
 
 @pytest.mark.slow
@@ -85,19 +68,18 @@ def asked(query: Compiled) -> int:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_words_are_those_of_asking_all_starts(part: int) -> None:
     """In order and late, with copies, errors and purge. And it asks for less."""
-    all_asked = [0, 0]
+    times_asked = [0, 0]
     for seed, rng in dice(SEEDS[part::PARTS]):
         query = plain(rng) if rng.random() < 0.6 else random_query(rng, MODES)
-        queries = both(dataclasses.replace(query, name="q"))
+        engines, asked = both(dataclasses.replace(query, name="q"))
         stream = random_stream(rng, largest=16, errors=rng.choice(((0,), (0,), (0, 2))))
         arrivals = shuffled(rng, stream, rng.choice((0.0, 0.1, 0.5)), rng.choice((0.0, 0.2)))
         behind_ns = rng.choice((lateness_ns(arrivals), 1 << 40))
-        engines = [Engine([each]) for each in queries]
         for _, (ours, whole) in in_step(engines, arrivals, behind_ns, rng):
             assert ours == whole, (seed, unparse(query), stream)
-        for at, each in enumerate(queries):
-            all_asked[at] += asked(each)
-    assert all_asked[0] < all_asked[1]
+        for at, tactic in enumerate(asked):
+            times_asked[at] += tactic.evaluate.call_count
+    assert times_asked[0] < times_asked[1]
 
 
 @pytest.mark.slow
@@ -114,13 +96,12 @@ def test_the_words_are_those_of_asking_all_starts(part: int) -> None:
 def test_what_an_event_asks_does_not_grow_with_the_window(
     pattern: str, types: str, most: int
 ) -> None:
-    queries = both(parse_query(f"PATTERN {pattern}"))
-    engines = [Engine([each]) for each in queries]
+    engines, (less, _) = both(parse_query(f"PATTERN {pattern}"))
     for at in range(240):
-        before = asked(queries[0])
+        less.reset_mock()
         for engine in engines:
             engine.accept(entry(types[at % len(types)], at, at), 0)
-        assert asked(queries[0]) - before <= most
+        assert less.evaluate.call_count <= most
     ours, whole = map(taken, engines)
     assert ours == whole
     assert len(ours) > 60
@@ -185,21 +166,12 @@ def test_what_is_kept_is_what_deciding_all_anew_keeps(part: int, waits: bool) ->
 
 
 @plain_only
-def test_the_work_of_an_event_does_not_grow_with_the_open_matches(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_work_of_an_event_does_not_grow_with_the_open_matches() -> None:
     """Counted in matches that SKIP decides about, with nothing ever decided for good."""
-    decided = 0
-    real: Any = selection.Selection._keep_or_drop
-
-    def counting(*args: Any) -> Any:
-        nonlocal decided
-        decided += 1
-        return real(*args)
-
-    monkeypatch.setattr(selection.Selection, "_keep_or_drop", counting)
     text = "PATTERN SEQ(A a, B b) WITHIN 1 s SKIP PAST LAST"
     stream = [entry("AB"[at % 2], at, at) for at in range(600)]
-    engine = fed([Compiled(parse_query(text))], stream)
+    real = Selection._keep_or_drop
+    with patch.object(Selection, "_keep_or_drop", autospec=True, side_effect=real) as decided:
+        engine = fed([Compiled(parse_query(text))], stream)
     assert len(taken(engine)) == 300
-    assert decided <= 2 * 300
+    assert 300 <= decided.call_count <= 2 * 300

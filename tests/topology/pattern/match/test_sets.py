@@ -279,20 +279,6 @@ def test_more_matches_than_anybody_could_make_are_counted() -> None:
     assert sum(found.count for found in told) == 300**4
 
 
-@pytest.mark.parametrize(
-    ("text", "sets"),
-    [
-        (f"{ABC} LIMIT 7", True),
-        ("PATTERN SEQ(Sets sets, B b) WHERE sets.sets > 1 WITHIN 1 s RETURN sets.x AS sets", False),
-    ],
-)
-def test_a_text_is_read_as_it_is_written(text: str, sets: bool) -> None:
-    """SETS is a name everywhere else."""
-    asked = parse_query(text)
-    assert asked.sets is sets
-    assert parse_query(unparse(asked)) == asked
-
-
 def test_a_query_added_later_has_the_matches_that_start_later() -> None:
     other = compiled("QUERY other PATTERN SEQ(A a, B b, C c) WITHIN 10 ns")
     engine = fed([other], of_text("a1 b2"))

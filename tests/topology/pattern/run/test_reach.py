@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -61,18 +62,11 @@ def test_grades_are_those_of_any_order_of_arrival(part: int) -> None:
     assert min(seen["uncertain"], seen["confirmed"]) > 10, seen
 
 
-class Near:
-    """A function that queries ask, and that counts how often."""
-
-    def __init__(self) -> None:
-        self.looks = 0
-
-    def __call__(self, *_: Any) -> bool:
-        self.looks += 1
-        return True
-
-    def query(self, pattern: str) -> Compiled:
-        return Compiled(parse_query(f"PATTERN {pattern}"), Environment(functions={"near": self}))
+def _asking(pattern: str) -> tuple[Engine, Mock]:
+    """An engine of a query that asks a function, and that function."""
+    near = Mock(return_value=True)
+    environment = Environment(functions={"near": near})
+    return Engine([Compiled(parse_query(f"PATTERN {pattern}"), environment)]), near
 
 
 def _grades(query: Compiled, arrivals: Sequence[Entry]) -> Standing:
@@ -101,14 +95,13 @@ def test_one_event_whose_clock_was_far_off_has_not_all_looked_at_again(
     """Its own doubts reach far; those of two events that are sure do not, whatever else came."""
 
     def looks_for(pairs: int) -> int:
-        near = Near()
-        engine = Engine([near.query(pattern)])
+        engine, near = _asking(pattern)
         engine.accept(entry("A", 0, 0, {"x": 0}, "off", error_ns=2 * PAIRS * APART_NS), 0)
         for at in range(1, pairs + 1):
             for place, kind in ((0, "A"), (1, "B"))[:: -1 if late else 1]:
                 engine.accept(entry(kind, at * APART_NS + place, at, {"x": 0}, kind), 0)
         assert len(engine.findings) >= pairs
-        return near.looks
+        return near.call_count
 
     assert looks_for(PAIRS) < 3 * looks_for(PAIRS // 2), "it grows with the pairs, not their square"
 
@@ -134,8 +127,7 @@ def test_a_source_that_goes_back_and_forth_costs_no_more_than_any_other(
     """Each third event has an error up to twenty thousand windows long, and what it may be part of
     stays undecided for twice as long. What is in doubt is not asked again, and what is sure only
     about the newcomer."""
-    near = Near()
-    engine, accepted = Engine([near.query(pattern)]), 0
+    (engine, near), accepted = _asking(pattern), 0
     for at in range(ROUNDS):
         for kind, place_ns, source, off_ns in (
             ("A", 0, "a", 2),
@@ -147,7 +139,7 @@ def test_a_source_that_goes_back_and_forth_costs_no_more_than_any_other(
             engine.advance(engine.clock_ns - 400, 0)
     assert len(engine.findings) >= ROUNDS
     assert accepted == 3 * ROUNDS
-    assert near.looks < LOOKS_OF_AN_EVENT * accepted
+    assert near.call_count < LOOKS_OF_AN_EVENT * accepted
 
 
 @pytest.mark.parametrize(
