@@ -121,7 +121,8 @@ def partitions(form: NormalForm, events: Sequence[Entry]) -> list[list[Entry]]:
 
 def _reported(form: NormalForm, oracles: Sequence[AlternativeOracle]) -> list[Match]:
     if form.query.matches == "one":
-        return [match for match in map(_first_end, _walks(oracles)) if match]
+        firsts = (_first_end(oracles, start) for start in oracles[0].events)
+        return [match for match in firsts if match]
     matches = [match for oracle in oracles for match in oracle.all()]
     if form.query.matches == "best":
         return _best(form, matches)
@@ -146,13 +147,8 @@ def _decided_ns(form: NormalForm, match: Match) -> int:
     return max([match.last.time_ns, *(over_ns - 1 for over_ns in _over_ns(form, match))])
 
 
-def _walks(oracles: Sequence[AlternativeOracle]) -> Iterator[list[Match]]:
-    for start in oracles[0].events:
-        walks = [oracle.walk(start) for oracle in oracles]
-        yield [match for match in walks if match is not None]
-
-
-def _first_end(walks: list[Match]) -> Match | None:
+def _first_end(oracles: Sequence[AlternativeOracle], start: Entry) -> Match | None:
+    walks = [walk for oracle in oracles if (walk := oracle.walk(start))]
     return min(walks, key=lambda match: (match.last.key, match.alternative), default=None)
 
 
@@ -262,15 +258,11 @@ def _drops(form: NormalForm, kept: Match, match: Match) -> bool:
         if over_ns > kept.last.time_ns:
             return match.first.time_ns <= over_ns
         return match.first.key <= kept.last.key
-    found: list[Entry] = []
-    for component in form.alternatives[kept.alternative].components:
-        entries = kept.bound[component.index]
-        if (component.label or component.alias) == query.skip_to and entries:
-            found += entries
-    if not found:
-        return False
-    keys = [entry.key for entry in found]
-    return match.first.key < (min(keys) if query.skip == "first" else max(keys))
+    components = form.alternatives[kept.alternative].components
+    named = [part.index for part in components if (part.label or part.alias) == query.skip_to]
+    keys = [entry.key for j in named for entry in kept.bound[j]]
+    to = min if query.skip == "first" else max
+    return bool(keys) and match.first.key < to(keys)
 
 
 class AlternativeOracle:
@@ -330,8 +322,8 @@ class AlternativeOracle:
                 if self._fits(run, part, entry) and self._steps(run, part, entry)
             ]
             if fitting:
-                best = min(fitting, key=lambda part: self._rank(run, part))
-                run = (*run, (best.index, entry))
+                _, index = min(self._rank(run, part) for part in fitting)
+                run = (*run, (index, entry))
             elif not run:
                 return None
         return self._match(run) if self.is_valid(run) else None
@@ -356,9 +348,8 @@ class AlternativeOracle:
         )
 
     def _is_open(self, run: Run, part: Component) -> bool:
-        if part.maximum not in (syntax.UNBOUNDED,) and len(_taken(run, part.index)) >= part.maximum:
-            return False
-        if self._is_closed(run, part.index):
+        is_full = part.maximum != syntax.UNBOUNDED and len(_taken(run, part.index)) >= part.maximum
+        if is_full or self._is_closed(run, part.index):
             return False
         return all(len(_taken(run, k)) >= self.components[k].minimum for k in part.before)
 
@@ -374,19 +365,18 @@ class AlternativeOracle:
 
     def _is_ended(self, run: Run, part: Component, entry: Entry) -> bool:
         """By UNTIL: the event itself, or one since the group began."""
-        if self.untils[part.index] is None:
+        until = self.untils[part.index]
+        if until is None:
             return False
         group = _taken(run, part.index)
         between = [it for it in self.events if group and group[-1].key < it.key < entry.key]
-        return any(self._ends(run, part, it) for it in [*between, entry])
+        return any(self._ends(until, run, part, it) for it in [*between, entry])
 
-    def _ends(self, run: Run, part: Component, entry: Entry) -> bool:
-        until = self.untils[part.index]
-        if until is None or (part.types and entry.type not in part.types):
-            return False
+    def _ends(self, until: Condition, run: Run, part: Component, entry: Entry) -> bool:
         before = tuple((j, other) for j, other in run if other.key < entry.key)
         binding = self._binding((*before, (part.index, entry)))
-        return until.holds_newest(binding, part.index) is True
+        is_asked = not part.types or entry.type in part.types
+        return is_asked and until.holds_newest(binding, part.index) is True
 
     def _steps(self, run: Run, part: Component, entry: Entry) -> bool:
         """Is the step from the run's last event as contiguous as it must be?"""
@@ -487,18 +477,12 @@ class AlternativeOracle:
         within = self.query.within_ns
         bound = [[it for j, it in run if j == part.index] for part in self.components]
         since = _begun_ns(self.alternative, blocker, low, bound) if low else last - within - 1
-        above = since < entry.time_ns
-        below = (
-            entry.time_ns < min(it.time_ns for it in high)
-            if high
-            else entry.time_ns <= first + within
-        )
+        until = min((it.time_ns for it in high), default=first + within + 1)
         if blocker.for_ns is not None and low:
-            return since < entry.time_ns < since + blocker.for_ns
-        if blocker.for_ns is not None:
-            until = min(it.time_ns for it in high)
-            return until - blocker.for_ns < entry.time_ns < until
-        return above and below
+            until = since + blocker.for_ns
+        elif blocker.for_ns is not None:
+            since = until - blocker.for_ns
+        return since < entry.time_ns < until
 
     def _next_to(self, low: list[Entry], high: list[Entry]) -> list[Entry]:
         """The event directly behind the left side; before the right one if there is no left."""
@@ -509,16 +493,21 @@ class AlternativeOracle:
         return [it for it in self.everything if it.key < first][-1:]
 
     def _satisfies(self, run: Run, blocker: Blocker, entry: Entry) -> bool:
-        binding = self._binding(run)
+        asked, binding = self._asked(run, blocker, entry)
+        return all(self._condition(expr).holds(binding) is True for expr in asked)
+
+    def _asked(
+        self, run: Run, blocker: Blocker, entry: Entry
+    ) -> tuple[list[syntax.Expr], closures.Binding]:
+        """What a negation asks of the event, but for what names an event that is absent."""
+        binding, asked = self._binding(run), []
         binding[self.slots[blocker.alias]] = [entry]
         for expr in blocker.predicates:
             named = [self.slots.get(alias) for alias in aliases(expr)]
             absent = any(slot is None or not binding[slot] for slot in named)
-            if absent and not asks_for_null(expr):
-                continue
-            if self._condition(expr).holds(binding) is not True:
-                return False
-        return True
+            if not absent or asks_for_null(expr):
+                asked.append(expr)
+        return asked, binding
 
     def _scope(self) -> Scope:
         return Scope(self.slots, self.groups, self.environment)
@@ -533,10 +522,8 @@ class AlternativeOracle:
         return [_taken(run, slot) for slot in range(count)]
 
     def _match(self, run: Run) -> Match:
-        return Match(
-            self.alternative.number,
-            tuple(tuple(_taken(run, part.index)) for part in self.components),
-        )
+        bound = tuple(tuple(_taken(run, part.index)) for part in self.components)
+        return Match(self.alternative.number, bound)
 
 
 def _taken(run: Run, index: int) -> list[Entry]:

@@ -16,7 +16,7 @@ from topology.pattern.match.tactics.rules import layouts_of
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.mentions import aliases
-from topology.pattern.tree.normal_form import NormalForm, normalise
+from topology.pattern.tree.normal_form import Blocker, NormalForm, normalise
 from topology.pattern.tree.syntax import Expr
 
 NEXT = "USING skip_till_next MATCHES ONE"
@@ -34,22 +34,17 @@ def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) 
     for alternative in form.alternatives:
         parts = alternative.components
         components.append([_index(members, p.types, p.own, p.alias) for p in parts])
-        blockers.append(
-            [
-                _index(
-                    members,
-                    blocker.types,
-                    [e for e in blocker.predicates if aliases(e) <= {blocker.alias}],
-                    blocker.alias,
-                )
-                for blocker in alternative.blockers
-            ]
-        )
+        blockers.append([_of_negation(members, blocker) for blocker in alternative.blockers])
         untils = [part for part in parts if part.until is not None]
         enders |= {(alternative.number, p.index): _index(members, p.types) for p in untils}
     everything = _index(members if form.by_partition else entries, frozenset())
     NO_ENVIRONMENT.neighbours.look_at(everything, form.query.within_ns)
     return Place(components, blockers, everything, enders)
+
+
+def _of_negation(members: Sequence[Entry], blocker: Blocker) -> EntryIndex:
+    own = [expr for expr in blocker.predicates if aliases(expr) <= {blocker.alias}]
+    return _index(members, blocker.types, own, blocker.alias)
 
 
 def _index(

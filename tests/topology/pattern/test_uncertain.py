@@ -90,6 +90,11 @@ def streams(
         yield World(seed, Compiled(query), entries, arrivals)
 
 
+def off_by(one: Entry, error_ns: int) -> Entry:
+    """The same event with such an error."""
+    return entry(one.type, one.time_ns, one.event.seq, one.payload, one.event.source, error_ns)
+
+
 parts = pytest.mark.parametrize("part", range(PARTS))
 ERRORS = ((0, 0, 1), (0, 1, 2), (0, 1, 2, 4, 6))
 
@@ -147,24 +152,16 @@ def test_grades_do_not_depend_on_arrival(part: int, modes: Modes) -> None:
 @pytest.mark.slow
 @parts
 def test_exact_times_give_the_matches_of_the_oracle_confirmed(part: int) -> None:
-    """Even where errors are expected."""
-    for stream in streams(part, ((0,),), share=3):
-        for uncertain in UNCERTAIN_MODES:
-            found = followed(stream.asking(uncertain=uncertain), stream.arrivals).confidences()
-            assert found == dict.fromkeys(stream.wanted(), CONFIRMED), stream
-
-
-@pytest.mark.slow
-@parts
-def test_ignored_errors_do_nothing(part: int) -> None:
+    """Even where errors are expected; and those do the same whose errors are ignored."""
     for stream in streams(part, ERRORS, share=3):
-        exact = [
-            entry(one.type, one.time_ns, one.event.seq, one.payload, one.event.source)
-            for one in stream.arrivals
-        ]
-        query = stream.asking(uncertain="ignore")
-        found = followed(query, stream.arrivals, max_error_ns=0).confidences()
-        assert found == current(query, exact).confidences(), stream
+        exact = [off_by(one, 0) for one in stream.arrivals]
+        wanted = dict.fromkeys(stream.wanted(exact), CONFIRMED)
+        for uncertain in UNCERTAIN_MODES:
+            found = followed(stream.asking(uncertain=uncertain), exact).confidences()
+            assert found == wanted, stream
+        ignoring = stream.asking(uncertain="ignore")
+        found = followed(ignoring, stream.arrivals, max_error_ns=0).confidences()
+        assert found == wanted, stream
 
 
 @pytest.mark.slow
@@ -240,10 +237,7 @@ def exact_at_first(part: int, uncertain: Uncertain) -> Iterator[World]:
 
 def _blurred(rng: Random, entries: Sequence[Entry]) -> list[Entry]:
     errors = [rng.choice((1, 2, 4, 6, 12, 24)), *rng.choices((0, 1, 2, 4, 6, 12), k=len(entries))]
-    return [
-        entry(one.type, one.time_ns, one.event.seq, one.payload, one.event.source, error_ns)
-        for one, error_ns in zip(entries, errors, strict=False)
-    ]
+    return list(map(off_by, entries, errors))
 
 
 @pytest.mark.in_turns(2)

@@ -13,7 +13,7 @@ GREEDY and partitions too) it refuses (`Unsuited`). Conditions are those of `gra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 
 from tests.topology.pattern.oracle import AlternativeOracle, Binding, Run, binding_of
 from topology.pattern.compile import closures
@@ -21,14 +21,7 @@ from topology.pattern.compile.grading import MAYBE, NO, YES, grade
 from topology.pattern.compile.scope import Scope
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.mentions import aliases
-from topology.pattern.tree.normal_form import (
-    Alternative,
-    Blocker,
-    Component,
-    NormalForm,
-    asks_for_null,
-)
+from topology.pattern.tree.normal_form import Alternative, Blocker, Component, NormalForm
 from topology.pattern.tree.syntax import UNBOUNDED, Expr
 
 
@@ -69,11 +62,11 @@ def before_by_key(one: Entry, other: Entry) -> int:
     return NO if (other.high_ns, other.key[1:]) < (one.low_ns, one.key[1:]) else MAYBE
 
 
-def at_most(low_ns: int, high_ns: int, limit_ns: int) -> int:
-    """Is a number from this interval within the limit?"""
-    if high_ns <= limit_ns:
+def is_within(one: Entry, other: Entry, length_ns: int) -> int:
+    """Does the other come so long after the first, or sooner?"""
+    if other.high_ns - one.low_ns <= length_ns:
         return YES
-    return MAYBE if low_ns <= limit_ns else NO
+    return MAYBE if other.low_ns - one.high_ns <= length_ns else NO
 
 
 def negated(grade: int) -> int:
@@ -91,9 +84,9 @@ class UncertainOracle(AlternativeOracle):
         """Conditions by the identity of their expressions."""
         if any(part.until or part.greedy for part in self.components):
             raise Unsuited("UNTIL, GREEDY")
-        free = all(part.edge == part.loop == "any" for part in self.components)
+        self.free = all(part.edge == part.loop == "any" for part in self.components)
         single = alternative.is_linear and not any(part.is_group for part in self.components)
-        if not (free or single):
+        if not (self.free or single):
             raise Unsuited("a group or AND with steps that are not ANY")
 
     def candidates(self) -> Iterator[Match]:
@@ -120,15 +113,12 @@ class UncertainOracle(AlternativeOracle):
     def grade(self, match: Match) -> int:
         run = tuple(match.labelled())
         grade = min(self._suits(self.components[j], entry) for j, entry in run)
-        grade = min(grade, self._order(match), self._window(run), self._conditions(match))
-        if grade > NO and not self._is_free():
+        grade = min(grade, self._order(match), self._window(run), self._conditions(run))
+        if grade > NO and not self.free:
             grade = min(grade, self._contiguity(match))
         for blocker in self.alternative.blockers:
-            grade = min(grade, negated(self._blocked(match, run, blocker))) if grade else NO
+            grade = min(grade, negated(self._blocked(run, blocker))) if grade else NO
         return grade
-
-    def _is_free(self) -> bool:
-        return all(part.edge == part.loop == "any" for part in self.components)
 
     # -- order, window, conditions ------------------------------------------------------------
 
@@ -147,19 +137,12 @@ class UncertainOracle(AlternativeOracle):
         )
 
     def _window(self, run: Run) -> int:
-        within, members = self.query.within_ns, [entry for _, entry in run]
-        return min(
-            (
-                at_most(late.low_ns - early.high_ns, late.high_ns - early.low_ns, within)
-                for late in members
-                for early in members
-                if late is not early
-            ),
-            default=YES,
-        )
+        pairs = permutations([entry for _, entry in run], 2)
+        within_ns = self.query.within_ns
+        return min((is_within(early, late, within_ns) for early, late in pairs), default=YES)
 
-    def _conditions(self, match: Match) -> int:
-        binding = self._bound(match)
+    def _conditions(self, run: Run) -> int:
+        binding = self._binding(run)
         return min(
             (
                 self._held(predicate.expr, binding)
@@ -173,9 +156,6 @@ class UncertainOracle(AlternativeOracle):
         if id(expr) not in self.graded:
             self.graded[id(expr)] = grade(expr, Scope(self.slots, self.groups))
         return self.graded[id(expr)](binding)
-
-    def _bound(self, match: Match) -> closures.Binding:
-        return [*match.bound, *[()] * len(self.alternative.blockers)]
 
     # -- contiguity ---------------------------------------------------------------------------
 
@@ -220,14 +200,14 @@ class UncertainOracle(AlternativeOracle):
 
     # -- negation -----------------------------------------------------------------------------
 
-    def _blocked(self, match: Match, run: Run, blocker: Blocker) -> int:
+    def _blocked(self, run: Run, blocker: Blocker) -> int:
         low, high = self._sides(run, blocker)
         if not low and not high:
             return NO
         return max(
             (
                 min(
-                    self._satisfied(match, blocker, entry),
+                    self._satisfied(run, blocker, entry),
                     self._between(run, blocker, low, high, entry),
                     self._next(low, high, entry) if blocker.strict else YES,
                 )
@@ -243,27 +223,18 @@ class UncertainOracle(AlternativeOracle):
         within, members = self.query.within_ns, [one for _, one in run]
         delays = [(one, ns) for at, ns in blocker.after for one in self._at_or_before(run, at)]
         begun = [before(one, entry) for one in low]
-        begun += [YES - self._is_within(one, entry, ns) for one, ns in delays]
+        begun += [negated(is_within(one, entry, ns)) for one, ns in delays]
         if blocker.for_ns is not None and low:
             over = [(one, blocker.for_ns - 1) for one in low]
             over += [(one, ns + blocker.for_ns - 1) for one, ns in delays]
-            return min(max(self._is_within(one, entry, ns) for one, ns in over), *begun)
+            return min(max(is_within(one, entry, ns) for one, ns in over), *begun)
         if blocker.for_ns is not None:
-            inside = max(self._is_within(entry, one, blocker.for_ns - 1) for one in high)
+            inside = max(is_within(entry, one, blocker.for_ns - 1) for one in high)
             return min(inside, *(before(entry, one) for one in high))
-        above = begun or [
-            at_most(one.low_ns - entry.high_ns, one.high_ns - entry.low_ns, within)
-            for one in members
-        ]
-        below = [before(entry, one) for one in high] or [
-            at_most(entry.low_ns - one.high_ns, entry.high_ns - one.low_ns, within)
-            for one in members
-        ]
+        above = begun or [is_within(entry, one, within) for one in members]
+        below = [before(entry, one) for one in high]
+        below = below or [is_within(one, entry, within) for one in members]
         return min(above + below)
-
-    def _is_within(self, one: Entry, other: Entry, length_ns: int) -> int:
-        """Whether the other comes so long after the first, or sooner."""
-        return at_most(other.low_ns - one.high_ns, other.high_ns - one.low_ns, length_ns)
 
     def _at_or_before(self, run: Run, components: frozenset[int]) -> list[Entry]:
         parts = self.alternative.components
@@ -284,13 +255,6 @@ class UncertainOracle(AlternativeOracle):
                 grade = min(grade, negated(min(ahead, before_by_key(entry, other))))
         return grade
 
-    def _satisfied(self, match: Match, blocker: Blocker, entry: Entry) -> int:
-        binding = self._bound(match)
-        binding[self.slots[blocker.alias]] = [entry]
-        grade = YES
-        for expr in blocker.predicates:
-            slots = [self.slots.get(alias) for alias in aliases(expr)]
-            absent = any(slot is None or not binding[slot] for slot in slots)
-            if not absent or asks_for_null(expr):
-                grade = min(grade, self._held(expr, binding))
-        return grade
+    def _satisfied(self, run: Run, blocker: Blocker, entry: Entry) -> int:
+        asked, binding = self._asked(run, blocker, entry)
+        return min((self._held(expr, binding) for expr in asked), default=YES)

@@ -4,7 +4,6 @@ that costs: work is counted in looks at a pair, never in time."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -13,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Reader, Standing, fed, feed, taken
+from tests.topology.pattern.following import Reader, current, fed, taken
 from tests.topology.pattern.generate import (
     dice,
     entry,
@@ -30,7 +29,6 @@ from topology.pattern.match.match import Match
 from topology.pattern.run.affect import SureUnits
 from topology.pattern.run.engine import Engine
 from topology.pattern.run.unit import FoundMatch, MatchUnit
-from topology.pattern.store.entry import Entry
 
 PARTS = 2
 SEEDS = seeds_of_today(500)
@@ -53,10 +51,10 @@ def test_grades_are_those_of_any_order_of_arrival(part: int) -> None:
         for one in entries:
             one.event.segment = rng.randint(0, 3)
         compiled = Compiled(query)
-        calm = _grades(compiled, entries)
+        calm = current(compiled, entries).confidences()
         for disorder in (0.3, 0.9):
             arrivals = shuffled(rng, entries, disorder, copies=0)
-            assert _grades(compiled, arrivals) == calm, (seed, arrivals)
+            assert current(compiled, arrivals).confidences() == calm, (seed, arrivals)
         seen["uncertain"] += sum(grade == UNCERTAIN for grade in calm.values())
         seen["confirmed"] += sum(grade != UNCERTAIN for grade in calm.values())
     assert min(seen["uncertain"], seen["confirmed"]) > 10, seen
@@ -67,12 +65,6 @@ def _asking(pattern: str) -> tuple[Engine, Mock]:
     near = Mock(return_value=True)
     environment = Environment(functions={"near": near})
     return Engine([Compiled(parse_query(f"PATTERN {pattern}"), environment)]), near
-
-
-def _grades(query: Compiled, arrivals: Sequence[Entry]) -> Standing:
-    engine, reader = Engine([query]), Reader()
-    feed(engine, reader, arrivals)
-    return reader.confidences()
 
 
 PAIRS = 60
