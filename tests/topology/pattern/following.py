@@ -172,9 +172,12 @@ def taken(engine: Engine) -> list[Finding]:
 
 
 def compiled(pattern: str, options: str = "", within: int = 10) -> Compiled:
-    text = f"QUERY q PATTERN {pattern} WITHIN {within} ns {options}"
+    return checked(f"QUERY q PATTERN {pattern} WITHIN {within} ns {options}")
+
+
+def checked(text: str) -> Compiled:
     query = parse_query(text)
-    check(query, text)
+    check(query, text, params={})
     return Compiled(query)
 
 

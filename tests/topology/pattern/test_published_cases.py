@@ -20,12 +20,9 @@ import pytest
 import yaml
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Reader, current
+from tests.topology.pattern.following import Reader, checked, current
 from tests.topology.pattern.generate import entry, shuffled
 from tests.topology.pattern.oracle import oracle
-from topology.pattern.language.check import check
-from topology.pattern.language.parse import parse_query
-from topology.pattern.match.compiled import Compiled
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.words import UNITS_NS
 
@@ -43,7 +40,6 @@ Matches = Counter[tuple[tuple[str, str], ...]]
 class Case:
     engine: str
     name: str
-    source: str
     query: str
     events: tuple[Entry, ...]
     labels: tuple[str, ...]
@@ -62,7 +58,6 @@ def cases() -> Iterator[Case]:
             yield Case(
                 told["engine"],
                 one["name"],
-                one["source"],
                 one["query"],
                 tuple(_entry(seq, row, unit_ns) for seq, row in enumerate(rows)),
                 labels,
@@ -103,11 +98,7 @@ each = pytest.mark.parametrize(
 )
 
 
-@cache
-def compiled(text: str) -> Compiled:
-    query = parse_query(text)
-    check(query, text, params={})
-    return Compiled(query)
+compiled = cache(checked)
 
 
 def labelled(case: Case, found: Reader) -> Matches:

@@ -14,12 +14,19 @@ from typing import Any
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Reader, contents, current, fed, followed, taken
+from tests.topology.pattern.following import (
+    Reader,
+    compiled,
+    contents,
+    current,
+    fed,
+    followed,
+    taken,
+)
 from tests.topology.pattern.generate import dice, entry
 from tests.topology.pattern.oracle import oracle
 from topology.model.result import MatchResult
 from topology.pattern.language.check import check
-from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry
@@ -30,9 +37,8 @@ NUMBERS = (0, 0.0, 1, 1.0, 2, 2.0, 3)
 UP = f"WITHIN INTERVAL '0.0000000{WITHIN_NS + 1}' SECOND DEFINE B AS x > PREV(x)"
 
 
-def compiled(text: str) -> Compiled:
-    is_sql = text.startswith("MATCH_RECOGNIZE")
-    query = parse_sql(text) if is_sql else parse_query(f"QUERY q PATTERN {text}")
+def in_sql(text: str) -> Compiled:
+    query = parse_sql(text)
     check(query, params={})
     return Compiled(query)
 
@@ -101,7 +107,7 @@ Oracle = Callable[[list[tuple[str, Entry]], Sequence[Entry]], list[Any]]
 @pytest.mark.parametrize("skip", ["", "AFTER MATCH SKIP TO NEXT ROW", "AFTER MATCH SKIP TO LAST B"])
 @pytest.mark.parametrize(("text", "oracle"), [(ONE, one_row), (EACH, each_row)])
 def test_sql_shows_what_a_look_at_all_rows_gives(text: str, oracle: Oracle, skip: str) -> None:
-    bare, query = compiled(BARE.format(skip=skip)), compiled(text.format(skip=skip))
+    bare, query = in_sql(BARE.format(skip=skip)), in_sql(text.format(skip=skip))
     seen = 0
     for seed, rng in dice(seeds_of_today(40)):
         stream = stream_of(rng)
@@ -123,9 +129,9 @@ def test_sql_shows_what_a_look_at_all_rows_gives(text: str, oracle: Oracle, skip
      "MATCHES ALL EMIT FINAL"],
 )  # fmt: skip
 def test_the_language_returns_what_was_before(options: str) -> None:
-    text = "SEQ(T a, _ b) WHERE b.x > a.x"
-    bare = compiled(f"{text} WITHIN {WITHIN_NS} ns {options}")
-    query = compiled(f"{text} WITHIN {WITHIN_NS} ns {options} RETURN PREV(a.x) AS p, b.x AS x")
+    text, columns = "SEQ(T a, _ b) WHERE b.x > a.x", "RETURN PREV(a.x) AS p, b.x AS x"
+    bare = compiled(text, options, WITHIN_NS)
+    query = compiled(text, f"{options} {columns}", WITHIN_NS)
     for seed, rng in dice(seeds_of_today(30)):
         stream = stream_of(rng)
         wanted = [
@@ -146,7 +152,7 @@ DOWN = (
 def test_all_rows_of_a_match_bear_its_start_and_end(order: tuple[int, ...]) -> None:
     """In whatever order they arrive."""
     rows = [entry("T", 10 + at, at, {"x": 10 - at}) for at in range(3)]
-    query = compiled(DOWN)
+    query = in_sql(DOWN)
     standing = followed(query, [rows[at] for at in order], rng=Random(1)).standing.values()
     assert [(each.start_ns, each.end_ns) for each in standing] == [(10, 12)] * 3
 
@@ -162,7 +168,7 @@ def test_all_rows_of_a_match_bear_its_start_and_end(order: tuple[int, ...]) -> N
 )
 def test_a_measure_that_has_no_meaning_is_refused(measure: str, hint: str) -> None:
     with pytest.raises(QueryRefused) as refused:
-        compiled(DOWN.replace("x AS x", f"{measure} AS m"))
+        in_sql(DOWN.replace("x AS x", f"{measure} AS m"))
     assert hint.replace("D.price", "A.price") in str(refused.value)
 
 
@@ -172,7 +178,7 @@ def test_a_measure_that_has_no_meaning_is_refused(measure: str, hint: str) -> No
 def test_a_late_row_before_a_match_corrects_what_is_shown_of_it(error_ns: int, told: Any) -> None:
     """It is uncertain where the time of that row is."""
     row, late = entry("T", 20, 1, {"x": 2}), entry("U", 10, 0, {"x": 1}, error_ns=error_ns)
-    engine = fed([compiled("T a WITHIN 30 ns RETURN PREV(a.x) AS p")], [row, late])
+    engine = fed([compiled("T a", "RETURN PREV(a.x) AS p", 30)], [row, late])
     found = [each for each in taken(engine) if isinstance(each, MatchResult)]
     assert [(each.op, each.values["p"], each.confidence) for each in found] == [
         ("emit", None, "confirmed"),
@@ -181,19 +187,19 @@ def test_a_late_row_before_a_match_corrects_what_is_shown_of_it(error_ns: int, t
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "within_ns", "found"),
     [
-        ("SEQ(T a, T b) WHERE PREV(b.p) < a.p WITHIN 1 s", ["0 3", "1 3"]),
-        ("T a WHERE PREV(a.p) IS NULL WITHIN 1 s", ["0"]),
-        ("T a WHERE PREV(a.p, 2) IS NULL WITHIN 15 ns", ["0", "1", "2", "3"]),
-        ("T a WHERE PREV(a.p, 2) = 5 WITHIN 20 ns", ["2"]),
-        ("T a WHERE PREV(a.p) = 5 AND [id] WITHIN 1 s", ["2"]),
+        ("SEQ(T a, T b) WHERE PREV(b.p) < a.p", 100, ["0 3", "1 3"]),
+        ("T a WHERE PREV(a.p) IS NULL", 100, ["0"]),
+        ("T a WHERE PREV(a.p, 2) IS NULL", 15, ["0", "1", "2", "3"]),
+        ("T a WHERE PREV(a.p, 2) = 5", 20, ["2"]),
+        ("T a WHERE PREV(a.p) = 5 AND [id]", 100, ["2"]),
     ],
 )
-def test_what_was_before_in_a_condition(query: str, found: list[str]) -> None:
+def test_what_was_before_in_a_condition(query: str, within_ns: int, found: list[str]) -> None:
     """And so in every order of arrival, one event late after the other."""
     prices = [entry("T", 10 * at, at, {"p": p, "id": at % 2}) for at, p in enumerate((5, 6, 4, 7))]
-    asked = compiled(query)
+    asked = compiled(query, within=within_ns)
     wanted = oracle(asked.form, prices)
     assert [" ".join(str(e.event.seq) for _, e in it.labelled()) for it in wanted] == found
     for late in prices:

@@ -15,6 +15,7 @@ from tests.topology.pattern.following import (
     Reader,
     World,
     anew,
+    checked,
     content,
     contents,
     fed,
@@ -241,14 +242,8 @@ def test_counted_without_being_made_they_are_as_many(seed: int) -> None:
         assert +counts == +single, unparse(asked)
 
 
-def compiled(text: str) -> Compiled:
-    asked = parse_query(text)
-    check(asked, text)
-    return Compiled(asked)
-
-
 def sets_of(text: str, arrivals: Sequence[Entry]) -> list[MatchSetResult]:
-    told = taken(fed([compiled(text)], arrivals))
+    told = taken(fed([checked(text)], arrivals))
     return [found for found in told if isinstance(found, MatchSetResult)]
 
 
@@ -280,9 +275,9 @@ def test_more_matches_than_anybody_could_make_are_counted() -> None:
 
 
 def test_a_query_added_later_has_the_matches_that_start_later() -> None:
-    other = compiled("QUERY other PATTERN SEQ(A a, B b, C c) WITHIN 10 ns")
+    other = checked("QUERY other PATTERN SEQ(A a, B b, C c) WITHIN 10 ns")
     engine = fed([other], of_text("a1 b2"))
-    both = restarted(engine, [other, compiled(f"QUERY added {ABC}")])
+    both = restarted(engine, [other, checked(f"QUERY added {ABC}")])
     for one in of_text("x1 x2 a3 b4 c5")[2:]:
         both.accept(one, 0)
     (found,) = [found for found in taken(both) if isinstance(found, MatchSetResult)]
