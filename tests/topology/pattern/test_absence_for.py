@@ -24,7 +24,7 @@ from tests.topology.pattern.following import (
     restarted,
     taken,
 )
-from tests.topology.pattern.generate import dice, of_text, random_stream, shuffled
+from tests.topology.pattern.generate import dice, entry, of_text, random_stream, shuffled
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
@@ -111,8 +111,8 @@ def test_it_is_emitted_when_its_time_is_over(
     query = compiled(pattern, f"EMIT {emit}", within=100)
     engine, reader = Engine([query], emits_final=["q"]), Reader()
     feed(engine, reader, of_text(events))
-    clock = of_text("z0 " * 9 + f"z{over_ns - 1} z{over_ns}")[-2:]
-    for one, is_over in zip(clock, (False, True), strict=True):
+    for is_over in (False, True):
+        one = entry("Z", over_ns - 1 + is_over, 9 + is_over)
         feed(engine, reader, [one])
         engine.advance(one.time_ns, 0)
         reader.read(taken(engine))
@@ -197,9 +197,9 @@ def test_a_watermark_ends_it_as_an_event_in_order_does(emit: Emit) -> None:
         rng, slack_ns = Random(world.seed), 3 if emit == "slack" else None
         query = world.asking(emit=emit, slack_ns=slack_ns)
         told, heard = Engine([query]), Engine([query])
-        for at, entry in enumerate(world.arrivals):
+        for at, one in enumerate(world.arrivals):
             for engine in (told, heard):
-                engine.accept(anew(entry), at)
+                engine.accept(anew(one), at)
             watermark_ns = max(told.clock_ns, heard.clock_ns) + rng.choice((0, 1, 3, 9))
             told.pass_time(watermark_ns, at)
             (mark,) = of_text(f"z{watermark_ns}")

@@ -80,17 +80,13 @@ def test_it_is_found_once_in_any_order_of_arrival(
 )
 def test_it_is_final_when_one_alternative_is(branches: str, events: str, over_ns: int) -> None:
     query = compiled(f"SEQ(A a, OR({branches}))", f"{FREE} EMIT FINAL", within=100)
-    engine, reader = Engine([query], emits_final=["q"]), Reader()
-    for one in of_text(events):
-        if one.time_ns < over_ns:
-            feed(engine, reader, [one])
+    engine, reader, stream = Engine([query], emits_final=["q"]), Reader(), of_text(events)
+    feed(engine, reader, [one for one in stream if one.time_ns < over_ns])
     engine.advance(over_ns - 1, 0)
     reader.read(taken(engine))
     assert not reader.standing
     engine.advance(over_ns, 0)
-    for one in of_text(events):
-        if one.time_ns >= over_ns:
-            feed(engine, reader, [one])
+    feed(engine, reader, [one for one in stream if one.time_ns >= over_ns])
     engine.end(0)
     reader.read(taken(engine))
     assert len(reader.standing) == len(reader.final) == 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.events import copies, copy_of
+from tests.kit.events import copies
 from tests.kit.runs import cut, results_of, through_changelog
 from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START
@@ -19,7 +19,7 @@ from tests.topology.window.test_promise import drifting, heard
 from topology.config import parse
 from topology.flow.chain import Chain
 from topology.flow.registry import chain_of
-from topology.model.event import Event
+from topology.model.event import Event, twin
 from topology.model.result import EMIT, MatchResult
 
 SEEDS = seeds_of_today(1)
@@ -100,10 +100,7 @@ def test_the_promise_is_kept_and_in_the_end_all_is_the_same(seed: int) -> None:
 
 def over(before: Chain, after: Chain) -> Chain:
     """A restart, after which the file may say something else."""
-    again = []
-    for event in sorted(before.held(), key=lambda event: event.offset):
-        again.append(copy_of(event))
-        again[-1].held_by = event.held_by
+    again = sorted(map(twin, before.held()), key=lambda event: event.offset)
     after.restore(through_changelog(before.snapshot()), again)
     return after
 

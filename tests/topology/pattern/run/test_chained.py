@@ -112,12 +112,11 @@ def run(queries: list[Compiled], arrivals: Sequence[Entry], rng: Random) -> list
 
     def read() -> None:
         """Each step says one thing of a result at most, and an update says something new."""
-        findings = [each for each in taken(engine) if isinstance(each, MatchResult)]
-        said = [each.id for each in findings]
-        assert len({*said}) == len(said), findings
+        findings = taken(engine)
+        assert len({each.id for each in findings}) == len(findings), findings
         for each in findings:
-            before = reader.standing.get(each.id) if each.op == UPDATE else None
-            assert before is None or told(before) != told(each), each
+            assert isinstance(each, MatchResult)
+            assert each.op != UPDATE or told(reader.standing[each.id]) != told(each), each
         reader.read(findings)
 
     for one in arrivals:
