@@ -9,6 +9,7 @@ a query of SQL, both are one tree."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -61,21 +62,29 @@ def test_the_interval_is_exclusive() -> None:
     assert found("MATCH_RECOGNIZE (PATTERN (A B))", [1, 2], default_within_ns=10**9 + 1) != []
 
 
+A = "PATTERN (A) WITHIN INTERVAL '1' HOUR"
+AB = "PATTERN (A B) WITHIN INTERVAL '1' HOUR"
+
+
 @pytest.mark.parametrize(
-    ("clause", "code"),
+    ("clause", "code", "told"),
     [
-        ("PATTERN (A)", "E_WINDOW"),
-        ("ORDER BY price PATTERN (A) WITHIN INTERVAL '1' HOUR", "E_SQL"),
-        ("MEASURES MATCH_NUMBER() AS n PATTERN (A) WITHIN INTERVAL '1' HOUR", "E_SQL"),
-        ("PATTERN (A B) WITHIN INTERVAL '1' HOUR DEFINE B AS x > PREV(x, 2) + A.x", "E_SQL"),
-        ("MEASURES CLASSIFIER(B) AS c PATTERN (A) WITHIN INTERVAL '1' HOUR", "E_ALIAS_UNKNOWN"),
-        ("PATTERN (A) WITHIN INTERVAL '1' HOUR DEFINE B AS x > 1", "E_ALIAS_UNKNOWN"),
-        ("MEASURES A.x AS n, A.y AS n PATTERN (A) WITHIN INTERVAL '1' HOUR", "E_ALIAS_TWICE"),
-        ("PATERN (A)", "E_SYNTAX"),
+        ("PATTERN (A)", "E_WINDOW", "write WITHIN"),
+        (f"ORDER BY price {A}", "E_SQL", "write ORDER BY ref_time"),
+        (f"MEASURES MATCH_NUMBER() AS n {A}", "E_SQL", "use the `id` of the match"),
+        (f"{AB} DEFINE B AS x > PREV(x, 2) + A.x", "E_SQL", "write it as a separate condition"),
+        (f"MEASURES CLASSIFIER(B) AS c {A}", "E_ALIAS_UNKNOWN", "known: `A`"),
+        (f"{A} DEFINE B AS x > 1", "E_ALIAS_UNKNOWN", "known: `A`"),
+        (f"MEASURES A.x AS n, A.y AS n {A}", "E_ALIAS_TWICE", "rename one"),
+        (f"MEASURES LAST(A.x, -1) AS m {A}", "E_FUNCTION", "LAST(A.price, 2)"),
+        (f"MEASURES FIRST(A.x, -1) AS m {A}", "E_FUNCTION", "FIRST(A.price, 2)"),
+        (f"MEASURES PREV(x, -1) AS m {A}", "E_FUNCTION", "PREV(A.price, 2)"),
+        (f"MEASURES COUNT(CLASSIFIER()) AS m {A}", "E_FUNCTION", "COUNT(A.price)"),
+        ("PATERN (A)", "E_SYNTAX", "did you mean `PATTERN`?"),
     ],
 )
-def test_what_is_refused_has_its_reason(clause: str, code: str) -> None:
-    with pytest.raises(QueryRefused) as refused:
+def test_what_is_refused_has_its_reason(clause: str, code: str, told: str) -> None:
+    with pytest.raises(QueryRefused, match=re.escape(told)) as refused:
         parse_sql(f"MATCH_RECOGNIZE ({clause})")
     assert [error.code for error in refused.value.errors] == [code]
     assert refused.value.errors[0].line == 1
