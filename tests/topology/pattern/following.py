@@ -59,8 +59,10 @@ class World:
 
     def is_as_the_oracle_says(self) -> bool:
         """Assert it of what stands in the end, and behind a frontier, over restarts, where nothing
-        final changes, nothing is left, and all that stands is final. Whether anything is found."""
+        final changes, nothing is left, and all that stands is final; that it finds nothing twice.
+        Whether anything is found."""
         wanted = self.wanted()
+        assert len({*wanted}) == len(wanted), self
         assert current(self.query, self.arrivals).contents() == wanted, self
         reader = followed(self.query, self.arrivals, rng=Random(self.seed), finals=["q"])
         assert reader.contents() == wanted, self

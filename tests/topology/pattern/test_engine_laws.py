@@ -10,15 +10,7 @@ from typing import Any
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import (
-    Changelog,
-    Reader,
-    World,
-    fed,
-    feed,
-    in_step,
-    restarted,
-)
+from tests.topology.pattern.following import Changelog, Reader, World, fed, feed, in_step, restarted
 from tests.topology.pattern.generate import (
     BEST,
     MODES,

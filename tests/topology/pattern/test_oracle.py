@@ -10,23 +10,9 @@ from random import Random
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.generate import (
-    MODES,
-    entry,
-    of_text,
-    random_query,
-    random_stream,
-)
+from tests.topology.pattern.generate import MODES, entry, of_text, random_query, random_stream
 from tests.topology.pattern.oracle import oracle, valid
-from tests.topology.pattern.places import (
-    ALL,
-    MAXIMAL,
-    NEXT,
-    NEXT_ALL,
-    STRICT,
-    form_of,
-    judged,
-)
+from tests.topology.pattern.places import ALL, MAXIMAL, NEXT, NEXT_ALL, STRICT, form_of, judged
 from topology.pattern.language.check import check
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import normalise

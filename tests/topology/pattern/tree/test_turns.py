@@ -14,14 +14,7 @@ from typing import Any
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import (
-    anew,
-    compiled,
-    contents,
-    current,
-    in_any_order,
-    times,
-)
+from tests.topology.pattern.following import anew, compiled, contents, current, in_any_order, times
 from tests.topology.pattern.generate import (
     BEST,
     dice,
