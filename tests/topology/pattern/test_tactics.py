@@ -9,8 +9,6 @@ is counted in steps, never in time.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +16,8 @@ from random import Random
 
 import pytest
 
-from benchmarks.traces import TraceAbsent, folder
+from benchmarks.patterns import recorded
+from benchmarks.traces import TraceAbsent
 from tests.seeds import seeds_of_today
 from tests.services import without_trace
 from tests.topology.pattern.generate import (
@@ -154,12 +153,10 @@ def test_tactics_find_what_the_oracle_finds(
 def micro() -> list[Entry]:
     """The 10 000 events of LimeCEP."""
     try:
-        path = folder() / "limecep" / "micro_inorder.csv.gz"
+        found = recorded(disordered=False)
     except TraceAbsent as missing:
         without_trace(missing)
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        rows = list(csv.DictReader(lines))
-    return [entry(row["type"], int(row["ts"]), int(row["id"])) for row in rows]
+    return [entry(kind, number, number) for number, kind in found]
 
 
 @pytest.mark.in_turns(3)
