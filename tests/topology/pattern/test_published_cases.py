@@ -40,6 +40,7 @@ Matches = Counter[tuple[tuple[str, str], ...]]
 class Case:
     engine: str
     name: str
+    source: str
     query: str
     events: tuple[Entry, ...]
     labels: tuple[str, ...]
@@ -58,6 +59,7 @@ def cases() -> Iterator[Case]:
             yield Case(
                 told["engine"],
                 one["name"],
+                one["source"],
                 one["query"],
                 tuple(_entry(seq, row, unit_ns) for seq, row in enumerate(rows)),
                 labels,
