@@ -24,7 +24,8 @@ from recordings.values import FileMapping, mapped_rows
 from tests.cli.invoking import TOPOLOGY, inorder, text_file
 from tests.kit.conformance import COLUMNS, MAPPING, cases_of, fields_of
 from tests.kit.programs import printed
-from topology.model.event import NO_EPOCH, Event
+from tests.topology.wire.test_field_reader import said
+from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.wire.checker import AS_WRITTEN
 from topology.wire.where import parse_where
@@ -34,14 +35,6 @@ def contents_of(mapping: dict[str, str], content: str | bytes, path: str = "-") 
     raw = content.encode() if isinstance(content, str) else content
     rows = mapped_rows(path, FileMapping(fields_of(mapping)), AS_WRITTEN, io.BytesIO(raw))
     return list(lines_of(rows, AS_WRITTEN))
-
-
-def said(content: Any) -> dict[str, Any] | str:
-    if isinstance(content, Malformed):
-        return content.reason
-    epoch = None if content.epoch == NO_EPOCH else content.epoch
-    names = ("source", "seq", "ts_ns", "type")
-    return {**{name: getattr(content, name) for name in names}, "epoch": epoch}
 
 
 LINES = [
