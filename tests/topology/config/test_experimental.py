@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from tests.kit.k_slack import KSlack
-from topology.config import Topology, TopologyError, parse
+from tests.topology.config.test_problem import refusal
+from topology.config import Topology, parse
 from topology.config.experimental import QualityMethod
 from topology.flow.build import with_method
 from topology.flow.registry import chain_of
@@ -77,17 +78,13 @@ REFUSED = [
 
 @pytest.mark.parametrize(("sections", "path", "words"), REFUSED, ids=[each[0] for each in REFUSED])
 def test_refused_in_a_stream(sections: str, path: str, words: str) -> None:
-    with pytest.raises(TopologyError) as told:
-        stream(sections)
-    (problem,) = told.value.problems
+    (problem,) = refusal(f"streams: {{a: {{{sections}}}}}")
     assert problem.path == f"streams.a.{path}"
     assert words in str(problem)
 
 
 def test_refused_in_a_query() -> None:
-    with pytest.raises(TopologyError) as told:
-        parse(f"{QUERY}, experimental: {{quality: aq}}}}}}")
-    (problem,) = told.value.problems
+    (problem,) = refusal(f"{QUERY}, experimental: {{quality: aq}}}}}}")
     assert problem.path == "queries.q.experimental.quality"
     assert "write quality: {accuracy: 99%}" in str(problem)
 

@@ -96,11 +96,12 @@ REFUSED = [
     ("fields: {preset: other}", "write one of"),
     ("ts_unit: ms", "for the header contract write headers: {ts_unit: ms}"),
     ("fields: {source: key, seq: payload.n}; ts_zone: Berlin", "write its name, like Europe/"),
-    ("format: xml", "write one of: json"),
+    ("format: xml", "`xml` is not known here; write one of: json"),
+    ("format: avro", "add `fields`"),
+    (f"schema: {{{REGISTRY}}}", "add `fields`"),
 ]
 SCHEMAS = [
     ("format: avro", "write schema: {registry: http://HOST:8081, subjects: [t-value]}"),
-    ("format: xml", "`xml` is not known here"),
     ("key_format: protobuf", "streams.a.schema (line 2): is missing"),
     (f"format: avro; schema: {{{REGISTRY}}}", "streams.a.schema.subjects (line 6): is missing"),
     (f"format: avro; schema: {{{REGISTRY}}}", "write subjects: [t-value]"),
@@ -159,6 +160,9 @@ def test_streams_of_one_topic_share_a_mapping_that_names_the_stream() -> None:
     nameless = "{input: t, fields: {source: key, seq: payload.n}}"
     with pytest.raises(TopologyError, match="no field names the stream"):
         parse(f"streams:\n  a: {nameless}\n  b: {nameless}\n")
+    avro = f"{one[:-1]}, format: avro, schema: {{file: A}}}}"
+    with pytest.raises(TopologyError, match="reads `t` with another mapping or format"):
+        parse(f"streams: {{a: {avro}, b: {avro.replace('A', 'B')}}}")
 
 
 def test_without_true_arrivals_stamps_are_believed() -> None:
@@ -170,22 +174,10 @@ def test_without_true_arrivals_stamps_are_believed() -> None:
         parse("streams: {a: {arrival: read, clock: {unsynced: estimate}}}")
 
 
-@pytest.mark.parametrize("line", ["format: avro", f"schema: {{{REGISTRY}}}"])
-def test_without_a_mapping_nothing_of_a_value_is_read(line: str) -> None:
-    with pytest.raises(TopologyError, match="add `fields`"):
-        parse(f"streams:\n  a:\n    {line}\n")
-
-
-def test_streams_of_one_input_have_one_schema() -> None:
-    one = f"{{input: t, {PLACES[:-1]}, stream: payload.s}}, format: avro, schema: {{file: A}}}}"
-    with pytest.raises(TopologyError, match="reads `t` with another mapping or format"):
-        parse(f"streams: {{a: {one.replace('A', 'a')}, b: {one.replace('A', 'b')}}}")
-
-
 def test_a_file_is_sought_beside_the_topology_file() -> None:
     stream = made("format: avro; schema: {file: press.avsc}")
     located = stream.with_schema_from("/etc/inorder").value_schema
-    assert located is not None
+    assert located
     assert located.file == "/etc/inorder/press.avsc"
     absolute = made("format: avro; schema: {file: /press.avsc}")
     assert absolute.with_schema_from("/etc") is absolute

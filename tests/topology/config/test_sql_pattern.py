@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from topology.config import TopologyError, parse
+from tests.topology.config.test_problem import refusal
+from topology.config import parse
 from topology.config.query import QueryConfig, pattern
 
 SQL = "SELECT * FROM b MATCH_RECOGNIZE (PATTERN (A B) WITHIN INTERVAL '5' SECOND DEFINE A AS v = 1)"
@@ -34,9 +35,7 @@ def test_from_names_the_stream() -> None:
     ],
 )
 def test_what_is_wrong_has_its_place(document: dict[str, Any], path: str, says: str) -> None:
-    with pytest.raises(TopologyError) as refused:
-        parse(document)
-    (problem,) = refused.value.problems
+    (problem,) = refusal(document)
     assert problem.path == path
     assert says in problem.message
 

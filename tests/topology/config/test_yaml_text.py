@@ -31,6 +31,7 @@ def waits(length: str) -> str:
     [
         pytest.param(MERGES + "streams: {s: {}}\n", f"more than {MAX_MERGED} keys", id="merges"),
         pytest.param(ALIASES + "streams: {s: {}}\n", "a11", id="aliases"),
+        pytest.param("streams: &s {a: *s}", "there is no such key", id="an alias of itself"),
         pytest.param(waits("12:30:45"), "`12:30:45` is not a number with a unit", id="minutes"),
         pytest.param(
             waits("1:30.5"), "`1:30.5` is not a number with a unit", id="minutes with a part"

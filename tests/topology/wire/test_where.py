@@ -67,20 +67,6 @@ def test_what_is_no_place_says_what_to_write(text: str, remedy: str) -> None:
     assert remedy in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "message"),
-    [
-        ("timestamp", "source", "a timestamp cannot be this field"),
-        ("key", "payload", "`key` is not part of the value"),
-        ('="x"', "arrival", '`="x"` is not part of the value'),
-    ],
-)
-def test_a_place_that_cannot_have_the_field_is_refused(text: str, field: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        parse_where(text, field)
-    assert parse_where("timestamp", "ts") == TIMESTAMP
-
-
 NAMES = st.text(st.characters(exclude_characters="`", exclude_categories=["Cs"]), min_size=1)
 
 
