@@ -37,26 +37,6 @@ def test_law_records_become_the_same_events(topic: Topic, seed: int) -> None:
         assert seen[0] == seen[1], logs
 
 
-@pytest.mark.parametrize(
-    ("ts", "ts_ns"),
-    [
-        (b"-9223372036854775808", None),
-        (b"-9223372036854775807", 1 - 2**63),
-        (b"9223372036854775807", 2**63 - 1),
-        (b"9223372036854775808", None),
-    ],
-)
-def test_a_time_is_dead_where_int64_does_not_hold_it_and_its_negative(
-    ts: bytes, ts_ns: int | None
-) -> None:
-    headers = [(b"sourceId", b"a"), (b"seqNum", b"1"), (b"ts", ts)]
-    for is_native in (True, False):
-        read = Way(Setting(), is_native=is_native).read(RAW, batch([record(None, None, headers)]))
-        assert [each.reason for each in read.dead] == (["ts_huge"] if ts_ns is None else [])
-        if ts_ns is not None:
-            assert [event.ts_ns for event in read.events] == [ts_ns]
-
-
 def test_what_is_plain_does_not_go_to_the_general_path() -> None:
     """Else the law would compare the general path with itself."""
     headers: list[Headers] = [

@@ -114,13 +114,12 @@ def plainly_read(
     return event
 
 
-def test_a_source_may_be_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_and_a_place_below_another_name_take_the_short_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fields = {"source": "key", "seq": "payload.n", "ts": "timestamp"}
     event = plainly_read(monkeypatch, record(b"s1", b'{"n":7}', []), fields=fields)
     assert (event.source, event.seq) == ("s1", 7)
-
-
-def test_a_place_below_another_name_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     fields = {"source": "payload.in.id", "seq": "payload.in.n", "type": "payload.kind"}
     given = record(None, b'{"kind":"A","in":{"n":7,"id":"s1"}}', [])
     event = plainly_read(monkeypatch, given, fields=fields)

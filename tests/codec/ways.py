@@ -47,7 +47,10 @@ RFC_3339: Final = (
     "2024-05-01T12:00:00ZZ", "1677-09-21T00:12:43Z", "1680-01-01T00:00:00Z", "2262-04-11T23:47:16Z",
     "2260-12-31T23:59:59.999999999-23:59", "0001-01-01T00:00:00Z", "2024-3-01T00:00:00Z",
 )  # fmt: skip
-TIMES: Final = (*(b"5000000", b"1700000000") * 9, *(time.encode() for time in RFC_3339))
+LEAST_TIMES: Final = (b"-9223372036854775808", b"-9223372036854775807")
+TIMES: Final = (
+    *(b"5000000", b"1700000000") * 9, *LEAST_TIMES, *(time.encode() for time in RFC_3339)
+)  # fmt: skip
 
 MAX_RECORD_BYTES: Final = 900
 LANES: Final = 3

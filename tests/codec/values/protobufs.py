@@ -15,7 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 from google.protobuf import timestamp_pb2, wrappers_pb2
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import (
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
@@ -70,8 +74,6 @@ def message_class() -> Any:
 
 
 def descriptor_set(*, with_imports: bool = True) -> bytes:
-    from google.protobuf.descriptor_pb2 import FileDescriptorSet
-
     found = FileDescriptorSet()
     if with_imports:
         for module in (timestamp_pb2, wrappers_pb2):

@@ -56,20 +56,13 @@ def test_one_of_several_servers_alone_is_no_answer() -> None:
     """It lies by two seconds and is the quickest."""
     liar = burst(AT, 2 * S, server="a", n=10)
     others = [burst(AT + S, server=name, n=2) for name in "bc"]
-    told, seen = model(servers=3), model()
-    for sample in liar:
-        told.add(sample)
-        seen.add(sample)
+    told = fed(liar, model(servers=3))
     assert told.cell(AT).state == UNSYNCED
-    for sample in (each for pair in zip(*others, strict=True) for each in pair):
-        told.add(sample)
-        seen.add(sample)
-    assert (told.cell(AT).state, seen.cell(AT).state) == (UNSYNCED, UNSYNCED)
-    for name in "bc":
-        for sample in burst(AT + 2 * S, server=name, n=3):
-            told.add(sample)
-            seen.add(sample)
-    for clock in (told, seen):
+    for clock in (told, fed(liar)):
+        fed((each for pair in zip(*others, strict=True) for each in pair), clock)
+        assert clock.cell(AT).state == UNSYNCED
+        for name in "bc":
+            fed(burst(AT + 2 * S, server=name, n=3), clock)
         low_ns, high_ns = interval(clock, AT + 2 * S)
         assert clock.cell(AT + 2 * S).state == SYNCED
         assert low_ns <= 0 <= high_ns < 20 * MS
@@ -164,8 +157,7 @@ def test_a_false_round_is_doubted_then_dropped() -> None:
     clock = fed(burst(AT, 0, n=10))
     before = answers(clock, AT)
     clock.add(round_at(AT + 300 * MS, offset_ns=S))
-    cell = clock.cell(AT)
-    assert cell.state == SUSPECT
+    assert clock.cell(AT).state == SUSPECT
     assert [row[2:] for row in answers(clock)] == [row[2:] for row in before]  # the old bounds
     clock.add(round_at(AT + 320 * MS, 0))
     assert clock.cell(AT).state == SYNCED
@@ -214,8 +206,7 @@ def test_mono_tells_a_step_at_once() -> None:
     clock.add(round_at(AT + 10 * S, 2 * MS, mono_ns=7 - 2 * MS))
     assert (clock.segment, clock.jumps) == (1, 1)
     assert clock.cell(AT).state == UNSYNCED
-    late = round_at(AT + 9, 0, mono_ns=7)
-    clock.add(late)
+    clock.add(round_at(AT + 9, 0, mono_ns=7))
     assert (clock.segment, clock.late) == (1, 1)
 
 
@@ -239,8 +230,7 @@ def test_the_source_may_name_its_segment() -> None:
 
 def test_a_source_that_starts_anew_counts_its_segments_anew() -> None:
     clock = fed([round_at(AT + i, 0, segment=3) for i in range(3)])
-    for i in range(3):
-        clock.add(round_at(AT + S + i, 0, segment=0))
+    fed((round_at(AT + S + i, 0, segment=0) for i in range(3)), clock)
     assert (clock.segment, clock.late, clock.cell(AT).state) == (1, 0, SYNCED)
 
 
@@ -358,8 +348,7 @@ def test_state_is_bounded() -> None:
 def test_a_server_that_came_back_under_another_name_leaves_no_vote_behind() -> None:
     clock = fed([round_at(AT + i * S, 0, server="pod-1") for i in range(3)])
     later = AT + 200 * S  # beyond STALE_AFTER_NS
-    for i in range(3):
-        clock.add(round_at(later + i * S, 500 * MS, server="pod-2"))
+    fed((round_at(later + i * S, 500 * MS, server="pod-2") for i in range(3)), clock)
     cell = clock.cell(later)
     assert cell.state == SYNCED
     assert abs(cell.offset_at(later) - 500 * MS) <= cell.error_at(later) < 20 * MS

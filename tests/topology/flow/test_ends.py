@@ -58,11 +58,6 @@ def inputs() -> list[RawEvent]:
     return sorted([*lives("well", 21), *dead, bye], key=lambda each: each.arrival_ns or 0)
 
 
-def standing(of: type[Any], query: str) -> list[Said]:
-    """What stands at last, in the order of its beginning."""
-    return said(replay(STREAM + QUERIES, inputs()), of, query)
-
-
 def said(records: Iterable[Any], of: type[Any], query: str) -> list[Said]:
     last = {}
     for record in records:
@@ -72,10 +67,48 @@ def said(records: Iterable[Any], of: type[Any], query: str) -> list[Said]:
     return sorted((each.start_ns // S, each.final, each.confidence) for each in stands)
 
 
-@pytest.mark.parametrize("query", ["silent", "told"])
-def test_a_machine_is_not_silent_since_the_file_has_ended(query: str) -> None:
-    """The one that was silent while others spoke is."""
-    assert standing(MatchRecord, query) == [(8, True, "confirmed"), (20, False, "uncertain")]
+SILENT: list[Said] = [(8, True, "confirmed"), (20, False, "uncertain")]
+"""The machine that was silent while others spoke is."""
+STANDS: dict[str, tuple[type[Any], list[Said]]] = {
+    "silent": (MatchRecord, SILENT),
+    "told": (MatchRecord, SILENT),
+    "spans": (
+        WindowRecord,
+        [*((at, True, "confirmed") for at in (0, 5, 10, 15)), (20, False, "uncertain")],
+    ),
+    "sessions": (WindowRecord, [(0, False, "uncertain"), (0, True, "confirmed")]),
+    "alone": (
+        JoinRecord,
+        [
+            *((at, True, "confirmed") for at in sorted([*range(9), *range(15)])),
+            *((at, False, "uncertain") for at in range(15, 21)),
+        ],
+    ),
+}
+
+
+def test_what_the_end_alone_decides_is_neither_final_nor_sure() -> None:
+    """The silence of a machine that lived to the end, a window that nothing has passed, a session
+    that may go on, a row whose partner may have come; but a count that is full is as sure as
+    ever."""
+    records = list(replay(STREAM + QUERIES, inputs()))
+    for query, (of, expected) in STANDS.items():
+        assert said(records, of, query) == expected, query
+    fives = said(records, WindowRecord, "fives")
+    assert {each[1:] for each in fives} == {(True, "confirmed")}
+
+
+@pytest.mark.parametrize("query", ["silent", "spans", "alone"])
+@pytest.mark.parametrize("answer", ["answer: final", "finals: true"])
+def test_what_waits_to_be_final_appears_at_the_end_all_the_same(query: str, answer: str) -> None:
+    of, expected = STANDS[query]
+    finals = ", finals: true" if query == "spans" else "\n    finals: true"
+    text = (STREAM + QUERIES).replace(finals, "")
+    if query == "alone":
+        text += f"    {answer}\n"
+    else:
+        text = text.replace(f"{query}: {{", f"{query}: {{{answer}, ")
+    assert said(replay(text, inputs()), of, query) == expected
 
 
 @pytest.mark.parametrize("more", ["finals: true", "answer: final"])
@@ -85,43 +118,6 @@ def test_a_match_whose_events_are_all_there_is_as_sure_as_it_was(more: str) -> N
     found = said(replay(f"{STREAM}queries: {{{pair}}}\n", inputs()), MatchRecord, "pair")
     assert {confidence for _, _, confidence in found} == {"confirmed"}
     assert [at for at, final, _ in found if not final] == [19]
-
-
-def test_a_window_that_nothing_has_passed_is_neither_final_nor_sure() -> None:
-    assert standing(WindowRecord, "spans") == [
-        *((start, True, "confirmed") for start in (0, 5, 10, 15)),
-        (20, False, "uncertain"),
-    ]
-
-
-def test_nor_is_a_session_that_may_go_on() -> None:
-    found = standing(WindowRecord, "sessions")
-    assert sorted(found) == [(0, False, "uncertain"), (0, True, "confirmed")]
-
-
-def test_a_count_that_is_full_is_as_sure_as_ever() -> None:
-    assert {each[1:] for each in standing(WindowRecord, "fives")} == {(True, "confirmed")}
-
-
-def test_nor_is_a_row_whose_partner_may_have_come() -> None:
-    found = standing(JoinRecord, "alone")
-    assert found == [
-        *((at, True, "confirmed") for at in sorted([*range(9), *range(15)])),
-        *((at, False, "uncertain") for at in range(15, 21)),
-    ]
-
-
-@pytest.mark.parametrize("query", ["silent", "spans", "alone"])
-@pytest.mark.parametrize("answer", ["answer: final", "finals: true"])
-def test_what_waits_to_be_final_appears_at_the_end_all_the_same(query: str, answer: str) -> None:
-    of = {"silent": MatchRecord, "spans": WindowRecord, "alone": JoinRecord}[query]
-    finals = ", finals: true" if query == "spans" else "\n    finals: true"
-    text = (STREAM + QUERIES).replace(finals, "")
-    if query == "alone":
-        text += f"    {answer}\n"
-    else:
-        text = text.replace(f"{query}: {{", f"{query}: {{{answer}, ")
-    assert said(replay(text, inputs()), of, query) == standing(of, query)
 
 
 CHAIN = """\
