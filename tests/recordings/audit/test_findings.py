@@ -4,7 +4,7 @@ and over recorded traces."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product, repeat
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks.traces import TRACES, TraceAbsent, TraceRow, jr_umts
+from benchmarks.traces import TRACES, TraceRow, jr_umts
 from benchmarks.workloads.machines import BEGIN_NS, FAST, FAST_BY_NS, MS, RESTARTS, S, plant
 from recordings.audit.document import document
 from recordings.audit.findings import Asked, audited
 from recordings.audit.row import ONE_ORDER, AuditRow, OrderRule
 from recordings.audit.wraps import Wraps
+from tests.end_to_end.recordings import recorded
 from tests.recordings.audit.oracle import brute_force, pruned
 from tests.seeds import seeds_of_today
-from tests.services import without_trace
 
 ASKED = Asked(60 * S, (0, 1 * S, 5 * S, 30 * S), ONE_ORDER, arrives=True)
 
@@ -275,13 +275,6 @@ def test_windows_that_are_wrong_by_a_drift_are_those_of_the_true_times() -> None
 def test_nothing_at_all_is_an_audit_too() -> None:
     said = found([])
     assert said["records"] == said["machines"] == said["windows"]["all"] == 0
-
-
-def recorded(made: Callable[[], list[TraceRow]]) -> list[TraceRow]:
-    try:
-        return made()
-    except TraceAbsent as missing:
-        without_trace(missing)
 
 
 def audit_rows(rows: Sequence[TraceRow]) -> list[AuditRow]:

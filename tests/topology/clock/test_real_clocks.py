@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmarks.traces import MS, TRACES, S, TraceAbsent, TraceRow
-from tests.services import without_trace
+from benchmarks.traces import MS, TRACES, S, TraceRow
+from tests.end_to_end.recordings import recorded
 from topology.clock.measured import MeasuredClock
 from topology.config import ClockConfig
 from topology.model.sample import Sample
@@ -46,12 +46,8 @@ class Found(NamedTuple):
 
 
 def sources(name: str) -> dict[str, list[TraceRow]]:
-    try:
-        rows = TRACES[name]()
-    except TraceAbsent as missing:
-        without_trace(missing)
     by_source: dict[str, list[TraceRow]] = {}
-    for row in rows:
+    for row in recorded(TRACES[name]):
         by_source.setdefault(row.source, []).append(row)
     return by_source
 
