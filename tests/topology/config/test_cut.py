@@ -62,7 +62,6 @@ TWO_STREAMS = f"streams: {{a: {{keyed_by: stream}}, b: {{input: other}}}}\n{FUSE
         ("streams: {default: {}}\ntopics: {partitions: 1}", {"events.raw": 3}, ["default"]),
         (f"streams: {{default: {{keyed_by: stream}}}}\n{FUSED}", {"events.raw": 3}, []),
         ("streams: {default: {}}", {"events.raw": 3}, []),
-        ("streams: {default: {}}\nstages: [reorder, merge+window]", {"events.raw": 3}, []),
         (TWO_STREAMS, {"events.raw": 3, "other": 2}, ["b"]),
         (TWO_STREAMS, {"events.raw": 3, "other": 1}, []),
     ],

@@ -88,9 +88,8 @@ def test_a_busy_source_that_is_gone_is_not_waited_for() -> None:
     assert (merge.figures()["idle"], merge.figures()["paused"]) == (1, 0)
 
 
-@pytest.mark.parametrize("sources", [400])
-def test_a_fleet_that_speaks_each_ten_seconds_is_not_taken_for_silent(sources: int) -> None:
-    dice = Random(3)
+def test_a_fleet_that_speaks_each_ten_seconds_is_not_taken_for_silent() -> None:
+    sources, dice = 400, Random(3)
     log = [
         each
         for number in range(sources)
@@ -108,12 +107,6 @@ def test_a_fleet_that_speaks_each_ten_seconds_is_not_taken_for_silent(sources: i
 @pytest.mark.parametrize("size", [1, 2])
 def test_silences_behind_a_hole_are_learned_on_the_short_path_too(size: int) -> None:
     """REORDER held two events, whose arrivals lie far apart, and released them at once."""
-
-    def merge(*, takes_plain: bool) -> Merge:
-        made = Merge("default", MergeConfig(idle_after_ns=500 * MS))
-        made.takes_plain = takes_plain
-        return made
-
     events = [
         Event("default", "a", 0, number, BEGIN + number * 5 * MS, BEGIN + number * 5 * MS)
         for number in range(100)
@@ -128,7 +121,8 @@ def test_silences_behind_a_hole_are_learned_on_the_short_path_too(size: int) -> 
         event.seq, event.at_ns = 100 + number, end_ns + 1_010 * MS
     states = []
     for takes_plain in (True, False):
-        operator = merge(takes_plain=takes_plain)
+        operator = Merge("default", MergeConfig(idle_after_ns=500 * MS))
+        operator.takes_plain = takes_plain
         operator.on_batch(copies(events), events[-1].at_ns)
         for at in range(0, 2, size):
             operator.on_batch(copies(behind[at : at + size]), end_ns + 1_010 * MS)

@@ -82,12 +82,12 @@ Who was idle or gone before the pause is not awaited
 """)
 
 
-@pytest.mark.parametrize(("settings", "rows"), AFTER_A_PAUSE.values(), ids=AFTER_A_PAUSE)
-def test_after_a_pause(settings: dict[str, Any], rows: Table) -> None:
-    play(merge(**settings), [*PAUSED, *rows])
+SCENARIOS = WITHOUT | {
+    title: (settings, [*PAUSED, *rows]) for title, (settings, rows) in AFTER_A_PAUSE.items()
+}
 
 
-@pytest.mark.parametrize(("settings", "rows"), WITHOUT.values(), ids=WITHOUT)
+@pytest.mark.parametrize(("settings", "rows"), SCENARIOS.values(), ids=SCENARIOS)
 def test_scenario(settings: dict[str, Any], rows: Table) -> None:
     play(merge(**settings), rows)
 
