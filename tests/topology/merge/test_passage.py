@@ -10,37 +10,11 @@ import pytest
 
 from tests.kit.chains import chained
 from tests.kit.scenarios import Table, scenarios, table
-from tests.topology.merge.against_oracle import MS
-from tests.topology.merge.test_operator import event, operator, play, rendered
+from tests.topology.merge.test_operator import event, operator, play
 from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import DATA
-from topology.model.late import GAP
-
-
-def filled(at: int, source: str, seq: int, ref: int) -> Any:
-    """What REORDER had declared missing."""
-    return event(at, source, seq, ref, late=GAP)
-
-
-def test_what_was_declared_missing_leaves_in_its_place_while_that_is_open() -> None:
-    """b holds everything up beyond 5, so a1 is in time for the stream."""
-    merge = operator(max_wait="1s", idle_after="2s")
-    rows = table("""
-        5 b 0 5
-        10 a 0 6 -> b0 at 5
-        11 a 2 9
-        12 a 4 11
-    """)
-    play(merge, rows)
-    step = merge.on_batch([filled(20, "a", 3, 10), filled(21, "a", 1, 8)], 22 * MS)
-    assert rendered(step) == []
-    assert merge.figures()["queued"] == 5
-    step = merge.on_batch([event(30, "b", 1, 10), event(31, "b", 2, 31)], 31 * MS)
-    assert rendered(step) == [*(f"a{n} at 30" for n in range(4)), "b1 at 30"]
-    assert rendered(merge.on_time(31 * MS)) == ["a4 at 31"]
-
 
 # -- causes ----------------------------------------------------------------------------------------
 
@@ -71,14 +45,6 @@ def test_a_source_that_was_idle(woken: Table) -> None:
 
 
 SCENARIOS = scenarios("""
-The same time as the last one is not late whatever the name
-# Coarse stamps: b left at 10, and waited for a in vain; then a comes with 10, too.
-    10 a 0 0
-    11 b 0 10 -> a0 at 10
-    70 -> b0 at 60
-    71 a 1 10
-    72 c 0 9 -> a1 at 71
-    73 -> c0 at 72 (late merge_new)
 A source that had said bye
     0 b 0 0
     1 b 1 1 bye -> b0 at 0

@@ -12,9 +12,7 @@ from topology.wire.where import TIMESTAMP, Where, parse_where
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ("payload.device", Where("payload", ("device",))),
         ("payload.a.b[0].c", Where("payload", ("a", "b", 0, "c"))),
-        ("payload[2][10]", Where("payload", (2, 10))),
         ("payload.`a.b`.`c d`", Where("payload", ("a.b", "c d"))),
         ("payload", Where("payload")),
         ("key", Where("key")),
