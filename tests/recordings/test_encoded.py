@@ -16,6 +16,7 @@ from recordings import encoded
 from recordings.encoded import FileEncoding
 from recordings.file import InputError
 from recordings.values import value_rows
+from tests.codec.values.test_avro import written
 from topology.wire.values import Timestamp
 
 SCHEMA: Mapping[str, Any] = {
@@ -49,12 +50,6 @@ def _varint(number: int) -> bytes:
     return bytes([low | 0x80]) + _varint(rest) if rest else bytes([low])
 
 
-def in_avro(row: Mapping[str, Any]) -> bytes:
-    stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(dict(SCHEMA)), row)
-    return stream.getvalue()
-
-
 def read(content: bytes, encoding: FileEncoding | None = None) -> list[Any]:
     return list(value_rows("-", io.BytesIO(content), encoding=encoding))
 
@@ -67,14 +62,14 @@ def test_a_container_is_recognised_and_read_by_its_own_schema(codec: str) -> Non
 
 
 def test_values_behind_their_lengths_keep_their_bytes() -> None:
-    values = [in_avro(row) for row in ROWS]
+    values = [written(SCHEMA, row) for row in ROWS]
     rows = read(delimited(*values), BY_SCHEMA)
     assert [row.value for row in rows] == AS_READ
     assert [row.in_bytes(row.payload()) for row in rows] == values
 
 
 def test_a_value_that_is_none_is_a_fault_and_the_next_is_read() -> None:
-    bad, good = read(delimited(b"\xff\xff", in_avro(ROWS[0])), BY_SCHEMA)
+    bad, good = read(delimited(b"\xff\xff", written(SCHEMA, ROWS[0])), BY_SCHEMA)
     assert bad.fault.reason == "value_undecodable"
     assert (good.number, good.value) == (2, AS_READ[0])
 

@@ -8,15 +8,12 @@ import pytest
 
 from inorder.contract import PRESETS
 from topology.config import (
-    Aggregate,
     MergeConfig,
-    QueryConfig,
     ReorderConfig,
     StageConfig,
     StreamConfig,
     StreamMethods,
     Topology,
-    Window,
     parse,
 )
 
@@ -140,21 +137,6 @@ def test_a_clock_is_as_fine_as_the_unit_of_its_times(
     found = parse(f"streams: {{a: {{{stream}}}}}").streams["a"].clock
     assert found.granularity_ns == granularity_ns
     assert found.play.granularity_ns == (granularity_ns or 0)
-
-
-V = ("payload",)
-SPELLED = [
-    ("window", "tumbling 10s", Window("tumbling", 10 * 10**9)),
-    ("window", "session 1.5ms", Window("session", 1_500_000)),
-    ("aggregate", {"v": "avg( payload.a.b )"}, {"v": Aggregate("avg", ("payload", "a", "b"))}),
-    ("aggregate", {"v": "quantile(payload, .5)"}, {"v": Aggregate("quantile", V, 500_000)}),
-]
-
-
-@pytest.mark.parametrize(("key", "spelling", "value"), SPELLED)
-def test_windows_and_aggregates_are_read(key: str, spelling: object, value: object) -> None:
-    given = {"window": "count 1", "aggregate": {"n": "count()"}, key: spelling}
-    assert getattr(QueryConfig.model_validate(given), key) == value
 
 
 def test_anchors_serve_streams_that_are_alike() -> None:

@@ -126,6 +126,8 @@ stages: [reorder+merge, window, join]
 queries:
   w: {window: sliding 4s every 2s, aggregate: {q: "quantile(payload.v, 0.99)", n: count()}}
   c: {window: count 5, aggregate: {s: sum(payload)}}
+  s: {window: session 1.5ms, aggregate: {m: avg( payload.a.b )}}
+  f: {window: tumbling 10s, aggregate: {n: count()}}
   t: {join: tumbling 2s, sides: {a: {type: A}, b: {type: B}}, values: {v: a.payload.v}}
 """
     wanted = {"q": Aggregate("quantile", V, 990_000), "n": Aggregate("count")}
@@ -142,6 +144,11 @@ queries:
             "c": QueryConfig(
                 window=Window("count", events=5), aggregate={"s": Aggregate("sum", ("payload",))}
             ),
+            "s": QueryConfig(
+                window=Window("session", 1_500_000),
+                aggregate={"m": Aggregate("avg", ("payload", "a", "b"))},
+            ),
+            "f": QueryConfig(window=Window("tumbling", 10 * S_NS), aggregate=COUNT),
             "t": QueryConfig(join=condition, sides=SIDES, values={"v": JoinedValue("a", V)}),
         },
     )

@@ -186,19 +186,14 @@ def test_copies_of_a_network_are_copies_in_any_order(start: str, *, is_stamped: 
         reorder = operator(start=start)
         for at, seq, ts in sorted(delayed):
             doubled = event(at, seq, ts if is_stamped else None)
-            _note(step, reorder.on_batch([doubled], at * MS))
-        _note(step, reorder.on_end(1_000 * MS))
+            step.add(reorder.on_batch([doubled], at * MS))
+        step.add(reorder.on_end(1_000 * MS))
         words = rendered(step)
         assert not [word for word in words if "gap" in word or "late" in word], seed
         assert sum("duplicate" in word or "conflict" in word for word in words) == len(sent), seed
         assert {e.epoch for e in step.released} == {0}, seed
         if not is_stamped:
             assert not any("conflict" in word for word in words), seed
-
-
-def _note(whole: Step, step: Step) -> None:
-    whole.released += step.released
-    whole.reports += step.reports
 
 
 @pytest.mark.parametrize(("first", "start"), [(0, "zero"), (0, "auto"), (700, "auto")])
@@ -209,8 +204,8 @@ def test_a_source_that_begins_again_at_once_loses_nothing(first: int, start: str
         step = Step(0)
         for run, seq, ts in sent:
             made = event(ts + 5, seq + (0 if run else first), ts)
-            _note(step, reorder.on_batch([made], made.at_ns))
-        _note(step, reorder.on_end(9_000 * MS))
+            step.add(reorder.on_batch([made], made.at_ns))
+        step.add(reorder.on_end(9_000 * MS))
         assert not step.reports, (seed, rendered(step))
         left = [e.ts_ns // MS for e in step.released if e.kind == ""]
         assert left == [ts for _, _, ts in sent], seed

@@ -461,6 +461,8 @@ def test_a_stream_that_numbers_needs_its_numbers_on_the_same_topic() -> None:
 def test_without_such_streams_nothing_is_said_of_them() -> None:
     dead = by_time([SOURCE], streams=())
     assert dead.detail == "header `seqNum` is missing; " + REASONS["seq_missing"].remedy
+    assert "reorder: {without_seq: by_time}" in dead.detail
+    assert "reorder: {rule: time}" in dead.detail
 
 
 @pytest.mark.parametrize("config", [PLAIN, CLOUD])
@@ -497,9 +499,3 @@ def test_where_some_sources_number_nothing_a_record_without_a_number_says_so() -
     assert seq_of(("seqNum", b"")) == ("seq_empty", None)
     assert seq_of(("ts", b"soon")) == ("ts_unreadable", None)
     assert seq_of(("streamId", b"other")) == ("seq_missing", None)
-
-
-def test_a_number_that_is_missing_names_the_key_that_helps() -> None:
-    found = read((SOURCE,))
-    assert "reorder: {without_seq: by_time}" in found.detail
-    assert "reorder: {rule: time}" in found.detail
