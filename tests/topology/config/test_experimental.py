@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -51,8 +51,7 @@ def test_every_method_of_a_query_has_a_strategy() -> None:
     for method in QUALITY:
         text = f"{QUERY}, quality: {{accuracy: 90%}}, experimental: {{quality: {method}}}}}}}"
         topology = parse(text)
-        made = with_method(topology.queries["q"]).quality
-        assert made is not None
+        made: Any = with_method(topology.queries["q"]).quality
         assert made.published is QUALITY[method]
         assert type(made.policy(1_000)) not in (KSlack, RiskSlack)
 

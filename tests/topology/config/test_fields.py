@@ -94,7 +94,7 @@ REFUSED = [
     ("fields: {preset: cloudevents, seq: header.n}; signed: true", UNSIGNED_TIME),
     ("signed: true; arrival: timestamp", "a.arrival (line 4): `timestamp` is not signed"),
     ("fields: {preset: other}", "write one of"),
-    ("ts_unit: ms", "for the header contract write headers: {ts_unit: ms}"),
+    ("ts_unit: ms", "; add `fields`; for the header contract write headers: {ts_unit: ms}"),
     ("fields: {source: key, seq: payload.n}; ts_zone: Berlin", "write its name, like Europe/"),
     ("format: xml", "`xml` is not known here; write one of: json"),
     ("format: avro", "add `fields`"),

@@ -38,14 +38,11 @@ SPECULATING = f"{QUERY}{ONE}{COUNTED}\n    answer: speculate\n"
 
 BROKEN: list[tuple[str | bytes, str, str]] = [
     ("", "", "the file is empty; write at least streams: {default: {}}"),
-    ("streams: [", "", "not YAML"),
     ("streams: {a: {}}\n\tx: 1", "", "line 2"),
     ("a: 1\n---\nb: 2", "", "not YAML: but found another document"),
     ("streams: !!python/object:os.system {}", "", "not YAML: could not determine a constructor"),
-    ("streams: !!int x", "", "cannot be read"),
     ("streams: {a: 2024-13-45}", "", "month must be in 1..12"),
     ("streams: !!timestamp x", "", "cannot be read"),
-    (f"streams: {{a: {'9' * 5000}}}", "", "cannot be read"),
     ("streams: \x00", "", "not YAML"),
     (b"streams: \xff", "", "not UTF-8 text: byte 9 is 0xff"),
     ("[" * 20_000, "", "nested too deeply"),
@@ -121,19 +118,12 @@ TOP = [
 
 STREAM = [
     ("topic: x", "topic", "no such key; write one of: input, output,"),
-    (
-        "ts_unit: ms",
-        "ts_unit",
-        "; add `fields`; for the header contract write headers: {ts_unit: ms}",
-    ),
     ("max_wait: 1s", "max_wait", "write it under streams.a.reorder or under streams.a.merge"),
     (
         "merge: {max_windows: 500}",
         "merge.max_windows",
         "did you mean `max_wait`? `max_windows` is a key under queries",
     ),
-    ("merge: {idle_after: 2}", "merge.idle_after", "write 2ms"),
-    ("headers: {preset: ce}", "headers.preset", "plain, cloudevents"),
     ("input: a b", "input", "not a name that Kafka accepts for a topic; use 1"),
     ("input: ..", "input", "not a name that Kafka accepts"),
     ('input: ""', "input", "not a name that Kafka accepts"),
@@ -183,7 +173,6 @@ REORDER = [
     ("max_held: 0", "write one from 1 to"),
     ("max_held: 1.0", "`1.0` is not a whole number"),
     ("max_held: true", "true is not a whole number"),
-    ("max_held: '7'", "`7` is not a whole number"),
     (f"max_held: {'9' * 400}", "more than 256 bits"),
     ("miss_target: 0", "out of range; write a share"),
     ("miss_target: 1", "0.000001 to 0.999999"),
@@ -192,7 +181,6 @@ REORDER = [
     ("miss_target: 0.0000015", "at most six decimals"),
     ("max_held_bytes: 5", "write 5MiB"),
     ("max_held_bytes: 5MB", "`MB`; write 5MiB;"),
-    ("max_held_bytes: 0B", "too small"),
     ("start: 256, seq_bits: 8", "256 does not fit 8 bits"),
 ]
 """Lines of `reorder`, and what is wrong with the first key of each."""
@@ -252,7 +240,6 @@ WINDOWS = [
     ("aggregate: {v: avg}", ".aggregate.v", "`avg` is not an aggregate"),
     ("aggregate: {1: count()}", ".aggregate.1", "`1` is not text; write it in quotes"),
     ("aggregate: {v: }", ".aggregate.v", "has no value; write it like avg(payload.v)"),
-    ("aggregate: {v: 3}", ".aggregate.v", "`3` is not an aggregate"),
     (
         "aggregate: {v: 'quantile(payload.v, 99)'}",
         ".aggregate.v",

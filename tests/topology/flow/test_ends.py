@@ -184,8 +184,7 @@ def test_a_history_that_goes_on_invents_no_silence() -> None:
     history, live = Replay(topology), Replay(topology)
     found: list[Step | None] = [history.on_inputs(contents[:31], sent[31].arrival_ns)]
     saved = history.saved()
-    left = unpacked(packed(GroupState(saved, (), {}))).saved
-    assert left is not None
+    left: Any = unpacked(packed(GroupState(saved, (), {}))).saved
     live.restore(left)
     found += [live.on_inputs(contents[31:]), live.on_end()]
     whole = [record for step in found if step is not None for record in records_of(step)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -127,8 +128,7 @@ def test_a_source_is_not_forgotten_while_a_late_event_of_it_waits() -> None:
     merge = operator(max_sources=2)
     play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
     merge.on_batch([event(71, "b", 0, 5), event(71, "c", 0, 70), event(71, "d", 0, 71)], 71 * MS)
-    where = merge.locate("b", 0, 0)
-    assert where is not None
+    where: Any = merge.locate("b", 0, 0)
     assert where["where"] == "held"
     again = operator(max_sources=2)
     again.restore(merge.snapshot(), copies(merge.held()))

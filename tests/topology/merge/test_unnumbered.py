@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from topology.config import MergeConfig, ReorderConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, WATERMARK, Event
@@ -33,8 +35,7 @@ def merge(*, numbered: bool = False) -> Merge:
 
 def numbers_of(operator: Merge, source: str) -> tuple[int, int, list[int]]:
     """The newest epoch and number of a source, and the numbers that are missing."""
-    known = operator.locate(source, 0, 0)
-    assert known is not None
+    known: Any = operator.locate(source, 0, 0)
     found = {number: operator.locate(source, 0, number) for number in range(known["newest"])}
     missing = [number for number, each in found.items() if each and each["where"] == LOST]
     return known["newest_epoch"], known["newest"], missing

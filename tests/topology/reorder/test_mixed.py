@@ -210,21 +210,17 @@ def replayed(
     """A restart comes at that row; until then the topology is the one `before`."""
     topology = parse(before or text)
     reader = LineReader(topology.reading())
-    replay, total = Replay(topology), Step(0)
+    replay: Any = Replay(topology)
+    total = Step(0)
     for number, row in enumerate(rows, start=1):
         if number == cut_at:
             saved = replay.saved()
-            assert saved is not None
             topology = parse(text)
             reader = LineReader(topology.reading())
             replay = Replay(topology)
             replay.restore(saved._replace(state=through_changelog(saved.state)))
-        step = replay.on_inputs([reader.read(Row(number, row))])
-        assert step is not None
-        total.add(step)
-    last = replay.on_end()
-    assert last is not None
-    total.add(last)
+        total.add(replay.on_inputs([reader.read(Row(number, row))]))
+    total.add(replay.on_end())
     return total
 
 

@@ -120,7 +120,7 @@ def without(name: str) -> list[tuple[str, Value]]:
     return [header for header in headers() if header[0] != name]
 
 
-NO_DIGITS = [b"\xff\x00", *"+1 1_0 1.0 0x10 ١ --1 -".encode().split()]
+NO_DIGITS = [b"\xff\x00", b" 1", b"1 ", *"+1 1_0 1.0 0x10 ١ --1 -".encode().split()]
 NO_TIMES = b"""
     yesterday 1.5 +1 2023-01-01T00:00:00 2023-01-01T00:00:00+24:00 2023-01-01T00:00:00.1234567891Z
     2023-01-01T00:00:00.Z 2023-02-29T00:00:00Z 2023-13-01T00:00:00Z 0000-01-01T00:00:00Z
@@ -151,8 +151,6 @@ MALFORMED: list[tuple[str, list[tuple[str, Value]], str, str, str]] = [
             (b"", "empty", "write an integer"),
             (None, "empty", "write an integer"),
             (b"abc", "not_integer", "`abc`"),
-            (b" 1", "not_integer", "` 1`"),
-            (b"1 ", "not_integer", "in plain digits"),
             *((text, "not_integer", "in plain digits") for text in NO_DIGITS),
             (b"-1", "negative", "`-1`"),
             (b"9223372036854775808", "huge", "0 to 9223372036854775807"),
@@ -320,21 +318,17 @@ def test_what_is_written() -> None:
     assert writer.ordered(event, original)[-1] == ("late", b"gap")
 
 
-SETTLED = [
-    ("the same", {}, 17, 0, {}),
-    ("leading zeros say the same", {"seqNum": b"0017", "epoch": b"00"}, 17, 0, {}),
-    ("wrapped", {}, 273, 0, {"seqNum": b"273"}),
-    ("a restart seen", {}, 17, 1, {"epoch": b"1"}),
-    ("an epoch overruled", {"epoch": b"0"}, 17, 2, {"epoch": b"2"}),
-    ("an epoch back to none", {"epoch": b"4"}, 17, 0, {"epoch": b"0"}),
-]
+SETTLED: dict[str, tuple[dict[str, Value], int, int, dict[str, Value]]] = {
+    "the same": ({}, 17, 0, {}),
+    "leading zeros say the same": ({"seqNum": b"0017", "epoch": b"00"}, 17, 0, {}),
+    "wrapped": ({}, 273, 0, {"seqNum": b"273"}),
+    "a restart seen": ({}, 17, 1, {"epoch": b"1"}),
+    "an epoch overruled": ({"epoch": b"0"}, 17, 2, {"epoch": b"2"}),
+    "an epoch back to none": ({"epoch": b"4"}, 17, 0, {"epoch": b"0"}),
+}
 
 
-@pytest.mark.parametrize(
-    ("changes", "seq", "epoch", "rewritten"),
-    [case[1:] for case in SETTLED],
-    ids=[case[0] for case in SETTLED],
-)
+@pytest.mark.parametrize(("changes", "seq", "epoch", "rewritten"), SETTLED.values(), ids=SETTLED)
 def test_only_what_reorder_settled_otherwise_is_rewritten(
     changes: dict[str, Value], seq: int, epoch: int, rewritten: dict[str, Value]
 ) -> None:

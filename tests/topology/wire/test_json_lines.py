@@ -41,10 +41,9 @@ EXPECTED = json.loads("""[
 ]""")
 
 
-@pytest.mark.parametrize("place", range(len(WRITTEN)))
-def test_output_lines_in_the_documented_order(place: int) -> None:
-    assert json.dumps(WRITTEN[place]) == json.dumps(EXPECTED[place])
-    assert len(WRITTEN) == len(EXPECTED)
+@pytest.mark.parametrize(("written", "expected"), [*zip(WRITTEN, EXPECTED, strict=True)])
+def test_output_lines_in_the_documented_order(written: object, expected: object) -> None:
+    assert json.dumps(written) == json.dumps(expected)
 
 
 def test_an_event_marked_late() -> None:

@@ -143,12 +143,10 @@ BAD: list[tuple[str | bytes, str, str, str]] = [
     ("nonsense", "line_not_json", "write one object per line", NOWHERE),
     (b'{"source": "\xff", "seq": 1}', "line_not_json", "UTF-8", NOWHERE),
     ('{"source": "\\ud800", "seq": 1}', "line_not_json", "surrogate", NOWHERE),
-    ('{"source": "s", "seq": 1', "line_not_json", "not JSON", NOWHERE),
     ('{"source": "s", "seq": NaN}', "line_not_json", "not JSON", NOWHERE),
     ("[" * 5_000, "line_not_json", "not JSON", NOWHERE),
     ("[1]", "line_not_object", "but not an object", NOWHERE),
     ("{}", "source_missing", "`seq` is missing", "source seq"),
-    ('{"seq": 1}', "source_missing", "write it", "source"),
     ('{"source": "s"}', "seq_missing", "write it", "seq"),
     (line(source=7), "source_not_text", "is not text: 7; write", "source"),
     (line(source=""), "source_empty", "write a name", "source"),
@@ -167,7 +165,6 @@ BAD: list[tuple[str | bytes, str, str, str]] = [
     (line(arrival=False), "arrival_not_integer", "`arrival` is not an integer: false", ""),
     (line(arrival=2**63), "arrival_huge", "write an integer", ""),
     (line(epoch=-1), "epoch_negative", "from 0 to 9223372036854775807", "epoch"),
-    (line(epoch=2**63), "epoch_huge", "from 0 to 9223372036854775807", "epoch"),
     (line(epoch=2**63, ts=[]), "epoch_huge", "`ts` is not a time: a list", "epoch"),
     (line(stream=1), "stream_not_text", "is not text: 1", "stream"),
     (line(stream=""), "stream_empty", "write a value", "stream"),
@@ -287,7 +284,6 @@ def test_csv_with_json_payload_controls_and_clocks() -> None:
 
 BAD_CSV: list[tuple[bytes, str, str]] = [
     (b"s,1.0,,", "seq_not_integer", "seq"),
-    (b"s,+1,,", "seq_not_integer", "seq"),
     (b"s,-1,,", "seq_negative", "seq"),
     (b"s,9223372036854775808,,", "seq_huge", "seq"),
     ("s,١,,".encode(), "seq_not_integer", "seq"),
