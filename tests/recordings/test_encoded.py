@@ -6,6 +6,7 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import fastavro
@@ -32,6 +33,7 @@ ROWS = [{"device": f"press-{n % 3}", "n": n, "at": 1_700_000_000_000 + n} for n 
 AS_READ = [{**row, "at": Timestamp(int(str(row["at"])) * 1_000_000)} for row in ROWS]
 BY_SCHEMA = FileEncoding("avro", avro.decoding(avro.parsed(json.dumps(SCHEMA))))
 IN_FILE = FileEncoding("avro", None)
+in_avro = partial(written, SCHEMA)
 
 
 def container(codec: str = "null", rows: Sequence[Mapping[str, Any]] = ROWS, **more: Any) -> bytes:
@@ -62,14 +64,14 @@ def test_a_container_is_recognised_and_read_by_its_own_schema(codec: str) -> Non
 
 
 def test_values_behind_their_lengths_keep_their_bytes() -> None:
-    values = [written(SCHEMA, row) for row in ROWS]
+    values = [in_avro(row) for row in ROWS]
     rows = read(delimited(*values), BY_SCHEMA)
     assert [row.value for row in rows] == AS_READ
     assert [row.in_bytes(row.payload()) for row in rows] == values
 
 
 def test_a_value_that_is_none_is_a_fault_and_the_next_is_read() -> None:
-    bad, good = read(delimited(b"\xff\xff", written(SCHEMA, ROWS[0])), BY_SCHEMA)
+    bad, good = read(delimited(b"\xff\xff", in_avro(ROWS[0])), BY_SCHEMA)
     assert bad.fault.reason == "value_undecodable"
     assert (good.number, good.value) == (2, AS_READ[0])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.kit.events import copies
 from tests.kit.runs import through_changelog
 from topology.config import Topology, parse
 from topology.flow.chain import Chain
@@ -118,22 +117,13 @@ def started(asked: Topology, operators: Sequence[str], events: list[Event]) -> S
     return stage
 
 
-def restarted(stage: Stage, asked: Topology, operators: Sequence[str]) -> Stage:
-    """As a worker does it."""
-    held = copies(stage.held())
-    for kept, one in zip(held, stage.held(), strict=True):
-        kept.held_by = one.held_by
-    again = Stage(asked, operators)
-    again.restore(through_changelog(stage.snapshot()), held)
-    return again
-
-
 def test_one_stream_may_lose_its_last_query_and_nothing_of_it_stays() -> None:
     both = topology(f"stream: a, {WINDOW}", f"stream: b, {WINDOW}")
     one = topology(f"stream: a, {WINDOW}")
     stage = started(both, ["window"], alternating("ab"))
     table: dict[str, Any] = stage.snapshot()
-    again = restarted(stage, one, ["window"])
+    again = Stage(one, ["window"])
+    again.restore(through_changelog(table), list(stage.held()))
     table |= again.changes()
     assert {key for key, value in table.items() if value is not None} == set(again.snapshot())
     assert all(key.startswith("a\n") for key in again.snapshot())

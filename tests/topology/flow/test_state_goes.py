@@ -45,10 +45,6 @@ STAND = {SHAPES, "query", "engine", "promises", "promise"}
 """Names of parts that stand as long as there are queries."""
 
 
-def topology() -> Topology:
-    return in_code(FILE)
-
-
 def raw(rng: Random, n: int = 250) -> list[Event]:
     """Keys come and go, so that many partitions are quiet long before the end."""
     events = []
@@ -103,7 +99,7 @@ def test_what_is_over_leaves_nothing() -> None:
 def over(seed: int) -> Table:
     """The table when all is over."""
     rng = Random(seed)
-    asked = topology()
+    asked = in_code(FILE)
     operators = ["reorder", "merge", "window", "pattern", "join"]
     stage, table = Stage(asked, operators), Table()
     todo = raw(rng)
@@ -147,7 +143,7 @@ def waited_for(table: Table) -> list[str]:
 
 
 def test_what_a_query_waited_for_goes_with_it_over_a_restart() -> None:
-    asked = topology()
+    asked = in_code(FILE)
     stage, table = Stage(asked, ["pattern"]), Table()
     table.apply(stage.changes())
     assert waited_for(table) == ["waiting"]

@@ -19,7 +19,6 @@ from topology.model.saved import (
     Saved,
     Shape,
     ShapeRefused,
-    ValueKind,
     described,
     dict_of,
     list_of,
@@ -37,8 +36,8 @@ PART = Shape("part", 1, count=INT)
 class Part(Saved):
     SHAPE = PART
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, count: int = 0) -> None:
+        self.count = count
 
 
 class Span(NamedTuple):
@@ -96,18 +95,12 @@ class Whole(Saved):
         self.derived = len(self.runs)
 
 
-def part(count: int) -> Part:
-    one = Part()
-    one.count = count
-    return one
-
-
 def whole() -> Whole:
     one = Whole()
     one.count, one.none, one.runs, one.last = -(1 << 66), 1 << 70, [Span(1, 2)], (1 << 65, "a")
     one.seen, one.by_name, one.queue = {7, 3}, {"x": 1}, deque(["why"])
     one.holes, one.values = [Hole(4, 5)], (1, 1 << 64, "x", None, True, 0.5)
-    one.part, one.parts, one.perhaps = part(8), [part(1), part(2)], part(3)
+    one.part, one.parts, one.perhaps = Part(8), [Part(1), Part(2)], Part(3)
     return one
 
 
@@ -264,16 +257,11 @@ class Source(KnownSource):
         self.count = 0
 
 
-class Sources(SourceTable[Source]):
-    def __init__(self) -> None:
-        super().__init__("source/", Source.SHAPE, Source, 100)
-
-
 class Owner:
-    def __init__(self, shape: Shape | None = None, kind: ValueKind = INT) -> None:
+    def __init__(self, shape: Shape | None = None) -> None:
         self.count = 0
-        self.sources = Sources()
-        self.marks: NumberedTable[int] = NumberedTable("mark/", kind)
+        self.sources = SourceTable("source/", Source.SHAPE, Source, 100)
+        self.marks: NumberedTable[int] = NumberedTable("mark/", INT)
         own = shape or Shape("owner", 1, count=INT)
         self.kept = SavedState("own", own, [self.sources, self.marks])
 
@@ -374,7 +362,7 @@ class Pair(Saved):
     SHAPE = PAIR
 
     def __init__(self) -> None:
-        self.parts = [part(0), part(0)]
+        self.parts = [Part(), Part()]
         self.total = 0
 
 

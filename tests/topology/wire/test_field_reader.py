@@ -4,6 +4,7 @@ what headers read that say the same."""
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from topology.wire.reasons import REASONS
 from topology.wire.where import parse_where
 
 AT_NS = 5_000_000_000
+fields_in = attrgetter("source", "seq", "ts_ns", "type", "epoch", "stream", "kind")
 
 
 def reader_of(mapping: dict[str, str], **more: Any) -> Any:
@@ -35,12 +37,6 @@ def said(found: Event | Malformed) -> dict[str, Any] | str:
     epoch = None if found.epoch == NO_EPOCH else found.epoch
     kept = {name: getattr(found, name) for name in ("source", "seq", "ts_ns", "type")}
     return kept | {"epoch": epoch}
-
-
-def fields_in(found: Any) -> tuple[Any, ...]:
-    return (
-        *(found.source, found.seq, found.ts_ns, found.type, found.epoch, found.stream, found.kind),
-    )
 
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
