@@ -123,7 +123,7 @@ class Frontier:
         return low_ns
 
 
-def in_order(seed: int, n: int = 450) -> list[Event]:
+def in_order(seed: int) -> list[Event]:
     """Each source keeps order; delays, rates and what they hang on change on the way, and
     now and then all stands still for a while."""
     rng = Random(seed)
@@ -133,7 +133,7 @@ def in_order(seed: int, n: int = 450) -> list[Event]:
     for source in range(sources):
         ts = arrival = 0
         most, jitter = rng.choice((2, 11, 40)), rng.choice((1, 5, 20))
-        for seq in range(n // sources):
+        for seq in range(450 // sources):
             if rng.random() < 0.004:
                 most, jitter = rng.choice((2, 11, 40)), rng.choice((1, 5, 20))
             ts += apart[source] + rng.randint(0, jitter)
@@ -143,26 +143,26 @@ def in_order(seed: int, n: int = 450) -> list[Event]:
     return in_log_order(events)
 
 
-def disordered(seed: int, n: int = 450) -> list[Event]:
+def disordered(seed: int) -> list[Event]:
     """Sources that do not keep order, with an outlier now and then."""
     rng = Random(seed)
     sources = rng.choice((1, 2, 3))
     events = []
     for source in range(sources):
         ts = 0
-        for seq in range(n // sources):
+        for seq in range(450 // sources):
             ts += rng.randint(0, 12)
             delay = rng.choice((0, 0, 0, 1, 3, 9)) + (80 if rng.random() < 0.01 else 0)
             events.append(event(f"s{source}", seq, ts, ts + delay, rng))
     return in_log_order(events)
 
 
-def steady(seed: int, n: int = 300) -> list[Event]:
+def steady(seed: int) -> list[Event]:
     """One source in order, always the same delay."""
     rng = Random(seed)
     ts = 0
     events = []
-    for seq in range(n):
+    for seq in range(300):
         ts += rng.randint(1, 20)
         events.append(event("s0", seq, ts, ts + 7, rng))
     return in_log_order(events)

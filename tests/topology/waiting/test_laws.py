@@ -169,18 +169,20 @@ def key_of(event: Event) -> tuple[int, str, int, int]:
     return event.ref_time_ns, event.source, event.epoch, event.seq
 
 
-# -- 4, 14 -----------------------------------------------------------------------------------------
+# -- 4, 8, 14 --------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @every_strategy
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_cuts_and_looks_at_the_clock_change_nothing(strategy: Strategy, driver: Make) -> None:
+    """And after the end nothing is waited for."""
     for seed, events in streams():
         whole = settled(run(driver(strategy.make(1)), events), driver)
         parted = settled(run(driver(strategy.make(1)), events, Random(seed)), driver)
         assert parted == whole
-        ticking, rng = driver(strategy.make(1)), Random(seed)
+        policy, rng = strategy.make(1), Random(seed)
+        ticking = driver(policy)
         said: list[Any] = []
         fresh = copies(events)
         for at, event in enumerate(fresh):
@@ -191,6 +193,9 @@ def test_cuts_and_looks_at_the_clock_change_nothing(strategy: Strategy, driver: 
                     said += rendered(ticking.on_time(now_ns))
         said += rendered(ticking.on_end(fresh[-1].at_ns))
         assert settled(said, driver) == whole
+        assert policy.confirmed_ns(fresh[-1].at_ns) == AFTER_ALL
+        assert ticking.next_deadline_ns() is None
+        assert not rendered(ticking.on_time(fresh[-1].at_ns + 10_000 * MS))
 
 
 @pytest.mark.slow
@@ -306,28 +311,6 @@ def test_fixed_k_of_the_largest_lateness_is_enough() -> None:
             newest_ns = max(newest_ns, event.ts_ns)
         assert not [one for one in run(reorder(KSlack(most_ns + 1)), events) if one[0] == "late"]
         assert [one for one in run(reorder(KSlack(most_ns // 2)), events) if one[0] == "late"]
-
-
-# -- 8 ---------------------------------------------------------------------------------------------
-
-
-@every_strategy
-def test_after_the_end_nothing_is_held(strategy: Strategy) -> None:
-    for _, events in streams():
-        policy = strategy.make(1)
-        operator = reorder(policy)
-        operator.on_batch(copies(events), events[-1].at_ns)
-        out = operator.on_end(events[-1].at_ns).released
-        assert out == sorted(out, key=key_of)
-        assert not list(operator.held())
-        assert policy.confirmed_ns(events[-1].at_ns) == AFTER_ALL
-        assert operator.next_deadline_ns() is None
-        assert not operator.on_time(events[-1].at_ns + 10_000 * MS).released
-        driver = windows(strategy.make(1))
-        driver.on_batch(copies(events), events[-1].at_ns)
-        driver.on_end(events[-1].at_ns)
-        assert driver.next_deadline_ns() is None
-        assert not driver.on_time(events[-1].at_ns + 10_000 * MS)
 
 
 # -- 9 ---------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from benchmarks.baselines.early_windows import EarlyWindows
-from benchmarks.baselines.ignore import Ignore
 from benchmarks.closing import judged, run
 from benchmarks.oracle import oracle
 from benchmarks.workloads.windows import STATIC, Stream, stream
@@ -128,11 +127,6 @@ def test_event_driven_by_scanning() -> None:
         closings = run(drawn, EventDriven(), EVERY, early=True)
         for window, at_ns in closings.items():
             assert at_ns == next(came for ts, came in drawn if ts > window * EVERY)
-
-
-def test_ignore_closes_at_the_end() -> None:
-    closings = run(stream("BB", 1, 1_000), Ignore(), EVERY, early=True)
-    assert all(at_ns == window * EVERY for window, at_ns in list(closings.items())[1:])
 
 
 @pytest.mark.slow
