@@ -56,24 +56,22 @@ def key_of(event: Event, config: WindowSettings) -> Any:
     return repr(key) if isinstance(key, str | bool) or number(key) else None
 
 
-def values_of(events: Sequence[Event], weight: Callable[[Event], Fraction] | None = None) -> Any:
-    """What the events of a window give, in order. `weight`: of each in count, sum, avg, stddev."""
-    weigh = weight or (lambda _: Fraction(1))
+def values_of(events: Sequence[Event]) -> Any:
+    """What the events of a window give, in order."""
     usable: list[Any] = [(e.value or {}).get("v") for e in events]
-    numbers = [(Fraction(v), weigh(e)) for e, v in zip(events, usable, strict=True) if number(v)]
     plain = sorted(v for v in usable if number(v))
     scalars = [v for v in usable if number(v) or isinstance(v, str | bool)]
-    total = sum((v * w for v, w in numbers), Fraction(0))
-    weights = sum((w for _, w in numbers), Fraction(0))
-    mean = total / weights if weights else Fraction(0)
-    spread = sum((w * (v - mean) ** 2 for v, w in numbers), Fraction(0))
+    exact = [Fraction(v) for v in plain]
+    total = sum(exact, Fraction(0))
+    mean = total / max(1, len(exact))
+    spread = sum(((v - mean) ** 2 for v in exact), Fraction(0))
     return {
-        "n": float(sum((weigh(e) for e in events), Fraction(0))),
+        "n": float(len(events)),
         "sum": float(total),
-        "avg": float(mean) if weights else None,
+        "avg": float(mean) if plain else None,
         "min": plain[0] if plain else None,
         "max": plain[-1] if plain else None,
-        "stddev": sqrt(spread / weights) if weights else None,
+        "stddev": sqrt(spread / len(exact)) if plain else None,
         "median": plain[(len(plain) - 1) // 2] if plain else None,
         # A float beyond 64 bit may have been any of several integers.
         "distinct": len(

@@ -41,25 +41,6 @@ def found(operator: Windows | Queries[Windows], *events: Event) -> list[Any]:
     ]
 
 
-def run_of(first: int, last: int) -> list[Event]:
-    """An event each millisecond, and a watermark behind each tenth."""
-    events = []
-    for ms in range(first, last):
-        events.append(event("s", ms, ms))
-        if ms % 10 == 0:
-            events.append(watermark(ms, ms, ms))
-    return events
-
-
-def test_windows_that_began_before_are_not_emitted() -> None:
-    assert found(added("tumbling"), *run_of(15, 82)) == [
-        ("emit", 40, 20, CONFIRMED, False),
-        ("emit", 60, 20, CONFIRMED, False),
-    ]
-    starts = [start for _, start, *_ in found(added("sliding"), *run_of(15, 62))]
-    assert starts == [30, 40]
-
-
 def test_nothing_is_emitted_while_it_is_not_known_when_it_began() -> None:
     operator = added("tumbling")
     assert not found(operator, *(event("s", ms, ms) for ms in range(90)))
@@ -92,20 +73,6 @@ def test_a_session_that_a_late_event_draws_there_is_retracted_and_stays_so() -> 
     again.restore(through_changelog(operator.snapshot()), ())
     late = event("s", 3, 19, at_ms=32, late="gap")
     assert found(again, late, watermark(90, 90, 90)) == []
-
-
-def test_count_windows_begin_to_count_with_ids_of_their_own_and_are_not_confirmed() -> None:
-    def ids(operator: Windows, first: int) -> set[str]:
-        results = results_of(operator, *run_of(first, first + 25))
-        assert {r.confidence for r in results} <= {UNCERTAIN}
-        assert {r.values["n"] for r in results} == {3}
-        return {r.id for r in results}
-
-    unbroken = Windows("default", window_query("q", "count", COUNT, events=3))
-    first = {r.id for r in results_of(unbroken, *run_of(0, 25))}
-    second, third = ids(added("count"), 25), ids(added("count"), 50)
-    assert first
-    assert len(first | second | third) == len(first) + len(second) + len(third)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,7 +13,7 @@ from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import parse
 from topology.flow.stage import Stage
 from topology.model.event import Event
-from topology.model.result import CONFIRMED, EMIT, RETRACT, UNCERTAIN, UPDATE
+from topology.model.result import CONFIRMED, EMIT, UNCERTAIN, UPDATE
 from topology.window import Function
 from topology.window.operator import Windows
 
@@ -117,27 +117,6 @@ def test_early_results_come_at_multiples_of_the_arrival_clock() -> None:
     assert operator.next_deadline_ns() is None  # nothing has changed since
     closed = results_of(operator, v("a", 2, 101, 1), v("a", 3, 102, 1))
     assert brief(closed) == [(UPDATE, 1, 0, 100, 12)]
-
-
-def test_a_session_that_gets_an_earlier_start_is_another() -> None:
-    operator = windows("session", ms=10)
-    first = results_of(operator, v("a", 0, 20, 1), v("a", 1, 50, 1), v("a", 2, 51, 1))
-    moved = results_of(operator, v("b", 0, 12, 5, at_ms=52, late="gap"), v("a", 3, 53, 1))
-    assert brief(first) == [(EMIT, 0, 20, 30, 1)]
-    assert brief(moved) == [(RETRACT, 1, 20, 30, "!"), (EMIT, 0, 12, 30, 6)]
-    assert moved[0].id == first[0].id != moved[1].id
-
-
-def test_count_windows_are_counted_anew() -> None:
-    operator = windows("count", events=2)
-    events = [v("a", seq, ref_ms, seq) for seq, ref_ms in enumerate((10, 20, 30, 40, 50))]
-    assert brief(results_of(operator, *events)) == [
-        (EMIT, 0, 10, 20 + 1e-6, 1),
-        (EMIT, 0, 30, 40 + 1e-6, 5),
-    ]
-    late = results_of(operator, v("b", 0, 15, 100, at_ms=60, late="gap"), v("a", 5, 61, 0))
-    assert [(r.op, r.values["sum"]) for r in late] == [(UPDATE, 100), (UPDATE, 3), (EMIT, 7)]
-    assert not end(operator, 61)  # the last one is not full
 
 
 def test_a_query_without_a_key_has_none() -> None:

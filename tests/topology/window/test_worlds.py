@@ -49,10 +49,8 @@ OF_NOTHING: Final = tuple(
 )
 """What has no value without an event."""
 
-Worlds = tuple[list[Event], list[Event]]
 
-
-def world(rng: Random, n: int) -> Worlds:
+def world(rng: Random, n: int) -> tuple[list[Event], list[Event]]:
     """The events as they are stamped, and the same with their true times, in that order."""
     stamped: list[Event] = []
     for index in range(3):
