@@ -37,30 +37,6 @@ def said(ms: float, *streams: str) -> list[Event]:
     return [watermark(stream, ms, ms) for stream in streams or ("a", "b")]
 
 
-def test_a_null_whose_partner_may_have_come_before_is_not_emitted() -> None:
-    events = [
-        *said(10),
-        event("a", 1, 14, n=14),
-        event("b", 1, 15, n=15),
-        event("a", 2, 40, n=40),
-        event("b", 2, 60, n=60),
-        *said(80),
-    ]
-    assert found(added(outer="full"), *events) == [
-        ("emit", 14, 15, CONFIRMED),
-        ("emit", 40, None, CONFIRMED),
-        ("emit", None, 60, CONFIRMED),
-    ]
-    alone = [*said(10), event("a", 1, 14, n=14), *said(80)]
-    assert found(added(outer="full"), *alone) == []
-
-
-def test_a_window_that_began_before_has_no_row_with_a_null() -> None:
-    settings = {"kind": "tumbling", "size_ns": 20 * MS, "every_ns": 20 * MS, "outer": "left"}
-    events = [*said(10), event("a", 1, 14, n=14), event("a", 2, 24, n=24), *said(80)]
-    assert found(added(**settings), *events) == [("emit", 24, None, CONFIRMED)]
-
-
 def test_each_stream_says_how_far_it_was() -> None:
     operator = added(outer="left")
     found(operator, *said(10, "a"), event("a", 1, 50, n=50))

@@ -19,7 +19,6 @@ X, Y, Z = Side("x", "X", key=KEY), Side("y", "Y", key=KEY), Side("z", "Z", key=K
 KNOWN: dict[str, Any] = {"new_source_allowance_ns": 0}
 WITHIN: dict[str, Any] = {"kind": "interval", "low_ns": -5 * MS, "high_ns": 10 * MS}
 TUMBLING: dict[str, Any] = {"kind": "tumbling", "size_ns": 10 * MS, "every_ns": 10 * MS}
-SLIDING: dict[str, Any] = {"kind": "sliding", "size_ns": 10 * MS, "every_ns": 5 * MS}
 
 
 def join(*sides: Side, **settings: Any) -> JoinQueries:
@@ -128,18 +127,6 @@ def test_a_payload_that_cannot_be_read_has_no_fields() -> None:
     assert operator.figures()["unreadable"] == 1
 
 
-def test_of_three_sides_each_partner_is_shown_beside_the_null() -> None:
-    operator = join(X, Y, Z, outer="full")
-    results_of(operator, x(1, 100), y(1, 99), y(2, 101), z(8, 500, at_ms=500))
-    found = results_of(operator, *passed(600, complete_ms=90), x(2, 601))
-    assert rows(found) == ["x1 y1?", "x1 y2?", "z8?"]
-    found = results_of(operator, z(1, 100, at_ms=602, late="gap"))
-    assert rows(found[:2]) == ["x1 y1 z1!", "x1 y2 z1!"]
-    assert sorted(rows(found[2:])) == ["-x1 y1!", "-x1 y2!"], "in the order of their ids"
-    found = results_of(operator, z(2, 100, at_ms=602, late="gap"))
-    assert rows(found) == ["x1 y1 z2!", "x1 y2 z2!"]
-
-
 def test_unsure_times_are_told_as_such() -> None:
     operator = join(uncertainty="expected", outer="left")
     (row,) = results_of(operator, x(1, 100, error_ms=1), y(1, 109, error_ms=1, source="t"))
@@ -189,7 +176,7 @@ def test_what_a_given_up_event_stood_in_is_settled_with_it() -> None:
 
 def test_one_event_makes_no_more_rows_than_it_may() -> None:
     operator = join(max_rows=2)
-    found = results_of(operator, y(1, 100), y(2, 101), y(3, 102), x(1, 100))
+    found = results_of(operator, y(1, 100), y(2, 101), y(3, 102), y(4, 103), x(1, 100))
     assert rows(found[:2]) == ["x1 y1!", "x1 y2!"]
     (overflow,) = found[2:]
     assert isinstance(overflow, Overflow)
@@ -221,19 +208,6 @@ def test_a_query_that_was_changed_begins_anew() -> None:
     other.restore(operator.snapshot(), [first])
     assert rows(results_of(other, y(1, 100))) == []
     assert [key for key, value in other.changes().items() if value is None]
-
-
-def test_two_queries_hold_an_event_until_the_last_lets_it_go() -> None:
-    short = Join(join_query("short", (X, Y), **KNOWN, **WITHIN))
-    long = Join(join_query("long", (X, Y), **KNOWN, kind="interval", high_ns=100 * MS))
-    operator = JoinQueries([short, long], 1)
-    first = x(1, 100)
-    assert [row.query for row in results_of(operator, first, y(1, 105))] == ["short", "long"]
-    results_of(operator, *passed(150), x(2, 151))
-    assert first.held_by == 1
-    events = [*passed(300), x(3, 301)]
-    step = operator.on_batch(events, events[-1].at_ns)
-    assert (first.held_by, first in step.freed) == (0, True)
 
 
 def test_queries_take_turns_at_the_end_too() -> None:

@@ -70,18 +70,3 @@ def test_no_event_has_more_rows_than_may_be() -> None:
                 cut += 1
         assert free.figures()["overflows"] == 0
     assert cut > 10 * len(SEEDS)
-
-
-def test_times_in_another_unit_make_no_cross_join() -> None:
-    """Each event in reach of each: milliseconds that were taken for nanoseconds."""
-    sides = Side("x", "a"), Side("y", "b")
-    query = join_query("q", sides, "interval", low_ns=-100 * MS, high_ns=100 * MS, max_rows=50)
-    join = Join(query)
-    emitted = [0, 0]
-    for at in range(400):
-        event = Event("ab"[at % 2], "s", 0, at, at, at, at)
-        event.value = {}
-        own, _, overflows = rows(join, 2, event)
-        emitted = [emitted[0] + own, emitted[1] + overflows]
-    assert emitted == [sum(min(50, (at + 1) // 2) for at in range(400)), 299]
-    assert join.figures()["overflows"] == 299
