@@ -23,10 +23,10 @@ queries: {{q: {{detector: {name}, answer: {answer}}}}}
 """
 
 
-def _events(payload: Any, size: int = 60, every_ms: int = 500) -> list[RawEvent]:
+def _events(payload: Any) -> list[RawEvent]:
     return [
-        RawEvent(source="s", seq=seq, ts_ns=START + seq * every_ms * MS, payload=payload(seq))
-        for seq in range(size)
+        RawEvent(source="s", seq=seq, ts_ns=START + seq * 500 * MS, payload=payload(seq))
+        for seq in range(60)
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.seeds import seeds_of_today
 from tests.topology.detector.oracle import DETECTORS
-from tests.topology.detector.worlds import Run, World, everything, nothing_early, run, some, world
+from tests.topology.detector.worlds import Run, everything, nothing_early, run, some, world
 from topology.model.result import EMIT, UPDATE
 
 SEEDS = seeds_of_today(20)
@@ -16,16 +16,29 @@ LONG = 3_000
 NAMES = list(DETECTORS)
 
 
-def _laws(name: str, of: World) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        SEEDS,
+        pytest.param(
+            range(10**6, 10**6 + LONG), marks=[pytest.mark.long, pytest.mark.timeout(1_800)]
+        ),
+    ],
+)
+def test_what_stands_is_what_an_in_order_run_tells(seeds: range, name: str) -> None:
     detector = DETECTORS[name]
-    first = run(detector, of)
-    assert run(detector, of, restarts=0.3).emitted == first.emitted, "a restart changes nothing"
-    late, whole = run(detector, of, nothing_early), run(detector, of, everything)
-    assert first.standing == late.standing == whole.standing, "however far is read ahead"
-    assert first.late == late.late == whole.late
-    told = [run(detector, of, goal, finals=True).finals for goal in (nothing_early, some)]
-    assert told[0] == told[1], "what is final is the same"
-    _plain_buffering(late)
+    for seed in seeds:
+        of = world(seed)
+        first = run(detector, of)
+        assert run(detector, of, restarts=0.3).emitted == first.emitted, "a restart changes nothing"
+        late, whole = run(detector, of, nothing_early), run(detector, of, everything)
+        assert first.standing == late.standing == whole.standing, "however far is read ahead"
+        assert first.late == late.late == whole.late
+        told = [run(detector, of, goal, finals=True).finals for goal in (nothing_early, some)]
+        assert told[0] == told[1], "what is final is the same"
+        _plain_buffering(late)
 
 
 def _plain_buffering(found: Run) -> None:
@@ -33,21 +46,6 @@ def _plain_buffering(found: Run) -> None:
     assert all(record.op in (EMIT, UPDATE) for record in records)
     assert all(record.final or not record.output.last for record in records)
     assert found.counts.rollbacks == found.counts.replayed == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_what_stands_is_what_an_in_order_run_tells(name: str) -> None:
-    for seed in SEEDS:
-        _laws(name, world(seed))
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("name", NAMES)
-def test_what_stands_is_what_an_in_order_run_tells_long(name: str) -> None:
-    for seed in range(10**6, 10**6 + LONG):
-        _laws(name, world(seed))
 
 
 @pytest.mark.slow

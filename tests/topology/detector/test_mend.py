@@ -94,27 +94,21 @@ CORRECTING = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORRECTING)
-def test_a_correction_gives_what_a_replay_gives(name: str) -> None:
+def test_a_correction_gives_what_a_replay_gives_in_fewer_steps(name: str) -> None:
     detector = CORRECTING[name]
-    corrected = 0
+    corrected = saved = 0
     for seed in range(SEEDS):
         of = world(seed, corrects=seed % 2 == 0)
         for goal in (everything, some):
             mended = run(detector, of, goal)
-            assert mended.emitted == run(replace(detector, correct=None), of, goal).emitted, seed
+            plain = run(replace(detector, correct=None), of, goal)
+            assert mended.emitted == plain.emitted, seed
             corrected += mended.counts.corrected
+            saved += plain.counts.replayed - mended.counts.replayed
             assert not mended.counts.nondeterministic, mended.counts.why
         assert run(detector, of, restarts=0.3).emitted == run(detector, of).emitted
     assert corrected >= (20 if name in ("sum", "last b") else 1)
-
-
-@pytest.mark.slow
-def test_it_saves_steps() -> None:
-    def steps(detector: Detector) -> int:
-        return sum(run(detector, world(seed), everything).counts.replayed for seed in range(SEEDS))
-
-    detector = CORRECTING["sum"]
-    assert steps(detector) < steps(replace(detector, correct=None))
+    assert saved > 0 or name != "sum"
 
 
 def _late(detector: Detector, seq: int) -> Unit:

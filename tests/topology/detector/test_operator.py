@@ -28,8 +28,8 @@ def driver(query: str, more: str = "", **detectors: Any) -> TopologyDriver:
     return TopologyDriver(text, detectors=own, raise_failures=False)
 
 
-def send(to: TopologyDriver, seq: int, value: Any, source: str = "s", type_: str = "A") -> None:
-    line = {"source": source, "seq": seq, "ts": to.now_ns, "type": type_, "payload": value}
+def send(to: TopologyDriver, seq: int, value: Any, type_: str = "A") -> None:
+    line = {"source": "s", "seq": seq, "ts": to.now_ns, "type": type_, "payload": value}
     to.advance(MS)
     to.send(line)
 

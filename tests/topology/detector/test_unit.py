@@ -35,12 +35,12 @@ def told(unit: Unit, until_ns: int, final_ns: int = 0) -> list[tuple[str, int, b
     return [(each.op, each.revision, each.final, each.output.values) for each in records]
 
 
-def filled(detector: Detector, until_ns: int = 1_000) -> Unit:
+def filled(detector: Detector) -> Unit:
     """One that has read an event each ten nanoseconds."""
     unit = unit_of(detector)
-    for time_ns in range(10, until_ns, 10):
+    for time_ns in range(10, 1_000, 10):
         put(unit, time_ns)
-    unit.advance(behind(until_ns), before(0))
+    unit.advance(behind(1_000), before(0))
     return unit
 
 
