@@ -118,37 +118,25 @@ def _only_final(found: list[Result]) -> list[Result]:
     return left
 
 
-CASES = [("pass", "0s"), ("pass", "2s"), ("side", "200ms")]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("late", "allowance"), CASES)
-def test_final_says_what_is_said_last(late: str, allowance: str) -> None:
+@pytest.mark.parametrize(("late", "allowance"), [("pass", "0s"), ("pass", "2s"), ("side", "200ms")])
+def test_final_says_what_is_said_last_through_restarts_and_cuts(late: str, allowance: str) -> None:
+    settings = {"late": late, "new_source_allowance": allowance}
+    topology = _topology("final", **settings)
     for seed in range(3):
         sent = events(seed, 70)
-        final = _found(_topology("final", late=late, new_source_allowance=allowance), sent)
-        early = _found(
-            _topology("early, finals: true", late=late, new_source_allowance=allowance), sent
-        )
+        final = _found(topology, sent)
+        early = _found(_topology("early, finals: true", **settings), sent)
         assert {each.op for each in final} == {EMIT}
         assert {each.revision for each in final} == {0}
         end_ns = final[-1].at_ns
         assert all(each.final or each.at_ns == end_ns for each in final)
         assert _said(final) == _said(_only_final(early)), seed
         assert len({each.query for each in final}) == QUERIES
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("late", "allowance"), CASES)
-def test_neither_a_restart_nor_a_cut_changes_it(late: str, allowance: str) -> None:
-    topology = _topology("final", late=late, new_source_allowance=allowance)
-    for seed in range(2):
-        sent = events(seed, 70)
-        whole = _all(_found(topology, sent))
         fate = Random(seed)
         hurt = _found(topology, sent, lambda _: topology if fate.random() < 0.3 else None)  # noqa: B023
-        assert _all(hurt) == whole
-        assert _all(_found(topology, sent, each_alone=True)) == whole
+        assert _all(hurt) == _all(final)
+        assert _all(_found(topology, sent, each_alone=True)) == _all(final)
 
 
 @pytest.mark.slow
