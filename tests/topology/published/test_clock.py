@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.topology.clock.rounds import AT, MS, S, burst, golden, numbers, round_at
 from topology.clock.cell import SYNCED, UNSYNCED
 from topology.config import ClockConfig
@@ -11,8 +9,8 @@ from topology.model.sample import Sample
 from topology.published.clock import ThesisClock
 
 
-def thesis(**settings: Any) -> ThesisClock:
-    return ThesisClock(ClockConfig(**settings))
+def thesis() -> ThesisClock:
+    return ThesisClock(ClockConfig())
 
 
 def test_golden() -> None:
