@@ -75,6 +75,20 @@ def test_a_session_that_a_late_event_draws_there_is_retracted_and_stays_so() -> 
     assert found(again, late, watermark(90, 90, 90)) == []
 
 
+def test_count_windows_begin_to_count_with_ids_of_their_own_and_are_not_confirmed() -> None:
+    def begun(operator: Windows, ms: int) -> list[Any]:
+        events = [event("s", each, each) for each in range(ms, ms + 25)]
+        return results_of(operator, watermark(ms, ms, ms), *events)
+
+    first = begun(Windows("default", window_query("q", "count", COUNT, events=3)), 0)
+    second, third = begun(added("count"), 25), begun(added("count"), 50)
+    assert second[0].start_ns == START + 26 * MS
+    assert {r.confidence for r in second + third} == {UNCERTAIN}
+    assert {r.values["n"] for r in second + third} == {3}
+    ids = {r.id for r in first + second + third}
+    assert len(ids) == len(first) + len(second) + len(third)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_query_that_was_there_keeps_no_instant(kind: str) -> None:
     operator = Windows("default", window_query("q", kind, COUNT, **KINDS[kind]))
