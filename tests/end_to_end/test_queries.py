@@ -1,21 +1,22 @@
-"""End to end: windows and matches through Kafka, workers killed in mid-flow, equal those of the
-events on the ordered topic. One cut of the stages is met here, the others in `make chaos`.
+"""End to end: windows, matches and what detectors tell, through Kafka, workers killed in mid-flow,
+stand at last as an in-order run over the events of the ordered topic has them, whatever the answer.
+One cut of the stages is met with all of them, the others in `make chaos`.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from typing import Any
 
 import pytest
 
 from benchmarks.workloads import crowd
-from tests.end_to_end import windows
+from tests.end_to_end import detectors, windows
+from tests.end_to_end.detectors import StandingFindings, findings_of
 from tests.end_to_end.matches import Content, Standing, in_one_go
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import contract, send
-from tests.end_to_end.setting import Settles
+from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.windows import StandingWindows, windows_of
 from tests.end_to_end.worker import at_work
@@ -38,55 +39,73 @@ ALONE = """PATTERN SEQ(_ a, !_ n)
     WHERE a.source = 's07' AND n.source = 's08'
     WITHIN 5 ms"""
 
-QUERIES = f"""queries:
+EARLY = f"""queries:
   rise: {{pattern: {json.dumps(RISE)}}}
   quiet: {{pattern: {json.dumps(QUIET)}}}
   alone: {{pattern: {json.dumps(ALONE)}, finals: true}}
 """
+FINAL = f"""\
+  surely_rises: {{pattern: {json.dumps(RISE)}, answer: final}}
+  surely: {{window: tumbling 500ms, aggregate: {{n: count()}}, answer: final}}
+"""
+SOURCES = f"[{', '.join(f's{number:02}' for number in range(20))}]"
 
 
-def chaotic(*values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.chaos)
+def assert_results_under_kills(setting: Setting) -> None:
+    script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
+    play(setting, crowd(EVENTS, seed=5).rows, SPEED, script)
+    assert_sound(setting)
+    expected, found = in_one_go(setting), findings_of(setting)
+    expected_windows = windows_of(setting)
+    assert len(expected) > 1_000
+    with (
+        at_work(setting, name="last"),
+        StandingFindings(setting) as standing,
+        StandingWindows(setting) as standing_windows,
+    ):
+        standing.await_expected([*expected, *found])
+        standing_windows.await_expected(expected_windows)
+    print(f"{len(expected)} matches, {len(found)} found, {standing.corrections} corrections;")
+    print(f"{len(standing_windows.lines)} windows, {standing_windows.corrections} updates")
+
+
+def test_results_of_every_kind_and_answer_under_kills(settles: Settles) -> None:
+    """Windows and matches early and final; detectors ahead of the merge, of others, and final."""
+    setting = settles(
+        stages="reorder, merge+detector, window+pattern",
+        stream="merge: {new_source_allowance: 0s, idle_after: 500ms, quiet_after: 5s,"
+        f" expected_sources: {SOURCES}}}",
+        more=f"correct_for: 5s\n{EARLY}{windows.QUERIES}{FINAL}{detectors.QUERIES}",
+        functions=detectors.FUNCTIONS,
+    )
+    assert_results_under_kills(setting)
+    assert len(findings_of(setting)) > 100
 
 
 ALL_FUSED = "reorder+merge+window+pattern"
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize(
     ("stages", "partitions", "answer", "asked"),
     [
-        ("reorder, merge, window+pattern", 2, "early", windows.QUERIES),
-        chaotic(ALL_FUSED, 1, "early", windows.QUERIES),
-        chaotic("reorder+merge+pattern, window", 1, "speculate", windows.QUERIES),
-        chaotic("reorder, merge+window, pattern", 2, "early", windows.PROMISED),
-        chaotic(ALL_FUSED, 1, "early", windows.PROMISED),
+        (ALL_FUSED, 1, "early", windows.QUERIES),
+        ("reorder+merge+pattern, window", 1, "speculate", windows.QUERIES),
+        ("reorder, merge+window, pattern", 2, "early", windows.PROMISED),
+        (ALL_FUSED, 1, "early", windows.PROMISED),
     ],
-    ids=["split", "fused", "patterns before the merge", "split, promised", "fused, promised"],
+    ids=["fused", "patterns before the merge", "split, promised", "fused, promised"],
 )
-def test_results_under_kills(
+def test_results_of_other_cuts_under_kills(
     settles: Settles, stages: str, partitions: int, answer: str, asked: str
 ) -> None:
-    more = f"{QUERIES.replace('{pattern:', f'{{answer: {answer}, pattern:')}{asked}"
     setting = settles(
         stages=stages,
         partitions=partitions,
         stream="merge: {quiet_after: 5s}",  # the last results wait for it
-        more=more,
+        more=f"{EARLY.replace('{pattern:', f'{{answer: {answer}, pattern:')}{asked}",
     )
-    script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
-    play(setting, crowd(EVENTS, seed=5).rows, SPEED, script)
-    assert_sound(setting)
-    expected, expected_windows = in_one_go(setting), windows_of(setting)
-    assert len(expected) > 1_000
-    with (
-        at_work(setting, name="last"),
-        Standing(setting) as standing,
-        StandingWindows(setting) as standing_windows,
-    ):
-        standing.await_expected(expected)
-        standing_windows.await_expected(expected_windows)
-    print(f"{len(expected)} matches, {standing.corrections} corrections;")
-    print(f"{len(standing_windows.lines)} windows, {standing_windows.corrections} updates")
+    assert_results_under_kills(setting)
 
 
 ABSENT_S, QUIET_AFTER_S = 3, 2
@@ -97,7 +116,7 @@ GONE = f"PATTERN SEQ(_ a, !_ n) WHERE n.source = a.source WITHIN {ABSENT_S} s EM
     ("stages", "partitions"),
     [
         ("reorder+merge+pattern", 1),
-        chaotic("reorder, merge, pattern", 2),
+        pytest.param("reorder, merge, pattern", 2, marks=pytest.mark.chaos),
     ],
     ids=["fused", "split"],
 )

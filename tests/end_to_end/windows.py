@@ -39,6 +39,7 @@ def windows_of(setting: Setting) -> Expected:
     may be told or not: a quiet stream passes them with time. With a quality target none is open
     after `max_wait`."""
     has_target = any(query.window and query.quality for query in setting.topology.queries.values())
+    tumbling = {"tumbling", "surely"} & setting.topology.queries.keys()
     found: Counter[tuple[str, int]] = Counter()
     final_ns = passed_ns = 0
     for record in read_all(setting.bootstrap, setting.ordered):
@@ -50,7 +51,7 @@ def windows_of(setting: Setting) -> Expected:
             continue
         if record.header("late") is None:
             passed_ns = max(passed_ns, ref_ns)
-        starts = {("tumbling", ref_ns - ref_ns % SIZE_NS)}
+        starts = {(name, ref_ns - ref_ns % SIZE_NS) for name in tumbling}
         first = ref_ns - ref_ns % STEP_NS
         starts |= {("sliding", first), ("sliding", first - STEP_NS)}
         found.update(window for window in starts if window[1] + SIZE_NS > final_ns)
