@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from agents.state.changelog import PROGRESS, encode
-from tests.cli.invoking import inorder
 from tests.end_to_end.changing import (
     EVERY_NS,
     MAPPED,
@@ -248,7 +247,8 @@ def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(app:
 # -- where records come from -----------------------------------------------------------------------
 
 
-def test_an_input_is_left_when_it_is_drained(app: App) -> None:
+def test_an_input_is_left_when_it_is_drained_and_is_not_put_back(app: App) -> None:
+    """What went to the other one meanwhile would be missing, and what waits there would stay."""
     app.file.update(STAGES)
     app.create()
     app.start()
@@ -257,6 +257,7 @@ def test_an_input_is_left_when_it_is_drained(app: App) -> None:
     app.await_waiting(9)
     app.stop()
     old, new = app.default["input"], f"rawx-{app.name}"
+    waits = app.default["reorder"]
     app.default["input"] = new
     app.create()
     app.refuses(f"input {old}", "buffered events", "put it back")
@@ -267,35 +268,42 @@ def test_an_input_is_left_when_it_is_drained(app: App) -> None:
     app.refuses(f"input {old}", "unread records", "put it back")
     app.default["input"] = old
     app.run([], 50)
-    app.default["input"] = new
-    app.default["reorder"] = {"start": "zero"}
+    app.default.update(input=new, reorder={"start": "zero"})
     app.begins(ends=[f"input {old}"])
     app.start()
     app.send(range(50, 250), word="rawx")
     ends_with_two_windows(app)
+    app.default["reorder"] = waits
     app.start()
+    app.send((seq for seq in range(250, 290) if seq != 280), word="rawx")
+    app.await_events(280)
+    app.await_waiting(9)
     app.stop()
     assert "ends " not in app.worker.log
     assert "begins  " not in app.worker.log
+    app.default["input"] = old
+    app.refuses(f"input {new}", "buffered events", f"put {new} back")
+    app.default["input"] = new
+    app.run([280], 290, word="rawx")
+    app.default["input"] = old
+    app.refuses(f"input {old}: {new} -> {old}", f"put {new} back")
+    app.default.update(input=f"rawy-{app.name}", reorder={"start": "zero"})
+    app.create()
+    app.run(range(290, 340), 340, word="rawy")
+    assert_each_once(app.events(), SOURCE, range(340))
+    assert not app.read("gaps")
+    app.changes_nothing()
 
 
 # -- one stage over several partitions -------------------------------------------------------------
 
 
-def test_one_stage_over_three_partitions_is_refused_wherever_it_is_asked_for(app: App) -> None:
-    app.file["topics"]["partitions"] = 3
-    app.file["stages"] = ["reorder+merge", "window"]
-    app.create()
-    says = "either write `keyed_by: stream`"
-    for done in (inorder("check", app.path), inorder("doctor", *app.where)):
-        assert done.code != 0, done.out
-        assert says in done.out + done.err, done.out + done.err
-    app.ends_refused(says)
-
-
 def test_an_input_grows_from_one_partition_to_three_by_the_way_that_is_named(app: App) -> None:
-    """The worker that runs while it grows goes on with the one, and drains it."""
+    """The worker that runs while it grows goes on with the one, and drains it. A file is checked
+    before its topics are there, too, and before it has run."""
+    app.changes_nothing()
     app.create()
+    app.changes_nothing()
     app.start()
     app.send(range(250))
     app.await_events(250)
@@ -327,7 +335,7 @@ def test_an_input_grows_from_one_partition_to_three_by_the_way_that_is_named(app
     assert times == sorted(times)
 
 
-# -- other versions, and the first time ------------------------------------------------------------
+# -- other versions --------------------------------------------------------------------------------
 
 
 def test_a_state_of_another_format_is_refused_in_one_line(app: App) -> None:
@@ -338,39 +346,3 @@ def test_a_state_of_another_format_is_refused_in_one_line(app: App) -> None:
     producer.produce(changelog, encode(progress), PROGRESS)
     assert producer.flush(30) == 0
     app.refuses("another format", "go on with the version that wrote it")
-
-
-def test_a_file_is_checked_where_its_application_has_never_run(app: App) -> None:
-    """Before its topics are there, and after."""
-    app.changes_nothing()
-    app.create()
-    app.changes_nothing()
-
-
-def test_an_input_that_was_left_is_not_put_back(app: App) -> None:
-    """What went to the other one meanwhile would be missing, and what waits there would stay."""
-    app.create()
-    app.run(range(50), 50)
-    old, new = app.default["input"], f"rawx-{app.name}"
-    waits = app.default["reorder"]
-    app.default.update(input=new, reorder={"start": "zero"})
-    app.create()
-    app.run(range(50, 60), 60, word="rawx")
-    app.default["reorder"] = waits
-    app.start()
-    app.send((seq for seq in range(60, 100) if seq != 80), word="rawx")
-    app.await_events(80)
-    app.await_waiting(19)
-    app.stop()
-    app.default["input"] = old
-    app.refuses(f"input {new}", "buffered events", f"put {new} back")
-    app.default["input"] = new
-    app.run([80], 100, word="rawx")
-    app.default["input"] = old
-    app.refuses(f"input {old}: {new} -> {old}", f"put {new} back")
-    app.default.update(input=f"rawy-{app.name}", reorder={"start": "zero"})
-    app.create()
-    app.run(range(100, 150), 150, word="rawy")
-    assert_each_once(app.events(), SOURCE, range(150))
-    assert not app.read("gaps")
-    app.changes_nothing()

@@ -3,123 +3,75 @@ counts: each is delivered in order and they are joined, before and after a resta
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
-from agents.kafka.declared import declared
-from agents.kafka.topics import create
-from tests.cli.invoking import inorder
-from tests.end_to_end.records import Reader
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka, UniqueName
-from tests.waiting import Patience
-from topology.config import Topology, parse
+from tests.end_to_end.changing import App, of_stream, plain
+from tests.end_to_end.records import Headers
+from tests.services import SharedKafka
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-TEXT = """\
-application: app-{name}
-topics:
-  partitions: 4
-  replication: 1
-  sequenced: sequenced-{name}
-  gaps: gaps-{name}
-  late: late-{name}
-  dead: dead-{name}
-  clock: clock-{name}
-  joins: joins-{name}
-state: memory
-streams:
-{streams}queries:
-  both:
-    join: interval 1h
-    sides: {{x: {{stream: telemetry, key: payload.n}}, y: {{stream: orders, key: payload.n}}}}
-"""
+SIDES = {
+    "x": {"stream": "default", "key": "payload.i"},
+    "y": {"stream": "orders", "key": "payload.i"},
+}
 SOURCES = ("a", "b", "c", "d")
 EACH = 3
 
 
-def settled(kafka: SharedKafka, name: str, widths: Mapping[str, int]) -> tuple[str, Topology]:
-    streams = "".join(
-        f"  {stream}: {{input: {stream}-{name}, output: ordered-{name},"
-        f" clock: {{unsynced: trust}}}}\n"
-        for stream in widths
-    )
-    text = TEXT.format(name=name, streams=streams)
-    for stream, width in widths.items():
-        kafka.create_topic(f"{stream}-{name}", width, {"message.timestamp.type": "LogAppendTime"})
-    create(declared(parse(text)), kafka.bootstrap, 1)
-    return text, parse(text)
+def without_time(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
+    value, headers = plain(source, seq, ts_ns)
+    return value, headers[:-1]
 
 
-def publish(kafka: SharedKafka, folder: Path, name: str, stream: str, numbers: range) -> None:
-    """Those of each source, the last two of them the wrong way round."""
-    order = [*numbers[:-2], numbers[-1], numbers[-2]]
-    lines = (
-        json.dumps({"stream": stream, "source": source, "seq": seq, "payload": {"n": seq}})
-        for seq in order
-        for source in SOURCES
-    )
-    path = folder / f"{stream}.jsonl"
-    path.write_text("".join(f"{line}\n" for line in lines))
-    topic = f"{stream}-{name}"
-    done = inorder("produce", "--brokers", kafka.bootstrap, "--topic", topic, path)
-    assert done.code == 0, done.err
+def numbers_of(app: App) -> dict[tuple[str, str], list[int]]:
+    """The numbers of each source of each stream, as they stand in the topic."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for event in app.events():
+        place = event.header("streamId") or "default", event.header("sourceId") or ""
+        found[place].append(event.number("seqNum"))
+    return found
 
 
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize(
     "widths",
     [
-        {"telemetry": 4, "orders": 4},
-        {"telemetry": 1, "orders": 4, "alarms": 2},
+        {"default": 4, "orders": 4},
+        {"default": 1, "orders": 4, "alarms": 2},
     ],
     ids=["two alike", "three that differ"],
 )
 def test_streams_with_inputs_of_their_own_are_delivered_and_joined(
-    kafka: SharedKafka, tmp_path: Path, unique_name: UniqueName, widths: dict[str, int]
+    kafka: SharedKafka, tmp_path: Path, widths: dict[str, int]
 ) -> None:
-    name = unique_name("several")
-    text, topology = settled(kafka, name, widths)
-    path = tmp_path / "topology.yaml"
-    path.write_text(text)
-    ordered = Reader(kafka.bootstrap, f"ordered-{name}")
-    joined = Reader(kafka.bootstrap, topology.topics.joins)
-    for round_ in range(2):
-        worker = Worker(f"w{round_}", path, kafka.bootstrap, tmp_path)
-        with running(worker):
-            worker.wait_ready()
-            for stream in widths:
-                publish(kafka, tmp_path, name, stream, range(round_ * EACH, (round_ + 1) * EACH))
-            await_all(ordered, joined, widths, (round_ + 1) * EACH)
-            assert worker.stop() == 0, worker.log
-    ordered.close()
-    joined.close()
-
-
-def await_all(ordered: Reader, joined: Reader, streams: Iterable[str], count: int) -> None:
-    """Each event of each stream once and in order, and a row for each pair of a number."""
-    wanted = {(stream, source): list(range(count)) for stream in streams for source in SOURCES}
-    rows = count * len(SOURCES) ** 2
-    patience = Patience()
-
-    def found() -> dict[tuple[str, str], list[int]]:
-        numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for each in ordered.records:
-            if not each.is_control:
-                place = each.header("streamId") or "", each.header("sourceId") or ""
-                numbers[place].append(each.number("seqNum"))
-        return numbers
-
-    while found() != wanted or len(joined.records) < rows:
-        ordered.poll(0.05)
-        joined.poll(0.05)
-        patience.look(
-            (len(ordered.records), len(joined.records)),
-            lambda: f"{count} of each source, found {found()}, {len(joined.records)} rows",
-        )
-    assert len({each.key for each in joined.records}) == len(joined.records) == rows
+    """Each event once and in order, and a row for each pair of a number."""
+    queries = {"both": {"join": "interval 1h", "sides": SIDES}}
+    app = App(kafka.bootstrap, tmp_path, partitions=4, state="memory", queries=queries)
+    app.file["streams"] = {name: app.stream(name, reorder={}, merge={}) for name in widths}
+    for name, width in widths.items():
+        arrival = {"message.timestamp.type": "LogAppendTime"}
+        kafka.create_topic(f"{name}-{app.name}", width, arrival)
+    app.create()
+    with app:
+        for first in (0, EACH):
+            app.start()
+            end = first + EACH
+            the_wrong_way_round = [*range(first, end - 2), end - 1, end - 2]
+            for name in widths:
+                form = of_stream(name, without_time)
+                app.send(the_wrong_way_round, form=form, sources=SOURCES, word=name)
+            wanted = {(name, source): [*range(end)] for name in widths for source in SOURCES}
+            rows = end * len(SOURCES) ** 2
+            wait_until(
+                lambda wanted=wanted: numbers_of(app) == wanted,  # type: ignore[misc]
+                f"{end} of each source",
+            )
+            wait_until(lambda rows=rows: len(app.read("joins")) >= rows, f"{rows} rows")  # type: ignore[misc]
+            app.stop()
+    joined = app.read("joins")
+    assert len({each.key for each in joined}) == len(joined) == rows

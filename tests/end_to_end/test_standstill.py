@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
@@ -22,7 +21,7 @@ from cli.local.kafka import KafkaBroker
 from cli.local.poll import wait_until
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import FUSED, Setting, Settles, settle
-from tests.end_to_end.topics import admin_of, changelogs, configure
+from tests.end_to_end.topics import changelogs, configure, delete_topics
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import REFUSED, Worker, at_work
 from tests.waiting import calm_s
@@ -65,15 +64,6 @@ class Sending:
             self._thread.join(TIMEOUT_S)
 
 
-def administrator(setting: Setting) -> AdminClient:
-    return admin_of(setting.bootstrap)
-
-
-def delete(setting: Setting, topic: str) -> None:
-    admin = administrator(setting)
-    admin.delete_topics([topic])[topic].result(TIMEOUT_S)
-
-
 def wait_until_told(worker: Worker, *told: str, timeout_s: float = TIMEOUT_S) -> None:
     wait_until(lambda: all(re.search(text, worker.log) for text in told), timeout_s, f"{told}")
 
@@ -98,7 +88,7 @@ def test_a_deleted_output_is_told_and_may_come_back(settles: Settles) -> None:
                 worker, rf"starts; reads {setting.raw} \(1\)", f"owns {setting.raw}/0", "INFO ready"
             )
             before = sending.sent
-            delete(setting, setting.ordered)
+            delete_topics(setting.bootstrap, setting.ordered)
             wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")
             wait_until(lambda: STANDS in str(worker.ask("ready")[1]), UNREADY_S, STANDS)
             create(declared(setting.topology), setting.bootstrap, 1)
@@ -112,7 +102,7 @@ def test_a_deleted_changelog_ends_the_worker_with_the_remedy(settles: Settles) -
     with at_work(setting) as worker, Sending(setting).going_on():
         wait_out(setting, SOME)
         (changelog,) = changelogs(setting)
-        delete(setting, changelog)
+        delete_topics(setting.bootstrap, changelog)
         wait_until_it_stands(worker, f"the topic {changelog} was deleted")
         wait_until(lambda: not worker.alive, 2 * STUCK_S, "the end of the worker")
         assert worker.exit_code() == REFUSED

@@ -21,7 +21,7 @@ from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import FUSED, Setting, Settles, settle
 from tests.end_to_end.topics import configure, delete_topics
 from tests.end_to_end.waiting import wait_out
-from tests.end_to_end.worker import REFUSED, Spawned, Worker, at_work, running, worker_on
+from tests.end_to_end.worker import REFUSED, Worker, at_work, running, worker_on
 from tests.services import SharedKafka
 from topology.config import parse
 
@@ -67,27 +67,6 @@ def test_a_name_that_cannot_be_resolved_is_told_at_once(tmp_path: Path) -> None:
         wait_until(lambda: told in worker.log, TIMEOUT_S, "the first try to be told")
         assert worker.alive
         assert worker.stop() == 0, worker.log
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("streams: {default: {reorder: {max_wait: 5}}}\n", "streams.default.reorder.max_wait"),
-        ("streams: [\n", "line 2"),
-    ],
-)
-def test_bad_topology_file(tmp_path: Path, text: str, told: str) -> None:
-    path = tmp_path / "bad.yaml"
-    path.write_text(text)
-    answer = inorder("worker", "--topology", path, "--brokers", "127.0.0.1:1")
-    assert answer.code == REFUSED
-    assert str(path) in answer.err
-    assert told in answer.err
-
-
-def test_no_topology_file(tmp_path: Path) -> None:
-    path = tmp_path / "nowhere.yaml"
-    refused(Spawned("a", path, "127.0.0.1:1", tmp_path), f"{path}: No such file or directory")
 
 
 def test_a_stage_that_is_not_there(tmp_path: Path) -> None:
