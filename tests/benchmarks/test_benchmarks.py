@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import click
 import pytest
 
-from benchmarks import checkpoint, clock, core, patterns, reorder
+from benchmarks import checkpoint, clock, patterns, reorder
 from benchmarks.__main__ import bench
 from benchmarks.holding import event_of, run
 from benchmarks.pattern_runs import Cost
 from benchmarks.workloads import D1, D2, soccer
-
-Said = Callable[..., str]
-
-
-@pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    """What a benchmark prints, run with these options."""
-
-    def printed(benchmark: click.Command, *options: str) -> str:
-        bench(benchmark, *options)
-        return capsys.readouterr().out
-
-    return printed
 
 
 def test_reorder_shows_every_rule() -> None:
@@ -48,12 +32,6 @@ def test_a_longer_fixed_wait_leaves_less_and_holds_more() -> None:
     assert holds == sorted(holds)
 
 
-def test_core_measures_all_parts_and_batches() -> None:
-    figures = core.measure(events=500)
-    assert len(figures) == len(core.PARTS) * len(core.DELAYED) * len(core.BATCHES) + 3
-    assert all(figure > 0 for figure in figures.values())
-
-
 def test_patterns_measure_both_ways_at_each_share_of_late_events() -> None:
     figures = patterns.measure(events=500)
     assert len(figures) == 6
@@ -66,8 +44,9 @@ def test_a_baseline_that_finds_something_else_is_marked() -> None:
     assert patterns.RATES["matches"](other, ours) == "4 (WRONG)"
 
 
-def test_clocks_are_judged_by_both_models(said: Said) -> None:
-    text = said(clock.command, "--only", "burst")
+def test_clocks_are_judged_by_both_models(capsys: pytest.CaptureFixture[str]) -> None:
+    bench(clock.command, "--only", "burst")
+    text = capsys.readouterr().out
     assert "polygon" in text
     assert "thesis" in text
 

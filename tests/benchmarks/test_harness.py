@@ -7,7 +7,6 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-import click
 import pytest
 
 from benchmarks import harness
@@ -40,38 +39,22 @@ def test_columns_score_each_entry_beside_one() -> None:
     assert scored("t", {"a": 2, "b": 6}, columns, "b").rows == [("a", "0.3"), ("b", "1.0")]
 
 
-@pytest.fixture
-def two_tables() -> click.Command:
-    def tables(asked: Asked) -> Tables:
-        """Two tables."""
-        for name in ("short", "long"):
-            yield name, partial(Table, f"the {name} one", ("", f"full {asked.full}"))
-        yield "absent", lambda: Table("none", (str(absent()),))
-
-    return harness.command(tables)
+def two_tables(asked: Asked) -> Tables:
+    """Two tables."""
+    for name in ("short", "long"):
+        yield name, partial(Table, f"the {name} one", ("", f"full {asked.full}"))
+    yield "absent", lambda: Table("none", (str(absent()),))
 
 
-def test_a_command_prints_what_is_asked_for(
-    two_tables: click.Command, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bench(two_tables, "--only", "long", "--full")
+def test_a_command_prints_what_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    command = harness.command(two_tables)
+    bench(command, "--only", "long", "--full")
     out = capsys.readouterr().out
     assert "the long one" in out
     assert "full True" in out
     assert "short" not in out
-    bench(two_tables)
+    bench(command)
     assert "absent: left out: no such engine" in capsys.readouterr().out
-
-
-@pytest.fixture
-def slower(tmp_path: Path) -> Path:
-    """A tree of which REORDER does each batch ten times as slowly."""
-    tree = tmp_path / "slower"
-    for room in ("topology", "agents", "inorder"):
-        shutil.copytree(ROOT / room, tree / room)
-    operator = tree / "topology/reorder/operator.py"
-    operator.write_text(operator.read_text() + PLANTED)
-    return tree
 
 
 PLANTED = """
@@ -89,8 +72,14 @@ Reorder.on_batch = _slow
 """
 
 
-def test_a_tree_that_is_slower_is_found_beside_this_one(slower: Path) -> None:
-    asked = Asked(rounds=1, beside=slower)
+def test_a_tree_that_is_slower_is_found_beside_this_one(tmp_path: Path) -> None:
+    """One of which REORDER does each batch ten times as slowly."""
+    tree = tmp_path / "slower"
+    for room in ("topology", "agents", "inorder"):
+        shutil.copytree(ROOT / room, tree / room)
+    operator = tree / "topology/reorder/operator.py"
+    operator.write_text(operator.read_text() + PLANTED)
+    asked = Asked(rounds=1, beside=tree)
     table = figures(asked, "core", "benchmarks.core:measure", events=500, batches=(10,))
     assert table.columns == ("", "this tree", "slower", "ratio")
     ratios = {row[0]: float(row[3]) for row in table.rows}

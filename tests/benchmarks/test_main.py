@@ -10,30 +10,18 @@ import pytest
 from benchmarks import __main__ as entry
 
 
-@pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Sequence[str]]]:
-    calls: list[tuple[str, Sequence[str]]] = []
+def test_all_run_or_the_one_that_is_named_with_dashes_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[tuple[str, Sequence[str]]] = []
     known = {name: click.Command(name) for name in ("core_speed", "waits")}
     monkeypatch.setattr(entry, "found", lambda: known)
-    monkeypatch.setattr(entry, "bench", lambda each, *options: calls.append((each.name, options)))
-    return calls
-
-
-def test_without_a_name_all_run(ran: list[tuple[str, Sequence[str]]]) -> None:
+    monkeypatch.setattr(entry, "bench", lambda each, *options: ran.append((each.name, options)))
     assert entry.main([]) == 0
-    assert ran == [("core_speed", ()), ("waits", ())]
-
-
-def test_a_name_may_be_written_with_dashes(ran: list[tuple[str, Sequence[str]]]) -> None:
     assert entry.main(["core-speed", "--rounds", "3"]) == 0
-    assert ran == [("core_speed", ("--rounds", "3"))]
-
-
-def test_an_unknown_name_is_answered_with_the_known_ones(
-    ran: list[tuple[str, Sequence[str]]], capsys: pytest.CaptureFixture[str]
-) -> None:
+    assert ran == [("core_speed", ()), ("waits", ()), ("core_speed", ("--rounds", "3"))]
     assert entry.main(["speed"]) == 2
-    assert ran == []
+    assert len(ran) == 3
     assert "no benchmark speed; use one of: core_speed, waits" in capsys.readouterr().err
 
 

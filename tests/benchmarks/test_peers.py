@@ -9,40 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
 
 from benchmarks.kafka import CONTENDERS, TIMEOUT_S, prepare, run
 from benchmarks.peers import bring
 from benchmarks.peers.hold_back import PATIENCE_MS, Headers, hold_back
+from tests.end_to_end.records import read_all
 from tests.services import SharedKafka
 
 RECORDS = 10_000
 
 
-class States:
+class States(dict[str, Any]):
     """In memory, as the peer's state."""
 
-    def __init__(self) -> None:
-        self.kept: dict[str, Any] = {}
-
-    def get(self, key: str) -> Any:
-        return self.kept.get(key)
-
-    def set(self, key: str, value: Any) -> None:
-        self.kept[key] = value
-
-    get_bytes = get
-    set_bytes = set
-
-    def delete(self, key: str) -> None:
-        del self.kept[key]
+    get_bytes = dict.get
+    set = set_bytes = dict.__setitem__
+    delete = dict.__delitem__
 
 
 def _numbers(
     *arrivals: tuple[int, int], source: str = "s", state: States | None = None
 ) -> list[int]:
     """What comes out, told (number, ms)."""
-    state = state or States()
+    state = States() if state is None else state
     out = []
     for number, at_ms in arrivals:
         headers: Headers = [("sourceId", source.encode()), ("seqNum", b"%d" % number)]
@@ -71,7 +60,7 @@ def test_each_source_in_order(arrivals: list[tuple[int, int]], out: list[int]) -
 def test_nothing_stays_of_what_has_gone() -> None:
     state = States()
     _numbers((0, 0), (3, 1), (2, 2), (1, 3), state=state)
-    assert set(state.kept) == {"s"}
+    assert set(state) == {"s"}
 
 
 def test_a_jdk_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -102,24 +91,9 @@ def test_peers_order_a_backlog(peer: str, kafka: SharedKafka, tmp_path: Path) ->
         pytest.skip(str(absence))
     wanted = course.records // 2
     run(program, kafka.bootstrap, tmp_path, wanted, TIMEOUT_S)
-    numbers = _read(kafka.bootstrap, program.output)
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for record in read_all(kafka.bootstrap, program.output):
+        numbers[record.header("sourceId") or ""].append(record.number("seqNum"))
     assert sum(map(len, numbers.values())) >= wanted - len(numbers)
     assert len(numbers) == 20
     assert all(each == sorted(set(each)) for each in numbers.values())
-
-
-def _read(bootstrap: str, topic: str) -> dict[str, list[int]]:
-    """The numbers of each source, as they stand in the topic and are committed."""
-    begin = {"auto.offset.reset": "earliest", "group.id": f"reading-{topic}"}
-    to_end = {"isolation.level": "read_committed", "enable.partition.eof": True}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **begin, **to_end})
-    consumer.subscribe([topic])
-    found: dict[str, list[int]] = defaultdict(list)
-    while True:
-        message = consumer.poll(30.0)
-        if message is None or message.error() is not None:
-            consumer.close()
-            assert message is not None
-            return found
-        headers: dict[str, Any] = dict(message.headers() or [])
-        found[headers["sourceId"].decode()].append(int(headers["seqNum"]))

@@ -7,6 +7,7 @@ import csv
 import sys
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -107,19 +108,12 @@ def test_who_is_ahead_of_ours_is_named() -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_a_wrong_answer_of_ours_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = ["--world", "calm", "--query", "q7", "--seconds", "1", "--entry", OURS]
-    monkeypatch.setattr(disorder, "measure", partial(_found, wrong_end=1))
-    assert report.run(options) == 1
-
-
-@pytest.mark.usefixtures("files")
-def test_an_entry_that_fails_is_named(
+def test_a_wrong_answer_of_ours_fails_the_run_and_so_does_an_entry_that_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(*_: object) -> Measured:
-        raise EntryFailed("broken: exit code 3")
-
-    monkeypatch.setattr(disorder, "measure", fails)
-    assert report.run(["--world", "calm", "--query", "q7", "--seconds", "1"]) == 1
+    options = ["--world", "calm", "--query", "q7", "--seconds", "1"]
+    monkeypatch.setattr(disorder, "measure", partial(_found, wrong_end=1))
+    assert report.run([*options, "--entry", OURS]) == 1
+    monkeypatch.setattr(disorder, "measure", Mock(side_effect=EntryFailed("broken: exit code 3")))
+    assert report.run(options) == 1
     assert "broken: exit code 3" in capsys.readouterr().err
