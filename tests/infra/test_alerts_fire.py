@@ -35,9 +35,10 @@ from infra.prometheus import Prometheus, missing
 from tests.command import Command
 from tests.end_to_end.records import contract, new_producer
 from tests.end_to_end.setting import Setting, settle
-from tests.end_to_end.test_standstill import administrator, largest
+from tests.end_to_end.test_standstill import largest
+from tests.end_to_end.topics import admin_of
 from tests.end_to_end.worker import Worker, running
-from tests.infra.test_monitoring import NAME, RULES, table_of_faults
+from tests.infra.test_monitoring import NAME, RULES, SHOWN, table_of_faults
 from tests.services import SharedKafka, require
 from tests.waiting import wait_until
 
@@ -53,13 +54,15 @@ def slowly(state, value):
 
 
 aggregates = {"slow": Function(lambda: 0, slowly, lambda a, b: a + b, lambda state: state)}
-detectors = {"nothing": Detector(lambda state, event: (state, None))}
+detectors = {"counted": Detector(lambda state, event: (state + 1, {"n": state}), 0)}
 """
 QUERIES = """\
 queries:
   counts: {window: tumbling 1s, aggregate: {n: slow(payload.v)}, stream: crowd}
   pairs: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s", stream: crowd}
-  nobody: {detector: nothing, stream: crowd}
+  early: {detector: counted, answer: speculate, stream: default}
+  exact: {window: tumbling 1s, aggregate: {n: count()}, stream: default,
+          quality: {accuracy: 99%, max_wait: 1s}}
 """
 OTHERS = {
     "crowd": "",
@@ -95,6 +98,13 @@ BY_PROMTOOL_ALONE = {
     "InorderGapsDeclaredTooSoon": "needs a learned wait",
     "InorderFrequentRebalances": "needs a dozen workers that come and go",
 }
+
+SILENT = {
+    *("Checkpoints aborted", "Conflicts", "Dead letters by reason", "Gaps given up"),
+    *("Age of gaps given up, 50 % and 99 %", "Sources with the largest share of late events"),
+    "Missing numbers that arrived in time",
+}
+"""Panels of which a worker that has met no trouble may have nothing to say."""
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -238,7 +248,7 @@ def world(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
     setting = settle(
         kafka.bootstrap,
         folder,
-        stages="reorder, merge, window, pattern, detector",
+        stages="reorder, merge+detector, window, pattern",
         partitions=1,
         stream=STREAM,
         others=OTHERS,
@@ -246,7 +256,7 @@ def world(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
         functions=FUNCTIONS,
     )
     stages = [
-        word for name in ("reorder", "merge", "window", "pattern") for word in ("--stage", name)
+        word for name in ("reorder", "merge+detector", "window") for word in ("--stage", name)
     ]
     worker = Worker(
         "a", setting.path, setting.bootstrap, folder, *stages, env={MASTERS: MASTER_KEYS}
@@ -305,7 +315,7 @@ def delete_unread(world: World) -> None:
     stage = world.worker.pause_stage(0)
     assert stage is not None
     place = TopicPartition(world.setting.raw, 0, OFFSET_END)
-    admin = administrator(world.setting)
+    admin = admin_of(world.setting.bootstrap)
 
     def end() -> int:
         where = TopicPartition(world.setting.raw, 0)
@@ -351,6 +361,25 @@ FAULTS: Sequence[tuple[str, Callable[[World], None]]] = [
 ]
 """In this order: a fault that ends others comes after them. Where outputs are refused, stages end,
 and after some restarts the worker does."""
+
+
+def test_each_panel_has_an_answer_and_each_rule_is_sound(world: World) -> None:
+    asked = [(title, _filled(expression)) for title, expression in SHOWN]
+    silent = {title for title, _ in asked}
+
+    def all_told() -> bool:
+        silent.difference_update(t for t, expression in asked if world.prometheus.ask(expression))
+        return silent <= SILENT
+
+    wait_until(all_told, "an answer to each panel", lambda: sorted(silent))
+    wait_until(lambda: set(world.prometheus.rules().values()) == {"ok"}, "sound alerts")
+    assert set(world.prometheus.rules()) == {rule["alert"] for rule in RULES}
+
+
+def _filled(expression: str) -> str:
+    """As Grafana fills in its variables."""
+    everything = expression.replace("$stage", ".*").replace("$stream", ".*")
+    return everything.replace("$__rate_interval", "10s")
 
 
 @pytest.mark.parametrize(("alert", "fault"), FAULTS)

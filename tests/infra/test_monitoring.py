@@ -1,7 +1,5 @@
-"""Examples: alerts and dashboard ask for what workers tell.
-
-A real worker is scraped by a real Prometheus, and each expression is put to it.
-"""
+"""Examples: alerts and dashboard ask for what workers tell, and alerts fire when they are to, by
+promtool. A real worker's alerts and panels are in test_alerts_fire.py."""
 
 from __future__ import annotations
 
@@ -10,7 +8,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,7 +18,6 @@ from prometheus_client import CollectorRegistry
 from agents.process.scrapes import AGE, BUILD, MEMORY, READY, STAGES
 from agents.watch.metrics.worker import Metrics
 from agents.watch.page.view import View
-from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
 from cli.local.ports import LOOPBACK
 from infra.helm import CHART
@@ -33,12 +29,9 @@ from producers.sync_server.publishing import LinePublishing
 from producers.sync_server.server import SyncServer
 from tests import ROOT
 from tests.agents.watch.page import many
-from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import settle
-from tests.end_to_end.worker import Worker, running
 from tests.infra.test_helm import STAGES as VALUES
 from tests.infra.test_helm import manifests
-from tests.services import SharedKafka, require
+from tests.services import require
 
 ALERTS = CHART / "files" / "alerts.yaml"
 RULES = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
@@ -47,27 +40,8 @@ SHOWN = [(panel["title"], line["expr"]) for panel in PANELS for line in panel.ge
 EXPRESSIONS = [*((rule["alert"], rule["expr"]) for rule in RULES), *SHOWN]
 ENDS = ("", "_total", "_bucket", "_sum", "_count")
 NAME = re.compile(r"\binorder_\w+")
-FUNCTIONS = """\
-from inorder.engine import Detector
-
-detectors = {"counted": Detector(lambda state, event: (state + 1, {"n": state}), 0)}
-"""
-QUERIES = """\
-queries:
-  early: {detector: counted, answer: speculate}
-  counts: {window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 99%, max_wait: 1s}}
-"""
-SILENT = {
-    *("Checkpoints aborted", "Conflicts", "Dead letters by reason", "Gaps given up"),
-    *("Age of gaps given up, 50 % and 99 %", "Sources with the largest share of late events"),
-    "Missing numbers that arrived in time",
-}
-"""What a worker that has met no trouble may have nothing to say of."""
-
 TOKEN = "0123456789abcdef"
 TOLD_TIMEOUT_S = 60.0
-ROWS_SENT = crowd(20_000).rows
-"""Two seconds of the workload, stretched to forty."""
 
 
 async def nothing() -> View:
@@ -430,42 +404,3 @@ def test_the_charts_monitor_is_let_in_where_the_port_wants_a_token(tmp_path: Pat
 
             wait_until(lambda: len(seen()) == 2, TOLD_TIMEOUT_S, "a scrape of each")
             assert seen() == {"inorder": "0", "shown": "1"}
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-def test_prometheus_can_answer_each(kafka: SharedKafka, tmp_path: Path) -> None:
-    require(missing())
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
-        stages="reorder, merge+detector, window",
-        partitions=1,
-        more=QUERIES,
-        functions=FUNCTIONS,
-    )
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
-    with running(worker):
-        worker.wait_ready()
-        with Prometheus(tmp_path / "prometheus", [worker.address], [ALERTS]) as prometheus:
-            sender = Sender(setting, ROWS_SENT, speed=0.05).start()
-            asked = [(title, _filled(expression)) for title, expression in SHOWN]
-            told: set[str] = set()
-
-            def all_told() -> bool:
-                time.sleep(0.5)
-                told.update(title for title, expression in asked if prometheus.ask(expression))
-                return {title for title, _ in asked} - told <= SILENT
-
-            wait_until(all_told, TOLD_TIMEOUT_S, "an answer to each panel")
-            sender.stop()
-            wait_until(
-                lambda: set(prometheus.rules().values()) == {"ok"}, TOLD_TIMEOUT_S, "sound alerts"
-            )
-            assert set(prometheus.rules()) == {rule["alert"] for rule in RULES}
-
-
-def _filled(expression: str) -> str:
-    """As Grafana fills in its variables."""
-    everything = expression.replace("$stage", ".*").replace("$stream", ".*")
-    return everything.replace("$__rate_interval", "10s")
