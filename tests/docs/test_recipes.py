@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
+import runpy
 import sys
 from itertools import islice
 from pathlib import Path
@@ -29,12 +29,7 @@ EVENTS: Final = [{"source": "press", "seq": n, "payload": {"n": n}} for n in NUM
 
 
 def recipe(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, RECIPES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(RECIPES / f"{name}.py")))
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.py")), ids=lambda path: path.stem)

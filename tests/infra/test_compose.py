@@ -33,8 +33,12 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_is_pinned_checked_and_finds_what_it_needs(name: str) -> None:
+def test_a_service_is_pinned_checked_open_on_loopback_alone_and_finds_what_it_needs(
+    name: str,
+) -> None:
     service = SERVICES[name]
+    for port in service.get("ports", []):
+        assert port.startswith("127.0.0.1:"), port
     if service["image"] != "inorder":
         assert re.fullmatch(r"[a-z/]+:v?\d[\w.-]+", service["image"])
     if name != "topics":  # it runs once
@@ -63,12 +67,6 @@ def test_ours_run_known_commands_write_where_they_must_and_have_no_powers(name: 
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in service["security_opt"]
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_ports_are_open_on_loopback_alone(name: str) -> None:
-    for port in SERVICES[name].get("ports", []):
-        assert port.startswith("127.0.0.1:"), port
 
 
 def test_all_that_tell_of_themselves_are_scraped() -> None:

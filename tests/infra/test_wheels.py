@@ -157,10 +157,9 @@ def engine(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
 def test_the_engine_runs_its_commands(
     engine: Environment, wheels: dict[str, Path], tmp_path: Path
 ) -> None:
-    there = engine
-    done = there.run("python", "-P", "-c", EVERY_COMMAND)
+    done = engine.run("python", "-P", "-c", EVERY_COMMAND)
     assert done.returncode == 0, done.stderr
-    done = there.run("python", "-P", "-c", HOW_IT_RUNS)
+    done = engine.run("python", "-P", "-c", HOW_IT_RUNS)
     assert done.stdout == f"{not is_compiled(wheels['inorder_engine'])}\n", done.stderr
     topology = tmp_path / "t.yaml"
     pattern = 'pair: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}'
@@ -169,15 +168,15 @@ def test_the_engine_runs_its_commands(
     rows = '{"source": "s", "seq": %d, "ts": %d, "type": "%s"}\n'
     Path(events).write_text(rows % (0, 1, "A") + rows % (1, 2, "B"))
     replay = ("replay", "--topology", str(topology), "--show", "event,match", events)
-    done = there.run("inorder", *replay)
+    done = engine.run("inorder", *replay)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"kind":"match"') == 1
-    with served(there, tmp_path) as brokers:
+    with served(engine, tmp_path) as brokers:
         writing = ("produce", "--brokers", brokers, "--topic", "events.raw", events)
-        written = there.run("inorder", *writing)
+        written = engine.run("inorder", *writing)
         assert written.returncode == 0, written.stderr
         reading = ("read", "--brokers", brokers, "--topic", "events.ordered", "--follow")
-        ordered = there.run("inorder", *reading, "--count", "2")
+        ordered = engine.run("inorder", *reading, "--count", "2")
         assert ordered.stdout.count('"kind":"event"') == 2, ordered.stdout + ordered.stderr
 
 
@@ -197,7 +196,7 @@ def served(there: Environment, folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_without_an_extra_the_engine_has_no_kafka_client(
+def test_without_an_extra_the_engine_has_no_kafka_client_and_it_refuses_others_named_agents(
     wheels: dict[str, Path], tmp_path: Path
 ) -> None:
     there = Environment(tmp_path / "there")
@@ -214,15 +213,7 @@ def test_without_an_extra_the_engine_has_no_kafka_client(
     missing = there.run("python", "-P", "-c", "from inorder import SequencedProducer")
     says = ": confluent_kafka is not installed; pip install 'inorder[kafka]'"
     assert missing.stderr.splitlines()[-1].endswith(says)
-
-
-@pytest.mark.slow
-def test_the_engine_beside_another_package_named_agents_is_refused(
-    wheels: dict[str, Path], tmp_path: Path
-) -> None:
-    others = others_in(tmp_path)
-    there = Environment(tmp_path / "there")
-    there.install("--no-deps", wheels["inorder"], wheels["inorder_engine"], others)
+    there.install("--no-deps", others_in(tmp_path))
     done = there.run("inorder", "--version")
     assert (done.returncode, done.stdout) == (2, "")
     assert "agents also has files of somebody_elses;" in done.stderr
