@@ -10,7 +10,7 @@ from agents.exits import Exit
 from benchmarks.workloads import crowd
 from cli.local.kafka import KafkaBroker
 from infra.kafka import ContainerBroker
-from tests.end_to_end.oracle import check
+from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, settle
 from tests.end_to_end.waiting import Emitted
@@ -47,5 +47,4 @@ def test_a_worker_waits_ends_and_goes_on(
         emitted.wait_for(2 * count)
         emitted.close()
         assert worker.stop() == 0, worker.log[-3000:]
-    verdict = check(setting)
-    assert not verdict.faults, verdict
+    assert_sound(setting)

@@ -13,20 +13,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka import KafkaException, TopicPartition
 
 from agents.kafka import purging
 from agents.kafka.declared import declared
 from tests import ROOT
-from tests.end_to_end.records import Read, contract, new_producer, read_all, send
+from tests.end_to_end.records import ANY_PARTITION, Read, contract, deliver, read_all, send
 from tests.end_to_end.setting import SPLIT, Setting, settle
+from tests.end_to_end.topics import admin_of, configure, offsets_of
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, UniqueName
 from tests.waiting import wait_until
@@ -35,7 +29,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PAGE = ROOT / "docs/operate/privacy.md"
 SCRIPT = ROOT / "docs/examples/retract_results.py"
-SET = AlterConfigOpType.SET
 SOURCE, PAYLOAD = "press-7", b'{"machine": "press-7", "worn_by": "Ada"}'
 PAYLOAD_OF = defaultdict(lambda: b"{}", {SOURCE: PAYLOAD})
 MARKS = (SOURCE.encode(), b"Ada")
@@ -134,28 +127,15 @@ class Plant:
 
 
 def publish(setting: Setting, topic: str, key: str, value: bytes | None) -> None:
-    producer = new_producer(setting.bootstrap)
-    producer.produce(topic, value, key)
-    assert producer.flush(TIMEOUT_S) == 0
+    deliver(setting.bootstrap, topic, [(key.encode(), value, [], ANY_PARTITION)])
 
 
 def compact_soon(setting: Setting, names: list[str]) -> None:
     """As the page's last command has it, with each ten minutes as a tenth of a second."""
     (said,) = re.findall(r"--add-config (\S+)", PAGE.read_text())
-    settings = [pair.replace("600000", "100").split("=") for pair in said.split(",")]
-    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
     for name in names:
-        entries = [ConfigEntry(key, value, incremental_operation=SET) for key, value in settings]
-        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
-        admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
-
-
-def ends(setting: Setting, names: Iterable[str]) -> list[TopicPartition]:
-    consumer = Consumer({"bootstrap.servers": setting.bootstrap, "group.id": "ends"})
-    places = [TopicPartition(name, 0) for name in names]
-    found = [consumer.get_watermark_offsets(each, timeout=TIMEOUT_S)[1] for each in places]
-    consumer.close()
-    return [TopicPartition(each.topic, 0, end) for each, end in zip(places, found, strict=True)]
+        for pair in said.split(","):
+            configure(setting.bootstrap, name, *pair.replace("600000", "100").split("="))
 
 
 def test_nothing_is_left_of_a_source(
@@ -198,9 +178,10 @@ def test_nothing_is_left_of_a_source(
         own = {"events.raw": setting.raw, "events.ordered": setting.ordered}
         own |= {f"events.{name}": getattr(topics, name) for name in ("late", "gaps", "dead")}
         deleted = [own[each["topic"]] for each in asked["partitions"]]
-        passed = ends(setting, deleted)
+        ends = {name: offsets_of(setting.bootstrap, name)[1] for name in deleted}
+        passed = [TopicPartition(name, 0, end) for name, end in ends.items()]
         plant.until_ordered("oven-2")
-        admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+        admin = admin_of(setting.bootstrap)
         for answer in admin.delete_records(passed).values():
             answer.result(TIMEOUT_S)
         runpy.run_path(str(SCRIPT))["main"](setting.bootstrap, SOURCE, *results)

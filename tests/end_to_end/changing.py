@@ -146,8 +146,7 @@ class App:
     def create(self, *options: str) -> None:
         """Write the file, make its topics."""
         self.write()
-        done = inorder("topics", "create", *self.where, *options)
-        assert done.code == 0, done.err
+        inorder("topics", "create", *self.where, *options).well()
 
     @property
     def where(self) -> tuple[str, ...]:
@@ -160,8 +159,7 @@ class App:
 
     def begins(self, *paths: str, ends: Iterable[str] = ()) -> None:
         """Assert that the check prints these lines, and refuses none."""
-        done = self.check()
-        assert done.code == 0, done.out + done.err
+        done = self.check().well()
         said = [line.split(": ")[0].split(maxsplit=1) for line in done.out.splitlines()]
         wanted = [["begins", path] for path in paths] + [["ends", path] for path in ends]
         assert sorted(said) == sorted(wanted), done.out
@@ -179,8 +177,7 @@ class App:
 
     def changes_nothing(self) -> None:
         """Assert that the file is what runs."""
-        done = self.check()
-        assert (done.code, "changes nothing in the running" in done.out) == (0, True), done.out
+        self.check().well("changes nothing in the running")
 
     # -- the worker --------------------------------------------------------------------------------
 

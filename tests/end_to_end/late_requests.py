@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.end_to_end.way_to_brokers import Fate, Kept, Request, until
+from tests.end_to_end.way_to_brokers import Fate, Judge, Kept, Request, until
 
 AIMED = "aimed"
 ANY_TIME = "at any time"
@@ -46,7 +46,7 @@ class _Trouble:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Holds:
+class Holds(Judge):
     """One request of each producer at a time, by turns as `plans` has it, until there were `most`.
     `codes` are what late ones were answered with."""
 

@@ -164,7 +164,8 @@ class Sender:
             if speed is not None:
                 ts_ns = began_ns + int((row.ts_ns - first_ns) / speed)
             value, headers = self.record_of(row, ts_ns)
-            _produce(producer, self._setting, row.source, value, headers)
+            key = self._setting.key(row.source)
+            producer.produce(self._setting.raw, value, key, headers=list(headers))
             self.sent += 1
         assert producer.flush(FLUSH_TIMEOUT_S) == 0
 
@@ -181,17 +182,6 @@ def new_producer(bootstrap: str, **settings: Any) -> Producer:
             **settings,
         }
     )
-
-
-def _produce(
-    producer: Producer, setting: Setting, source: str, value: bytes | None, headers: Headers
-) -> None:
-    while True:
-        try:
-            producer.produce(setting.raw, value, setting.key(source), headers=list(headers))
-            return
-        except BufferError:
-            producer.poll(POLL_S)
 
 
 def send(setting: Setting, records: Iterable[tuple[str, bytes | None, Headers]]) -> None:

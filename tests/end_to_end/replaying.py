@@ -25,8 +25,8 @@ class Said(NamedTuple):
 
 def dump(setting: Setting, path: Path) -> int:
     """The raw topic as replay lines in `path`; how many."""
-    done = inorder("dump", "--topology", setting.path, "--brokers", setting.bootstrap, "--json")
-    assert done.code == 0, done.err
+    where = ("--topology", setting.path, "--brokers", setting.bootstrap)
+    done = inorder("dump", *where, "--json").well()
     path.write_text(done.out)
     count = done.out.count("\n")
     assert done.summary == {"topic": setting.raw, "records": count}
@@ -49,8 +49,7 @@ def said_by(line: dict[str, Any]) -> tuple[Said, int]:
 
 
 def replay(setting: Setting, path: Path) -> Replayed:
-    done = inorder("replay", "--topology", setting.path, "--json", path)
-    assert done.code == 0, done.err
+    done = inorder("replay", "--topology", setting.path, "--json", path).well()
     events = [said_by(line) for line in done.lines if line["kind"] == "event"]
     end_ns = json.loads(path.read_bytes().splitlines()[-1])["arrival"]
     return Replayed(events, done.summary, end_ns)

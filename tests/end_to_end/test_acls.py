@@ -59,11 +59,7 @@ MAY_WRITE = {
 }
 STAGES = ("reorder", "merge", "window", "pattern")
 USERS = ("worker", *MAY_WRITE, *STAGES)
-KINDS = {
-    "topic": ResourceType.TOPIC,
-    "group": ResourceType.GROUP,
-    "transactional_id": ResourceType.TRANSACTIONAL_ID,
-}
+KINDS = ("topic", "group", "transactional_id")
 
 ALL: Any = None
 EVERY = AclBindingFilter(
@@ -116,7 +112,7 @@ def bindings(page: str) -> Iterator[AclBinding]:
         (kind,) = (kind for kind in KINDS if getattr(said, kind) is not None)
         for operation in said.operation:
             yield AclBinding(
-                KINDS[kind],
+                ResourceType[kind.upper()],
                 getattr(said, kind),
                 ResourcePatternType[said.resource_pattern_type.upper()],
                 said.allow_principal,
@@ -145,8 +141,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     with KafkaBroker(folder / "kafka", overrides=overrides, listeners=listeners) as broker:
         outcomes = create(declared(topology), broker.bootstrap, 1)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        told = inorder("topics", "acls", "--topology", str(path), "--principal", "User:{stage}")
-        assert told.code == 0, told.err
+        acls = ("topics", "acls", "--topology", path, "--principal", "User:{stage}")
+        told = inorder(*acls).well()
         said = {*bindings(PAGE.read_text()), *bindings(told.out)}
         for answer in admin.create_acls(list(said)).values():
             answer.result(TIMEOUT_S)
@@ -160,8 +156,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 def produce(guarded: Guarded, *numbers: int) -> None:
     events = b"".join(b'{"source": "s", "seq": %d, "ts": %d}\n' % (n, n + 1) for n in numbers)
-    done = inorder("produce", *guarded.options("source"), "--topic", "events.raw", stdin=events)
-    assert done.code == 0, done.err
+    where = (*guarded.options("source"), "--topic", "events.raw")
+    inorder("produce", *where, stdin=events).well()
 
 
 def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> None:
@@ -174,7 +170,6 @@ def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> 
         *("--topic", "results.windows", "--dead-topic", "events.dead"),
     )
     with running(worker):
-        worker.wait_ready()
         produce(guarded, 0, 2, 1)
         assert read(guarded, "reader", "events.ordered", 3) == ["0", "1", "2"]
         sink.process.start()

@@ -7,6 +7,7 @@ case disturbs another, and the worker lives on.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ import orjson
 import pytest
 
 from tests.end_to_end.bad_input import CASES, CONTROL, DUPLICATE, EMITTED, LATE, Case
-from tests.end_to_end.records import Read, events_of, letters_of, new_producer, read_all
+from tests.end_to_end.records import Headers, Read, deliver, events_of, letters_of, read_all
 from tests.end_to_end.replaying import dump, replay
 from tests.end_to_end.setting import Setting, Settles
-from tests.end_to_end.topics import LARGEST, large_input
+from tests.end_to_end.topics import large_input
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import running, worker_on
 from tests.services import SharedKafka
@@ -25,38 +26,17 @@ from tests.services import SharedKafka
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 SOUND = Case("sound", EMITTED)
-TIMEOUT_S = 60.0
-
-Place = tuple[str, int]
 
 
-class Log:
-    """Sends rounds of all cases, and knows which record lies at which offset."""
+def send_round(setting: Setting, seq: int) -> None:
+    """That number of each case, one after the other."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._producer = new_producer(setting.bootstrap, **{"message.max.bytes": LARGEST})
-        self.places: dict[int, Place] = {}
-
-    def send(self, seq: int) -> None:
+    def records() -> Iterator[tuple[bytes | None, bytes | None, Headers, int]]:
         for case in CASES:
             shaped = case if seq == 1 else SOUND
-            value, headers = shaped.record(case.what, seq, time.time_ns())
-            self._producer.produce(
-                self._setting.raw,
-                value,
-                shaped.key,
-                headers=list(headers),
-                on_delivery=self._noting((case.what, seq)),
-            )
-        assert self._producer.flush(TIMEOUT_S) == 0
+            yield shaped.key, *shaped.record(case.what, seq, time.time_ns()), 0
 
-    def _noting(self, place: Place) -> Any:
-        def note(error: Any, message: Any) -> None:
-            assert error is None, error
-            self.places[message.offset()] = place
-
-        return note
+    deliver(setting.bootstrap, setting.raw, records())
 
 
 def test_every_record_ends_as_the_table_says(
@@ -65,11 +45,11 @@ def test_every_record_ends_as_the_table_says(
     setting = settles(raw=large_input(kafka), partitions=1)
     worker = worker_on(setting)
     with running(worker):
-        log, emitted = Log(setting), Emitted(setting)
-        log.send(0)
+        emitted = Emitted(setting)
+        send_round(setting, 0)
         emitted.wait_for(len(CASES))  # so their time is over for certain
-        log.send(1)
-        log.send(2)
+        send_round(setting, 1)
+        send_round(setting, 2)
         uncounted = sum(1 for case in CASES if case.outcome in (DUPLICATE, CONTROL))
         emitted.wait_for(3 * len(CASES) - uncounted)
         emitted.close()
@@ -80,12 +60,12 @@ def test_every_record_ends_as_the_table_says(
     ordered, dead = events_of(setting), letters_of(setting)
     gaps = read_all(setting.bootstrap, setting.topology.topics.gaps)
     missing = {(g["source"], g["first"]) for g in (orjson.loads(r.value or b"") for r in gaps)}
-    assert outcomes(log.places, ordered, dead) == {case.what: case.outcome for case in CASES}
+    assert outcomes(ordered, dead) == {case.what: case.outcome for case in CASES}
     assert {what for what, first in missing if first == 1} == {c.what for c in CASES if c.hole}
     sound = {r.name for r in ordered if r.name[2] != 1}
     assert sound == {(case.what, 0, seq) for case in CASES for seq in (0, 2)}
     lines = tmp_path / "raw.jsonl"
-    assert dump(setting, lines) == len(log.places)
+    assert dump(setting, lines) == 3 * len(CASES)
     replayed = replay(setting, lines)
     assert replayed.summary["dead"] == len(dead)
     assert {said[:3] for said, _ in replayed.events} == {record.name for record in ordered}
@@ -96,11 +76,10 @@ def test_every_record_ends_as_the_table_says(
         assert "value" not in letter
 
 
-def outcomes(
-    places: dict[int, Place], ordered: list[Read], dead: list[dict[str, Any]]
-) -> dict[str, str]:
-    """What became of each case's number 1."""
+def outcomes(ordered: list[Read], dead: list[dict[str, Any]]) -> dict[str, str]:
+    """What became of each case's number 1. Offsets are as records were sent."""
     found = {}
+    places = [(case.what, seq) for seq in range(3) for case in CASES]
     out = {record.name: record for record in ordered}
     reasons = {places[letter["offset"]]: letter["reason"] for letter in dead}
     assert len(reasons) == len(dead)

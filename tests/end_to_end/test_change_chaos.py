@@ -283,8 +283,7 @@ def change(app: App, flow: Flow, kind: str, queries: dict[str, Any], dice: Rando
         app.create()
         flow.words["default"] = "rawx"
         flow.resume()
-    done = app.check()
-    assert done.code == 0, done.out + done.err
+    done = app.check().well()
     assert "changes nothing" not in done.out
     return how
 
@@ -311,7 +310,7 @@ def replayed(app: App, flow: Flow) -> dict[str, Line]:
         json.dumps({"streams": {"default": stream}, "queries": app.file["queries"]}) + "\n"
     )
     done = inorder("replay", "--topology", plain, "--show", "window,match,join", "--json", events)
-    assert done.code == 0, done.err
+    done.well()
     return {line["id"]: line for line in standing(done.lines)}
 
 

@@ -7,7 +7,6 @@ length would do by chance is done here on purpose.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from aiokafka import TopicPartition
@@ -21,18 +20,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TIMEOUT_MS = 10_000
 
-Make = Callable[[str, str, tuple[str, int]], Delivery]
-
-
-def exactly_once(servers: str, name: str, changelog: tuple[str, int]) -> Delivery:
-    client = Brokers(servers, is_embedded=False).client
-    return Delivery(client, name, f"group-{name}", changelog, TIMEOUT_MS, exactly_once=True)
-
-
-def at_least_once(servers: str, name: str, changelog: tuple[str, int]) -> Delivery:
-    client = Brokers(servers, is_embedded=False).client
-    return Delivery(client, name, name, changelog, TIMEOUT_MS, exactly_once=False)
-
 
 def checkpoint(delivery: Delivery, output: str, word: bytes) -> Checkpoint:
     batch = delivery.new_batch()
@@ -40,9 +27,9 @@ def checkpoint(delivery: Delivery, output: str, word: bytes) -> Checkpoint:
     return Checkpoint({(output, 0): [batch]}, {b"key": word}, TopicPartition(output, 0), 1)
 
 
-@pytest.mark.parametrize("make", [exactly_once, at_least_once])
+@pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])
 def test_who_comes_later_owns_the_changelog(
-    kafka: SharedKafka, unique_name: UniqueName, make: Make
+    kafka: SharedKafka, unique_name: UniqueName, exactly_once: bool
 ) -> None:
     output, changelog = unique_name("output"), unique_name("changelog")
     kafka.create_topic(output)
@@ -52,8 +39,14 @@ def test_who_comes_later_owns_the_changelog(
     async def play() -> None:
         # A fenced client leaves futures of its own behind that nobody can ask.
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-        before = make(kafka.bootstrap, name, (changelog, 0))
-        after = make(kafka.bootstrap, name, (changelog, 0))
+        client = Brokers(kafka.bootstrap, is_embedded=False).client
+        before, after = (
+            Delivery(
+                *(client, name, f"group-{name}", (changelog, 0), TIMEOUT_MS),
+                exactly_once=exactly_once,
+            )
+            for _ in range(2)
+        )
         try:
             await before.start()
             await before.commit(checkpoint(before, output, b"first"))
@@ -68,7 +61,7 @@ def test_who_comes_later_owns_the_changelog(
     asyncio.run(play())
     assert [r.value for r in read_all(kafka.bootstrap, changelog)] == [b"first", b"second"]
     values = [record.value for record in read_all(kafka.bootstrap, output)]
-    if make is exactly_once:
+    if exactly_once:
         assert values == [b"first", b"second"]
     else:
         assert set(values) >= {b"first", b"second"}

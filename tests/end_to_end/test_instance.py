@@ -68,12 +68,7 @@ def several(setting: Setting, *names: str, session_s: float = SESSION_S) -> list
     """Workers of these names, or without one where it is empty."""
     session = ("--session", f"{session_s:.0f}s")
     return [
-        worker_on(
-            setting,
-            *session,
-            *(("--instance", name) if name else ()),
-            name=f"w{number}",
-        )
+        worker_on(setting, *session, *(("--instance", name) if name else ()), name=f"w{number}")
         for number, name in enumerate(names)
     ]
 
@@ -120,21 +115,6 @@ def test_one_that_is_killed_and_back_takes_its_partitions_back(settles: Settles)
     # A session counts from the last heartbeat, which may be a third of it old at the kill.
     assert silences["", ""] > SESSION_S * 2 / 3
     assert silences["one", "two"] < min(SESSION_S, silences["", ""])
-
-
-@pytest.mark.chaos
-def test_one_that_is_stopped_without_a_name_leaves_at_once(settles: Settles) -> None:
-    setting = settles.fused(partitions=2)
-
-    def act(owner: Worker, other: Worker, watch: Watch) -> None:
-        owner.terminate()
-        watch(SESSION_S)
-        assert has_events(other)
-        assert owner.exit_code() == 0
-
-    silence_s = played(setting, several(setting, "", ""), act)
-    print(f"{silence_s:.1f} s of silence")
-    assert silence_s < SESSION_S
 
 
 @pytest.mark.chaos

@@ -1,4 +1,5 @@
-"""End to end: requests that reach the broker late, or whose answers are lost, tear no transaction.
+"""End to end: requests that reach the broker late, or whose answers are lost, tear no transaction;
+and over a slow link transactions are as large as it carries in time.
 
 A proxy, a NAT or a broker that was paused may deliver what a connection, long closed, had sent. The
 short form aims at the ends of transactions. The one marked `chaos` holds up every kind of request
@@ -9,9 +10,11 @@ broker and the changelog on the other.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -24,11 +27,12 @@ from benchmarks.workloads.crowd import RATE_HZ
 from cli.local.kafka import jars
 from infra.kafka import missing
 from tests.end_to_end.late_requests import AIMED, ANSWER, ANY_TIME, STAYS, Holds, Plan
-from tests.end_to_end.oracle import Verdict, check
-from tests.end_to_end.records import Sender
+from tests.end_to_end.numbered import NUMBERED
+from tests.end_to_end.oracle import Verdict, assert_sound, check
+from tests.end_to_end.records import Sender, contract, send
 from tests.end_to_end.setting import Setting, fused
-from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.way_to_brokers import cluster
+from tests.end_to_end.waiting import Emitted, wait_out
+from tests.end_to_end.way_to_brokers import Cluster, cluster
 from tests.end_to_end.worker import at_work
 from tests.services import require
 
@@ -82,63 +86,95 @@ def on_two(setting: Setting) -> None:
     create(declared(setting.topology), setting.bootstrap, 1)
 
 
+@pytest.fixture(scope="module")
+def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    require(missing())
+    with cluster(tmp_path_factory.mktemp("one")) as brokers:
+        yield brokers
+
+
 def play(
+    brokers: Cluster,
     folder: Path,
     holds: Holds,
-    nodes: int,
-    version: str,
     at_most: int,
     say: Callable[[str], None],
     times: str = "",
 ) -> tuple[Verdict, dict[str, float]]:
     """Send until all holds are over; what came out, and how many ends of transactions were not
     answered, by what had become of them."""
-    more, value = (times, b"{}") if nodes == 2 else (SELDOM, LARGE)
-    require(missing())
-    with cluster(folder / "kafka", nodes=nodes, version=version) as brokers:
-        setting = fused(brokers.direct, folder, more=more, make=nodes == 1)
-        if nodes == 2:
-            on_two(setting)
-        brokers.judge(holds)
-        with at_work(replace(setting, bootstrap=brokers.through)) as worker:
-            rows = crowd(at_most).rows
-            sender = Sender(setting, rows, speed=RATE / RATE_HZ, value=lambda _: value).start()
-            emitted = Emitted(setting)
-            while emitted.poll() < 100:
-                assert worker.alive, worker.log[-3000:]
-            holds.begin()
-            while not holds.is_done and sender.share < 1.0:
-                emitted.poll()
-                assert worker.alive, worker.log[-3000:]
-            sender.stop()
-            sender.finish()
-            sent = {(row.source, row.seq) for row in rows[: sender.sent]}
-            try:
-                emitted.wait_for(len(sent), quiet_s=20.0)
-            except AssertionError as lost:
-                say(str(lost))
-            emitted.close()
-            counted = {
-                sample.labels["outcome"]: sample.value
-                for family in worker.families()
-                for sample in family.samples
-                if sample.name == "inorder_checkpoint_unanswered_total"
-            }
-        verdict = check(setting)
-        say(
-            f"{nodes} broker(s), {version}: {holds}\n"
-            f"longest silence of the ordered topic: {emitted.longest_silence_s:.2f} s"
-        )
-        say(str(verdict))
-        say(f"ends of transactions that were not answered: {counted}")
-        return verdict, counted
+    is_alone = len(brokers.ways) == 1
+    more, value = (SELDOM, LARGE) if is_alone else (times, b"{}")
+    setting = fused(brokers.direct, folder, more=more, make=is_alone)
+    if not is_alone:
+        on_two(setting)
+    brokers.judge(holds)
+    with at_work(replace(setting, bootstrap=brokers.through)) as worker:
+        rows = crowd(at_most).rows
+        sender = Sender(setting, rows, speed=RATE / RATE_HZ, value=lambda _: value).start()
+        emitted = Emitted(setting)
+        while emitted.poll() < 100:
+            assert worker.alive, worker.log[-3000:]
+        holds.begin()
+        while not holds.is_done and sender.share < 1.0:
+            emitted.poll()
+            assert worker.alive, worker.log[-3000:]
+        sender.stop()
+        sender.finish()
+        sent = {(row.source, row.seq) for row in rows[: sender.sent]}
+        try:
+            emitted.wait_for(len(sent), quiet_s=20.0)
+        except AssertionError as lost:
+            say(str(lost))
+        emitted.close()
+        counted = {
+            sample.labels["outcome"]: sample.value
+            for family in worker.families()
+            for sample in family.samples
+            if sample.name == "inorder_checkpoint_unanswered_total"
+        }
+    verdict = check(setting)
+    say(f"{holds}\nlongest silence of the ordered topic: {emitted.longest_silence_s:.2f} s")
+    say(f"{verdict}\nends of transactions that were not answered: {counted}")
+    return verdict, counted
 
 
-def test_the_end_of_a_transaction_that_comes_late_ends_no_other(tmp_path: Path) -> None:
+def test_the_end_of_a_transaction_that_comes_late_ends_no_other(
+    one_broker: Cluster, tmp_path: Path
+) -> None:
     holds = Holds(ENDS, 6, seed=SEED, gap_s=0.2, two=False)
-    verdict, counted = play(tmp_path, holds, 1, jars.VERSION, AT_MOST[0], print)
+    verdict, counted = play(one_broker, tmp_path, holds, AT_MOST[0], print)
     assert not verdict.faults, verdict
     assert counted == {ABORTED: 4, COMMITTED: 2}
+
+
+BYTES_PER_S = 4e6
+EVENTS, SOURCES, EVENT_BYTES = 10_000, 4, 2_000
+
+
+def test_a_backlog_is_read_once_over_a_slow_link(one_broker: Cluster, tmp_path: Path) -> None:
+    """What `MAX_BATCH` allows at once takes longer than `transaction_timeout`: the brokers would
+    abort it, and the partition would be restored and read again, time after time."""
+    dice = Random(1)
+    now_ns = time.time_ns()
+    times = "transaction_timeout: 2s\n"
+    setting = fused(one_broker.direct, tmp_path, stream=NUMBERED, more=times)
+    records = (
+        (f"s{number % SOURCES}", dice.randbytes(EVENT_BYTES), number // SOURCES)
+        for number in range(EVENTS)
+    )
+    send(setting, ((s, value, contract(s, seq, now_ns + seq)) for s, value, seq in records))
+    (way,) = one_broker.ways
+    way.bytes_per_s = BYTES_PER_S
+    with at_work(replace(setting, bootstrap=one_broker.through)) as worker:
+        wait_out(setting, EVENTS)
+        counted = {name.partition(":")[0]: count for name, count in worker.metrics().items()}
+    way.bytes_per_s = 0.0
+    assert_sound(setting)
+    read, commits = counted["records_in"], counted["checkpoint_commits"]
+    print(f"read {read:.0f}, {commits:.0f} commits")
+    assert read < 1.2 * EVENTS
+    assert commits >= 5
 
 
 @pytest.mark.chaos
@@ -147,8 +183,10 @@ def test_the_end_of_a_transaction_that_comes_late_ends_no_other(tmp_path: Path) 
 def test_no_request_that_comes_late_tears_a_transaction(
     tmp_path: Path, say: Callable[[str], None], nodes: int, version: str
 ) -> None:
+    require(missing())
     holds = Holds(ALL, HOLDS, seed=SEED, gap_s=0.3, two=nodes == 2)
-    verdict, counted = play(tmp_path, holds, nodes, version, AT_MOST[1], say)
+    with cluster(tmp_path / "kafka", nodes=nodes, version=version) as brokers:
+        verdict, counted = play(brokers, tmp_path, holds, AT_MOST[1], say)
     assert not verdict.faults, verdict
     assert holds.count == HOLDS
     assert counted[COMMITTED] == holds.codes["EndTxn", ANSWER, "-"]
@@ -160,8 +198,10 @@ def test_nor_does_one_that_outlives_the_clients_patience(
 ) -> None:
     """Its connection stays; the client waits for 30 s, and the transaction lives on. Twice in turn
     that is the minute after which a stage without a checkpoint gives up, so it gets longer."""
+    require(missing())
     holds = Holds([("EndTxn", STAYS)], 2, seed=SEED, gap_s=0.3, two=True)
     longer = "transaction_timeout: 45s\n"
-    verdict, counted = play(tmp_path, holds, 2, jars.VERSION, AT_MOST[1], say, longer)
+    with cluster(tmp_path / "kafka", nodes=2) as brokers:
+        verdict, counted = play(brokers, tmp_path, holds, AT_MOST[1], say, longer)
     assert not verdict.faults, verdict
     assert counted == {ABORTED: 2}

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from agents.state.changelog import PROGRESS, encode
 from tests.end_to_end.numbered import Begun, send_all, send_two_of_each, stop
 from tests.end_to_end.oracle import assert_sound, check
+from tests.end_to_end.records import deliver, read_all
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.topics import admin_of, changelogs, delete_topics, forget_groups
 from tests.end_to_end.waiting import wait_out
@@ -47,30 +48,16 @@ def move_changelog(
     """Its content, or what is to be kept of it by key, in a topic of another id, at other offsets
     and behind a first one that is not 0: a backup, or what is copied to another cluster."""
     (topic,) = changelogs(setting)
-    where = TopicPartition(topic, 0)
-    reader = Consumer({"bootstrap.servers": setting.bootstrap, "group.id": "backup"})
-    reader.assign([TopicPartition(topic, 0, 0)])
-    _, end = reader.get_watermark_offsets(where, timeout=30)
-    content = {}
-    while reader.position([where])[0].offset < end:
-        record = reader.poll(1.0)
-        if record is not None:
-            assert record.error() is None, record.error()
-            if keep(record.key() or b""):
-                content[record.key()] = record.value()
-    reader.close()
+    found = read_all(setting.bootstrap, topic)
+    content = {record.key: record.value for record in found if keep(record.key or b"")}
     delete_changelogs(setting)
     # No records of a topic that is compacted alone can be deleted.
     kafka.create_topic(topic, config={"cleanup.policy": "compact,delete"})
-    producer = Producer({"bootstrap.servers": setting.bootstrap})
-    for _ in range(3):
-        producer.produce(topic, b"of another time", b"state/strange")
-    producer.flush(30)
+    deliver(setting.bootstrap, topic, [(b"state/strange", b"of another time", [], 0)] * 3)
+    passed = TopicPartition(topic, 0, 3)
     admin = admin_of(setting.bootstrap)
-    admin.delete_records([TopicPartition(topic, 0, 3)])[where].result(30)
-    for key, value in content.items():
-        producer.produce(topic, value, key)
-    assert producer.flush(30) == 0
+    admin.delete_records([passed])[passed].result(30)
+    deliver(setting.bootstrap, topic, ((key, value, [], 0) for key, value in content.items()))
 
 
 def test_a_changelog_made_anew_is_refused(begun: Begun, tmp_path: Path) -> None:

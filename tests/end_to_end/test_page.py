@@ -9,15 +9,14 @@ from urllib.request import urlopen
 
 import pytest
 
-from cli.local.poll import wait_until
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import SPLIT, Settles
 from tests.end_to_end.waiting import wait_out
-from tests.end_to_end.worker import Worker, running, worker_on
+from tests.end_to_end.worker import Worker, at_work
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-TIMEOUT_S = 40.0
 ASK_TIMEOUT_S = 30.0
 MS = 1_000_000
 PARTITIONS = 2
@@ -32,10 +31,7 @@ def view_of(worker: Worker) -> dict[str, Any]:
 def test_who_has_which_partition_and_what_was_late(settles: Settles) -> None:
     waits = "reorder: {rule: fixed, max_wait: 50ms, start: zero}"
     setting = settles(stages=SPLIT, partitions=PARTITIONS, stream=waits)
-    worker = worker_on(setting)
-
-    with running(worker):
-        worker.wait_ready()
+    with at_work(setting) as worker:
         now_ns = time.time_ns()
         send(setting, [("s", b"{}", contract("s", seq, now_ns + seq * MS)) for seq in (0, 2)])
         wait_out(setting, 2)  # number 1 has been given up
@@ -44,7 +40,7 @@ def test_who_has_which_partition_and_what_was_late(settles: Settles) -> None:
         def late() -> list[tuple[str, int]]:
             return [(each["source"], each["first"]) for each in view_of(worker)["late"]]
 
-        wait_until(lambda: bool(late()), TIMEOUT_S, "the late event")
+        wait_until(lambda: bool(late()), "the late event")
         assert late() == [("s", 1)], "once, though merge gets it marked late"
         parts = view_of(worker)["partitions"]
         names = {(part["stage"], part["name"]) for part in parts}

@@ -1,10 +1,9 @@
 """End to end: pattern queries over recorded disorder, through Kafka, with a worker killed.
 
-The phones go through reorder and merge; the quakes, numbered per network as they came and up to
-a week late, and the tags of a soccer match, up to four hours late, reach the engine as they
-came, so that it alone corrects. The oracle is the engine over all events in order in one go;
-for a query of each trace that is not merged also loops over all pairs or triples. They run in
-`make chaos`.
+The quakes, numbered per network as they came and up to a week late, and the tags of a soccer match,
+up to four hours late, reach the engine as they came, so that it alone corrects. The oracle is the
+engine over all events in order in one go; for a query of each trace also loops over all pairs or
+triples. They run in `make chaos`.
 """
 
 from __future__ import annotations
@@ -18,38 +17,20 @@ from typing import Any
 
 import pytest
 
-from benchmarks.traces import BASE_NS, MS, TraceAbsent, TraceRow, folder, jr_umts, usgs_quakes
-from tests.end_to_end.matches import Content, Members, Standing, in_one_go, matches_of
-from tests.end_to_end.oracle import assert_sound
+from benchmarks.traces import BASE_NS, MS, TraceAbsent, TraceRow, folder, usgs_quakes
+from tests.end_to_end.matches import Content, Members, Standing, matches_of
 from tests.end_to_end.recordings import recorded
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import Setting, Settles
-from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.worker import at_work
 from topology.model.event import Event
 from topology.pattern.store.entry import Entry
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.slow,
-    pytest.mark.chaos,
-]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.chaos]
 
 PIECE = 20
 HOUR_NS = 3_600_000_000_000
 SECOND_NS = 1_000_000_000
-
-PHONES = {
-    "between": """PATTERN SEQ(_ a, _+ b[], _ c)
-        WHERE a.source = 'dev_10' AND b.source = 'dev_2' AND c.source = 'dev_12'
-        WITHIN 30 ms USING skip_till_any MATCHES MAXIMAL""",
-    "alone": """PATTERN SEQ(_ a, !_ n, _ b)
-        WHERE a.source = 'dev_13' AND n.source = 'dev_5' AND b.source = 'dev_14'
-        WITHIN 30 ms""",
-}
-PHONE_RECORDS = 2_000
-PHONE_SECONDS = 3
-"""What they are compressed to: a second of theirs is some 20 ms here."""
 
 QUAKES = {
     "near": """PATTERN SEQ(earthquake a, earthquake b, earthquake c)
@@ -214,22 +195,3 @@ def send_in_pieces(setting: Setting, rows: Sequence[TraceRow]) -> None:
                 for row in rows[at : at + PIECE]
             ),
         )
-
-
-def test_phones(settles: Settles) -> None:
-    rows = [row.row() for row in recorded(lambda: jr_umts("d1"))[:PHONE_RECORDS]]
-    span_s = (rows[-1].arrival_ns - rows[0].arrival_ns) / 1e9
-    setting = settles(
-        stages="reorder+merge+pattern",
-        partitions=1,
-        stream="reorder: {rule: fixed, max_wait: 300ms, start: zero}",
-        more=queries(PHONES),
-    )
-    script = [(0.5, Trouble.kill_worker)]
-    play(setting, rows, span_s / PHONE_SECONDS, script, worker_count=1)
-    assert_sound(setting)
-    expected = in_one_go(setting)
-    assert {name for name, _ in expected} == PHONES.keys()
-    with Standing(setting) as standing:
-        standing.await_expected(expected)
-    print(f"{len(expected)} matches, {standing.corrections} corrections")

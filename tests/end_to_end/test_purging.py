@@ -4,10 +4,10 @@ killed right after that goes on exactly."""
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from tests.end_to_end.flow import flowing
 from tests.end_to_end.setting import Settles
+from tests.end_to_end.topics import offsets_of
 from tests.end_to_end.worker import worker_on
 from tests.waiting import wait_until
 
@@ -20,11 +20,9 @@ QUIET_S = 30.0
 def test_a_kill_after_a_purge_loses_nothing(settles: Settles) -> None:
     setting = settles(partitions=1)
     worker = worker_on(setting, name="w")
-    place = TopicPartition(setting.topology.topics.sequenced, 0)
-    consumer = Consumer({"bootstrap.servers": setting.bootstrap, "group.id": "looks"})
 
     def is_purged() -> bool:
-        return consumer.get_watermark_offsets(place, timeout=10.0)[0] > 0
+        return offsets_of(setting.bootstrap, setting.topology.topics.sequenced)[0] > 0
 
     with flowing(setting, [worker], 1, EVENTS, 0) as flow:
         wait_until(
@@ -36,4 +34,3 @@ def test_a_kill_after_a_purge_loses_nothing(settles: Settles) -> None:
         worker.kill_all()
         worker.begin()
     assert is_purged()
-    consumer.close()

@@ -104,10 +104,8 @@ def test_one_worker_becomes_four_and_then_two(settles: Settles, stages: str) -> 
         assert max(more_s, fewer_s) < pause_bound_s()
 
 
-@pytest.mark.parametrize("back", [True, False], ids=["back", "gone"])
-def test_a_killed_worker_pauses_no_longer_than_its_session_and_a_little(
-    settles: Settles, back: bool
-) -> None:
+def test_a_killed_worker_pauses_no_longer_than_its_session_and_a_little(settles: Settles) -> None:
+    """One that is back at once is in test_instance.py."""
     setting = settles.fused()
     workers = several(setting, 2, named=True)
     with flowing(setting, workers, 1, 40_000, BEFORE) as flow:
@@ -117,9 +115,7 @@ def test_a_killed_worker_pauses_no_longer_than_its_session_and_a_little(
         owner = next(w for w in workers if has_events(w))
         flow.silence_s  # noqa: B018
         owner.kill_all()
-        if back:
-            owner.start()
         flow.for_seconds(SESSION_S + 2 * FLOWS_S)
         silence_s = flow.silence_s
-        print(f"\nkilled, {'back at once' if back else 'gone'}: {silence_s:.1f} s of silence")
+        print(f"\nkilled: {silence_s:.1f} s of silence")
         assert silence_s < SESSION_S + OVER_SESSION_S * share_of_processors()

@@ -15,12 +15,11 @@ from typing import NamedTuple
 import pytest
 
 from cli.local.kafka import KafkaBroker, jars
-from inorder.header_writer import Headers
 from tests.agents.kafka.tokens import token
 from tests.certificates import certificates
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import assert_sound
-from tests.end_to_end.records import new_producer
+from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import fused, settle
 from tests.end_to_end.waiting import Emitted, wait_out
 from tests.end_to_end.worker import Spawned, Worker, running, worker_on
@@ -28,7 +27,6 @@ from tests.services import require
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-TIMEOUT_S = 40.0
 USER = "inorder"
 SECRET = "correct-horse-battery-staple"
 EVENTS = b"".join(b'{"source": "s", "seq": %d, "ts": %d}\n' % (n, n + 1) for n in (0, 2, 1))
@@ -128,8 +126,7 @@ def test_every_command_gets_in(
         (("topics", "create", "--topology", str(setting.path)), b""),
         (("produce", "--topic", setting.raw), EVENTS),
     ):
-        done = inorder(*command, *there, stdin=stdin)
-        assert done.code == 0, done.err
+        inorder(*command, *there, stdin=stdin).well()
     kind = Spawned if listener == "SCRAM" else Worker  # a password is what it could tell
     worker = kind(
         "a", setting.path, secured.broker.address(listener), tmp_path, "--kafka", str(kafka)
@@ -141,8 +138,8 @@ def test_every_command_gets_in(
         assert all(SECRET.encode() not in command for command in commands)
         assert worker.stop() == 0, worker.log
     assert_sound(setting)
-    done = inorder("dump", "--topology", str(setting.path), *there)
-    assert (done.code, done.out.count("\n")) == (0, 3), done.err
+    done = inorder("dump", "--topology", setting.path, *there).well()
+    assert done.out.count("\n") == 3
     assert SECRET not in worker.log
 
 
@@ -186,16 +183,13 @@ def test_tokens_are_renewed_while_it_works_and_one_that_has_expired_is_told(
     there = secured.broker.address("BEARER")
     options = ("--kafka", str(kafka), "--brokers-wait", "1s")
     worker = Worker("a", setting.path, there, tmp_path, *options)
-    producer = new_producer(secured.broker.bootstrap)
     begun_s = time.monotonic()
     sent = 0
     with running(worker):
         emitted = Emitted(setting)
         while time.monotonic() - begun_s < 2 * TOKEN_LIFE_S or sent < 8:
             secured.renew(TOKEN_LIFE_S)
-            headers: Headers = [("sourceId", b"s"), ("seqNum", b"%d" % sent)]
-            producer.produce(setting.raw, b"{}", b"s", headers=headers)
-            assert producer.flush(TIMEOUT_S) == 0
+            send(setting, [("s", b"{}", contract("s", sent))])
             sent += 1
             emitted.wait_for(sent, secured.renew_soon)
             time.sleep(TOKEN_LIFE_S / 4)
@@ -205,8 +199,5 @@ def test_tokens_are_renewed_while_it_works_and_one_that_has_expired_is_told(
     secured.renew(-5.0)
     done = inorder(
         "topics", "create", "--topology", setting.path, "--brokers", there, "--kafka", kafka
-    )
-    assert done.code == 2
-    assert "the token in" in done.err
-    assert " expired " in done.err
+    ).refused("the token in", " expired ")
     assert secured.token.read_text() not in worker.log + done.err

@@ -14,10 +14,9 @@ import orjson
 import pytest
 
 from inorder import SequencedProducer, SigningKey
-from inorder.header_writer import Headers
 from inorder.signing_keys import signing_key
 from tests.cli.invoking import inorder
-from tests.end_to_end.records import events_of, letters_of, new_producer
+from tests.end_to_end.records import Headers, events_of, letters_of, send
 from tests.end_to_end.replaying import dump, replay
 from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.waiting import Emitted
@@ -25,7 +24,6 @@ from tests.end_to_end.worker import running, worker_on
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-TIMEOUT_S = 60.0
 MASTER = bytes(range(32))
 COUNT = 40
 SECRET = "what a payload holds"
@@ -40,7 +38,6 @@ class Stranger:
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._producer = new_producer(setting.bootstrap)
         self.sent = Counter[str]()
 
     def claims(self, seq: int, *more: tuple[str, bytes], signs: bool) -> None:
@@ -48,8 +45,7 @@ class Stranger:
         headers: Headers = [("sourceId", b"press-7"), ("seqNum", b"%d" % seq), *more]
         if signs:
             headers.append(("sig", key("oven-2").signature(names, headers, b"no")))
-        self._producer.produce(self._setting.raw, b"no", b"default", headers=headers)
-        assert self._producer.flush(TIMEOUT_S) == 0
+        send(self._setting, [("press-7", b"no", headers)])
         self.sent["forged" if signs else "unsigned"] += 1
 
 
@@ -118,20 +114,14 @@ def test_what_is_published_by_the_command_is_signed(
     there = ("--brokers", setting.bootstrap, "--topic", setting.raw, "--topology", setting.path)
     stdin = b"".join(orjson.dumps(line) + b"\n" for line in lines)
     env = {"INORDER_SIGNING_KEY": made.out.strip()}
-    done = inorder("produce", *there, stdin=stdin, env=env)
-    assert done.code == 0, done.err
+    inorder("produce", *there, stdin=stdin, env=env).well()
     (tmp_path / "oven").write_text('{"source": "oven-1", "seq": 0}\n')
     done = inorder("produce", *there, tmp_path / "oven", env=env)
     assert done.code == 1
     assert "SigningKey(prefix 'press-') does not cover source 'oven-1'" in done.err
-    dumped = dump_lines(setting)
+    done = inorder("dump", "--topology", setting.path, "--brokers", setting.bootstrap).well()
+    dumped = done.lines
     assert [(line["source"], line["seq"]) for line in dumped] == [
         (line["source"], line["seq"]) for line in lines
     ]
     assert all(line["type"] == "" for line in dumped)
-
-
-def dump_lines(setting: Setting) -> list[dict[str, object]]:
-    done = inorder("dump", "--topology", setting.path, "--brokers", setting.bootstrap)
-    assert done.code == 0, done.err
-    return [orjson.loads(line) for line in done.out.splitlines()]

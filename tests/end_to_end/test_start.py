@@ -21,7 +21,7 @@ from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import FUSED, Setting, Settles, settle
 from tests.end_to_end.topics import configure, delete_topics
 from tests.end_to_end.waiting import wait_out
-from tests.end_to_end.worker import REFUSED, Worker, at_work, running, worker_on
+from tests.end_to_end.worker import Worker, at_work, running, worker_on
 from tests.services import SharedKafka
 from topology.config import parse
 
@@ -82,10 +82,7 @@ def test_a_dump_of_what_is_not_there(settles: Settles) -> None:
         ((), f"has no topic {setting.raw}; run `inorder topics create`"),
         (("--topic", "others"), f"--topic others: write one of {setting.raw}"),
     ):
-        done = inorder(*asked, *more)
-        assert done.code == REFUSED
-        assert told in done.err
-        assert done.out == ""
+        inorder(*asked, *more).refused(told)
 
 
 def once(setting: Setting, worker: Worker) -> None:

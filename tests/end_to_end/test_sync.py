@@ -97,7 +97,7 @@ def test_samples_stand_in_the_topic_as_the_contract_says(settles: Settles, tmp_p
         of_source = [record for record in records if record.key == source.encode()]
         assert len(of_source) >= 14
         assert len({record.partition for record in of_source}) == 1
-        values = [value_of(record) for record in of_source]
+        values: list[dict[str, Any]] = [json.loads(record.value or b"") for record in of_source]
         assert [v["t1"] for v in values] == sorted(v["t1"] for v in values)
         for record, value in zip(of_source, values, strict=True):
             assert value.keys() == FIELDS
@@ -142,11 +142,6 @@ def test_a_topic_that_is_not_there_is_told(settles: Settles, tmp_path: Path) -> 
     topic = setting.topology.topics.clock
     assert f"has no topic {topic}; run `inorder topics create`" in server.log
     assert "Traceback" not in server.log
-
-
-def value_of(record: Read) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(record.value or b"")
-    return value
 
 
 def _wait(true: Callable[[], bool], what: str) -> None:

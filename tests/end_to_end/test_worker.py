@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.exits import Exit
 from benchmarks.workloads import crowd
 from cli.local.kafka import KafkaBroker
-from cli.local.poll import wait_until
 from infra.kafka import ContainerBroker
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import assert_sound
@@ -23,11 +21,11 @@ from tests.end_to_end.records import Sender, contract, events_of, send
 from tests.end_to_end.setting import Settles, settle
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import Spawned, Worker, at_work, running, worker_on
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 MS = 1_000_000
-TIMEOUT_S = 40.0
 HELD_S = 60
 """Each question takes milliseconds, so this is enough on a busy machine."""
 
@@ -46,9 +44,7 @@ UNREADY_S = 15.0
 
 def lines_of(worker: Worker, *options: str) -> str:
     """`inorder explain` in words."""
-    answer = inorder("explain", worker.address, *options)
-    assert answer.code == Exit.DONE, answer.err
-    return answer.out
+    return inorder("explain", worker.address, *options).well().out
 
 
 def command_of(pid: int) -> bytes:
@@ -61,7 +57,7 @@ def wait_for_words(worker: Worker, *patterns: str) -> None:
     def are_said() -> bool:
         return all(re.search(pattern, lines_of(worker), re.MULTILINE) for pattern in patterns)
 
-    wait_until(are_said, HELD_S, f"the words {patterns}")
+    wait_until(are_said, f"the words {patterns}")
 
 
 def test_explain_then_a_stop_with_events_held(settles: Settles) -> None:
@@ -115,9 +111,7 @@ def test_explain_then_a_stop_with_events_held(settles: Settles) -> None:
         assert worker.stop() == 0, worker.log
     verdict = assert_sound(setting)
     assert (verdict.unmarked, verdict.gaps) == (9, 0)
-    answer = inorder("explain", "127.0.0.1:1")
-    assert answer.code == Exit.REFUSED
-    assert "no worker answers at 127.0.0.1:1" in answer.err
+    inorder("explain", "127.0.0.1:1").refused("no worker answers at 127.0.0.1:1")
 
 
 def test_a_worker_tells_of_all_its_stages(settles: Settles) -> None:
@@ -131,8 +125,8 @@ def test_a_worker_tells_of_all_its_stages(settles: Settles) -> None:
         headers = [contract("s", seq, now_ns + seq) for seq in (0, 2)]
         send(setting, [("s", b"{}", each) for each in headers])
         held = "default: s/0/2: buffered by reorder"
-        wait_until(lambda: held in words_of(2), HELD_S, "the word of reorder")
-        wait_until(lambda: "s/0/0: emitted by merge" in words_of(0), HELD_S, "the word of merge")
+        wait_until(lambda: held in words_of(2), "the word of reorder")
+        wait_until(lambda: "s/0/0: emitted by merge" in words_of(0), "the word of merge")
         assert "has not arrived; awaited" in words_of(1)
 
 
@@ -160,16 +154,12 @@ def test_health_balance_and_a_stage_that_dies(settles: Settles) -> None:
         first = Sender(setting, rows[:half], speed=0.5, epoch=0).start()
         first.finish()
         wait_out(setting, first.different)
-        wait_until(  # gauges lag 1 s
-            lambda: is_balanced(worker, setting.stages, half), TIMEOUT_S, "the balance"
-        )
+        wait_until(lambda: is_balanced(worker, setting.stages, half), "the balance")
         before = worker.stages()
         assert {command_of(pid) for pid in before} == {command_of(worker.process.pid)}  # forked
         killed = worker.kill_stage(0)
-        wait_until(
-            lambda: len(set(worker.stages()) - {killed}) == len(before), TIMEOUT_S, "a new one"
-        )
-        wait_until(lambda: worker.ask("ready")[0] == 503, TIMEOUT_S, "not ready, a stage starts")
+        wait_until(lambda: len({*worker.stages()} - {killed}) == len(before), "a new one")
+        wait_until(lambda: worker.ask("ready")[0] == 503, "not ready, a stage starts")
         assert worker.ask("live")[0] == 200
         Sender(setting, rows[half:], speed=0.5, epoch=0).start().finish()
         worker.wait_ready()
@@ -183,7 +173,7 @@ def test_a_stop_before_it_has_begun(settles: Settles) -> None:
     setting = settles()
     worker = worker_on(setting, kind=Spawned)
     with running(worker):
-        wait_until(lambda: bool(worker.stages()), TIMEOUT_S, "a stage that starts")
+        wait_until(lambda: bool(worker.stages()), "a stage that starts")
         assert worker.stop() == 0, worker.log
 
 
@@ -204,7 +194,6 @@ def test_brokers_that_come_later_and_then_say_nothing(
     with running(worker):
         wait_until(
             lambda: all(f" {stage} WARNING waiting" in worker.log for stage in setting.stages),
-            TIMEOUT_S,
             "a word of each stage",
         )
         assert worker.ask("live")[0] == 200
@@ -214,7 +203,7 @@ def test_brokers_that_come_later_and_then_say_nothing(
         assert "exit" not in worker.log
         own_kafka.pause()
         try:
-            wait_until(lambda: is_told(worker), 2 * UNREADY_S, "not ready, and why")
+            wait_until(lambda: is_told(worker), "not ready, and why", quiet_s=2 * UNREADY_S)
             assert worker.ask("live")[0] == 200
         finally:
             own_kafka.resume()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -50,6 +50,14 @@ def configure(bootstrap: str, topic: str, name: str, value: str) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin = admin_of(bootstrap)
     admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+
+
+def offsets_of(bootstrap: str, topic: str) -> tuple[int, int]:
+    """Where partition 0 begins and ends."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "looks"})
+    begin, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_S)
+    consumer.close()
+    return begin, end
 
 
 def changelogs(setting: Setting) -> list[str]:

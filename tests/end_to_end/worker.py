@@ -178,10 +178,8 @@ class Worker(Command):
 
 
 def _signal(pid: int, number: int) -> None:
-    try:
+    with suppress(ProcessLookupError):  # it ended meanwhile
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass  # it ended meanwhile
 
 
 def _lives(pid: int) -> bool:
