@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.traces import PATH_VARIABLE, TRACES, TraceAbsent, TraceRow, folder, jr_umts
+from benchmarks.traces import PATH_VARIABLE, TRACES, TraceAbsent, folder, jr_umts
 from benchmarks.workloads import figures
-from tests.services import without_trace
-
-
-def trace(name: str) -> list[TraceRow]:
-    try:
-        return TRACES[name]()
-    except TraceAbsent as missing:
-        without_trace(missing)
-
+from tests.end_to_end.recordings import recorded
 
 FIGURES = {
     "mesh_sensors/tdma_interference": (27_579, 10, 7_586, 2_533),
@@ -37,7 +29,7 @@ FIGURES = {
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", TRACES)
 def test_a_trace_has_the_figures_of_its_readme(name: str) -> None:
-    rows = trace(name)
+    rows = recorded(TRACES[name])
     found = figures([row.row() for row in rows])
     assert (found.n, found.sources, found.late, found.overtaken) == FIGURES[name]
     assert all(before.arrival_ns <= after.arrival_ns for before, after in pairwise(rows))
@@ -45,8 +37,8 @@ def test_a_trace_has_the_figures_of_its_readme(name: str) -> None:
 
 
 def test_phones_by_their_own_clocks_disagree() -> None:
-    trace("jr_umts/d1")
-    own = figures([row.row() for row in jr_umts("d1", own_clocks=True)])
+    rows = recorded(lambda: jr_umts("d1", own_clocks=True))
+    own = figures([row.row() for row in rows])
     assert 0.8 < own.late / own.n < 0.95
     assert 30 < own.largest_lateness_ns / 1e9 < 40
 

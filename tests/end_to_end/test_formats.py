@@ -22,7 +22,6 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
-from cli.local.poll import wait_until
 from inorder import rfc3339
 from tests.codec.values.protobufs import message_class
 from tests.end_to_end.oracle import assert_sound
@@ -33,12 +32,12 @@ from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.worker import running, worker_on
 from tests.kit.registry import Registry
 from tests.services import SharedKafka
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 3_000
 SPEED = 0.125
-TIMEOUT_S = 60.0
 FEW = 100
 S_NS = 10**9
 CALM = "tick_lag: 3s\n"
@@ -213,21 +212,17 @@ def test_a_registry_that_is_away_is_waited_for_and_nothing_is_lost(
     said = "waits for the schema registry"
     stopped = worker_on(setting)
     with running(stopped):
-        wait_until(lambda: said in str(stopped.ask("ready")), TIMEOUT_S, "the wait for it")
+        wait_until(lambda: said in str(stopped.ask("ready")), "the wait for it")
         assert stopped.stop() == 0
         assert "took over" not in stopped.log
     worker = worker_on(setting, name="b")
     with running(worker):
-        wait_until(lambda: said in str(worker.ask("ready")), TIMEOUT_S, "the wait for it")
+        wait_until(lambda: said in str(worker.ask("ready")), "the wait for it")
         assert worker.ask("ready")[0] == 503
         registry.status = 200
         worker.wait_ready()
         sent = len(read_all(setting.bootstrap, setting.raw))
-        wait_until(
-            lambda: worker.metrics().get("records_in:reorder") == sent,
-            TIMEOUT_S,
-            "all it waited for",
-        )
+        wait_until(lambda: worker.metrics().get("records_in:reorder") == sent, "all it waited for")
     assert read_all(setting.bootstrap, setting.topology.topics.dead) == []
 
 

@@ -16,7 +16,6 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.workloads import crowd
-from cli.local.poll import wait_until
 from infra.postgres import PostgresServer
 from infra.redis import RedisServer
 from sinks.files import Form
@@ -42,6 +41,7 @@ from tests.sinks.told import (
     value_of,
 )
 from tests.sinks.topic import group_has_read
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.kafka,
@@ -98,7 +98,6 @@ class Sinking(SinkProcess):
         ends = {record.partition: record.offset + 1 for record in records}
         wait_until(
             lambda: group_has_read(self._brokers, self.topic, self.group, ends),
-            TIMEOUT_S,
             f"{self.group} to have read all",
         )
         rest = [each for each in records if each.offset >= self.begin[each.partition]]
@@ -110,7 +109,7 @@ class Sinking(SinkProcess):
 
     def exit_code(self) -> int | None:
         """Wait for the end that it was told to come to."""
-        wait_until(lambda: not self.process.is_alive(), TIMEOUT_S, f"the end of {self.group}")
+        wait_until(lambda: not self.process.is_alive(), f"the end of {self.group}")
         return self.process.kill()
 
 

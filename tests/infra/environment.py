@@ -3,43 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
-from tests import ROOT
-
-BUILD_S = 900.0
 INSTALL_S = 300.0
 RUN_S = 120.0
-
-
-def copied_tree(folder: Path) -> Path:
-    """Copy what git knows, but for the tests, as a fresh clone has it."""
-    tree = folder / "tree"
-    listing = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    listed = subprocess.run(
-        [*listing, "--", ":!tests"], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tree / name)
-    return tree
-
-
-def image_home(tree: Path, folder: Path, python: str, env: Mapping[str, str]) -> Path:
-    """Run the steps of the image on this tree; return where it has installed the program."""
-    home, wheels = folder / "home", folder / "wheels"
-    steps = (("dependencies", home), ("build", python, wheels), ("install", home, wheels))
-    for step in steps:
-        command = [str(tree / "infra" / "image.sh"), *map(str, step)]
-        subprocess.run(
-            command, cwd=tree, env={**env, "PYTHON": python}, check=True, timeout=BUILD_S
-        )
-    return home
 
 
 class Environment:

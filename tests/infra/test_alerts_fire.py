@@ -12,21 +12,18 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import resource
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from confluent_kafka import OFFSET_END, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from agents.master_keys import MASTERS
 from cli.local.poll import share_of_processors
@@ -36,7 +33,7 @@ from tests.command import Command
 from tests.end_to_end.records import contract, new_producer
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.test_standstill import largest
-from tests.end_to_end.topics import admin_of
+from tests.end_to_end.topics import admin_of, offsets_of
 from tests.end_to_end.worker import Worker, running
 from tests.infra.test_monitoring import NAME, RULES, SHOWN, table_of_faults
 from tests.services import SharedKafka, require
@@ -129,33 +126,31 @@ def rules(folder: Path, minute_s: int) -> Path:
     return file
 
 
-class World(threading.Thread):
+@dataclass
+class World:
     """A worker whose topology has a stage that nobody runs, a Prometheus, and what producers send
     from `start` to `stop`: sound for `sound_s`, then with every fault."""
 
-    def __init__(
-        self,
-        setting: Setting,
-        worker: Worker,
-        sync_server: Command,
-        prometheus: Prometheus,
-        sound_s: float,
-    ) -> None:
-        super().__init__(daemon=True)
-        self.setting = setting
-        self.worker = worker
-        self.sync_server = sync_server
-        self.prometheus = prometheus
-        self.sound_s = sound_s
-        self.began_s = time.monotonic()
-        self.paused: int | None = None
-        self.is_quiet = threading.Event()
-        self._stopping = threading.Event()
-        self._producer = new_producer(setting.bootstrap)
-        self._numbers: dict[str, int] = {}
+    setting: Setting
+    worker: Worker
+    sync_server: Command
+    prometheus: Prometheus
+    sound_s: float
+    began_s: float = 0.0
+    paused: int | None = None
+    is_quiet: threading.Event = field(default_factory=threading.Event)
 
-    def run(self) -> None:
+    def __post_init__(self) -> None:
+        self._stopping = threading.Event()
+        self._producer = new_producer(self.setting.bootstrap)
+        self._numbers: dict[str, int] = {}
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
         self.began_s = time.monotonic()
+        self._thread.start()
+
+    def _run(self) -> None:
         has_faults = False
         while not self._stopping.wait(TICK_S):
             if self.is_quiet.is_set():
@@ -209,7 +204,7 @@ class World(threading.Thread):
 
     def stop(self) -> None:
         self._stopping.set()
-        self.join()
+        self._thread.join()
 
     def firing(self) -> set[str]:
         found = self.prometheus.ask('ALERTS{alertstate="firing"}')
@@ -318,9 +313,7 @@ def delete_unread(world: World) -> None:
     admin = admin_of(world.setting.bootstrap)
 
     def end() -> int:
-        where = TopicPartition(world.setting.raw, 0)
-        newest: Any = OffsetSpec
-        return int(admin.list_offsets({where: newest.latest()})[where].result(ASK_S).offset)
+        return offsets_of(world.setting.bootstrap, world.setting.raw)[1]
 
     at_first = end()
     wait_until(lambda: end() > at_first + UNREAD, "records that the stage does not read", end)
@@ -329,9 +322,6 @@ def delete_unread(world: World) -> None:
 
 
 def kill(world: World) -> None:
-    for pid in world.worker.stages():
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
     world.worker.kill_all()
 
 
@@ -339,18 +329,14 @@ def nothing(_: World) -> None:
     """The fault is in what is sent, or was there from the start."""
 
 
+FROM_THE_START = (
+    "InorderPartitionsUnassigned",  # a stage that nobody runs
+    *("InorderManyDeadLetters", "InorderTwoProducers", "InorderManyLate", "InorderSourceLate"),
+    *("InorderBlockedByGap", "InorderWatermarkStalled", "InorderSourceIdle", "InorderFallsBehind"),
+    *("InorderUnsigned", "InorderBoundReached"),
+)
 FAULTS: Sequence[tuple[str, Callable[[World], None]]] = [
-    ("InorderPartitionsUnassigned", nothing),  # a stage that nobody runs
-    ("InorderManyDeadLetters", nothing),
-    ("InorderTwoProducers", nothing),
-    ("InorderManyLate", nothing),
-    ("InorderSourceLate", nothing),
-    ("InorderBlockedByGap", nothing),
-    ("InorderWatermarkStalled", nothing),
-    ("InorderSourceIdle", nothing),
-    ("InorderFallsBehind", nothing),
-    ("InorderUnsigned", nothing),
-    ("InorderBoundReached", nothing),
+    *((alert, nothing) for alert in FROM_THE_START),
     ("InorderSyncServerAbsent", kill_sync_server),
     ("InorderNoLocalCopy", limit_files),
     ("InorderInputStopped", be_silent),

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.infra.environment import Environment, copied_tree, image_home
+from tests.infra.environment import Environment
 
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 BUILD_S = 900.0
@@ -38,7 +38,17 @@ assert operator.__file__.endswith(".so"), operator.__file__
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    return copied_tree(tmp_path)
+    """What git knows, but for the tests, as a fresh clone has it."""
+    tree = tmp_path / "tree"
+    listing = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    listed = subprocess.run(
+        [*listing, "--", ":!tests"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+    return tree
 
 
 def found(python: str) -> str:
@@ -133,7 +143,11 @@ def test_the_steps_of_the_image_make_a_compiled_worker(tree: Path, tmp_path: Pat
     build = Environment(tmp_path / "build")
     build.install("--require-hashes", "-r", tree / "infra/locks/build.txt")
     python = str(build.folder / "bin" / "python")
-    home = image_home(tree, tmp_path, python, {"PATH": "/usr/bin:/bin", "INORDER_COMPILE": "1"})
+    home, wheels = tmp_path / "home", tmp_path / "wheels"
+    env = {"PATH": "/usr/bin:/bin", "INORDER_COMPILE": "1", "PYTHON": python}
+    for step in (("dependencies", home), ("build", python, wheels), ("install", home, wheels)):
+        command = [str(tree / "infra" / "image.sh"), *map(str, step)]
+        subprocess.run(command, cwd=tree, env=env, check=True, timeout=BUILD_S)
     subprocess.run(
         [home / "bin" / "python", "-P", "-c", IS_COMPILED], check=True, cwd="/", timeout=60
     )
