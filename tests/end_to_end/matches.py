@@ -1,4 +1,4 @@
-"""The oracle of matches: what the events of the ordered topic come to, and what is told of them.
+"""The oracle of matches: what the events of the ordered topic come to.
 
 It is the engine over the ordered topic in one go, in order; that the engine is right is the matter
 of tests/topology/pattern.
@@ -11,7 +11,6 @@ from typing import Any
 
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.setting import Setting
-from tests.end_to_end.standing import StandingResults
 from topology.model.event import Event
 from topology.model.result import MatchResult
 from topology.pattern.match.compiled import Compiled
@@ -75,16 +74,3 @@ def _entry(record: Read) -> Entry:
 def content_of(line: Mapping[str, Any]) -> Content:
     events = line["events"]
     return line["query"], tuple((e["alias"], e["source"], e["epoch"], e["seq"]) for e in events)
-
-
-class Standing(StandingResults):
-    """The matches that stand, by content."""
-
-    kind = "match"
-
-    def poll(self) -> set[Content]:
-        self.read()
-        return {content_of(line) for line in self.lines.values()}
-
-    def await_expected(self, expected: set[Content]) -> None:
-        self.await_same(self.poll, expected)

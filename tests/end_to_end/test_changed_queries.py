@@ -105,9 +105,9 @@ def test_a_query_that_stays_says_what_it_would_have_said(
             app.begins(*(f"queries.{name}" for name in begins), ends=ends)
         app.start()
         if sent:  # A query begins with the first watermark.
-            wanted = app.watermarks + 1
+            marks = app.watermarks + 1
             app.send(range(sent, sent + 20))
-            wait_until(lambda wanted=wanted: app.watermarks >= wanted, "a watermark")  # type: ignore[misc]
+            wait_until(lambda marks=marks: app.watermarks >= marks, "a watermark")  # type: ignore[misc]
             sent += 20
         app.send(range(sent, end))
         app.await_lines("windows", passed("a", app, end))

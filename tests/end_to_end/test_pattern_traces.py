@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from benchmarks.traces import BASE_NS, MS, TraceAbsent, TraceRow, folder, usgs_quakes
-from tests.end_to_end.matches import Content, Members, Standing, matches_of
+from tests.end_to_end.detectors import StandingFindings
+from tests.end_to_end.matches import Content, Members, matches_of
 from tests.end_to_end.recordings import recorded
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import Setting, Settles
@@ -170,7 +171,7 @@ def test_the_engine_alone_corrects(
     assert {match for match in expected if match[0] == name} == looped
     assert {name for name, _ in expected} == patterns.keys()
     halfway = len(rows) // 2
-    with at_work(setting) as worker, Standing(setting) as standing:
+    with at_work(setting) as worker, StandingFindings(setting) as standing:
         send_in_pieces(setting, rows[:halfway])
         standing.wait_until(lambda: bool(standing.poll()), lambda: "the first match")
         worker.kill_all()

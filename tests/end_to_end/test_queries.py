@@ -13,7 +13,7 @@ import pytest
 from benchmarks.workloads import crowd
 from tests.end_to_end import detectors, windows
 from tests.end_to_end.detectors import StandingFindings, findings_of
-from tests.end_to_end.matches import Content, Standing, in_one_go
+from tests.end_to_end.matches import Content, in_one_go
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import Setting, Settles
@@ -144,7 +144,7 @@ def test_an_absence_is_told_though_nobody_sends_anything(
         seqs = [n for n, ns in enumerate(sent_ns) if until_ns[n] - ns > ABSENT_S * S]
         return {("gone", (("a", each, 0, seq),)) for each in sources for seq in seqs}
 
-    with Standing(setting) as standing:
+    with StandingFindings(setting) as standing:
         with at_work(setting, name="one"):
             all_send()
             standing.await_expected(gone())
