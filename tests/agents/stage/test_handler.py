@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from aiokafka.structs import TopicPartition
@@ -34,35 +35,21 @@ MANY = OPENED_AT_ONCE + 4
 OFF = "inorder_append_time_off_seconds"
 
 
-class FakeCheckpoints:
-    current = True
-
-    async def is_current(self) -> bool:
-        return self.current
-
-
 class FakePartition:
     def __init__(self, rests: bool) -> None:
         self.rests = rests
         self.metrics = SimpleNamespace(streams_seen=frozenset())
         self.is_open = True
         self.state = SimpleNamespace(clock=ArrivalClock(0), next_offset=7, restored=(0, 1))
-        self.checkpoints = FakeCheckpoints()
+        self.checkpoints = SimpleNamespace(is_current=AsyncMock(return_value=True))
         self.overdue = ""
         self.lag, self.lag_ns = 0, 0
         self.source = TopicPartition("events.raw", 0)
-
-    def observe(self) -> None:
-        return
+        self.observe = Mock()
+        self.take = self.settle = AsyncMock()
 
     def fault(self) -> str | None:
         return self.overdue or self.state.clock.fault()
-
-    async def take(self, _: PolledBatch) -> None:
-        return
-
-    async def settle(self) -> None:
-        return
 
     async def abandon(self) -> None:
         self.is_open = False
@@ -188,21 +175,15 @@ async def test_one_that_comes_back_is_opened_again_only_where_another_was_at_wor
 ) -> None:
     found = handler("reorder+merge", [True])
     (source,), (before,) = zip(*found._partitions.items(), strict=True)
-    before.checkpoints.current = is_current
-    new: list[Any] = []
-
-    class New(FakePartition):
-        async def open(self) -> int:
-            new.append(self)
-            return 9
-
-    monkeypatch.setattr(found, "_new", lambda _: New(rests=True))
+    before.checkpoints.is_current.return_value = is_current
+    new = Mock(**{"return_value.open": AsyncMock(return_value=9)})
+    monkeypatch.setattr(found, "_new", new)
 
     await found.on_revoked(frozenset({source}))
     assert before.is_open
     offsets = await found.on_assigned(frozenset({source} if comes_back else ()))
     assert offsets == ({source: 9 if opened else 7} if comes_back else {})
-    assert (len(new), before.is_open) == (opened, comes_back and is_current)
+    assert (new.call_count, before.is_open) == (opened, comes_back and is_current)
 
 
 def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:

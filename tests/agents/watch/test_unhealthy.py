@@ -358,18 +358,6 @@ def test_what_was_noted_lies_between_what_is_told_and_its_error(seed: int) -> No
         assert named.error <= amounts.total() / MOST
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_one_ten_times_as_often_is_found_among_ten_thousand(seed: int) -> None:
-    """With the least room that is certain to do, half as much again."""
-    rng = Random(seed)
-    names = [f"s{number}" for number in range(10_000) for _ in range(5)] + ["bad"] * 50
-    rng.shuffle(names)
-    table = Frequent(1_502)
-    for name in names:
-        table.note(("stream", name))
-    assert table.worst(1)[0][1] == ("stream", "bad")
-
-
 def test_while_there_is_room_all_is_exact_and_a_newcomer_takes_the_place_of_the_least() -> None:
     table = Frequent(2)
     for source, amount in (("a", 5), ("b", 1), ("a", 2)):

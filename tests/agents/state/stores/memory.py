@@ -47,4 +47,4 @@ class MemoryStore:
         return "it is forgotten"
 
     def close(self) -> None:
-        self._values.clear()
+        """It has nothing open."""

@@ -15,7 +15,7 @@ import redis
 
 import agents.state.stores.redis as kind
 from agents.state.stores.redis import RedisStore, connect, key_of
-from agents.state.stores.store import StaleStore, StoreDamaged, StoreName, StoreUnavailable
+from agents.state.stores.store import StaleStore, StoreName, StoreUnavailable
 from infra.redis import RedisServer
 from tests.waiting import calm_s
 
@@ -93,19 +93,6 @@ def test_a_paused_worker_does_not_overwrite_its_successor(opened: OpenStore) -> 
     assert successor.position() == 20
 
 
-def test_an_evicted_copy_is_not_built_on(
-    opened: OpenStore, redis_server: Any, name: StoreName
-) -> None:
-    store = opened()
-    store.apply({b"a": b"1"}, None, 10)
-    with connect(redis_server.url) as client:
-        client.delete(key_of(name))
-    with pytest.raises(StaleStore, match="is at nothing"):
-        store.apply({b"b": b"1"}, 10, 11)
-    assert store.position() is None
-    assert list(store.items()) == []
-
-
 @pytest.mark.parametrize("pieces", [1, 3])
 @pytest.mark.parametrize("attempt", ["before", "after"])
 def test_one_cut_at_any_command_is_not_noticed(
@@ -177,18 +164,6 @@ def test_large_changes_and_many_pages(opened: OpenStore) -> None:
     assert len(held) == 12_501
     assert held[b"24999"] == b"v24999"
     assert held[b"big"] == bytes(9 << 20)
-
-
-def test_a_key_that_holds_something_else_is_damaged(
-    opened: OpenStore, redis_server: Any, name: StoreName
-) -> None:
-    with connect(redis_server.url) as client:
-        client.set(key_of(name), "something else")
-    store = opened()
-    with pytest.raises(StoreDamaged, match="is not a hash"):
-        store.position()
-    assert key_of(name) in store.set_aside()
-    assert store.position() is None
 
 
 def test_no_two_names_share_a_key() -> None:

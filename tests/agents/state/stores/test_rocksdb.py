@@ -13,7 +13,7 @@ import pytest
 
 import agents.state.stores.rocksdb as kind
 from agents.state.stores.rocksdb import RocksdbStore, folder_of
-from agents.state.stores.store import StoreDamaged, StoreLocked, StoreName, StoreUnavailable
+from agents.state.stores.store import StoreLocked, StoreName, StoreUnavailable
 from tests import ROOT
 
 NAME = StoreName("shop", "reorder+merge", "shop-reorder-state", 7)
@@ -122,18 +122,6 @@ def test_what_a_killed_clear_left_behind_is_removed(tmp_path: Path) -> None:
     store.close()
 
 
-def test_items_come_in_pages_and_only_once(
-    store: RocksdbStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kind, "ITEMS_PER_PAGE", 7)
-    stems = (b"a", b"7", b"\xff", b"")
-    values = {stem + b"\0" * zeros: b"v" for stem in stems for zeros in range(1, 9)}
-    store.apply(values, None, 1)
-    rows = list(store.items())
-    assert len(rows) == len(values)
-    assert dict(rows) == values
-
-
 def test_the_disk_stays_bounded_under_overwriting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,37 +153,6 @@ def test_a_place_that_is_no_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file")
     with pytest.raises(StoreUnavailable, match=str(tmp_path)):
         RocksdbStore(tmp_path / "state", NAME)
-
-
-@pytest.mark.parametrize("hurt", ["CURRENT", "MANIFEST-*", "*.sst", "rocksdict-config.json"])
-def test_a_damaged_folder_is_empty_or_whole(tmp_path: Path, hurt: str) -> None:
-    """And usable either way."""
-    store = RocksdbStore(tmp_path, NAME)
-    values = {b"%d" % k: bytes(100) for k in range(1000)}
-    store.apply(values, None, 10)
-    store.close()  # flushes into an .sst
-    victims = list(folder_of(tmp_path, NAME).glob(hurt))
-    assert victims
-    for victim in victims:
-        victim.write_bytes(b"not what it was")
-
-    store = RocksdbStore(tmp_path, NAME)
-    if not reads(store, values):
-        assert str(tmp_path) in store.set_aside()
-    base = store.position()
-    store.apply({b"a": b"1"}, base, 11)
-    assert store.position() == 11
-    store.close()
-
-
-def reads(store: RocksdbStore, values: dict[bytes, bytes]) -> bool:
-    """True: all of it. False: a clear refusal. Anything else fails."""
-    try:
-        found = None if store.position() is None else dict(store.items())
-    except StoreDamaged:
-        return False
-    assert found in (None, values)
-    return True
 
 
 def disk_bytes(directory: Path) -> int:

@@ -94,12 +94,8 @@ class Page:
 
 
 @contextmanager
-def opened(
-    look: Callable[[], Awaitable[View]], profile: Path, width: int | None = None
-) -> Iterator[Page]:
+def opened(look: Callable[[], Awaitable[View]], profile: Path) -> Iterator[Page]:
     require(missing())
     with up(look) as address, chromium(profile) as driver:
-        if width is not None:
-            show_at(driver, width, 900)
         driver.get(f"http://{address}/")
         yield Page(driver)

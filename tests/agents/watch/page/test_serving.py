@@ -17,7 +17,7 @@ from agents.watch.page.serving import FILES
 from agents.watch.page.sources import MAX_SOURCES
 from agents.watch.page.view import View, view
 from cli.local.poll import share_of_processors
-from tests.agents.watch.page.browser import NARROW, opened
+from tests.agents.watch.page.browser import NARROW, opened, show_at
 from tests.agents.watch.page.many import DEAD, METRICS, healthy, looked, partitions, server
 
 TIMEOUT = aiohttp.ClientTimeout(total=10)
@@ -154,18 +154,21 @@ def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
         assert [entry for entry in logged if entry["level"] == "SEVERE"] == []
 
 
+NAMED = """
+    return [...document.querySelectorAll('#sources tbody tr:first-child td')]
+        .filter(cell => cell.offsetParent)
+        .map(cell => cell.dataset.label + ': ' + cell.innerText)"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [NARROW, 800])
-def test_on_a_narrow_screen_each_cell_has_its_name_in_chromium(tmp_path: Path, width: int) -> None:
-    with opened(looked(SOURCES, WAITING), tmp_path, width) as page:
-        assert page.run(WIDTHS) == [width, width]
-        named = """
-            return [...document.querySelectorAll('#sources tbody tr:first-child td')]
-                .filter(cell => cell.offsetParent)
-                .map(cell => cell.dataset.label + ': ' + cell.innerText)"""
-        cells = page.run(named)
-        assert cells[:2] == ["source: press-0", "stream: default"]
-        assert cells[2:4] == ["state: buffered after a gap at numbers 7 to 8", "buffered: 2"]
+def test_on_a_narrow_screen_each_cell_has_its_name_in_chromium(tmp_path: Path) -> None:
+    with opened(looked(SOURCES, WAITING), tmp_path) as page:
+        for width in (NARROW, 800):
+            show_at(page.driver, width, 900)
+            assert page.run(WIDTHS) == [width, width]
+            cells = page.run(NAMED)
+            assert cells[:2] == ["source: press-0", "stream: default"]
+            assert cells[2:4] == ["state: buffered after a gap at numbers 7 to 8", "buffered: 2"]
 
 
 LONG = "W" * 250

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import aiohttp
@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from agents.watch.port import connections
-from agents.watch.port.http import Health, HttpServer, HttpUnavailable, Locate, address
+from agents.watch.port.http import Health, HttpServer, HttpUnavailable, address
 from agents.watch.port.question import Question
 
 TIMEOUT = aiohttp.ClientTimeout(total=10)
@@ -26,23 +26,17 @@ def well() -> Health:
     return Health(ok=True)
 
 
-def served(
-    ask: Callable[[aiohttp.ClientSession], Awaitable[Any]],
-    *,
-    live: Callable[[], Health] = well,
-    ready: Callable[[], Health] = well,
-    explain: Callable[[], Any] = dict,
-    registry: CollectorRegistry | None = None,
-    about: Callable[[], Mapping[str, Any]] = dict,
-    event: Locate | None = None,
-) -> Any:
+def server_of(**how: Any) -> HttpServer:
+    """One that is well and has nothing to tell, but for what is said."""
+    plain = {"registry": CollectorRegistry(), "live": well, "ready": well, "explain": dict}
+    return HttpServer(**{**plain, **how})
+
+
+def served(ask: Callable[[aiohttp.ClientSession], Awaitable[Any]], **how: Any) -> Any:
     """What `ask` returns while the server is up."""
 
     async def run() -> Any:
-        known = registry or CollectorRegistry()
-        server = HttpServer(
-            registry=known, live=live, ready=ready, explain=explain, about=about, event=event
-        )
+        server = server_of(**how)
         host, port = await server.start()
         assert host == "127.0.0.1"
         try:
@@ -66,29 +60,41 @@ def get(path: str, **headers: str) -> Callable[[aiohttp.ClientSession], Awaitabl
     return ask
 
 
+FINE = {"ok": True, "reasons": []}
+BAD = {"ok": False, "reasons": ["a", "b"]}
+CODEC = {"codec": "plain: no build"}
+HELD = {"source": "s1", "deadline_ns": 2**62}
+
+
+def bad() -> Health:
+    return Health(ok=False, reasons=("a", "b"))
+
+
 @pytest.mark.parametrize(
-    ("health", "status", "body"),
+    ("path", "how", "status", "body"),
     [
-        (Health(ok=True), 200, {"ok": True, "reasons": []}),
-        (Health(ok=False, reasons=("a", "b")), 503, {"ok": False, "reasons": ["a", "b"]}),
-        (Health(ok=True, notes=("x",)), 200, {"ok": True, "reasons": [], "notes": ["x"]}),
+        pytest.param("/live", {"ready": bad}, 200, FINE, id="alive and not ready"),
+        pytest.param("/ready", {"ready": bad}, 503, BAD, id="not ready"),
+        pytest.param("/live", {"live": bad}, 503, BAD, id="not alive"),
+        pytest.param(
+            *("/live", {"live": lambda: Health(ok=True, notes=("x",))}, 200),
+            {**FINE, "notes": ["x"]},
+            id="alive, with a note",
+        ),
+        pytest.param(
+            *("/health", {"about": lambda: CODEC}, 200),
+            {"live": FINE, "ready": FINE, **CODEC},
+            id="how it runs",
+        ),
+        pytest.param(
+            *("/explain", {"explain": lambda: {"held": [{**HELD, 3: None}]}}, 200),
+            {"held": [{**HELD, "3": None}]},
+            id="what is explained",
+        ),
     ],
 )
-def test_health(health: Health, status: int, body: Any) -> None:
-    assert served(get("/live"), live=lambda: health) == (status, "application/json", body)
-
-
-def test_live_and_ready_are_two_questions() -> None:
-    async def both(session: aiohttp.ClientSession) -> list[int]:
-        return [(await get(path)(session))[0] for path in ("/live", "/ready")]
-
-    assert served(both, ready=lambda: Health(ok=False, reasons=("restoring",))) == [200, 503]
-
-
-def test_health_says_how_it_runs() -> None:
-    status, _, body = served(get("/health"), about=lambda: {"codec": "plain: no build"})
-    well = {"ok": True, "reasons": []}
-    assert (status, body) == (200, {"live": well, "ready": well, "codec": "plain: no build"})
+def test_it_answers_in_json(path: str, how: dict[str, Any], status: int, body: Any) -> None:
+    assert served(get(path), **how) == (status, "application/json", body)
 
 
 def test_metrics_in_the_form_that_is_asked_for() -> None:
@@ -102,14 +108,6 @@ def test_metrics_in_the_form_that_is_asked_for() -> None:
     )
     assert kind == "application/openmetrics-text"
     assert body.endswith("# EOF\n")
-
-
-def test_explain_gives_json() -> None:
-    def explain() -> Any:
-        return {"held": [{"source": "s1", "deadline_ns": 2**62, 3: None}]}
-
-    told = {"held": [{"source": "s1", "deadline_ns": 2**62, "3": None}]}
-    assert served(get("/explain"), explain=explain) == (200, "application/json", told)
 
 
 def test_a_callable_that_fails_is_told_without_a_stack_trace(
@@ -154,10 +152,8 @@ def test_an_event_is_asked_for(query: str, status: int, told: Any) -> None:
 async def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        registry = CollectorRegistry()
-        server = HttpServer(registry=registry, live=well, ready=well, explain=dict, port=port)
         with pytest.raises(HttpUnavailable, match=rf"127\.0\.0\.1:{port}.*--http"):
-            await server.start()
+            await server_of(port=port).start()
 
 
 @pytest.mark.parametrize(
@@ -194,7 +190,7 @@ Ask = Callable[[bytes], Awaitable[Peer]]
 @contextlib.asynccontextmanager
 async def serving() -> AsyncIterator[Ask]:
     """Sends bytes on a connection of their own."""
-    server = HttpServer(registry=CollectorRegistry(), live=well, ready=well, explain=dict)
+    server = server_of()
     at = await server.start()
     writers = []
 
