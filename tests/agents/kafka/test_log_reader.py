@@ -181,14 +181,6 @@ async def test_what_retention_took_is_passed_over(log: Log) -> None:
         assert await read(logs, log.place, 3, 11) == ([b"8", b"9"], 11)
 
 
-async def test_the_groups_offset_is_told(log: Log) -> None:
-    async with log.both() as (producer, logs):
-        assert await logs.committed(log.place) is None
-        await commits(producer, log.place, 17)
-        assert await logs.committed(log.place) == 17
-        assert await logs.committed(log.place._replace(partition=1)) is None
-
-
 async def commits(producer: AIOKafkaProducer, place: TopicPartition, offset: int) -> None:
     """For the group that bears the topic's name. Twice, as the marker by which an offset counts
     follows the answer, and the next transaction waits for it."""
@@ -218,15 +210,18 @@ class Sent:
         return await self._send(node, request, **how)
 
 
-@pytest.mark.parametrize("code", [14, 15, 16])
-async def test_a_refusal_that_passes_is_not_taken_for_nothing(log: Log, code: int) -> None:
+async def test_the_groups_offset_is_told_and_a_refusal_that_passes_is_not_taken_for_none(
+    log: Log,
+) -> None:
     """The coordinator loads its offsets, is not there yet, or is another one now."""
-
     async with log.both() as (producer, logs):
+        assert await logs.committed(log.place) is None
         await commits(producer, log.place, 17)
-        sent = Sent(logs, code, refusals=3)
-        assert await logs.committed(log.place) == 17
-        assert sent.refusals == 0
+        for code in (14, 15, 16):
+            sent = Sent(logs, code, refusals=3)
+            assert await logs.committed(log.place) == 17
+            assert sent.refusals == 0
+        assert await logs.committed(log.place._replace(partition=1)) is None
 
 
 async def test_another_refusal_is_an_error_with_its_place(log: Log) -> None:

@@ -131,7 +131,6 @@ async def test_a_record_larger_than_every_fetch_size_comes(
 async def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
     kafka: SharedKafka, wide: str
 ) -> None:
-    name = wide
     first, second = Recorder(), Recorder()
     order: list[str] = []
 
@@ -142,15 +141,15 @@ async def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
     async def take() -> None:
         order.append("second assigned")
 
-    async with application(kafka.bootstrap, [name], first, name):
+    async with application(kafka.bootstrap, [wide], first, wide):
         await until(lambda: len(first.owned) == 4)
         first.before_revoked, second.before_assigned = let_go, take
-        async with application(kafka.bootstrap, [name], second, name):
+        async with application(kafka.bootstrap, [wide], second, wide):
             await until(lambda: len(second.owned) == 2)
             await until(lambda: len(first.owned) == 2)
             assert order[:2] == ["first revoked", "second assigned"]
             assert not first.owned & second.owned
-            produce(kafka.bootstrap, name, 100)
+            produce(kafka.bootstrap, wide, 100)
             await until(lambda: first.read() == 200)
             await until(lambda: second.read() == 200)
         await until(lambda: len(first.owned) == 4)
@@ -160,18 +159,17 @@ async def test_one_that_is_stopped_amid_a_rebalance_leaves_and_waits_for_nobody(
     kafka: SharedKafka, wide: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its wish to join is with the broker, as the third has come and the first lets nothing go."""
-    name = wide
     first, second, third = Recorder(), Recorder(), Recorder()
     released = asyncio.Event()
-    async with application(kafka.bootstrap, [name], first, name):
+    async with application(kafka.bootstrap, [wide], first, wide):
         await until(lambda: len(first.owned) == 4)
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(application(kafka.bootstrap, [name], second, name))
+            await stack.enter_async_context(application(kafka.bootstrap, [wide], second, wide))
             await until(lambda: len(second.owned) == 2)
             await until(lambda: len(first.owned) == 2)
             first.before_revoked = released.wait
             others = AsyncExitStack()
-            await others.enter_async_context(application(kafka.bootstrap, [name], third, name))
+            await others.enter_async_context(application(kafka.bootstrap, [wide], third, wide))
             await until(lambda: second.has("revoked"))
             given_before = [what for what, _ in second.calls].count("assigned")
         assert "Faust did not stop" not in caplog.text, "it waited for the first"

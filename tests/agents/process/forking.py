@@ -1,8 +1,8 @@
 """A worker of fake stages that are forked, run as a program: PORT [--told-early].
 
 It ends with the supervisor's code. `--told-early`: it is told to stop before it has a loop.
-`--codes` in the place of PORT: prints how three children ended; `--open`: what three have open;
-`--open-beside-a-socket`: what one has whose worker listens.
+`--codes` in the place of PORT: prints how three children ended; `--open`: what three have open, and
+what three have whose worker listens.
 """
 
 from __future__ import annotations
@@ -33,13 +33,9 @@ from tests.agents.process import fake_stage
 COMMANDS = {name: [sys.executable, str(fake_stage.__file__)] for name in ("reorder", "merge")}
 
 
-def be_stage(words: Sequence[str]) -> None:
-    fake_stage.main(words)
-
-
 def supervise(port: int, told_early: bool) -> int:
     logging.basicConfig(format="%(message)s")
-    with forked(COMMANDS, be_stage) as begun:
+    with forked(COMMANDS, fake_stage.main) as begun:
         if told_early:
             os.kill(os.getpid(), signal.SIGTERM)
         supervisor = Supervisor(COMMANDS, "127.0.0.1", port, stuck_after_s=60.0, forked=begun)
@@ -95,11 +91,9 @@ if __name__ == "__main__":
     if sys.argv[1] == "--codes":
         codes()
     elif sys.argv[1] == "--open":
-        with forked({name: [name] for name in "abc"}, say_what_is_open) as three:
-            print(*asyncio.run(opened(list(three.values()))), sep="\n")
-    elif sys.argv[1] == "--open-beside-a-socket":
-        sockets = bound("127.0.0.1", 0)
-        with forked({"a": ["a"]}, say_what_is_open, sockets) as one:
-            print(*asyncio.run(opened(list(one.values()))))
+        for listens in (False, True):
+            sockets = bound("127.0.0.1", 0) if listens else []
+            with forked({name: [name] for name in "abc"}, say_what_is_open, sockets) as three:
+                print(*asyncio.run(opened(list(three.values()))), sep="\n")
     else:
         sys.exit(supervise(int(sys.argv[1]), "--told-early" in sys.argv))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from agents.process.garbage import COLLECT_S, FULL_APART_S, FULL_S, FULL_SHARE, Collecting
+from tests.kit.clock import Clock
 
 
 class Circle:
@@ -16,16 +17,13 @@ class Circle:
         self.itself = self
 
 
-class Clock:
+class Time(Clock):
     """A full collection takes `full_s`."""
 
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self.full_s = 0.0
-        self.full_at: list[float] = []
+    full_s = 0.0
 
-    def __call__(self) -> float:
-        return self.now_s
+    def __init__(self) -> None:
+        self.full_at: list[float] = []
 
     def noted(self, phase: str, info: dict[str, int]) -> None:
         if phase == "stop" and info["generation"] == 2:
@@ -41,8 +39,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Iterator[Clock]:
-    found = Clock()
+def clock() -> Iterator[Time]:
+    found = Time()
     gc.disable()  # what is found is found by time alone
     gc.callbacks.append(found.noted)
     try:
@@ -52,7 +50,7 @@ def clock() -> Iterator[Clock]:
         gc.enable()
 
 
-def test_a_circle_left_young_lies_no_longer_than_a_minute(clock: Clock) -> None:
+def test_a_circle_left_young_lies_no_longer_than_a_minute(clock: Time) -> None:
     collecting = Collecting(clock)
     circle = weakref.ref(Circle())
     clock.goes_on(collecting, COLLECT_S - 1)
@@ -62,7 +60,7 @@ def test_a_circle_left_young_lies_no_longer_than_a_minute(clock: Clock) -> None:
     assert clock.full_at == []
 
 
-def test_a_circle_left_old_lies_until_the_full_one(clock: Clock) -> None:
+def test_a_circle_left_old_lies_until_the_full_one(clock: Time) -> None:
     """In use at a look, it is old from then on."""
     collecting = Collecting(clock)
     used = Circle()
@@ -73,20 +71,20 @@ def test_a_circle_left_old_lies_until_the_full_one(clock: Clock) -> None:
     assert circle() is not None
     clock.goes_on(collecting, 1)
     assert circle() is None
-    assert clock.full_at == [100.0 + FULL_S]
+    assert clock.full_at == [Time.now_s + FULL_S]
 
 
-def test_full_ones_take_their_share_of_time_at_most(clock: Clock) -> None:
+def test_full_ones_take_their_share_of_time_at_most(clock: Time) -> None:
     collecting = Collecting(clock)
     clock.full_s = 3.0
     clock.goes_on(collecting, 3 * clock.full_s / FULL_SHARE)
     first, second, *_ = clock.full_at
-    assert first == 100.0 + FULL_S
+    assert first == Time.now_s + FULL_S
     assert second - (first + clock.full_s) == pytest.approx(clock.full_s / FULL_SHARE, abs=1.0)
     assert second - first > FULL_S
 
 
-def test_what_partitions_leave_goes_with_them_but_not_at_every_turn(clock: Clock) -> None:
+def test_what_partitions_leave_goes_with_them_but_not_at_every_turn(clock: Time) -> None:
     collecting = Collecting(clock)
     clock.goes_on(collecting, FULL_APART_S)
     assert left_by_a_partition(collecting)() is None
@@ -94,10 +92,10 @@ def test_what_partitions_leave_goes_with_them_but_not_at_every_turn(clock: Clock
         circle = left_by_a_partition(collecting)
         clock.goes_on(collecting, 5)
     assert circle() is not None
-    assert clock.full_at == [100.0 + FULL_APART_S]
+    assert clock.full_at == [Time.now_s + FULL_APART_S]
     clock.goes_on(collecting, FULL_APART_S - 50)
     assert circle() is None
-    assert clock.full_at == [100.0 + FULL_APART_S, 100.0 + 2 * FULL_APART_S]
+    assert clock.full_at == [Time.now_s + FULL_APART_S, Time.now_s + 2 * FULL_APART_S]
 
 
 def left_by_a_partition(collecting: Collecting) -> weakref.ref[Circle]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import ANY, AsyncMock, Mock, call
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -56,29 +55,19 @@ class Unanswered(Delivery):
 
 
 class World:
-    """What a `Checkpoints` works with, and what it counted."""
+    """What a `Checkpoints` works with."""
 
     def __init__(self, changes: Changes, log_end: int = 12) -> None:
         self.delivery = Unanswered()
         self.size = CheckpointSize(10_000_000_000)
-        self.counted: Counter[str] = Counter()
-        restoring: Any = SimpleNamespace(changes_since=self._since, accept_end=lambda *_: None)
-        metrics: Any = SimpleNamespace(
-            aborted=lambda: self.count("aborts"),
-            committed=lambda _: self.count("commits"),
-            unanswered=self.count,
-        )
+        self.metrics = Mock()
         committing: Any = self.delivery
-        copying: Any = SimpleNamespace(note=lambda *_: None)
-        nothing: Any = None
+        restoring = Mock(changes_since=self._since)
         self.checkpoints = PartitionCheckpoints(
-            *(nothing, nothing, committing, restoring, copying, self.size, metrics), every_s=0.0
+            *(Mock(), Mock(), committing, restoring, Mock(), self.size, self.metrics), every_s=0.0
         )
         self.checkpoints.log_end = log_end
         self._found = LogRead(dict(changes), 17)
-
-    def count(self, what: str) -> None:
-        self.counted[what] += 1
 
     async def _since(self, position: int) -> LogRead:
         self.delivery.steps.append(f"read from {position}")
@@ -94,7 +83,7 @@ def test_one_that_is_there_is_committed(caplog: pytest.LogCaptureFixture) -> Non
         world.commit()
     assert world.delivery.steps == ["commit", "renew", "read from 12"]
     assert world.checkpoints.log_end == 17
-    assert world.counted == {"committed": 1, "commits": 1}
+    assert world.metrics.mock_calls == [call.unanswered("committed"), call.committed(ANY)]
     assert "raw/3: the brokers did not answer" in caplog.text
 
 
@@ -111,7 +100,7 @@ def test_one_that_is_not_there_has_failed(found: Changes) -> None:
     world = World(found)
     with pytest.raises(CommitFailed, match="connection closed.*it was not"):
         world.commit()
-    assert world.counted == {"aborted": 1, "aborts": 1}
+    assert world.metrics.mock_calls == [call.unanswered("aborted"), call.aborted()]
     assert world.size.records == FEWEST // 2
 
 
@@ -120,7 +109,7 @@ def test_brokers_that_stay_away_are_a_failure_of_the_commit() -> None:
     world.delivery.cannot_renew = True
     with pytest.raises(CommitFailed, match="coordinator is away"):
         world.commit()
-    assert world.counted == {"aborts": 1}
+    assert world.metrics.mock_calls == [call.aborted()]
 
 
 def test_a_checkpoint_is_owed_until_the_brokers_have_it() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -24,7 +23,6 @@ from agents.state.local_copy import LocalCopy
 from agents.state.stores.rocksdb import RocksdbStore
 from agents.state.stores.store import StoreName
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
-from tests.agents.recorder import PATIENCE_S
 from tests.services import SharedKafka, UniqueName
 from tests.waiting import until
 from topology.clock.drift_table import KEPT, DriftTable
@@ -83,10 +81,6 @@ async def feeding(
     await feed.stop()
 
 
-async def reach(feed: ClockFeed, name: str, since_ns: int, until_ns: int) -> None:
-    await asyncio.wait_for(feed.reach(name, since_ns, until_ns), PATIENCE_S)
-
-
 async def test_words_come_into_the_table_and_what_is_none_is_counted(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
@@ -96,7 +90,7 @@ async def test_words_come_into_the_table_and_what_is_none_is_counted(
     bad = [(None, b"{}"), (b"\xff", b"{}"), *((b"a", each) for each in (None, b"{", b"[]", b"{}"))]
     await write(kafka.bootstrap, topic, *words("a", 3), declared, *bad)
     async with feeding(kafka.bootstrap, topic, 2) as feed:
-        await reach(feed, "p", time.time_ns(), time.time_ns())
+        await feed.reach("p", time.time_ns(), time.time_ns())
         track = feed.table.use("a")
         assert [(s.t1_ns, s.t4_ns) for s in track.samples] == [(1, 4)] * 3
         assert abs(track.samples[0].arrival_ns - time.time_ns()) < 60 * S
@@ -119,7 +113,7 @@ async def test_a_copy_remembers_what_the_topic_no_longer_has(
 
     async def filled(expected: int) -> None:
         async with feeding(kafka.bootstrap, topic, folder=tmp_path) as feed:
-            await reach(feed, "p", time.time_ns(), time.time_ns())
+            await feed.reach("p", time.time_ns(), time.time_ns())
             assert len(feed.table.use("a").samples) == expected
             copy = feed._shares[0].copying.copy
             await until(lambda: copy._position == expected)  # all that was written
@@ -186,12 +180,12 @@ async def test_a_partition_far_behind_has_the_topic_read_again(
     await write(kafka.bootstrap, topic, *words("a", 100))
     async with feeding(kafka.bootstrap, topic) as feed:
         now_ns = time.time_ns()
-        await reach(feed, "ahead", now_ns, now_ns)
+        await feed.reach("ahead", now_ns, now_ns)
         feed.wants("ahead", now_ns + 3_600 * S)  # as if it had gone on for an hour
         feed._forget()
         assert len(feed.table.use("a").samples) == KEPT
         feed.left("ahead")
-        await reach(feed, "behind", now_ns, now_ns)
+        await feed.reach("behind", now_ns, now_ns)
         assert len(feed.table.use("a").samples) == 100
 
 
@@ -205,14 +199,14 @@ async def test_the_embedded_broker_is_read_again_from_its_beginning_but_not_for_
     await write(embedded_broker.bootstrap, topic, *words("a", 20))
     async with feeding(embedded_broker.bootstrap, topic, PARTITIONS, is_embedded=True) as feed:
         now_ns = time.time_ns()
-        await reach(feed, "quiet", now_ns, now_ns + 10 * S)
+        await feed.reach("quiet", now_ns, now_ns + 10 * S)
         feed.wants("quiet", now_ns)
         feed._forget()
         before = feed.words
-        await reach(feed, "quiet", now_ns - STEP_BACK_NS // 2, now_ns)
+        await feed.reach("quiet", now_ns - STEP_BACK_NS // 2, now_ns)
         assert feed.words == before
         feed.wants("quiet", now_ns + 3_600 * S)
         feed._forget()
-        await reach(feed, "quiet", now_ns, now_ns + 10 * S)
+        await feed.reach("quiet", now_ns, now_ns + 10 * S)
         assert feed.words == 2 * before
         assert len(feed.table.use("a").samples) == 20

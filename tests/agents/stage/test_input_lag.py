@@ -17,15 +17,6 @@ S = 1_000_000_000
 NOW = 1_000 * S
 
 
-def lag_of(answers: list[tuple[int, int]], arrived_ns: int = 0) -> InputLag:
-    lag = InputLag()
-    for asked_at_ns, end_offset in answers:
-        lag.answered(asked_at_ns, end_offset)
-    if arrived_ns:
-        lag.arrived_ns = arrived_ns
-    return lag
-
-
 @pytest.mark.parametrize(
     ("answers", "arrived_ns", "next_offset", "expected"),
     [
@@ -50,7 +41,11 @@ def lag_of(answers: list[tuple[int, int]], arrived_ns: int = 0) -> InputLag:
 def test_the_lag(
     answers: list[tuple[int, int]], arrived_ns: int, next_offset: int, expected: int | None
 ) -> None:
-    assert lag_of(answers, arrived_ns).ns(next_offset, NOW) == expected
+    lag = InputLag()
+    for asked_at_ns, end_offset in answers:
+        lag.answered(asked_at_ns, end_offset)
+    lag.arrived_ns = arrived_ns
+    assert lag.ns(next_offset, NOW) == expected
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(4))

@@ -31,6 +31,7 @@ def test_a_price_is_the_time_by_the_items() -> None:
     price.spent(STRETCH_NS // 2)
     assert price.price_ns == STRETCH_NS // ahead.items
     assert ahead.explain()["q"]["processed"] == ahead.items >= 99
+    assert not ItemPrice(_stage("early").reading_ahead), "where nothing reads ahead"
 
 
 def test_what_the_process_does_besides_is_told() -> None:
@@ -43,7 +44,3 @@ def test_what_the_process_does_besides_is_told() -> None:
         now[0] += 10 * STRETCH_NS
         price.spent(STRETCH_NS)
     assert 190_000 < price.others_ppm <= 200_000
-
-
-def test_where_nothing_reads_ahead_nothing_is_measured() -> None:
-    assert not ItemPrice(_stage("early").reading_ahead)

@@ -30,7 +30,8 @@ def state_of(verdict: Verdict) -> State:
 
 
 Telling = Callable[[int], tuple[Any, ...]]
-"""By the second: position and end of partition A; then whether it owes, and the checkpoints."""
+"""By the second: position and end of partition A; then whether it owes, the checkpoints, and if it
+is restored."""
 
 
 def stands(*_: int) -> tuple[int, int]:
@@ -81,6 +82,13 @@ CASES: dict[str, tuple[Telling, int, State, str]] = {
         NOT_READY,
         "for 8 s",
     ),
+    "a restore stands": (
+        lambda _: (7, 9, False, 0, True),
+        60,
+        STOP,
+        "no restore for 60 s although",
+    ),
+    "is restored at times": (lambda s: (s % 10, 99, False, 0, s % 20 < 10), 90, STOP, "for 71 s"),
 }
 
 
@@ -96,8 +104,9 @@ def test_one_partition(tells: Telling, asked_s: int, state: State, says: str) ->
     dog = watching()
     dog.reported(0, A, *tells(0)[:2], commits=3)
     for second in range(asked_s + 1):
-        position, end, owing, commits = (*tells(second), False, 0)[:4]
-        dog.reported(second * S_NS, A, position, end, owes=owing, commits=commits)
+        position, end, owes, commits, restoring = (*tells(second), False, 0, False)[:5]
+        how = {"owes": owes, "commits": commits, "restoring": restoring}
+        dog.reported(second * S_NS, A, position, end, **how)
     verdict = dog.verdict(asked_s * S_NS)
     assert state_of(verdict) is state
     assert says in "; ".join(verdict.reasons)
@@ -146,19 +155,6 @@ def test_restoring_is_not_ready_and_has_its_own_progress() -> None:
     assert dog.verdict(60 * S_NS) == Verdict(("raw/0: restoring, 940 records to read",))
     dog.reported(61 * S_NS, A, 5, 100)  # another log, a smaller offset
     assert state_of(dog.verdict(61 * S_NS)) is READY
-
-
-def test_a_restore_that_stands_or_begins_again_and_again_is_stuck() -> None:
-    dog = watching()
-    for second in range(61):
-        dog.reported(second * S_NS, A, 7, 1000, restoring=True)
-    verdict = dog.verdict(60 * S_NS)
-    assert state_of(verdict) is STOP
-    assert "no restore for 60 s although there is lag" in verdict.reasons[0]
-    dog = watching()
-    for second in range(91):
-        dog.reported(second * S_NS, A, second % 10, 1000, restoring=second % 20 < 10)
-    assert state_of(dog.verdict(90 * S_NS)) is STOP
 
 
 def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> None:
