@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
+from unittest.mock import AsyncMock
 
 from aiokafka.structs import TopicPartition
 from confluent_kafka import Producer
@@ -23,6 +24,7 @@ class Recorder:
 
     wants_ticks = True
     rests = False
+    close = AsyncMock()
 
     def __init__(self, start_at: Mapping[int, int] | None = None) -> None:
         self.start_at = start_at or {}
@@ -63,9 +65,6 @@ class Recorder:
         self.batches.append(batch)
         self.calls.append(("batch", batch.partition))
 
-    async def close(self) -> None:
-        return
-
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         assert not self.running & partitions, "revoked under a running batch"
         if self.before_revoked is not None:
@@ -92,8 +91,11 @@ class Recorder:
             if not batch.records and batch.partition.partition == partition
         ]
 
+    def count(self, what: str) -> int:
+        return [call for call, _ in self.calls].count(what)
+
     def has(self, what: str) -> bool:
-        return any(call == what for call, _ in self.calls)
+        return self.count(what) > 0
 
 
 @contextlib.asynccontextmanager

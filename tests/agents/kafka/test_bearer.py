@@ -118,7 +118,7 @@ class _Answering(BaseHTTPRequestHandler):
     server: Endpoint
 
     def do_POST(self) -> None:
-        form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        form = self.rfile.read(int(self.headers["Content-Length"] or 0)).decode()
         self.server.asked.append((self.headers["Authorization"], parse_qs(form)))
         self.send_response(self.server.status)
         if self.server.status == 302:
@@ -128,8 +128,7 @@ class _Answering(BaseHTTPRequestHandler):
         self.wfile.write(self.server.answer)
 
     def do_GET(self) -> None:
-        self.server.asked.append(("GET", {}))
-        self.send_error(404)
+        self.do_POST()
 
     def log_message(self, *_: object) -> None:
         """Nothing."""

@@ -100,13 +100,7 @@ async def test_a_slow_partition_holds_up_itself_only(bootstrap: str, topic: str)
 
     produce(bootstrap, topic, each)
     handler = Recorder()
-    released = asyncio.Event()
-
-    async def hold(batch: PolledBatch) -> None:
-        if batch.partition.partition == 0:
-            await released.wait()
-
-    handler.before_batch = hold
+    released = hold_first_partition(handler)
     async with application(bootstrap, [topic], handler, topic) as app:
         await until(lambda: handler.read() == (PARTITIONS - 1) * each)
         await until(lambda: len(handler.ticks(1)) >= 3)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from random import Random
+from unittest.mock import AsyncMock
 
 import pytest
 from aiokafka.structs import TopicPartition
@@ -91,8 +92,7 @@ class Place(Delivery):
 
     # -- the delivery of a partition ---------------------------------------------------------------
 
-    async def start(self) -> None:
-        return
+    start = renew = stop = AsyncMock()
 
     def new_batch(self) -> FakeBatch:
         return FakeBatch()
@@ -111,12 +111,6 @@ class Place(Delivery):
                 self.chain.put.append((topic, put))
         apply_to(self.state, checkpoint.changes)
         return self.commits
-
-    async def renew(self) -> None:
-        return
-
-    async def stop(self) -> None:
-        return
 
     # -- partitions of it --------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -67,15 +68,10 @@ def words(source: str, count: int) -> list[tuple[bytes | None, bytes | None]]:
 
 @asynccontextmanager
 async def feeding(
-    bootstrap: str,
-    topic: str,
-    partitions: int = 1,
-    folder: Path | None = None,
-    *,
-    is_embedded: bool = False,
+    bootstrap: str, topic: str, partitions: int = 1, **how: Any
 ) -> AsyncIterator[ClockFeed]:
     """One that reads the topic."""
-    feed = feed_of(bootstrap, topic, folder, is_embedded=is_embedded)
+    feed = feed_of(bootstrap, topic, **how)
     await feed.start(partitions)
     yield feed
     await feed.stop()

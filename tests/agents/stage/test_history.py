@@ -408,23 +408,18 @@ def test_detectors_go_on_behind_a_history(
     assert told >= {"event", "match"}
 
 
-def few(folder: Path, seed: int) -> tuple[Topology, Logs, Backfilled]:
-    """Half of a log is history."""
-    rng = Random(seed)
-    text = text_of(rng, cut=True)
-    topology = parse(text)
-    logs = log_of(rng, topology, 60)
-    lines = dumped(topology, logs)
-    history = lines[:30]
-    ends = Counter(f"raw/{place.partition}" for place, _ in history)
-    out = left_off(folder, text, [line for _, line in history], ends, sources_of(topology))
-    return topology, logs, Backfilled(str(out), topology, str(folder / "t.yaml"))
-
-
 def test_a_state_that_began_otherwise_and_a_topic_with_what_history_has_seen_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topology, logs, histories = few(tmp_path, 4)
+    """Half of a log is history."""
+    rng = Random(4)
+    text = text_of(rng, cut=True)
+    topology = parse(text)
+    logs = log_of(rng, topology, 60)
+    history = dumped(topology, logs)[:30]
+    ends = Counter(f"raw/{place.partition}" for place, _ in history)
+    out = left_off(tmp_path, text, [line for _, line in history], ends, sources_of(topology))
+    histories = Backfilled(str(out), topology, str(tmp_path / "t.yaml"))
     before = Chain(topology, logs)
     asyncio.run(before.through(None, Random(1), monkeypatch))
     began = [place for place in before.places if place.state]

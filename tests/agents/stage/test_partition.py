@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from aiokafka.structs import TopicPartition
@@ -29,6 +30,7 @@ class Delivery:
     """Keeps what is committed."""
 
     new_batch = FakeBatch
+    stop = AsyncMock()
 
     def __init__(self) -> None:
         self.committed: list[Checkpoint] = []
@@ -40,9 +42,6 @@ class Delivery:
     async def commit(self, checkpoint: Checkpoint) -> int:
         self.committed.append(checkpoint)
         return len(self.committed)
-
-    async def stop(self) -> None:
-        return
 
 
 def partition_of(delivery: Any, text: str = TOPOLOGY) -> Partition:

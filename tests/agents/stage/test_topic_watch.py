@@ -173,10 +173,8 @@ def test_the_stage_ends_where_its_state_lost_its_ground(topic: str, says: str) -
 def test_after_a_minute_without_trouble_topics_are_asked_about_in_turn() -> None:
     brokers = Brokers(SOUND)
     faults(brokers, topic_watch.FIRST_LOOKS + 6)
-    first, later = (
-        brokers.topics[: topic_watch.FIRST_LOOKS],
-        brokers.topics[topic_watch.FIRST_LOOKS :],
-    )
+    first = brokers.topics[: topic_watch.FIRST_LOOKS]
+    later = brokers.topics[topic_watch.FIRST_LOOKS :]
     assert all(topics == sorted(SOUND) for topics in first)
     turns = [["raw"], ["changelog", "ordered"]], [["changelog"], ["ordered", "raw"]]
     assert later in [turn * 3 for turn in turns]
