@@ -21,7 +21,7 @@ from agents.state.held import Note, apply_note, notes_of
 from tests.agents.records import SOUND, FakeRecord
 from topology.config import HeaderConfig
 from topology.flow.registry import FIRST_PLACE
-from topology.model.event import DEAD, Event
+from topology.model.event import DEAD, PROGRESS, Event
 from topology.wire.checker import Reading
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
@@ -193,9 +193,29 @@ def test_a_record_above_the_limit_is_dead_and_holds_its_place(record: FakeRecord
     assert [(event.kind, event.seq) for event in read.events] == [(DEAD, 7)]
 
 
+def sequenced(lane: int, kind: str = "", at_ns: int = 40) -> FakeRecord:
+    """As the stage upstream writes it."""
+    event = Event("pitch", "s1", 2, 7, 30, 35, kind=kind)
+    event.at_ns = at_ns
+    writer = HeaderWriter(HeaderConfig())
+    if kind:
+        return FakeRecord(headers=writer.control(event, lane), value=None, key=None)
+    headers = (*SOUND, ("streamId", b"pitch"), ("epoch", b"2"))
+    return FakeRecord(headers=writer.stamp(event, headers, lane))
+
+
+def test_a_stamped_record_bears_its_own_times_and_lane() -> None:
+    clock = ArrivalClock(0)
+    inlet = SequencedInlet(READER, upstream_partitions=4)
+    read = inlet.read([sequenced(3), sequenced(1, PROGRESS)], clock)
+    event, progress = read.events
+    assert (event.stream, event.epoch, event.lane) == ("pitch", 2, 3)
+    assert (event.arrival_ns, event.at_ns, event.ref_time_ns) == (35, 40, 30)
+    assert (progress.kind, progress.lane, progress.at_ns) == (PROGRESS, 1, 40)
+    (again,) = inlet.read_again([sequenced(3)])
+    assert (again.lane, again.at_ns) == (3, 40)
+
+
 def test_a_lane_that_was_not_there_at_the_start_is_loud() -> None:
-    headers = HeaderWriter(HeaderConfig()).stamp(Event("pitch", "s1", 2, 7, 30, 35), SOUND, 4)
     with pytest.raises(UnknownPartition, match="upstream partition 4.*were 4 when.*restart"):
-        SequencedInlet(READER, upstream_partitions=4).read(
-            [FakeRecord(headers=headers)], ArrivalClock(0)
-        )
+        SequencedInlet(READER, upstream_partitions=4).read([sequenced(4)], ArrivalClock(0))

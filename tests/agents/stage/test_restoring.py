@@ -176,7 +176,7 @@ def test_what_the_former_owner_wrote_until_it_was_fenced_is_seen(found: Find) ->
 
 async def test_no_fence_goes_on_after_the_partition_was_given_up() -> None:
     """Where one request fails, the others have ended when that is told."""
-    fence = Part()
+    fence: Any = Part()
     refuse = AsyncMock(side_effect=OSError("not said"))
     brokers: Any = SimpleNamespace(is_embedded=False, committed=refuse)
     restoring = Restoring(brokers, arranged(TOPOLOGY), SOURCE, {})

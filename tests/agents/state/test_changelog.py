@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 from aiokafka.structs import TopicPartition
+from msgspec import Raw
 
 from agents.kafka.declared import FRAMING_BYTES, STAMPS_BYTES, declared
 from agents.state import changelog
 from codec.face import NO_RECORD, Unreadable
 from tests.kit.topologies import in_code
+from topology.config.change import Contract
 
 FORMATS: dict[str, Any] = {
     "none": {"next_offset": 7, "arrival": [1], "arrangement": ["reorder"]},
@@ -33,6 +35,18 @@ def test_keys_of_one_kind_never_begin_another() -> None:
     prefixes = [changelog.STATE, changelog.PAGE, changelog.RECORD, changelog.PROGRESS.decode()]
     clashes = [(a, b) for a in prefixes for b in prefixes if a != b and a.startswith(b)]
     assert clashes == []
+
+
+def test_a_state_of_this_format_is_read() -> None:
+    contract = Contract("app", "merge", ["raw"], {"merge": 1}, {}, {}, {}, [("raw", 0, 4)])
+    progress = changelog.Progress(
+        2**62, [1], Raw(changelog.encode(contract)), "", changelog.STATE_FORMAT, 3, 2**64 - 1
+    )
+    changes = changelog.encoded({"progress": progress, "page/7": None})
+    assert changes[b"page/7"] is None
+    found = changelog.read_progress(changes[b"progress"] or b"", "raw/3", "begin anew")
+    assert changelog.contract_of(found) == contract
+    assert (found.next_offset, found.digest) == (2**62, 2**64 - 1)
 
 
 @pytest.mark.parametrize("stages", ["[reorder, merge]", "[reorder+merge]"])

@@ -166,10 +166,7 @@ UNSEEN: dict[str, Changes] = {
 @pytest.mark.parametrize("hurt", UNSEEN.values(), ids=UNSEEN)
 def test_what_no_checksum_sees_the_seal_does(hurt: Changes) -> None:
     store = MemoryStore(NAME)
-    copy, _ = copy_of(lambda: store)
-    copy.load()
-    for position in range(1, COMMITS + 1):
-        copy.move(changes_of(position), position)
+    filled(lambda: store)
     store.apply(hurt, COMMITS, COMMITS + 1)
     copy, failures = copy_of(lambda: store)
     assert copy.load() == Copied()

@@ -63,7 +63,7 @@ def get(path: str, **headers: str) -> Callable[[aiohttp.ClientSession], Awaitabl
 FINE = {"ok": True, "reasons": []}
 BAD = {"ok": False, "reasons": ["a", "b"]}
 CODEC = {"codec": "plain: no build"}
-HELD = {"source": "s1", "deadline_ns": 2**62}
+HELD: dict[Any, Any] = {"source": "s1", "deadline_ns": 2**62}
 
 
 def bad() -> Health:
