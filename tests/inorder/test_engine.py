@@ -122,29 +122,53 @@ def spread() -> Function:
     )
 
 
-def test_functions_of_ones_own() -> None:
-    near = pattern("PATTERN SEQ(A a, B b) WHERE near(a.x, b.x) WITHIN 9 s", functions=["near"])
-    topology = Topology(
-        streams={"default": TRUSTED},
-        queries={
-            "pair": QueryConfig(pattern=near),
-            "span": QueryConfig(
-                window=Window("tumbling", SECOND_NS),
-                aggregate={"wide": Aggregate("spread", ("payload", "x"))},
-            ),
-        },
-    )
-    with pytest.raises(TopologyError) as refused:
-        replay(topology, [])
-    assert [problem.path for problem in refused.value.problems] == [
-        "queries.pair.pattern",
-        "queries.span.aggregate.wide",
-    ]
-    whole = topology.with_functions({"near": lambda a, b: abs(a - b) < 3}, {"spread": spread()})
+FUNCTIONS = {"near": lambda a, b: abs(a - b) < 3}, {"spread": spread()}
+NEAR = pattern("PATTERN SEQ(A a, B b) WHERE near(a.x, b.x) WITHIN 9 s", functions=["near"])
+OWN = Topology(
+    streams={"default": TRUSTED},
+    queries={
+        "pair": QueryConfig(pattern=NEAR),
+        "span": QueryConfig(
+            window=Window("tumbling", SECOND_NS),
+            aggregate={"wide": Aggregate("spread", ("payload", "x"))},
+        ),
+    },
+)
+OWN_FILE = """\
+streams: {default: {clock: {unsynced: trust}, reorder: {max_wait: 300ms}}}
+functions: formulas.py
+queries:
+  span: {window: tumbling 1s, aggregate: {wide: spread(payload.x)}}
+  pair: {pattern: "PATTERN SEQ(A a, B b) WHERE near(a.x, b.x) WITHIN 9 s"}
+"""
+OWN_TEXT = OWN_FILE.replace("functions: formulas.py\n", "")
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [OWN.with_functions(*FUNCTIONS), parse(OWN_FILE, *FUNCTIONS), parse(OWN_TEXT, *FUNCTIONS)],
+    ids=["in code", "a file that names its functions", "a file that does not"],
+)
+def test_functions_of_ones_own(whole: Topology) -> None:
     told = list(replay(whole, events()))
     assert any(isinstance(each, MatchRecord) for each in told)
     windows = [each for each in told if isinstance(each, WindowRecord)]
     assert windows[0].values == {"wide": 9}
+
+
+def test_without_its_functions_a_topology_is_refused_with_the_way_to_give_them() -> None:
+    with pytest.raises(TopologyError) as refused:
+        replay(OWN, [])
+    assert [problem.path for problem in refused.value.problems] == [
+        "queries.pair.pattern",
+        "queries.span.aggregate.wide",
+    ]
+    with pytest.raises(TopologyError, match=r"functions \(line 2\).*parse\(text, functions="):
+        replay(OWN_FILE, [])
+    with pytest.raises(
+        TopologyError, match="`spread` is not an aggregate.*add it to the `functions` file"
+    ):
+        replay(OWN_TEXT, [])
 
 
 def test_a_bad_pattern_is_refused_with_its_place() -> None:
@@ -172,32 +196,6 @@ def test_a_module_that_hides_the_engines_is_named(tmp_path: Path) -> None:
         f"ImportError: `topology` is {tmp_path}/topology.py, which is not the engine's; rename it,"
         " or remove it from the path"
     )
-
-
-OWN_FILE = """\
-streams: {default: {clock: {unsynced: trust}, reorder: {max_wait: 300ms}}}
-functions: formulas.py
-queries:
-  span: {window: tumbling 1s, aggregate: {wide: spread(payload.x)}}
-  pair: {pattern: "PATTERN SEQ(A a, B b) WHERE near(a.x, b.x) WITHIN 9 s"}
-"""
-NEAR = {"near": lambda a, b: abs(a - b) < 3}
-
-
-@pytest.mark.parametrize("text", [OWN_FILE, OWN_FILE.replace("functions: formulas.py\n", "")])
-def test_a_file_with_functions_is_used_in_python(text: str) -> None:
-    told = list(replay(parse(text, NEAR, {"spread": spread()}), events()))
-    assert any(isinstance(each, MatchRecord) for each in told)
-    assert any(isinstance(each, WindowRecord) and each.values == {"wide": 9} for each in told)
-
-
-def test_without_its_functions_a_file_is_refused_with_the_way_to_give_them() -> None:
-    with pytest.raises(TopologyError, match=r"functions \(line 2\).*parse\(text, functions="):
-        replay(OWN_FILE, [])
-    with pytest.raises(
-        TopologyError, match="`spread` is not an aggregate.*add it to the `functions` file"
-    ):
-        replay(OWN_FILE.replace("functions: formulas.py\n", ""), [])
 
 
 def broken_init() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,20 +52,18 @@ def test_a_command_starts_where_its_packages_are_as_installed(site: Path) -> Non
         assert (done.returncode, done.stdout, done.stderr) == (0, "started\n", "")
 
 
-def ours_replaced(site: Path) -> None:
-    code = "print('HOSTILE')\n"
-    installed(site, "somebody_elses-1.0", {"agents/__init__.py": code, "agents/run.py": ""})
-
-
-def ours_over_theirs(site: Path) -> None:
-    installed(site, "somebody_elses-1.0", {"agents/run.py": ""})
-
-
-@pytest.mark.parametrize("other", [ours_replaced, ours_over_theirs])
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param({"__init__.py": "print('HOSTILE')\n", "run.py": ""}, id="ours replaced"),
+        pytest.param({"run.py": ""}, id="ours over theirs"),
+    ],
+)
 def test_another_distribution_in_one_of_its_packages_is_named(
-    site: Path, other: Callable[[Path], None]
+    site: Path, others: dict[str, str]
 ) -> None:
-    other(site)
+    files = {f"agents/{name}": text for name, text in others.items()}
+    installed(site, "somebody_elses-1.0", files)
     done = started(site)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (

@@ -15,6 +15,7 @@ from cli.local.embedded import EmbeddedBroker
 from inorder.header_writer import HeaderWriter
 from tests import ROOT
 from tests.cli.invoking import inorder
+from tests.inorder.records import Topic
 from tests.inorder.sync.sockets import serving
 from tests.services import UniqueName
 from topology.config import HeaderConfig
@@ -91,24 +92,12 @@ def test_a_loop_reads_the_ordered_topic(
     assert lines == printed.splitlines()
 
 
-@pytest.fixture
-def place(
-    embedded_broker: EmbeddedBroker,
-    unique_name: UniqueName,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> tuple[str, str]:
-    """Brokers and a topic of their own, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    topic = unique_name("raw")
-    embedded_broker.make_topic(topic, 1)
-    return embedded_broker.bootstrap, topic
-
-
 @pytest.mark.parametrize(("code", "printed"), PRODUCERS, ids=range(len(PRODUCERS)))
-def test_a_producer_publishes(code: str, printed: str, place: tuple[str, str]) -> None:
-    brokers, topic = place
-    code = code.replace("kafka:9092", brokers).replace("events.raw", topic)
+def test_a_producer_publishes(
+    code: str, printed: str, raw: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = code.replace("kafka:9092", raw.bootstrap).replace("events.raw", raw.name)
     with serving() as server:
         assert printed_by(code.replace("sync-1:4123", server.name)) == printed
 
@@ -118,11 +107,13 @@ def test_an_example_prints_what_the_page_shows(code: str, printed: str) -> None:
     assert printed_by(code) == printed
 
 
-def test_the_examples_of_the_readme_run(place: tuple[str, str]) -> None:
-    brokers, topic = place
+def test_the_examples_of_the_readme_run(
+    raw: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     publishing, reading = re.findall(r"```python\n(.*?)```", README, re.S)
-    publishing = publishing.replace("kafka:9092", brokers)
-    assert printed_by(publishing.replace("events.raw", topic)) == ""
+    publishing = publishing.replace("kafka:9092", raw.bootstrap)
+    assert printed_by(publishing.replace("events.raw", raw.name)) == ""
     topology, events = ROOT / "docs/examples/window.yaml", ROOT / "docs/examples/window.jsonl"
     answer = inorder("replay", "--topology", str(topology), "--show", "window", str(events))
     Path("results.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in answer.lines))

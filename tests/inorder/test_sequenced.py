@@ -50,34 +50,29 @@ def to_nobody(**arguments: object) -> SequencedProducer:
     return SequencedProducer("127.0.0.1:1", "raw", "s1", **arguments)  # type: ignore[arg-type]
 
 
-def test_an_event_as_the_reader_sees_it(build: Build, raw: Topic) -> None:
+def test_records_as_the_reader_sees_them(build: Build, raw: Topic) -> None:
     with build(stream="pitch", first_epoch=7, clock=lambda: 1_700_000_000_123_456_789) as producer:
         assert producer.send(b'{"x": 1}', type="A") == 0
         assert producer.send(b"", ts_ns=5) == 1
-    first, second = raw.events(2)
+        assert [producer.heartbeat(), producer.bye(ts_ns=9)] == [2, 3]
+    first, second, third, last = raw.events(4)
     assert (first.stream, first.source, first.epoch, first.seq) == ("pitch", "s1", 7, 0)
     assert (first.ts_ns, first.type, first.kind) == (1_700_000_000_123_456_789, "A", DATA)
     assert first.value == b'{"x": 1}'
     assert (second.seq, second.ts_ns, second.type, second.value) == (1, 5, "", b"")
+    assert (third.seq, third.kind, third.value) == (2, HEARTBEAT, None)
+    assert (last.seq, last.kind, last.value, last.ts_ns) == (3, BYE, None, 9)
 
 
-def test_what_goes_without_saying_is_not_said(build: Build, raw: Topic) -> None:
+def test_what_goes_without_saying_is_not_said_and_the_wall_clock_numbers_the_epochs(
+    build: Build, raw: Topic
+) -> None:
+    before = int(time.time())
     with build() as producer:
-        producer.send(b"x")
+        assert before <= producer.epoch <= int(time.time())
+        assert producer.send(b"x") == 0
     (message,) = raw.messages(1)
     assert [name for name, _ in headers_of(message)] == ["sourceId", "seqNum", "ts", "epoch"]
-
-
-def test_control_records_take_numbers_and_have_no_value(build: Build, raw: Topic) -> None:
-    with build() as producer:
-        assert [producer.send(b"x"), producer.heartbeat(), producer.bye(ts_ns=9)] == [0, 1, 2]
-    events = raw.events(3)
-    assert [(e.seq, e.kind, e.value) for e in events] == [
-        (0, DATA, b"x"),
-        (1, HEARTBEAT, None),
-        (2, BYE, None),
-    ]
-    assert events[2].ts_ns == 9
 
 
 @pytest.mark.parametrize(
@@ -205,13 +200,6 @@ def test_a_forked_child_uses_no_number_and_keeps_no_lock(
     assert [(e.epoch, e.seq) for e in events] == [(40, 0), (40, 1), (40, 2), (40, 3), (41, 0)]
 
 
-def test_without_a_journal_the_wall_clock_numbers_the_epochs(build: Build) -> None:
-    before = int(time.time())
-    with build() as producer:
-        assert before <= producer.epoch <= int(time.time())
-        assert producer.next_seq == 0
-
-
 def test_threads_share_numbers_stamps_and_order(build: Build, raw: Topic) -> None:
     taken: list[int] = []
     with build() as producer:
@@ -260,8 +248,7 @@ def test_a_failed_record_is_raised_once_by_the_next_call() -> None:
 def test_a_failure_says_whether_the_record_may_stand_all_the_same() -> None:
     """After a time-out nobody knows; what was given up before it was sent stands nowhere."""
     told: list[Delivery] = []
-    limits = ChannelLimits(delivery_timeout_s=0.3)
-    producer = to_nobody(limits=limits)
+    producer = to_nobody(limits=FAILS_SOON)
     producer.send(b"a")
     producer.send(b"b")
     with pytest.raises(DeliveryFailed, match="2 of them may still be in the topic") as x:
@@ -277,8 +264,7 @@ def test_a_failure_says_whether_the_record_may_stand_all_the_same() -> None:
 
 
 def test_a_send_that_tells_of_a_failure_has_sent_nothing() -> None:
-    limits = ChannelLimits(queue_records=10_000, delivery_timeout_s=0.3)
-    producer = to_nobody(limits=limits)
+    producer = to_nobody(limits=ChannelLimits(queue_records=10_000, delivery_timeout_s=0.3))
     numbers: list[int] = []
 
     def fails() -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cli.local.embedded import EmbeddedBroker
 from inorder.channel import ChannelLimits
 from inorder.failure import DeliveryFailed, QueueFull
 from producers.recorded import Malformed
@@ -18,12 +17,6 @@ from topology.config import HeaderConfig
 SECOND_NS = 1_000_000_000
 ARRIVALS = [7, 9, 8, None, 15]
 """One that goes back, and one that has no time of its own."""
-
-
-@pytest.fixture
-def raw(embedded_broker: EmbeddedBroker, topic: str) -> Topic:
-    """A topic of this test in the Kafka inside the process."""
-    return Topic(embedded_broker.bootstrap, topic)
 
 
 class Clock:

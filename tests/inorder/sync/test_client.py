@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import Mock
 
 import pytest
 
@@ -162,22 +163,18 @@ def test_nobody_there() -> None:
         assert client.status().offset_ns is None
 
 
-def unresolved(*_: object, **__: object) -> None:
-    raise socket.gaierror("no such name")
-
-
-def broken(*_: object, **__: object) -> None:
-    raise ZeroDivisionError("a defect")
-
-
 @pytest.mark.parametrize(
-    ("resolve", "reason"), [(unresolved, Reason.UNREACHABLE), (broken, Reason.FAILED)]
+    ("trouble", "reason"),
+    [
+        (socket.gaierror("no such name"), Reason.UNREACHABLE),
+        (ZeroDivisionError("a defect"), Reason.FAILED),
+    ],
 )
 def test_no_trouble_ends_the_thread(
-    monkeypatch: pytest.MonkeyPatch, resolve: Callable[..., None], reason: Reason
+    monkeypatch: pytest.MonkeyPatch, trouble: Exception, reason: Reason
 ) -> None:
     with serving() as server, monkeypatch.context() as patched:
-        patched.setattr(socket, "getaddrinfo", resolve)
+        patched.setattr(socket, "getaddrinfo", Mock(side_effect=trouble))
         with SyncClient("s1", settings(server.name)) as client:
             wait_failed(client, reason)
             patched.undo()
@@ -215,10 +212,8 @@ def test_a_look_up_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    refused = RuntimeError("can't start new thread")
+    monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=refused))
     with SyncClient("s1", settings("127.0.0.1:1")) as client:
         assert client.status().failures == {Reason.FAILED: 1}
 
@@ -251,14 +246,15 @@ def test_close_is_quick_whatever_it_waits_for() -> None:
 def test_names_and_keys_are_asked_for_at_once() -> None:
     with pytest.raises(ValueError, match="has 65 bytes"):
         SyncClient("x" * 65, settings("a:1"))
-    with pytest.raises(BadKeys, match="no key for source 's2'"):
+    with pytest.raises(BadKeys, match="no key for source 's2'; add it"):
         SyncClient("s2", settings("a:1", keys=KEYS))
 
 
 def test_the_kernels_stamp_is_carried_over_to_the_sources_clock() -> None:
     clock = hour_behind()
     client = SyncClient("s1", settings("a:1"), clock=clock)
-    talk = _Talk(LOOPBACK, 1, _no_conversation(client), clock, threading.Event())
+    conversation = Conversation("s1", 0, client._key, client._settings, clock, client._watch)
+    talk = _Talk(LOOPBACK, 1, conversation, clock, threading.Event())
 
     def arrival_ns(ago_ns: int) -> int:
         seconds, ns = divmod(time.time_ns() - ago_ns, 10**9)
@@ -272,7 +268,3 @@ def test_the_kernels_stamp_is_carried_over_to_the_sources_clock() -> None:
         assert ago_ns <= late_ns + 1_000 < ago_ns + 20_000_000
     for absurd_ns in (-HOUR_NS, HOUR_NS, 60_000_000):  # a step, or a delay beyond belief
         assert clock() - arrival_ns(absurd_ns) < 20_000_000
-
-
-def _no_conversation(client: SyncClient) -> Conversation:
-    return Conversation("s1", 0, client._key, client._settings, client.clock, client._watch)

@@ -87,12 +87,6 @@ def test_who_may_speak_for_whom(tmp_path: Path) -> None:
     assert [keys.of(source).id for source in ("s1", "two words", "anybody")] == [3, 1, 2]
 
 
-def test_a_source_without_a_key_is_told() -> None:
-    keys = KeyRing.parse(key_table(1, SECRET, "s1"))
-    with pytest.raises(BadKeys, match="no key for source 's2'; add it"):
-        keys.of("s2")
-
-
 def test_signatures() -> None:
     keys = KeyRing.parse(key_table(1, SECRET) + key_table(2, OTHER))
     one, two = keys.key(1), keys.key(2)

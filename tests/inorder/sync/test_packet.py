@@ -29,17 +29,9 @@ UINT64 = st.integers(0, 2**64 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 STAMP = st.integers(-(2**62) + 1, 2**62 - 1)
 SEAL = st.binary(min_size=16, max_size=16)
-NAME = st.text(min_size=1, max_size=MAX_SOURCE_BYTES).filter(
-    lambda name: _encodes(name) and 1 <= len(name.encode()) <= MAX_SOURCE_BYTES
+NAME = st.text(st.characters(codec="utf-8"), min_size=1, max_size=MAX_SOURCE_BYTES).filter(
+    lambda name: len(name.encode()) <= MAX_SOURCE_BYTES
 )
-
-
-def _encodes(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @st.composite
