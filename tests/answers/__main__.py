@@ -47,14 +47,6 @@ class Difference(NamedTuple):
         return text[begin : begin + SHOWN]
 
 
-def first_difference(case: str, base: Sequence[str], here: Sequence[str]) -> Difference | None:
-    """The first line that differs, or None."""
-    for number, (one, other) in enumerate(zip_longest(base, here), 1):
-        if one != other:
-            return Difference(case, number, one, other)
-    return None
-
-
 def running(tree: Path, asked: Path, folder: Path) -> subprocess.Popen[bytes]:
     """A process that writes a tree's answers into the folder."""
     folder.mkdir()
@@ -66,9 +58,11 @@ def running(tree: Path, asked: Path, folder: Path) -> subprocess.Popen[bytes]:
 def differences(cases: Sequence[Case], base: Path, here: Path) -> Iterator[Difference]:
     """The first difference of each case, from the answers in two folders."""
     for number, case in enumerate(cases):
-        texts = [lines_of(folder, number) for folder in (base, here)]
-        if found := first_difference(case.name, *texts):
-            yield found
+        pairs = zip_longest(lines_of(base, number), lines_of(here, number))
+        for line, (one, other) in enumerate(pairs, 1):
+            if one != other:
+                yield Difference(case.name, line, one, other)
+                break
 
 
 def unanswered(cases: Sequence[Case], here: Path) -> list[str]:

@@ -13,7 +13,7 @@ from agents.exits import Exit
 from cli.local.ports import LOOPBACK, free_ports
 from cli.main import COMMANDS
 from tests import ROOT
-from tests.cli.invoking import TOPOLOGY, commands, inorder, text_file
+from tests.cli.invoking import TOPOLOGY, inorder, text_file
 
 ERRORS = ROOT / "docs/reference/errors.md"
 RESENDING = TOPOLOGY + "topics: {resend: requests}\n"
@@ -67,12 +67,6 @@ def test_where_nobody_answers_every_command_is_refused(
 
 def test_no_command_is_forgotten() -> None:
     assert {each[0] for each in REACH_OUT} | ALONE >= set(COMMANDS)
-
-
-@pytest.mark.parametrize("command", [words for words, _ in commands()], ids="-".join)
-def test_what_is_no_option_is_refused_everywhere(command: tuple[str, ...]) -> None:
-    answer = inorder(*command, "--no-such-option")
-    assert answer.code == Exit.REFUSED
 
 
 def test_the_documents_name_each() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.invoking import inorder, text_file
 from tests.codec.values.protobufs import descriptor_set, message_class
-from tests.kit.registry import Registry, serving
+from tests.kit.registry import Registry
 from tests.recordings.test_encoded import SCHEMA, container, delimited, in_avro
 
 BEGIN_S = 1_700_000_000
@@ -68,13 +68,12 @@ def test_each_command_reads_it(folder: Path, words: list[str]) -> None:
     assert found.summary["in"] == 40, found.err
 
 
-def test_a_registry_has_the_schema_whatever_its_subject(folder: Path) -> None:
-    with serving(Registry()) as registry:
-        number = registry.register("plant-telemetry", json.dumps(SCHEMA))
-        prefix = b"\0" + number.to_bytes(4, "big")
-        Path("values.bin").write_bytes(delimited(*(prefix + in_avro(row) for row in AVRO)))
-        words = ["--format", "avro", "--registry", registry.url, "values.bin"]
-        result = inorder("replay", "--json", *WHERE, *words)
+def test_a_registry_has_the_schema_whatever_its_subject(folder: Path, registry: Registry) -> None:
+    number = registry.register("plant-telemetry", json.dumps(SCHEMA))
+    prefix = b"\0" + number.to_bytes(4, "big")
+    Path("values.bin").write_bytes(delimited(*(prefix + in_avro(row) for row in AVRO)))
+    words = ["--format", "avro", "--registry", registry.url, "values.bin"]
+    result = inorder("replay", "--json", *WHERE, *words)
     assert result.summary["event"] == 40
 
 

@@ -41,7 +41,7 @@ def loaded(*arguments: str) -> set[str]:
 @pytest.mark.parametrize(
     "command",
     [
-        *("--help", "explain --help", "match --help", "keys --help", "check --defaults"),
+        *("match --help", "keys --help", "check --defaults"),
         *("check press.yaml", "init press.jsonl", "audit press.jsonl"),
         "audit --source device --seq n --ts time telemetry.csv",
         "replay --topology press.yaml press.jsonl",
@@ -58,8 +58,7 @@ def test_what_needs_no_kafka_imports_none(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["--help", "explain --help"])
 def test_what_reads_no_topology_imports_none(command: str) -> None:
-    assert "topology.config" not in loaded(*command.split())
-    assert "lark" not in loaded(*command.split())
+    assert loaded(*command.split()).isdisjoint({*HEAVY, "topology.config", "lark"})
 
 
 ASKED: Final = {

@@ -37,10 +37,9 @@ def test_every_example_shows_what_it_prints() -> None:
 def test_the_recipe_of_the_page_is_the_one_of_the_file() -> None:
     for path in RECIPES.glob("*.py"):
         assert f"../examples/recipes/{path.name}" in TEXT
-    for path in RECIPES.glob("asyncio_queue.py"):
-        function = FUNCTION.search(path.read_text(encoding="utf-8"))
-        assert function is not None
-        assert function[0] in TEXT
+    function = FUNCTION.search((RECIPES / "asyncio_queue.py").read_text(encoding="utf-8"))
+    assert function is not None
+    assert function[0] in TEXT
 
 
 ON_KAFKA = [each for each in SHOWN if "kafka:9092" in each[0]]

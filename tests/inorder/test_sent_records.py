@@ -31,52 +31,45 @@ def numbers(kept: SentRecords, epoch: int, first: int, last: int) -> list[int]:
 
 
 def test_what_was_added_is_found_whole_and_in_its_order(tmp_path: Path) -> None:
-    kept = kept_in(tmp_path / "deep")
     heartbeat = Sent(2, 0, 5, "", "heartbeat", None)
-    for each in (sent(3), sent(1), sent(2), heartbeat):
-        kept.add(each)
-    assert list(kept.between(1, 2, 9)) == [sent(2), sent(3)]
-    assert list(kept.between(2, 0, 0)) == [heartbeat]
-    assert numbers(kept, 3, 0, 9) == []
-    kept.close()
+    with closing(kept_in(tmp_path / "deep")) as kept:
+        for each in (sent(3), sent(1), sent(2), heartbeat):
+            kept.add(each)
+        assert list(kept.between(1, 2, 9)) == [sent(2), sent(3)]
+        assert list(kept.between(2, 0, 0)) == [heartbeat]
+        assert numbers(kept, 3, 0, 9) == []
 
 
 def test_more_than_one_read_of_the_table(tmp_path: Path) -> None:
-    kept = kept_in(tmp_path)
     count = 2 * COMMIT_RECORDS + 7
-    for seq in range(count):
-        kept.add(sent(seq))
-    assert numbers(kept, 1, 0, 10 * count) == list(range(count))
-    kept.close()
+    with closing(kept_in(tmp_path)) as kept:
+        for seq in range(count):
+            kept.add(sent(seq))
+        assert numbers(kept, 1, 0, 10 * count) == list(range(count))
 
 
 def test_it_goes_on_after_a_start(tmp_path: Path) -> None:
-    kept = kept_in(tmp_path)
-    kept.add(sent(0))
-    kept.answered(3, 17)
-    kept.close()
-    again = kept_in(tmp_path)
-    assert (numbers(again, 1, 0, 0), again.place_of(3), again.place_of(4)) == ([0], 17, None)
-    assert again.bytes == 1 + 1 + RECORD_BYTES
-    again.close()
+    with closing(kept_in(tmp_path)) as kept:
+        kept.add(sent(0))
+        kept.answered(3, 17)
+    with closing(kept_in(tmp_path)) as kept:
+        assert (numbers(kept, 1, 0, 0), kept.place_of(3), kept.place_of(4)) == ([0], 17, None)
+        assert kept.bytes == 1 + 1 + RECORD_BYTES
 
 
 def test_the_oldest_go_at_the_bound(tmp_path: Path) -> None:
-    kept = kept_in(tmp_path, 100_000)
-    payload = bytes(1_000)
-    for epoch in (1, 2):
-        for seq in range(300):
-            kept.add(sent(seq, epoch, payload))
-    kept.commit()
-    assert kept.bytes <= 100_000
-    left = numbers(kept, 2, 0, 300)
-    assert numbers(kept, 1, 0, 300) == []
-    assert left == list(range(left[0], 300))
-    assert 80 < len(left) < 100
-    kept.close()
-    again = kept_in(tmp_path, 100_000)
-    assert again.bytes == len(left) * (1_000 + 1 + RECORD_BYTES)
-    again.close()
+    with closing(kept_in(tmp_path, 100_000)) as kept:
+        for epoch in (1, 2):
+            for seq in range(300):
+                kept.add(sent(seq, epoch, bytes(1_000)))
+        kept.commit()
+        assert kept.bytes <= 100_000
+        left = numbers(kept, 2, 0, 300)
+        assert numbers(kept, 1, 0, 300) == []
+        assert left == list(range(left[0], 300))
+        assert 80 < len(left) < 100
+    with closing(kept_in(tmp_path, 100_000)) as kept:
+        assert kept.bytes == len(left) * (1_000 + 1 + RECORD_BYTES)
 
 
 def test_what_was_committed_outlives_a_kill(tmp_path: Path) -> None:
@@ -90,9 +83,8 @@ def test_what_was_committed_outlives_a_kill(tmp_path: Path) -> None:
     )
     done = python("-c", script, tmp_path / "kept")
     assert done.returncode == -signal.SIGKILL
-    kept = kept_in(tmp_path)
-    assert numbers(kept, 1, 0, 99) == list(range(9))
-    kept.close()
+    with closing(kept_in(tmp_path)) as kept:
+        assert numbers(kept, 1, 0, 99) == list(range(9))
 
 
 def test_a_forked_child_leaves_it_to_its_parent(tmp_path: Path) -> None:

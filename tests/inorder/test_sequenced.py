@@ -7,9 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -207,11 +207,9 @@ def test_threads_share_numbers_stamps_and_order(build: Build, raw: Topic) -> Non
         def sends() -> None:
             taken.extend(producer.send(b"x") for _ in range(300))
 
-        threads = [threading.Thread(target=sends) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
+        with ThreadPoolExecutor(4) as threads:
+            for _ in range(4):
+                threads.submit(sends)
     assert sorted(taken) == list(range(1200))
     events = raw.events(1200)
     assert [e.seq for e in events] == list(range(1200))

@@ -298,8 +298,3 @@ def test_a_file_of_another_format_is_shown_with_the_reason(tmp_path: Path) -> No
 def test_without_a_source_the_fields_are_named(tmp_path: Path) -> None:
     path = text_file(tmp_path / "values.jsonl", '{"x": 1.5, "y": 2.5}\n' * 30)
     inorder("audit", path).refused("--source is missing", "x, y")
-
-
-@pytest.mark.parametrize("text", ["", "\n\n"])
-def test_an_empty_file_is_unreadable(tmp_path: Path, text: str) -> None:
-    inorder("audit", text_file(tmp_path / "empty.csv", text)).refused(code=3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def lying(kafka: SharedKafka, topic: str, partitions: int, last: int | None) -> 
 
 def expected(kafka: SharedKafka, topic: str, partitions: int, last: int | None, apart: bool) -> Any:
     rows = []
-    for _, number, offset, value in sorted(lying(kafka, topic, partitions, last), key=first_three):
+    by_time = sorted(lying(kafka, topic, partitions, last), key=itemgetter(0, 1, 2))
+    for _, number, offset, value in by_time:
         found = json.loads(value) if value and value.startswith(b"{") else {}
         if "n" in found:
             ts_ns = found["time"] * 1_000_000
@@ -71,10 +73,6 @@ def groups_at(admin: AdminClient, topic: str) -> list[str]:
     asked = [admin.list_consumer_group_offsets([one])[one.group_id] for one in wanted]
     told = [one.result() for one in asked]
     return [one.group_id for one in told if topic in {at.topic for at in one.topic_partitions}]
-
-
-def first_three(record: tuple[Any, ...]) -> tuple[Any, ...]:
-    return record[:3]
 
 
 @pytest.mark.kafka

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -23,6 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from agents.kafka.brokers import Brokers
 from agents.kafka.declared import declared
 from agents.kafka.security import PLAINTEXT
+from agents.kafka.topics import create
 from cli.doctor.brokers import TIMEOUT_S, SeenBrokers
 from cli.doctor.finding import Finding, Weight
 from cli.doctor.topics import Cluster, SeenTopic, findings, looked
@@ -30,7 +32,7 @@ from cli.doctor.transactional_ids import may_write
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
-from tests.end_to_end.setting import settle
+from tests.end_to_end.setting import Setting, settle
 from tests.services import SharedKafka, UniqueName
 from topology.config import Topology, parse, parse_with
 from topology.config.cut import scattered
@@ -261,42 +263,45 @@ def test_brokers_as_they_come_are_sound() -> None:
     assert findings(TOPOLOGY, Cluster(usual, SOUND.topics)) == []
 
 
-def test_an_embedded_broker_is_not_asked_what_it_does_not_answer(
-    embedded_broker: EmbeddedBroker, tmp_path: Path
-) -> None:
+@pytest.fixture
+def embedded(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Setting:
+    """A topology whose topics are in the process."""
     setting = settle(embedded_broker.bootstrap, tmp_path, partitions=PARTITIONS, make=False)
     for spec in declared(setting.topology):
         embedded_broker.make_topic(spec.name)
+    return setting
+
+
+def test_an_embedded_broker_is_not_asked_what_it_does_not_answer(embedded: Setting) -> None:
     began_s = time.monotonic()
-    answer = inorder("doctor", "--topology", setting.path, "--brokers", embedded_broker.bootstrap)
+    answer = inorder("doctor", "--topology", embedded.path, "--brokers", embedded.bootstrap)
     assert time.monotonic() - began_s < TIMEOUT_S
     assert (answer.code, answer.err) == (0, "1 findings\n")
     assert "do not show the settings of topics" in answer.out
 
 
 def test_an_answer_that_does_not_come_is_as_one_that_is_not_allowed(
-    embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    embedded: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This broker answers none of these, so each way to learn of it is met."""
-    setting = settle(embedded_broker.bootstrap, tmp_path, partitions=PARTITIONS, make=False)
-    names = [spec.name for spec in declared(setting.topology)]
-    for name in names:
-        embedded_broker.make_topic(name)
-    monkeypatch.setattr(Future, "result", never)
-    seen = looked(setting.topology, Brokers(embedded_broker.bootstrap, is_embedded=False))
-    found_ = findings(setting.topology, seen)
-    assert [each.where for each in found_] == names
+    monkeypatch.setattr(Future, "result", Mock(side_effect=TimeoutError))
+    seen = looked(embedded.topology, Brokers(embedded.bootstrap, is_embedded=False))
+    found_ = findings(embedded.topology, seen)
+    assert [each.where for each in found_] == [spec.name for spec in declared(embedded.topology)]
     assert {each.what for each in found_} == {"does not show its settings"}
-
-
-def never(_: object, timeout: float | None = None) -> None:
-    raise TimeoutError
 
 
 @pytest.mark.kafka
 def test_a_real_broker_is_looked_at(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, partitions=1)
+    """Where no topic is there, all are named once."""
+    setting = settle(kafka.bootstrap, tmp_path, partitions=1, make=False)
     ask = ("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
+    absent = inorder(*ask)
+    assert absent.code == 1
+    specs = declared(setting.topology)
+    names = ", ".join(spec.name for spec in specs)
+    assert absent.out.startswith(f"error    {names}: do not exist, {len(specs)} topics")
+    create(specs, kafka.bootstrap, setting.topology.topics.replication)
     sound = inorder(*ask)
     assert (sound.code, sound.out, sound.err) == (0, "", "nothing is amiss\n")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
@@ -309,15 +314,6 @@ def test_a_real_broker_is_looked_at(kafka: SharedKafka, tmp_path: Path) -> None:
     assert hurt.code == 1
     assert hurt.out.startswith(f"error    {setting.ordered}: retention.ms is 1000, and a time")
     assert "kafka-configs.sh --alter" in hurt.out
-
-
-@pytest.mark.kafka
-def test_where_no_topic_is_there_all_are_named_once(kafka: SharedKafka, tmp_path: Path) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, make=False)
-    answer = inorder("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
-    assert answer.code == 1
-    names = [spec.name for spec in declared(setting.topology)]
-    assert answer.out.startswith(f"error    {', '.join(names)}: do not exist, {len(names)} topics")
 
 
 @pytest.mark.kafka
@@ -364,15 +360,10 @@ def test_where_no_broker_answers_nothing_is_known_of_transactional_ids() -> None
 def test_only_what_is_said_behind_the_right_tells_that_it_is_there(
     monkeypatch: pytest.MonkeyPatch, code: int, may: bool | None
 ) -> None:
-    async def bootstrap(_: AIOKafkaClient) -> None:
-        return
-
-    async def send(*_: object) -> SimpleNamespace:
-        return SimpleNamespace(error_code=code)
-
-    monkeypatch.setattr(AIOKafkaClient, "bootstrap", bootstrap)
-    monkeypatch.setattr(AIOKafkaClient, "send", send)
-    monkeypatch.setattr(AIOKafkaClient, "get_random_node", lambda _: 0)
+    answer = SimpleNamespace(error_code=code)
+    monkeypatch.setattr(AIOKafkaClient, "bootstrap", AsyncMock())
+    monkeypatch.setattr(AIOKafkaClient, "send", AsyncMock(return_value=answer))
+    monkeypatch.setattr(AIOKafkaClient, "get_random_node", Mock(return_value=0))
     assert may_write("nowhere:1", PLAINTEXT, ["one"], TIMEOUT_S) == {"one": may}
 
 

@@ -206,10 +206,9 @@ def test_a_stream_that_the_topology_does_not_name_is_dead(tmp_path: Path) -> Non
     assert answer.code == 0
 
 
-@pytest.mark.parametrize("path", [[], ["-"]])
-def test_standard_input_is_the_default(tmp_path: Path, path: list[str]) -> None:
+def test_standard_input_is_the_default(tmp_path: Path) -> None:
     text = recording(tmp_path).read_bytes()
-    answer = inorder("replay", "--topology", topology(tmp_path), *path, stdin=text)
+    answer = inorder("replay", "--topology", topology(tmp_path), stdin=text)
     assert answer.lines == replayed(tmp_path).lines
 
 

@@ -13,7 +13,7 @@ from tests.inorder.records import Topic, headers_of
 SOUND = '{"source": "a", "seq": %d, "ts": 5}'
 
 
-@pytest.mark.parametrize("bad", [0, 1, MAX_REPORTED, MAX_REPORTED + 1, 3 * MAX_REPORTED])
+@pytest.mark.parametrize("bad", [0, MAX_REPORTED, MAX_REPORTED + 1])
 def test_every_row_left_out_is_counted_and_the_first_are_told(
     raw: Topic, tmp_path: Path, bad: int
 ) -> None:
