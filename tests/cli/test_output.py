@@ -65,10 +65,3 @@ def test_a_reader_that_has_seen_enough(events: str, env: dict[str, str]) -> None
     done = run(*REPLAY, events, redirection="| head -1; exit ${PIPESTATUS[0]}", env=env)
     assert done.stdout.count("\n") == 1
     assert "Traceback" not in done.stderr
-
-
-def test_a_folder_that_is_not_there(events: str, tmp_path: Path) -> None:
-    done = run("init", "--out", str(tmp_path / "absent" / "t.yaml"), events)
-    assert done.returncode == 2
-    assert "absent" in done.stderr
-    assert "Traceback" not in done.stderr

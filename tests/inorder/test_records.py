@@ -20,6 +20,7 @@ from inorder.records import (
     ordered_event,
     record_of,
 )
+from tests.sinks import written
 from topology.config import HeaderConfig
 from topology.model.event import WATERMARK, Event
 from topology.model.result import (
@@ -36,19 +37,7 @@ from topology.model.result import JoinResult as Joined
 from topology.wire import header_writer
 from topology.wire.json_lines import event_line, line_json, result_line
 
-HEAD: dict[str, Any] = {
-    "at_ns": 9,
-    "stream": "s",
-    "query": "q",
-    "id": "i",
-    "op": "emit",
-    "revision": 0,
-    "final": False,
-    "confidence": "confirmed",
-    "start_ns": 1,
-    "end_ns": 5,
-    "values": {"n": 2},
-}
+HEAD: dict[str, Any] = {**written.HEAD, "op": "emit", "revision": 0, "final": False}
 SHARED = (
     *("query", "stream", "at_ns", "id", "values", "key"),
     *("low", "probability", "shown", "count"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -27,9 +29,8 @@ def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sweep(folder: Path, form: Form = Form.PARQUET) -> None:
     """What a next sink does with what was left behind."""
-    sink = FileSink(folder, form)
-    sink.write([])
-    sink.close()
+    with closing(FileSink(folder, form)) as sink:
+        sink.write([])
 
 
 def names(folder: Path) -> list[str]:
@@ -186,10 +187,8 @@ def test_a_file_that_cannot_be_finished_stays_open_and_takes_no_more(
     sink = FileSink(tmp_path, form, Rolling(roll_bytes=1))
     sink.write([result("a", 0)])
 
-    def no_room(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(kind, "sync_folder", no_room)
+    no_room = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(kind, "sync_folder", Mock(side_effect=no_room))
     with pytest.raises(SinkUnavailable, match="No space left"):
         sink.write([result("a", 1)])
     monkeypatch.undo()
@@ -201,21 +200,20 @@ def test_a_file_that_cannot_be_finished_stays_open_and_takes_no_more(
 
 def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    sink = FileSink(tmp_path / "file" / "folder")
-    with pytest.raises(SinkUnavailable, match="check that the disk has space"):
+    with (
+        closing(FileSink(tmp_path / "file" / "folder")) as sink,
+        pytest.raises(SinkUnavailable, match="check that the disk has space"),
+    ):
         sink.write([result()])
-    sink.close()
 
 
 def test_a_journal_that_somebody_wrote_in_is_told_and_kept(tmp_path: Path) -> None:
     journal = journals.opened(tmp_path)
     journal.append([record("a", 0), b"not a result"])
     journal.release()
-    sink = FileSink(tmp_path)
-    with pytest.raises(SinkUnusable, match="line 2"):
+    with closing(FileSink(tmp_path)) as sink, pytest.raises(SinkUnusable, match="line 2"):
         sink.write([])
     assert journal.path.exists()
-    sink.close()
 
 
 def test_a_journal_taken_over_at_its_making_is_not_written_to(
@@ -230,9 +228,8 @@ def test_a_journal_taken_over_at_its_making_is_not_written_to(
         return taken(path, descriptor)
 
     monkeypatch.setattr(journals, "_taken", taken_over)
-    sink = FileSink(tmp_path)
-    sink.write([result("a", 0)])
-    sink.close()
+    with closing(FileSink(tmp_path)) as sink:
+        sink.write([result("a", 0)])
     assert rows_in(tmp_path) == [result("a", 0)]
 
 

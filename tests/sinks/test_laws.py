@@ -42,17 +42,16 @@ STEP = st.one_of(st.lists(one_result, max_size=25), st.sampled_from(["restart", 
 
 @pytest.fixture(params=KINDS)
 def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Place]:
-    number = NUMBERS
     match request.param:
         case "redis":
             server = request.getfixturevalue("redis_server")
-            return lambda: redis_place(server, f"law-{next(number)}")
+            return lambda: redis_place(server, f"law-{next(NUMBERS)}")
         case "postgres":
             server = request.getfixturevalue("postgres_server")
-            return lambda: postgres_place(server, f"law_{next(number)}")
+            return lambda: postgres_place(server, f"law_{next(NUMBERS)}")
         case form:
             return lambda: file_place(
-                tmp_path / str(next(number)), Form(form), roll_bytes=SMALL_ROLL_BYTES
+                tmp_path / str(next(NUMBERS)), Form(form), roll_bytes=SMALL_ROLL_BYTES
             )
 
 

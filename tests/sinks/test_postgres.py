@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
+from unittest.mock import Mock
 
 import orjson
 import psycopg
@@ -130,26 +131,18 @@ def test_what_is_at_fault_by_its_content_is_refused_and_stops_nothing(
 
 
 @pytest.fixture
-def puts(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows each statement puts."""
-    found: list[int] = []
-    put = store.sink._put
-
-    def counted(connection: Any, rows: Any) -> None:
-        found.append(len(rows))
-        put(connection, rows)
-
-    monkeypatch.setattr(store.sink, "_put", counted)
-    return found
+def put(store: Store, monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """What puts rows, a statement at a time."""
+    watched = Mock(wraps=store.sink._put)
+    monkeypatch.setattr(store.sink, "_put", watched)
+    return watched
 
 
-def test_one_bad_row_costs_a_few_statements_not_one_for_each_row(
-    store: Store, puts: list[int]
-) -> None:
+def test_one_bad_row_costs_a_few_statements_not_one_for_each_row(store: Store, put: Mock) -> None:
     rows = [result(f"r{number:03}", 0) for number in range(512)]
     rows[300] = result("r300", 0, values={"text": "nul\0"})
     assert store.refused(*rows) == ["r300"]
-    assert len(puts) == 1 + 1 + 2 * 9  # the batch, the batch again, two halves nine times
+    assert put.call_count == 1 + 1 + 2 * 9  # the batch, the batch again, two halves nine times
     assert len(store.ids) == 511
 
 
@@ -221,11 +214,11 @@ def test_what_nobody_could_select_is_refused(store: Store) -> None:
 
 
 def test_a_statement_has_a_bound_in_bytes(
-    store: Store, puts: list[int], monkeypatch: pytest.MonkeyPatch
+    store: Store, put: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kind, "BYTES_PER_STATEMENT", 1_000)
     store.write(*(result(f"r{number}", 0, values={"v": "x" * 400}) for number in range(6)))
-    assert puts == [1] * 6
+    assert [len(call.args[1]) for call in put.call_args_list] == [1] * 6
 
 
 def test_a_table_of_another_shape_is_told(store: Store) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -83,31 +83,29 @@ def test_revisions_are_compared_as_numbers(sink: RedisSink, client: Any, keys: R
     assert client.hmget(keys.revisions, "a", "b") == [b"10", b"%d" % (2**53 - 1)]
 
 
-def test_the_feed_and_the_latest_are_trimmed(redis_server: RedisServer, name: str) -> None:
-    sink = RedisSink(connect(redis_server.url), name, RedisBounds(max_results=50, max_feed=100))
-    keys = keys_of(name)
-    for number in range(1000):
-        sink.write([result(f"r{number}", 0)])
-    sink.write([result("r960", 1)])  # so it is among the last to go
-    sink.write([result(f"s{number}", 0, "retract") for number in range(49)])
-    sink.close()
-    with redis.Redis.from_url(redis_server.url) as client:
-        assert client.zcard(keys.recent) == client.hlen(keys.revisions) == 50
-        assert client.hkeys(keys.latest) == [b"r960"]
-        assert 100 <= client.xlen(keys.feed) < 100 + WELL_BEYOND_A_NODE
+def test_the_feed_and_the_latest_are_trimmed(
+    redis_server: RedisServer, name: str, client: Any, keys: RedisKeys
+) -> None:
+    bounds = RedisBounds(max_results=50, max_feed=100)
+    with closing(RedisSink(connect(redis_server.url), name, bounds)) as sink:
+        for number in range(1000):
+            sink.write([result(f"r{number}", 0)])
+        sink.write([result("r960", 1)])  # so it is among the last to go
+        sink.write([result(f"s{number}", 0, "retract") for number in range(49)])
+    assert client.zcard(keys.recent) == client.hlen(keys.revisions) == 50
+    assert client.hkeys(keys.latest) == [b"r960"]
+    assert 100 <= client.xlen(keys.feed) < 100 + WELL_BEYOND_A_NODE
 
 
-def test_a_lowered_bound_is_reached(redis_server: RedisServer, name: str) -> None:
+def test_a_lowered_bound_is_reached(
+    redis_server: RedisServer, name: str, sink: RedisSink, client: Any, keys: RedisKeys
+) -> None:
     """By calls that forget more than they add."""
-    sink = RedisSink(connect(redis_server.url), name)
     sink.write([result(f"r{number}", 0) for number in range(2500)])
-    sink.close()
-    sink = RedisSink(connect(redis_server.url), name, RedisBounds(max_results=10))
-    for number in range(4):
-        sink.write([result(f"s{number}", 0)])
-    sink.close()
-    with redis.Redis.from_url(redis_server.url) as client:
-        assert client.hlen(keys_of(name).latest) == 10
+    with closing(RedisSink(connect(redis_server.url), name, RedisBounds(max_results=10))) as low:
+        for number in range(4):
+            low.write([result(f"s{number}", 0)])
+    assert client.hlen(keys.latest) == 10
 
 
 def test_a_result_that_one_call_cannot_carry_is_refused(sink: RedisSink) -> None:
@@ -183,9 +181,9 @@ def test_a_lowered_bound_makes_room_on_a_full_server(own_redis: RedisServer, nam
         with pytest.raises(SinkUnavailable, match="lower --max-results or --max-feed"):
             sink.write(more)
         sink.close()
-        sink = RedisSink(connect(own_redis.url), name, RedisBounds(max_results=200, max_feed=100))
-        sink.write(more)
-        sink.close()
+        bounds = RedisBounds(max_results=200, max_feed=100)
+        with closing(RedisSink(connect(own_redis.url), name, bounds)) as sink:
+            sink.write(more)
         assert client.hlen(keys_of(name).latest) == client.zcard(keys_of(name).recent) == 200
         assert client.hexists(keys_of(name).latest, "s99")
         assert client.xlen(keys_of(name).feed) < 100 + WELL_BEYOND_A_NODE
@@ -227,14 +225,14 @@ def test_who_is_not_let_in_is_told_and_does_not_wait(own_redis: RedisServer, nam
         client.acl_setuser("half", enabled=True, passwords="+known", keys=["*"], commands=["+eval"])
         client.config_set("requirepass", "hidden")
     for who in ("", ":wrong@", "reader:wrong@", "reader:known@", "half:known@"):
-        sink = RedisSink(connect(own_redis.url.replace("//", f"//{who}")), name)
-        with pytest.raises(SinkUnusable, match="user and password") as refused:
+        with (
+            closing(RedisSink(connect(own_redis.url.replace("//", f"//{who}")), name)) as sink,
+            pytest.raises(SinkUnusable, match="user and password") as refused,
+        ):
             sink.write([result("a", 0)])
         assert "hidden" not in str(refused.value)
-        sink.close()
-    sink = RedisSink(connect(own_redis.url.replace("//", "//:hidden@")), name)
-    sink.write([result("a", 0)])
-    sink.close()
+    with closing(RedisSink(connect(own_redis.url.replace("//", "//:hidden@")), name)) as sink:
+        sink.write([result("a", 0)])
 
 
 def test_in_a_cluster_the_node_of_the_slot_is_found(tmp_path: Path, name: str) -> None:
@@ -269,30 +267,20 @@ def whole(client: Any) -> bool:
     return bool(client.cluster("info")["cluster_state"] == "ok")
 
 
-class Cut:
-    """Stands before a client and loses the first answer."""
+def test_an_answer_that_is_lost_leaves_no_second_entry(
+    sink: RedisSink, client: Any, keys: RedisKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[Any] = []
+    execute: Any = sink._client.execute_command
 
-    def __init__(self, client: redis.Redis) -> None:
-        self._client = client
-        self.commands = 0
-
-    def execute_command(self, *command: Any) -> Any:
-        self.commands += 1
-        answer = self._client.execute_command(*command)  # type: ignore[no-untyped-call]
-        if self.commands == 1:
+    def cut(*command: Any) -> Any:
+        commands.append(command)
+        answer = execute(*command)
+        if len(commands) == 1:
             raise redis.TimeoutError("cut before the answer")
         return answer
 
-    def close(self) -> None:
-        self._client.close()
-
-
-def test_an_answer_that_is_lost_leaves_no_second_entry(
-    redis_server: RedisServer, name: str, client: Any, keys: RedisKeys
-) -> None:
-    cut = Cut(connect(redis_server.url))
-    sink = RedisSink(cut, name)  # type: ignore[arg-type]
+    monkeypatch.setattr(sink._client, "execute_command", cut)
     sink.write([result("a", 0)])
-    sink.close()
-    assert cut.commands == 2
+    assert len(commands) == 2
     assert feed(client, keys) == [("a", 0, "emit")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import orjson
 import pytest
@@ -45,6 +46,12 @@ def test_what_a_table_takes_back_is_the_retract_of_any_other_topic(
     assert parse(found.record) == found  # as a journal of files reads it
 
 
+def refused(value: bytes | None, key: bytes | None = None, headers: Any = ()) -> Malformed:
+    found = parse(value, key, headers)
+    assert isinstance(found, Malformed)
+    return found
+
+
 RETRACTED = dict(retraction_headers(result_line(replace(WRITTEN[0], op="retract"))))
 
 
@@ -68,9 +75,7 @@ RETRACTED = dict(retraction_headers(result_line(replace(WRITTEN[0], op="retract"
 def test_a_record_without_a_value_that_takes_nothing_back(
     key: bytes | None, headers: dict[str, bytes | None], reason: str
 ) -> None:
-    found = parse(None, key, [*headers.items()])
-    assert isinstance(found, Malformed)
-    assert found.reason == reason
+    assert refused(None, key, [*headers.items()]).reason == reason
 
 
 def test_times_events_and_values_may_be_absent() -> None:
@@ -129,8 +134,7 @@ def without(name: str) -> bytes:
     ],
 )  # fmt: skip
 def test_what_is_no_result_is_told(value: bytes | None, reason: str, told: str) -> None:
-    found = parse(value)
-    assert isinstance(found, Malformed)
+    found = refused(value)
     assert found.reason == reason
     assert told in found.detail
     assert "delete" not in found.detail, "a dead letter has no content"
@@ -138,18 +142,13 @@ def test_what_is_no_result_is_told(value: bytes | None, reason: str, told: str) 
 
 @pytest.mark.parametrize("key", [b"", b"b", b"\xff"])
 def test_the_key_is_the_id(key: bytes) -> None:
-    found = parse(record("a"), key)
-    assert isinstance(found, Malformed)
+    found = refused(record("a"), key)
     assert (found.reason, found.id) == (kind.KEY_NOT_ID, "a")
 
 
 def test_a_malformed_one_names_its_id_if_it_can() -> None:
-    found = parse(orjson.dumps({"id": "a"}))
-    assert isinstance(found, Malformed)
-    assert found.id == "a"
-    found = parse(orjson.dumps({"id": 7}))
-    assert isinstance(found, Malformed)
-    assert found.id is None
+    assert refused(b'{"id": "a"}').id == "a"
+    assert refused(b'{"id": 7}').id is None
 
 
 def test_the_bounds_are_inside() -> None:

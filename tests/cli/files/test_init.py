@@ -170,6 +170,7 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
     assert again.code == 2
     assert "exists already" in again.err
     inorder("check", out).well()
+    init(tmp_path, two_sources(), "--out", str(tmp_path / "absent" / "t.yaml")).refused("absent")
 
 
 @pytest.mark.parametrize("options", [[], ["x.jsonl", "--topic", "t"], ["--topic", "t"]])
