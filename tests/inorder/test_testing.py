@@ -38,16 +38,14 @@ from inorder.testing import (
 START_NS = seconds(1_700_000_000)
 
 
-COUNT = Aggregate("count")
-
-
-def topology(aggregate: Aggregate = COUNT, max_wait_s: float = 0.5) -> Topology:
+def topology(max_wait_s: float = 0.5) -> Topology:
     stream = StreamConfig(
         clock=ClockConfig(unsynced="trust"),
         reorder=ReorderConfig(rule="fixed", max_wait_ns=seconds(max_wait_s), start=0),
         merge=MergeConfig(idle_after_ns=seconds(2)),
     )
-    query = QueryConfig(window=Window("tumbling", seconds(1)), aggregate={"n": aggregate})
+    count = {"n": Aggregate("count")}
+    query = QueryConfig(window=Window("tumbling", seconds(1)), aggregate=count)
     return Topology(streams={"default": stream}, queries={"load": query})
 
 
@@ -243,11 +241,11 @@ def test_a_word_about_a_clock_concerns_all_that_is_sent_with_it_in_one_instant(
 ) -> None:
     """As in a recording, where a clock line arrives with the line before it."""
     sent = [RawEvent(source="s", seq=seq, ts_ns=START_NS, arrival_ns=START_NS) for seq in range(2)]
-    word = ClockOffset(source="s", at_ns=START_NS, offset_ns=-7)
+    word = ClockOffset(source="s", at_ns=START_NS, offset_ns=-7, error_ns=2)
     lines: list[RawEvent | ClockOffset] = [*sent[:word_at], word, *sent[word_at:]]
     driver = TopologyDriver(topology())
     driver.send(*lines)
     driver.end()
     told = driver.read(OrderedEvent)
-    assert [each.ref_time_ns - START_NS for each in told] == [-7, -7]
+    assert [(each.ref_time_ns - START_NS, each.error_ns) for each in told] == [(-7, 2), (-7, 2)]
     assert told == [each for each in replay(topology(), lines) if isinstance(each, OrderedEvent)]

@@ -186,8 +186,12 @@ def updates(*revisions: int) -> list[Record]:
     return [Record(number, record("a", each)) for number, each in enumerate(revisions)]
 
 
-def test_written_then_committed() -> None:
-    assert Setting(updates(0, 1, 2)).run() == [("write", [0, 1, 2]), ("commit", {0: 3})]
+def ends(setting: Setting, error: type[Exception], says: str) -> None:
+    """The runner ends by this error, and has committed nothing."""
+    with pytest.raises(error, match=says):
+        setting.runner.run()
+    assert setting.log[-1] == ("close", "consumer")
+    assert not any(step == "commit" for step, _ in setting.log)
 
 
 def test_a_batch_is_bounded() -> None:
@@ -347,19 +351,14 @@ def test_partitions_that_come_while_it_waits_are_paused() -> None:
 )
 def test_a_topic_that_is_gone_ends_it(code: int) -> None:
     setting = Setting([*updates(0), Record(0, None, trouble=KafkaError(code))])
-    with pytest.raises(SourceFailed, match="topic results"):
-        setting.runner.run()
-    assert ("close", "consumer") in setting.log
-    assert not any(step == "commit" for step, _ in setting.log)
+    ends(setting, SourceFailed, "topic results")
 
 
 def test_a_client_that_refuses_ends_it() -> None:
     setting = Setting(updates(0))
     fatal = KafkaException(KafkaError(KafkaError._FATAL))
     setting.consumer.consume = Mock(side_effect=fatal)  # type: ignore[method-assign]
-    with pytest.raises(SourceFailed, match="topic results"):
-        setting.runner.run()
-    assert setting.log[-1] == ("close", "consumer")
+    ends(setting, SourceFailed, "topic results")
 
 
 @pytest.mark.parametrize(("committed", "expired"), [(-1001, 0), (0, 40), (30, 10), (90, 0)])
@@ -383,8 +382,7 @@ def test_a_group_that_never_answers_ends_it(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("sinks.runner.BEGIN_TIMEOUT_S", 0.1)
     setting = Setting([Record(0, None, trouble=NO_OFFSET)])
     setting.consumer.ask_failures = 10**9
-    with pytest.raises(SourceFailed, match="topic results"):
-        setting.runner.run()
+    ends(setting, SourceFailed, "topic results")
 
 
 def test_passing_troubles_of_the_brokers_are_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -399,10 +397,7 @@ def test_a_store_that_is_not_as_it_must_be_ends_it() -> None:
     setting = Setting(updates(0))
     unusable = SinkUnusable("another table")
     setting.sink.write = Mock(side_effect=unusable)  # type: ignore[method-assign]
-    with pytest.raises(SinkUnusable):
-        setting.runner.run()
-    assert not any(step == "commit" for step, _ in setting.log)
-    assert setting.log[-1] == ("close", "consumer")
+    ends(setting, SinkUnusable, "another table")
 
 
 def test_the_same_result_twice_in_a_batch_keeps_both_places() -> None:

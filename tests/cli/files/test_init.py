@@ -46,10 +46,10 @@ def proposed(folder: Path, rows: list[dict[str, Any]]) -> StreamConfig:
     return stream
 
 
-def two_sources(offset_ns: int = 0, transit_ns: int = 5 * MS) -> list[dict[str, Any]]:
+def two_sources(offset_ns: int = 0) -> list[dict[str, Any]]:
     """100 ms apart, one of them by a clock that is `offset_ns` ahead."""
     return [
-        {"source": source, "seq": seq, "ts": at + ahead, "arrival": at + transit_ns, "type": "A",
+        {"source": source, "seq": seq, "ts": at + ahead, "arrival": at + 5 * MS, "type": "A",
          "payload": {"v": seq}}
         for seq in range(100)
         for at in (BEGIN + seq * 100 * MS,)

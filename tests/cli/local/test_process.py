@@ -26,10 +26,14 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
-def test_it_runs_until_it_is_stopped(tmp_path: Path) -> None:
+def test_it_runs_once_until_it_is_stopped(tmp_path: Path) -> None:
     process = started(tmp_path)
     process.wait_until(lambda: process.tail() == "up", timeout_s=10)
     assert process.is_alive()
+    with pytest.raises(RuntimeError, match=f"runs already, as process {process.pid}"):
+        process.start()
+    with pytest.raises(NotReady, match="did not answer within 0.1 s"):
+        process.wait_until(lambda: False, timeout_s=0.1)
     assert process.stop() == -signal.SIGTERM
     assert not process.is_alive()
     assert list(tmp_path.glob("*.pid")) == []
@@ -54,20 +58,6 @@ def test_an_early_end_is_told_with_the_log(tmp_path: Path) -> None:
     with pytest.raises(NotReady, match="ended early.*\n.*no such disk"):
         process.wait_until(lambda: False, timeout_s=10)
     assert process.stop() == 3
-
-
-def test_no_answer_is_told_after_the_bound(tmp_path: Path) -> None:
-    process = started(tmp_path)
-    with pytest.raises(NotReady, match="did not answer within 0.1 s"):
-        process.wait_until(lambda: False, timeout_s=0.1)
-    process.kill()
-
-
-def test_it_is_not_started_twice(tmp_path: Path) -> None:
-    process = started(tmp_path)
-    with pytest.raises(RuntimeError, match=f"runs already, as process {process.pid}"):
-        process.start()
-    process.kill()
 
 
 def test_sweep_ends_what_was_left_and_nothing_else(tmp_path: Path) -> None:

@@ -159,16 +159,11 @@ def worker() -> Iterator[str]:
 
 
 def test_a_worker_is_asked(worker: str) -> None:
-    answer = inorder("explain", worker)
-    assert (answer.code, answer.out.splitlines()) == (0, WORDS)
+    """By its address, or the one of its page, as `dev` and a worker name it."""
+    for address in (worker, f"http://{worker}", f"http://{worker}/", f"http://{worker}/ready"):
+        assert inorder("explain", address).well().out.splitlines() == WORDS
     answer = inorder("explain", worker, "--json")
     assert json.loads(answer.out) == [REORDER, MERGE]
-
-
-def test_the_address_may_be_the_one_of_the_page(worker: str) -> None:
-    """As `dev` and a worker name it."""
-    for address in (f"http://{worker}", f"http://{worker}/", f"http://{worker}/ready"):
-        assert inorder("explain", address).out.splitlines() == WORDS
 
 
 def test_one_event_is_asked_for_by_source_and_number(worker: str) -> None:

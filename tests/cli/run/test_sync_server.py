@@ -25,14 +25,10 @@ SECRET = "0123456789abcdef" * 4
 LISTENS = re.compile(r"sync server on 127\.0\.0\.1 port (\d+); receive timestamps are (.*)")
 
 
-def refused(*arguments: str | Path, says: str) -> None:
-    inorder("sync-server", "--brokers", "none", *arguments).refused(says)
-
-
 @pytest.mark.parametrize("bind", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"])
 def test_without_keys_only_the_loopback_is_served(bind: str) -> None:
     said = f"--bind {bind} accepts other machines: give --keys FILE, or --auth none"
-    refused("--bind", bind, says=said)
+    inorder("sync-server", "--brokers", "none", "--bind", bind).refused(said)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +51,7 @@ def test_without_keys_only_the_loopback_is_served(bind: str) -> None:
     ],
 )
 def test_what_is_refused(arguments: tuple[str, ...], message: str) -> None:
-    refused(*arguments, says=message)
+    inorder("sync-server", "--brokers", "none", *arguments).refused(message)
 
 
 class Server(Command):

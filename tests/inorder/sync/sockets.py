@@ -41,9 +41,10 @@ class Running:
         self.server.stop()
         self._thread.join(JOIN_S)
         assert not self._thread.is_alive()
+        assert self.server._socket.fileno() == -1, "it is closed"
 
-    def wait_taken(self, count: int, timeout_s: float = TIMEOUT_S) -> None:
-        wait_until(lambda: len(self.taken) >= count, timeout_s, f"{count} samples")
+    def wait_taken(self, count: int) -> None:
+        wait_until(lambda: len(self.taken) >= count, TIMEOUT_S, f"{count} samples")
 
     def wait_count(self, outcome: str, count: int, timeout_s: float = TIMEOUT_S) -> None:
         wait_until(

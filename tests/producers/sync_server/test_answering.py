@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from inorder.sync.keys import KeyRing
 from inorder.sync.packet import (
     ACK,
-    MAX_STAMP_NS,
     NO_ROOM,
     NO_SEAL,
     REPORT,
@@ -244,16 +243,6 @@ def test_answered_before_it_was_asked() -> None:
     bench = Bench()
     report = told(bench.response(), SOURCE_NS - 1)
     assert bench.ask(report) == (None, Reason.ABSURD)
-
-
-@pytest.mark.parametrize("t_ns", [MAX_STAMP_NS, -MAX_STAMP_NS])
-def test_stamps_that_readers_may_reject_get_no_answer(t_ns: int) -> None:
-    bench = Bench()
-    request = asked()._replace(t1_ns=t_ns)
-    assert bench.ask(request) == (None, Reason.STAMPS)
-    report = told(bench.response(), t_ns)
-    assert bench.ask(report) == (None, Reason.STAMPS)
-    assert bench.taken == []
 
 
 @pytest.mark.parametrize("late_ns", [-1, NS_PER_S + 1])

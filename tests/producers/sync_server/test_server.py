@@ -18,7 +18,7 @@ from inorder.sync.keys import KeyRing
 from inorder.sync.packet import ACK, RSP, SIZE, TAKEN, Packet, parse
 from inorder.sync.reason import Reason
 from producers.sync_server.answering import ANSWERED, REPORTED
-from producers.sync_server.server import TURN_S, BindFailed, ServerLimits, SyncServer, is_loopback
+from producers.sync_server.server import BindFailed, ServerLimits, SyncServer, is_loopback
 from tests.inorder.sync.key_file import key_table
 from tests.inorder.sync.sockets import (
     LOOPBACK,
@@ -45,23 +45,6 @@ def unserved() -> Iterator[SyncServer]:
         yield server
     finally:
         server._socket.close()
-
-
-def test_a_whole_round() -> None:
-    with serving(KEYS) as server, endpoint(server) as opened:
-        before_ns = time.time_ns()
-        opened.send(request(7, keys=KEYS))
-        raw = opened.recv(SIZE + 1)
-        after_ns = time.time_ns()
-        response = parse(raw)
-        assert isinstance(response, Packet)
-        assert response.kind == RSP
-        assert before_ns <= response.t2_ns <= response.t3_ns <= after_ns
-        acknowledged = asked(opened, report(raw, KEYS))
-        assert (acknowledged.kind, acknowledged.status) == (ACK, TAKEN)
-        server.wait_taken(1)
-        assert server.taken[0].nonce == 7
-        assert server.server.counts == {ANSWERED: 1, REPORTED: 1}
 
 
 def test_the_kernel_stamps_what_the_program_reads_late() -> None:
@@ -187,8 +170,10 @@ def test_a_step_of_the_servers_clock_voids_the_rounds_across_it() -> None:
         server.wait_count(Reason.COOKIE, 1)
         assert server.taken == []
         opened.send(request(2))
-        assert asked(opened, report(opened.recv(SIZE))).status == TAKEN
+        acknowledged = asked(opened, report(opened.recv(SIZE)))
+        assert (acknowledged.kind, acknowledged.status) == (ACK, TAKEN)
         server.wait_taken(1)
+        assert server.server.counts == {ANSWERED: 2, Reason.COOKIE: 1, REPORTED: 1}
 
 
 def test_an_answer_that_cannot_be_sent_is_counted() -> None:
@@ -197,20 +182,10 @@ def test_an_answer_that_cannot_be_sent_is_counted() -> None:
         assert server.counts == {ANSWERED: 1, Reason.UNSENT: 1}
 
 
-def test_it_ends_soon_and_closes_its_socket() -> None:
-    running = Running()
-    began_s = time.monotonic()
-    running.stop()
-    assert time.monotonic() - began_s < TURN_S + 5
-    assert running.server._socket.fileno() == -1
-
-
 def test_where_it_cannot_listen_it_says_so() -> None:
-    with serving() as server:
-        with pytest.raises(BindFailed, match=rf"cannot listen on {LOOPBACK}:{server.port}: "):
-            SyncServer(LOOPBACK, server.port, OPEN, lambda _: True)
-        with pytest.raises(BindFailed, match="cannot listen on 192.0.2.1:0"):
-            SyncServer("192.0.2.1", 0, OPEN, lambda _: True)
+    says = f"cannot listen on {LOOPBACK}"
+    with serving() as server, pytest.raises(BindFailed, match=f"{says}:{server.port}: "):
+        SyncServer(LOOPBACK, server.port, OPEN, lambda _: True)
 
 
 def test_what_counts_as_loopback() -> None:
