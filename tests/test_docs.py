@@ -19,14 +19,7 @@ PAGES = [
         for folder in ("docs", "benchmarks")
         for page in (ROOT / folder).rglob("*.md")
     ),
-    *(
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "SECURITY.md",
-        "CODE_OF_CONDUCT.md",
-    ),
+    *sorted(page.name for page in ROOT.glob("*.md")),
 ]
 TOCTREE = re.compile(r"^```\{toctree\}\n(?P<lines>.*?)^```", re.M | re.S)
 ENTRY = re.compile(r"^(?!:)(?:.*<)?(?P<name>[^\s<>]+)>?$", re.M)

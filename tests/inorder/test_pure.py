@@ -50,8 +50,7 @@ def test_another_word_is_refused(package: str, tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == last
 
 
-@pytest.mark.parametrize("wanted", ["1", ""])
-def test_a_command_runs_with_it_as_without(wanted: str) -> None:
+def test_a_command_runs_with_it_as_without() -> None:
     words = ("-m", "inorder", "check", "docs/examples/press.yaml")
-    done = python(*words, env={"INORDER_PURE": wanted})
+    done = python(*words, env={"INORDER_PURE": "1"})
     assert done.returncode == 0, done.stderr

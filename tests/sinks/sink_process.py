@@ -45,8 +45,8 @@ class SinkProcess(Command):
             return {}
         return sums
 
-    def wait_until_written(self, count: int, timeout_s: float = READY_TIMEOUT_S) -> None:
-        self.process.wait_until(lambda: self.metrics().get("written", 0) >= count, timeout_s)
+    def wait_until_written(self, count: int) -> None:
+        self.process.wait_until(lambda: self.metrics().get("written", 0) >= count, READY_TIMEOUT_S)
 
 
 @contextmanager

@@ -7,15 +7,10 @@ from pathlib import Path
 import pytest
 
 from inorder.sync.keys import BadKeys, KeyRing
-from inorder.sync.packet import NO_SEAL, REQ, UNKNOWN_MONO, Packet, body
 from tests.inorder.sync.key_file import key_table
 
 SECRET = "0123456789abcdef" * 4
 OTHER = "fedcba9876543210" * 4
-
-
-def request(key_id: int, source: str = "s1") -> bytes:
-    return body(Packet(REQ, 0, key_id, 1, 0, 0, 5, 10, 0, 0, 0, UNKNOWN_MONO, source))
 
 
 @pytest.mark.parametrize(
@@ -85,27 +80,3 @@ def test_who_may_speak_for_whom(tmp_path: Path) -> None:
     # The group key is not for those who have keys of their own.
     assert admitted == {(1, "s1"), (3, "s1"), (1, "two words"), (2, "anybody")}
     assert [keys.of(source).id for source in ("s1", "two words", "anybody")] == [3, 1, 2]
-
-
-def test_signatures() -> None:
-    keys = KeyRing.parse(key_table(1, SECRET) + key_table(2, OTHER))
-    one, two = keys.key(1), keys.key(2)
-    assert one is not None
-    assert two is not None
-    raw = one.signed(request(1))
-    assert one.has_signed(raw)
-    assert not two.has_signed(raw)
-    for at in (0, 5, 100, 159, 160, 175):
-        assert not one.has_signed(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
-    assert not one.has_signed(raw[:160] + NO_SEAL)
-
-
-def test_without_keys_everybody_may_and_the_signature_is_empty() -> None:
-    keys = KeyRing.open_to_all()
-    assert keys.admits(0, "anybody")
-    key = keys.of("anybody")
-    raw = key.signed(request(0))
-    assert raw.endswith(NO_SEAL)
-    assert key.has_signed(raw)
-    assert not key.has_signed(raw[:-1] + b"\1")
-    assert keys.key(1) is None

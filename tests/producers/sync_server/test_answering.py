@@ -272,6 +272,7 @@ def test_no_room_to_remember_a_report_is_said() -> None:
 def test_without_keys_the_cookie_still_holds() -> None:
     bench = Bench(KeyRing.open_to_all())
     response = bench.response(asked("anybody", 0))
+    assert response.signature == NO_SEAL
     forged = told(response)._replace(t2_ns=0)
     assert bench.ask(forged) == (None, Reason.COOKIE)
     assert bench.ask(told(response))[1] == REPORTED
