@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import orjson
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from cli.local.poll import wait_until
@@ -20,6 +20,7 @@ from sinks.dead import DeadLetter, DeadTopic
 from sinks.runner import Runner, RunnerLimits, consumer_of
 from sinks.sink import SinkUnavailable
 from tests.as_they_stand import send_with_no_name
+from tests.end_to_end.records import read_all
 from tests.services import SharedKafka, UniqueName
 from tests.sinks.kinds import redis_place
 from tests.sinks.results import MemorySink, current_of, result, rows_in, same
@@ -185,7 +186,7 @@ def test_dead_letters_reach_their_topic_and_files_appear(
             wait_for_read(kafka.bootstrap, topic, producer)
             assert sink.metrics()["control"] == 1
     assert rows_in(tmp_path / "out") == [result("a", 0)]
-    letters = [orjson.loads(value) for value in read(kafka.bootstrap, dead, 2)]
+    letters = [orjson.loads(each.value or b"") for each in read_all(kafka.bootstrap, dead)]
     told = [(each["kind"], each["topic"], each["offset"], each["reason"]) for each in letters]
     assert told == [("dead", topic, 1, "not_json"), ("dead", topic, 3, "key_not_id")]
 
@@ -210,15 +211,6 @@ def test_a_name_of_a_header_that_is_no_text_ends_no_sink(
     ids = {each.id for each in rows_in(tmp_path / "out")}
     assert ids == {*(each.id for each in changes), *(f"stranger{n}" for n in range(5))}
     assert [each["reason"] for each in sink.dead_letters] == ["value_missing"] * 20
-
-
-def read(brokers: str, topic: str, count: int) -> list[bytes]:
-    consumer = Consumer({"bootstrap.servers": brokers, "group.id": "-"})
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        return [message.value() or b"" for message in consumer.consume(count, TIMEOUT_S)]
-    finally:
-        consumer.close()
 
 
 def test_a_side_topic_that_does_not_answer_is_unavailable(

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.workloads.machines import S, plant
 from recordings.audit.row import AuditRow
 from tests.cli.invoking import inorder
+from tests.end_to_end.records import read_all
 from tests.recordings.audit.oracle import brute_force, pruned
 from tests.services import SharedKafka, UniqueName
 from topology.config import parse
@@ -40,19 +41,14 @@ def published(kafka: SharedKafka, topic: str, partitions: int, stamped: str, row
 def lying(kafka: SharedKafka, topic: str, partitions: int, last: int | None) -> Iterator[Any]:
     """The records by another client: (largest timestamp so far of the partition, partition, offset,
     value), the newest `last` of each partition."""
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "unused"})
+    records = read_all(kafka.bootstrap, topic)
     for number in range(partitions):
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), 30)
-        begin = low if last is None else max(low, high - last)
-        consumer.assign([TopicPartition(topic, number, begin)])
+        of_partition = [record for record in records if record.partition == number]
+        newest = of_partition if last is None else of_partition[-last:]
         clock = 0
-        while begin < high:
-            message = consumer.poll(30)
-            assert message is not None
-            begin = (message.offset() or 0) + 1
-            clock = max(clock, message.timestamp()[1])
-            yield clock, number, message.offset(), message.value()
-    consumer.close()
+        for record in newest:
+            clock = max(clock, record.timestamp_ms)
+            yield clock, number, record.offset, record.value
 
 
 def expected(kafka: SharedKafka, topic: str, partitions: int, last: int | None, apart: bool) -> Any:

@@ -82,15 +82,6 @@ def test_a_time_beyond_all_is_dead(tmp_path: Path) -> None:
     ]
 
 
-def test_many_events_of_one_instant_cost_what_others_do(tmp_path: Path) -> None:
-    """Against the order of their keys: 1,000 of them took 23 s when ties were walked over."""
-    events = [
-        {"source": "s", "seq": 1_000 - seq, "ts": 5, "type": "AB"[seq % 2]} for seq in range(1_000)
-    ]
-    result = match(tmp_path, "PATTERN SEQ(A a, C c) WITHIN 10 ns", events, "--correct")
-    assert lines(result) == []
-
-
 @pytest.mark.parametrize(
     ("query", "words"),
     [
