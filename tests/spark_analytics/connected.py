@@ -24,8 +24,14 @@ from spark_analytics.jobs.work import JobRefused, Options, Table
 from spark_analytics.payload import schema_of
 from spark_analytics.session import is_connected, new_session
 from tests.spark_analytics.conftest import SETTINGS
-from tests.spark_analytics.records import MS, GivenTopics, Record, ordered_records, raw_records
-from tests.spark_analytics.values import result
+from tests.spark_analytics.records import (
+    MS,
+    GivenTopics,
+    Record,
+    ordered_records,
+    raw_records,
+    result,
+)
 from topology.config import parse
 from topology.flow.stage import Stage
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -63,17 +64,12 @@ class GivenTopics:
 
 
 def _row(record: Record) -> tuple[object, ...]:
-    headers = [(name, _bytes(value)) for name, value in record.headers]
     stamp = EPOCH + timedelta(milliseconds=record.stamp_ms)
     place = (record.topic, record.partition, record.offset)
-    return (_bytes(record.key), _bytes(record.value), *place, stamp, 0, headers)
+    return (record.key, record.value, *place, stamp, 0, list(record.headers))
 
 
-def _bytes(value: bytes | None) -> bytearray | None:
-    return None if value is None else bytearray(value)
-
-
-def raw_records(rows: Sequence[Row], topic: str = "raw") -> list[Record]:
+def raw_records(rows: Sequence[Row]) -> list[Record]:
     """Rows of a workload in arrival order, as producers write them; append time is in ms."""
     records = []
     for offset, row in enumerate(rows):
@@ -84,20 +80,23 @@ def raw_records(rows: Sequence[Row], topic: str = "raw") -> list[Record]:
         ]
         value = b'{"v": %d}' % row.seq
         stamp_ms = row.arrival_ns // MS
-        records.append(Record(row.source.encode(), value, headers, offset, stamp_ms, topic=topic))
+        records.append(Record(row.source.encode(), value, headers, offset, stamp_ms, topic="raw"))
     return records
 
 
-def ordered_records(events: Sequence[Event], topic: str = "ordered") -> list[Record]:
+def ordered_records(events: Iterable[Event]) -> list[Record]:
+    return list(records_of(events))
+
+
+def records_of(events: Iterable[Event]) -> Iterator[Record]:
     """Events as the merge writes them, in the order given; `value` is their number as JSON,
     a watermark's event becomes its control record."""
     writer = HeaderWriter(HeaderConfig())
-    records = []
     for offset, event in enumerate(events):
         stamp_ms = event.ref_time_ns // MS
         if event.kind == WATERMARK:
             headers = writer.control(event, 0)
-            records.append(Record(b"default", None, headers, offset, stamp_ms, topic=topic))
+            yield Record(b"default", None, headers, offset, stamp_ms, topic="ordered")
             continue
         original: list[tuple[str, bytes | None]] = [
             ("streamId", event.stream.encode()),
@@ -110,8 +109,7 @@ def ordered_records(events: Sequence[Event], topic: str = "ordered") -> list[Rec
         headers = writer.ordered(event, original)
         value = b'{"v": %d}' % event.seq
         key = event.source.encode()
-        records.append(Record(key, value, headers, offset, stamp_ms, topic=topic))
-    return records
+        yield Record(key, value, headers, offset, stamp_ms, topic="ordered")
 
 
 def watermark(ref_ns: int, at_ns: int, stream: str = "default") -> Event:
@@ -134,3 +132,21 @@ def stream_of(spark: SparkSession, folder: Path) -> DataFrame:
     """What `write_parts` wrote, one file a batch, in turn."""
     reader = spark.readStream.schema(f"{SCHEMA}, part STRING").option("maxFilesPerTrigger", 1)
     return reader.parquet(str(folder)).drop("part")
+
+
+def result(name: str, revision: int, op: str, *, at: int) -> tuple[bytes, bytes]:
+    """Key and value of a window's record."""
+    record = {
+        "id": name,
+        "query": "counted",
+        "op": op,
+        "revision": revision,
+        "final": False,
+        "confidence": "confirmed",
+        "key": "7",
+        "start": 0,
+        "end": 10_000_000_000,
+        "at": at,
+        "values": {"n": revision},
+    }
+    return name.encode(), json.dumps(record).encode()

@@ -101,14 +101,16 @@ def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> N
 
 
 @pytest.mark.postgres
-def test_a_catalog_that_keeps_views_keeps_this_one(
+def test_a_catalog_in_a_database_takes_a_batch_once_and_keeps_the_view(
     spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
     uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
     catalog = Catalog("jdbc", uri, {"jdbc.user": "postgres"})
-    lake = IcebergLake(spark, str(tmp_path / "views"), "job", catalog)
     rows = all_revisions(spark)
-    lake.append("windows", rows, SHAPE, Mark("q", 0))
+    for _ in range(2):
+        lake = IcebergLake(spark, str(tmp_path / "views"), "job", catalog)
+        lake.append("windows", rows, SHAPE, Mark("q", 0))
+    assert lake.read("windows").count() == rows.count()
     view, now, _ = texts()
     name = lake.name("windows_as_of")
     text = view.replace("TEMPORARY ", "").replace("windows_as_of", name)

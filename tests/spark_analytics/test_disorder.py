@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,9 +12,6 @@ from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, figures
 from spark_analytics import clocks, decode, disorder
 from spark_analytics.aggregates import Windows
-from spark_analytics.jobs.outputs import Folder, read
-from spark_analytics.jobs.running import Running
-from spark_analytics.jobs.work import Table
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
     BEGIN_NS,
@@ -24,9 +20,6 @@ from tests.spark_analytics.records import (
     frame,
     ordered_records,
     raw_records,
-    stream_of,
-    watermark,
-    write_parts,
 )
 from topology.config import HeaderConfig
 from topology.model.event import Event
@@ -92,33 +85,14 @@ def test_the_raw_topic_and_what_became_of_it(spark: SparkSession) -> None:
         assert wait_ns == max(by_hand)
 
 
-def test_the_ordered_topic_as_a_stream_and_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_late_events_of_the_ordered_topic_are_counted(spark: SparkSession) -> None:
+    """As a stream it says the same (test_end_to_end.py)."""
     events = plain_sort(crowd(300).rows, 5 * MS)
-    last_ns = events[-1].at_ns
-    events.append(watermark(events[-1].ref_time_ns, last_ns + 10**9))
-    records = ordered_records(events)
     audited = disorder.of_ordered(decode.sound(ordered_frame(spark, events)), WINDOW)
-    got = sorted(map(tuple, audited.collect()))
-    late = Counter(event.source for event in events if event.late)
-    assert Counter({row[2]: 0 for row in got}) + _summed(got, audited.columns) == late
-
-    write_parts(spark, records, tmp_path / "in", 2)
-    rows = decode.sound(decode.ordered(stream_of(spark, tmp_path / "in"), HeaderConfig()))
-    output = Folder(str(tmp_path / "out"))
-    table = Table("ordered", disorder.of_ordered(rows, WINDOW), ("start_time", "source"))
-    Running([table], output, "", str(tmp_path / "checkpoint"), None).wait()
-    streamed = read(spark, output.path, "ordered").select(audited.columns)
-    assert sorted(map(tuple, streamed.collect())) == got
-
-
-def _summed(rows: list[tuple[object, ...]], columns: list[str]) -> Counter[str]:
-    counted = Counter[str]()
-    for row in rows:
-        named = dict(zip(columns, row, strict=True))
-        late = named["late"]
-        assert isinstance(late, int)
-        counted[str(named["source"])] += late
-    return counted
+    found = Counter[str]()
+    for row in audited.collect():
+        found[row.source] += row.late
+    assert found == Counter(event.source for event in events if event.late)
 
 
 def test_gaps_are_open_until_all_has_come(spark: SparkSession) -> None:

@@ -7,19 +7,15 @@ import json
 import random
 from typing import Any
 
-import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from inorder.contract import retraction_headers
-from inorder.engine import parse
 from inorder.records import RetractRecord, record_of
 from spark_analytics import results
-from spark_analytics.jobs.definitions import JOBS
-from spark_analytics.jobs.work import Options
 from tests.sinks.written import HEAD, WRITTEN
 from tests.spark_analytics.marks import SPARK
-from tests.spark_analytics.records import GivenTopics, Record, frame
+from tests.spark_analytics.records import Record, frame
 from topology.model.result import (
     DetectorResult,
     MatchSetResult,
@@ -126,30 +122,13 @@ def test_what_a_table_takes_back_is_gone(spark: SparkSession) -> None:
         assert isinstance(record_of(row.line), RetractRecord)
 
 
-def test_what_is_no_result_is_aside(spark: SparkSession) -> None:
-    good = {"id": "a", "query": "q", "op": "emit", "revision": 0}
-    values: list[bytes | None] = [
-        json.dumps(good).encode(),
-        None,
-        b"{",
-        json.dumps(good | {"id": ""}).encode(),
-        json.dumps(good | {"revision": -1}).encode(),
-        json.dumps(good | {"op": "delete"}).encode(),
-    ]
-    rows = [Record(b"a", value, [], offset, 0) for offset, value in enumerate(values)]
-    read = results.decoded(frame(spark, rows))
-    bad = [(row.offset, row.reason) for row in read.bad.orderBy("offset").collect()]
-    words = ["result_unreadable", "id_missing", "revision_missing", "op_unknown"]
-    assert bad == list(zip([2, 3, 4, 5], words, strict=True))
-    assert [row.offset for row in read.events.collect()] == [0]
-    assert [(row.offset, row.kind) for row in read.control.collect()] == [(1, "")]
-
-
-def test_control_records_are_told_apart(spark: SparkSession) -> None:
-    """By their header, whatever their value is; an overflow also by its value."""
+def test_control_records_and_what_is_no_result_are_told_apart(spark: SparkSession) -> None:
+    """Control records by their header, whatever their value is, or by the absence of a value; an
+    overflow also by its value."""
     overflow = Overflow(7, "pitch", "q", Member("b", "s1", 0, 5, 3), 2)
     said = line_json(result_line(overflow))
-    good = json.dumps({"id": "a", "query": "q", "op": "emit", "revision": 0}).encode()
+    fields = {"id": "a", "query": "q", "op": "emit", "revision": 0}
+    good = json.dumps(fields).encode()
     rows = [
         Record(b"q", said, [("kind", b"overflow")], 0, 0),
         Record(b"q", said, [], 1, 0),
@@ -157,14 +136,21 @@ def test_control_records_are_told_apart(spark: SparkSession) -> None:
         Record(b"", b"{", [("x", b"y"), ("kind", b"frontier")], 3, 0),
         Record(b"", good, [("kind", None)], 4, 0),
         Record(b"", good, [("kind", b"\xff")], 5, 0),
-        Record(b"a", good, [("x", b"y")], 6, 0),
+        Record(b"a", None, [], 6, 0),
+        Record(b"a", good, [("x", b"y")], 7, 0),
+        Record(b"a", b"{", [], 8, 0),
+        Record(b"a", json.dumps(fields | {"id": ""}).encode(), [], 9, 0),
+        Record(b"a", json.dumps(fields | {"revision": -1}).encode(), [], 10, 0),
+        Record(b"a", json.dumps(fields | {"op": "delete"}).encode(), [], 11, 0),
     ]
-    bare = frame(spark, [Record(b"a", good, [], 7, 0)]).withColumn("headers", F.expr(NO_HEADERS))
+    bare = frame(spark, [Record(b"a", good, [], 12, 0)]).withColumn("headers", F.expr(NO_HEADERS))
     read = results.decoded(frame(spark, rows).unionByName(bare))
-    assert read.bad.collect() == []
-    assert sorted(row.offset for row in read.events.collect()) == [6, 7]
+    bad = [(row.offset, row.reason) for row in read.bad.orderBy("offset").collect()]
+    words = ["result_unreadable", "id_missing", "revision_missing", "op_unknown"]
+    assert bad == list(enumerate(words, start=8))
+    assert sorted(row.offset for row in read.events.collect()) == [7, 12]
     kinds = [(row.offset, row.kind) for row in read.control.orderBy("offset").collect()]
-    assert kinds == list(enumerate(["overflow", "overflow", "frontier", "frontier", "", ""]))
+    assert kinds == list(enumerate(["overflow", "overflow", "frontier", "frontier", "", "", ""]))
     found = results.overflows(read.control).orderBy("offset").collect()
     assert [row.offset for row in found] == [0, 1]
     for row in found:
@@ -203,25 +189,3 @@ def assert_read(row: Row, line: dict[str, Any]) -> None:
     assert json.loads(row.line) == line
     absent = {name for name, value in read.items() if value is None}
     assert absent.isdisjoint(line.keys())
-
-
-WINDOW = "w: {window: tumbling 1s, aggregate: {n: count()}}"
-PATTERN = "p: {pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}"
-JOIN = "j: {join: interval 1s, sides: {a: {}, b: {}}}"
-
-
-@pytest.mark.parametrize(
-    ("queries", "read", "tables"),
-    [
-        ([WINDOW], {"results.windows"}, {"windows", "windows-current"}),
-        ([PATTERN, JOIN], {"results.matches", "results.joins"}, {"joins", "overflows-matches"}),
-    ],
-)
-def test_the_topics_that_have_results_are_read(
-    spark: SparkSession, queries: list[str], read: set[str], tables: set[str]
-) -> None:
-    topology = parse(f"streams: {{default: {{}}}}\nqueries: {{{', '.join(queries)}}}")
-    topics = GivenTopics(spark)
-    found = JOBS["events"](topics, topology, Options())
-    assert {topic for topic in topics.asked if topic.startswith("results.")} == read
-    assert tables <= {part.name for table in found for part in table.written()}

@@ -20,15 +20,15 @@ from inorder.engine import Detector
 from spark_analytics import silver
 from spark_analytics.backfill import kinds
 from spark_analytics.jobs.definitions import JOBS
-from spark_analytics.jobs.running import JobFailed, Running, run_bounded
+from spark_analytics.jobs.running import JobFailed, Running
 from spark_analytics.jobs.watching import Figures
 from spark_analytics.jobs.work import JobRefused, Options, Table
 from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import Lake, open_lake
 from spark_analytics.tables.output import LakeOutput
-from spark_analytics.tables.shapes import PLACE
 from tests.sinks.written import HEAD
+from tests.spark_analytics.live.test_live import Failing
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
     BEGIN_NS,
@@ -36,11 +36,11 @@ from tests.spark_analytics.records import (
     Record,
     S,
     ordered_records,
+    result,
     stream_of,
     watermark,
     write_parts,
 )
-from tests.spark_analytics.values import result
 from topology.config import Topology, parse
 from topology.model.event import Event
 from topology.model.result import (
@@ -128,23 +128,12 @@ def run(lake: Lake, found: list[Table], checkpoint: Path) -> dict[str, Figures]:
     return running.watch.figures
 
 
-class Dying(LakeOutput):
-    """Fails after a commit of that batch, before Spark knows."""
-
-    dies_at: int
-
-    def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
-        super().write(rows, table, keys, batch)
-        if batch == self.dies_at:
-            raise ConnectionError("the power is gone")
-
-
 def die(lake: Lake, found: list[Table], checkpoint: Path, batch: int) -> Lake:
-    """Cut short amid that batch; the tables as the next process opens them."""
-    output = Dying(lake, found)
-    output.dies_at = batch
+    """Cut short behind a commit of that batch, before Spark knows; the tables as the next process
+    opens them."""
+    output = Failing(LakeOutput(lake, found), batch, late=True)
     running = Running(found, output, "", str(checkpoint), None)
-    with pytest.raises(JobFailed, match="the power is gone"):
+    with pytest.raises(JobFailed, match="the disk is full"):
         running.wait()
     return open_lake(lake.spark, lake.kind, lake.place, lake.owner)
 
@@ -170,11 +159,8 @@ def test_each_event_is_there_once_whatever_died(
     assert frontier.complete_ns == FRONTIER_NS
 
 
-@pytest.mark.parametrize(
-    ("job", "in_lake"),
-    [(job, False) for job in ("events", "rates", "disorder", "clocks", "archive")]
-    + [("archive", True)],
-)
+@pytest.mark.parametrize("in_lake", [False, True])
+@pytest.mark.parametrize("job", ["events", "rates", "disorder", "clocks", "archive"])
 def test_a_table_that_a_job_has_not_is_refused(
     spark: SparkSession, topics: Path, job: str, in_lake: bool
 ) -> None:
@@ -183,6 +169,8 @@ def test_a_table_that_a_job_has_not_is_refused(
 
 
 def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """Also of a query that writes a table: what it takes back has its times from the headers, so it
+    is known when it was current."""
     words = [
         result("x", 0, "emit", at=1),
         result("x", 1, "update", at=2),
@@ -190,48 +178,29 @@ def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: P
         result("x", 2, "retract", at=5),
         (b"z", b"no result"),
     ]
-    records = [
-        Record(key, value, [], n, n, topic="results.windows")
-        for n, (key, value) in enumerate(words)
-    ]
-    topics = tmp_path / "topics"
-    write_parts(spark, records, topics / "results.windows", 2)
-    source = Files(spark, topics)
-    group = silver.of_results(["results.windows"], "windows")
-    found = Table("events", source.records(*group.topics), PLACE, groups=[group])
-    lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
-    figures = run(lake, [found], tmp_path / "checkpoint")
-    rows = lake.read("windows_current").orderBy("id").collect()
-    assert [(r.id, r.revision, r.current) for r in rows] == [("x", 2, False), ("y", 0, True)]
-    windows = lake.read("windows")
-    assert windows.count() == 4
-    assert figures["events"].rows == len(words)
-    stood = silver.as_of(windows, 3).orderBy("id").collect()
-    assert [(r.id, r.revision) for r in stood] == [("x", 1), ("y", 0)]
-    assert [row.reason for row in lake.read("bad_windows").collect()] == ["result_unreadable"]
-
-
-def test_what_a_query_writes_as_a_table_is_beside_the_others(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """What it takes back has its times from the headers, so it is known when it was current."""
-    said = orjson.loads(result("x", 1, "retract", at=5)[1])
-    gone = retraction_headers({"stream": "a", **said})
-    records = {
-        "results.counted": [
-            Record(*result("x", 0, "emit", at=1), [], 0, 0),
-            Record(b"x", None, gone, 1, 0),
-        ],
-        "results.windows": [Record(*result("y", 0, "emit", at=1), [], 0, 0)],
-    }
+    said = [Record(*word, [], n, n) for n, word in enumerate(words)]
+    gone = retraction_headers({"stream": "a", **orjson.loads(result("t", 1, "retract", at=5)[1])})
+    own = [Record(*result("t", 0, "emit", at=1), [], 0, 0), Record(b"t", None, gone, 1, 0)]
+    for topic, records in (("results.windows", said), ("results.counted", own)):
+        placed = [each._replace(topic=topic) for each in records]
+        write_parts(spark, placed, tmp_path / "topics" / topic, 2)
     text = TOPOLOGY.replace("count()}", "count()}, upsert: true")
-    found = JOBS["events"](GivenTopics(spark, records), parse(text), Options(tables=["windows"]))
+    source = Files(spark, tmp_path / "topics")
+    found = JOBS["events"](source, parse(text), Options(tables=["windows"]))
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
-    run_bounded(found, LakeOutput(lake, found), "")
+    figures = run(lake, found, tmp_path / "checkpoint")
     rows = lake.read("windows_current").orderBy("id").collect()
-    assert [(r.id, r.revision, r.current) for r in rows] == [("x", 1, False), ("y", 0, True)]
-    stood = silver.as_of(lake.read("windows"), 3).orderBy("id").collect()
-    assert [r.id for r in stood] == ["x", "y"]
+    assert [(r.id, r.revision, r.current) for r in rows] == [
+        ("t", 1, False),
+        ("x", 2, False),
+        ("y", 0, True),
+    ]
+    windows = lake.read("windows")
+    assert windows.count() == 6
+    assert figures["events"].rows == len(words) + len(own)
+    stood = silver.as_of(windows, 3).orderBy("id").collect()
+    assert [(r.id, r.revision) for r in stood] == [("t", 0), ("x", 1), ("y", 0)]
+    assert [row.reason for row in lake.read("bad_windows").collect()] == ["result_unreadable"]
 
 
 MEMBER = Member("a", "s1", 0, 1, 10)
@@ -338,6 +307,7 @@ queries:
     both = engine.parse(STREAMS + queries, detectors=own)
     found = silver.events_tables(topics, both, Options())
     assert [table.name for table in found] == ["events", "late", "gaps", "dead", "matches"]
+    assert {each for each in topics.asked if each.startswith("results.")} == {"results.matches"}
     rows = {part.name: part.pick(found[-1].rows).collect() for part in found[-1].parts}
     matches = rows["matches"]
     assert [(row.kind, row.revision, row["count"]) for row in matches] == [

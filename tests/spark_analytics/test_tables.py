@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from cli.local.ports import free_ports
-from infra.postgres import PostgresServer
 from spark_analytics.tables.catalog import (
     EXTENSIONS,
     FORMATS,
@@ -153,16 +152,3 @@ def test_places_of_one_session_have_catalogs_of_their_own(
     monkeypatch.setitem(EXTENSIONS, "delta", "one.that.nobody.has")
     with pytest.raises(TablesRefused, match="cannot write delta: start it with"):
         require_extension(spark, "delta")
-
-
-@pytest.mark.postgres
-def test_a_catalog_in_a_database(
-    spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path
-) -> None:
-    uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
-    catalog = Catalog("jdbc", uri, {"jdbc.user": "postgres"})
-    for batch in (0, 0, 1):
-        lake = open_lake(spark, "iceberg", str(tmp_path / "job"), "job", catalog)
-        rows = events(spark, range(batch, batch + 2))
-        lake.append("events", rows, SHAPES["events"], Mark("q", batch))
-    assert lake.read("events").count() == 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.workloads import to_events
@@ -22,51 +22,49 @@ from tests.cli.invoking import Answer, inorder
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, POLL_S, new_producer
 from tests.end_to_end.setting import Setting
 from tests.spark_analytics.conftest import SETTINGS
-from tests.spark_analytics.records import MS, S, watermark
-from topology.config import HeaderConfig
+from tests.spark_analytics.records import S, records_of, watermark
 from topology.flow.stage import Stage
-from topology.model.event import NO_EPOCH, WATERMARK, Event
-from topology.model.result import Finding, WindowResult
-from topology.wire.header_reader import Headers
-from topology.wire.header_writer import HeaderWriter
+from topology.model.event import NO_EPOCH, Event
+from topology.model.outcome import Step
+from topology.model.result import WindowResult
 from topology.wire.json_lines import line_json, result_line
 
 BATCH = 10_000
 LATER_NS = 3_600 * S
-DIFFERENT_VALUES = 1_000
 KILL_TIMEOUT_S = 300.0
 END_TIMEOUT_S = 600.0
 
 
-def in_order(setting: Setting, rows: Sequence[Row]) -> list[Event]:
-    """What the stage lets go, to the last event; and a watermark beyond all windows."""
+def steps_of(setting: Setting, rows: Sequence[Row]) -> Iterator[Step]:
+    """Those of the stage, to the last event and long behind it."""
     stage = Stage(setting.topology, setting.topology.stages[0].operators)
     events = to_events(rows, epoch=NO_EPOCH)
-    released: list[Event] = []
     for begin in range(0, len(events), BATCH):
         part = events[begin : begin + BATCH]
-        released += stage.on_batch(part, part[-1].arrival_ns).released
-    end_ns = events[-1].arrival_ns + LATER_NS
-    released += stage.on_time(end_ns).released
+        yield stage.on_batch(part, part[-1].arrival_ns)
+    yield stage.on_time(rows[-1].arrival_ns + LATER_NS)
+
+
+def in_order(setting: Setting, rows: Sequence[Row]) -> list[Event]:
+    """What the stage lets go; and a watermark beyond all windows."""
+    released = [event for step in steps_of(setting, rows) for event in step.released]
+    end_ns = rows[-1].arrival_ns + LATER_NS
     return [*released, watermark(released[-1].ref_time_ns + LATER_NS, end_ns)]
 
 
 def write_ordered(setting: Setting, events: Sequence[Event]) -> None:
     """To the ordered topic, as the merge does; values are `{"v": …}`."""
-    writer = HeaderWriter(HeaderConfig())
     producer = new_producer(setting.bootstrap, **{"compression.type": "lz4"})
-    for event in events:
-        headers, value = _written(writer, event)
-        stamp_ms = event.ref_time_ns // MS
+    for record in records_of(events):
         while True:
             try:
                 producer.produce(
                     setting.ordered,
-                    value,
-                    event.source.encode(),
+                    record.value,
+                    record.key,
                     partition=0,
-                    timestamp=stamp_ms,
-                    headers=list(headers),
+                    timestamp=record.stamp_ms,
+                    headers=list(record.headers),
                 )
                 break
             except BufferError:
@@ -74,26 +72,9 @@ def write_ordered(setting: Setting, events: Sequence[Event]) -> None:
     assert producer.flush(FLUSH_TIMEOUT_S) == 0
 
 
-def _written(writer: HeaderWriter, event: Event) -> tuple[Headers, bytes | None]:
-    if event.kind == WATERMARK:
-        return writer.control(event, 0), None
-    original: Headers = [
-        ("sourceId", event.source.encode()),
-        ("seqNum", b"%d" % event.seq),
-        ("ts", b"%d" % event.ts_ns),
-    ]
-    return writer.ordered(event, original), b'{"v": %d}' % (event.seq % DIFFERENT_VALUES)
-
-
 def results_of(setting: Setting, rows: Sequence[Row]) -> list[WindowResult]:
     """What the stage finds in windows, each word of it, with all its corrections."""
-    stage = Stage(setting.topology, setting.topology.stages[0].operators)
-    events = to_events(rows, epoch=NO_EPOCH)
-    found: list[Finding] = []
-    for begin in range(0, len(events), BATCH):
-        part = events[begin : begin + BATCH]
-        found += stage.on_batch(part, part[-1].arrival_ns).results
-    found += stage.on_time(events[-1].arrival_ns + LATER_NS).results
+    found = [each for step in steps_of(setting, rows) for each in step.results]
     return [each for each in found if isinstance(each, WindowResult)]
 
 
