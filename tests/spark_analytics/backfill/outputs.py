@@ -13,9 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
+from pyspark.sql import Row
 
 from cli.program import PROGRAM
 from recordings.summary import Summary
+from spark_analytics.backfill.in_lake import LakeTables
 from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.pieces import NOTHING, pieces_of
 from spark_analytics.backfill.place import Place
@@ -125,13 +127,16 @@ def run_of_several(
     tasks: Callable[[OrderGroups], RunOutput],
     *,
     last: bool,
+    tables: LakeTables | None = None,
 ) -> None:
-    """One run of several into one folder, which the first makes and the last flushes."""
+    """One run of several into one folder, which the first makes and the last flushes; `tables`:
+    those of a lake, if so."""
     about = digests(setting)
-    resumed = Resumed(str(out)) if number > 1 else None
-    place = Place(str(out), adds=number > 1)
+    adds = number > 1 or tables is not None
+    resumed = Resumed(str(out), first=number == 1) if adds else None
+    place = Place(str(out), adds=adds)
     order = OrderGroups(setting, place.staged, to_end=last)
-    if resumed is not None:
+    if resumed is not None and number > 1:
         came = resumed.require(about, TableForm())
         order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
     output = tasks(order)
@@ -143,7 +148,7 @@ def run_of_several(
         now |= {"states": output.states, "files": {}, "offsets": {}}
     if resumed is not None:
         coming = PendingRows(number, place.staged, output.files, now, {})
-        resumed.add(place, coming, ParquetTables(str(out)))
+        resumed.add(place, coming, tables or ParquetTables(str(out)))
         return
     place.complete(output.files)
     if not last:
@@ -301,7 +306,8 @@ def parcels_of(
 ) -> list[Batches]:
     """What is read, as each of the tasks that order gets it."""
     pieces = pieces_of([str(each) for each in inputs], piece_bytes) or [NOTHING]
-    read = ReadPieces(setting, pieces)([_numbers(len(pieces))])
+    numbers: Any = pa.record_batch({"id": pa.array(range(len(pieces)), pa.int64())})
+    read = ReadPieces(setting, pieces)([numbers])
     rows = sorted(
         (row for batch in read for row in batch.to_pylist()),
         key=lambda row: (row["group"], row["number"] > 0, row["piece"], row["number"]),
@@ -309,22 +315,11 @@ def parcels_of(
     return [_batches([row for row in rows if row["group"] % tasks == at]) for at in range(tasks)]
 
 
-def _numbers(count: int) -> Any:
-    return pa.record_batch({"id": pa.array(range(count), pa.int64())})
-
-
 def _batches(rows: Sequence[dict[str, Any]]) -> Batches:
     starts = range(0, len(rows), 3)
     return [pa.RecordBatch.from_pylist(list(rows[at : at + 3])) for at in starts]
 
 
-def rows_of(batches: Iterator[Any]) -> Iterator[Any]:
+def rows_of(batches: Iterator[Any]) -> Iterator[Row]:
     for batch in batches:
         yield from (Row(**row) for row in batch.to_pylist())
-
-
-class Row(dict[str, Any]):
-    """As Spark gives one."""
-
-    def __getattr__(self, name: str) -> Any:
-        return self[name]

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import orjson
 
-from agents.stage.arrival import NS_PER_MS, ArrivalClock
-from spark_analytics.backfill.archived import RecordLines
+from agents.stage.arrival import NS_PER_MS, ArrivalClock, arrival_clock
+from recordings.topic_lines import TopicLines
+from spark_analytics.backfill import archived
+from spark_analytics.live import partitions
+from spark_analytics.live.partitions import PartitionName
 from tests.spark_analytics.backfill import streams
+from tests.spark_analytics.backfill.outputs import Lines
 from tests.spark_analytics.records import Record
 from topology.config import HeaderConfig, Topology
 from topology.flow.batches import batches
@@ -26,9 +30,7 @@ from topology.wire.line_reader import LineReader, Row
 NAMES = HeaderConfig().names()
 CLOCKS = "heard"
 RAW = "raw"
-
-Lines = dict[tuple[str | None, str], list[str]]
-"""Lines by stream and kind, in their order."""
+RANKS = {CLOCKS: partitions.CLOCK, RAW: partitions.RAW}
 
 Log = dict[tuple[str, int], list[Record]]
 """Records by topic and partition."""
@@ -93,17 +95,27 @@ def values_of(each: Record) -> dict[str, Any]:
     }
 
 
-def dumped(topology: Topology, found: Log, until_ns: int | None = None) -> list[dict[str, Any]]:
-    """The lines that `inorder dump` prints of it; of what arrives before, if so."""
-    reads = RecordLines(topology)
+def names_of(log: Log) -> list[PartitionName]:
+    return [PartitionName(RANKS[topic], topic, at) for topic, at in log]
+
+
+def dumped(
+    topology: Topology, records: Iterable[Record], masters: tuple[bytes, ...] = ()
+) -> list[dict[str, Any]]:
+    """The lines that `inorder dump` prints of them."""
+    inputs = {stream.input for stream in topology.streams.values()}
+    reads = TopicLines(topology, inputs, masters)
+    clocks: dict[tuple[str, int], ArrivalClock] = {}
     lines: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    for (topic, partition), records in found.items():
-        clock = ArrivalClock(0)
-        for each in records:
-            line = reads.line(values_of(each), clock)
-            if line is not None and (until_ns is None or line["arrival"] < until_ns):
-                order = (line["arrival"], topic != CLOCKS, topic, partition, each.offset)
-                lines.append((order, line))
+    for each in records:
+        place = each.topic, each.partition
+        clock = clocks.setdefault(place, arrival_clock(topology, each.topic))
+        headers = list(each.headers)
+        record = archived.Record(*place, each.offset, each.key, each.value, headers, each.stamp_ms)
+        line = reads.line(record, clock)
+        if line is not None:
+            order = (line["arrival"], each.topic != topology.topics.clock, *place, each.offset)
+            lines.append((order, line))
     lines.sort(key=lambda each: each[0])
     return [line for _, line in lines]
 

@@ -8,6 +8,7 @@ import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from random import Random
 
@@ -27,13 +28,12 @@ from spark_analytics.jobs.work import JobRefused, Table
 from spark_analytics.live import run
 from spark_analytics.live.in_lake import lake_parts
 from spark_analytics.live.line_tables import OUTPUT, nested_of
-from spark_analytics.live.partitions import CLOCK, RAW, PartitionName
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
-from tests.spark_analytics.backfill.outputs import laked, newest_lines
+from tests.spark_analytics.backfill.outputs import Lines, laked, newest_lines
 from tests.spark_analytics.live import logs
-from tests.spark_analytics.live.logs import Lines, Log
+from tests.spark_analytics.live.logs import Log
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import MS, SCHEMA, Record
 from topology.config import parse
@@ -77,14 +77,11 @@ def write(folder: Path, parts: Sequence[Sequence[Record]]) -> None:
 def query(
     spark: SparkSession, folder: Path, text: str, log: Log, files: int, *, in_lake: bool = False
 ) -> Table:
-    partitions = [
-        PartitionName(CLOCK if topic == logs.CLOCKS else RAW, topic, at) for topic, at in log
-    ]
     source = spark.readStream.schema(SCHEMA.replace("timestamp TIMESTAMP", "stamp_ms LONG"))
     found = source.option("maxFilesPerTrigger", files).parquet(str(folder))
     records = found.withColumn("timestamp", F.timestamp_millis("stamp_ms"))
     table = run.table(
-        records, Setting(text), partitions, NEVER_QUIET_MS, MAX_WAITING, in_lake=in_lake
+        records, Setting(text), logs.names_of(log), NEVER_QUIET_MS, MAX_WAITING, in_lake=in_lake
     )
     return replace(table, rest_s=0.5)
 
@@ -121,9 +118,12 @@ class Failing:
             raise OSError("the disk is full")
 
 
-def until_ns(log: Log) -> int:
-    """Up to when the log is known: no partition has ended before."""
-    return min(max(each.stamp_ms for each in records) for records in log.values()) * MS
+def replay_of(text: str, log: Log) -> Lines:
+    """What a replay says up to when the log is known: no partition has ended before."""
+    topology = parse(text)
+    until_ns = min(max(each.stamp_ms for each in records) for records in log.values()) * MS
+    lines = logs.dumped(topology, chain(*log.values()))
+    return logs.replayed(topology, [each for each in lines if each["arrival"] < until_ns], until_ns)
 
 
 def test_its_tables_say_what_a_replay_says(spark: SparkSession, tmp_path: Path) -> None:
@@ -131,8 +131,7 @@ def test_its_tables_say_what_a_replay_says(spark: SparkSession, tmp_path: Path) 
     rng = Random(3)
     text = logs.topology(rng)
     log = padded(logs.log(rng, tmp_path, 60))
-    topology = parse(text)
-    wanted = logs.replayed(topology, logs.dumped(topology, log, until_ns(log)), until_ns(log))
+    wanted = replay_of(text, log)
     assert {"event", "gap"} <= {kind for _, kind in wanted}
     parts = stretches(rng, log)
     records, out = tmp_path / "records", tmp_path / "out"
@@ -174,7 +173,7 @@ def test_parts_of_a_lake_are_tables_of_a_backfill(spark: SparkSession, tmp_path:
     """They have the same columns; each line comes into the table of its kind, results into two."""
     text, log = corrected(tmp_path)
     topology = parse(text)
-    said = logs.replayed(topology, logs.dumped(topology, log, until_ns(log)), until_ns(log))
+    said = replay_of(text, log)
     rows = []
     for (stream, kind), lines in said.items():
         for position, line in enumerate(lines):
@@ -211,8 +210,7 @@ def test_in_a_lake_its_tables_are_those_of_a_backfill(
     """Each line once, and of each result its last word. The first run ends amid its last batch,
     behind appends and a merge, which are done again."""
     text, log = corrected(tmp_path)
-    topology = parse(text)
-    wanted = logs.replayed(topology, logs.dumped(topology, log, until_ns(log)), until_ns(log))
+    wanted = replay_of(text, log)
     assert {"event", "gap", "window", "match", "match_set", "join"} <= {at[1] for at in wanted}
     records, out = tmp_path / "records", tmp_path / "out"
     write(records, stretches(Random(0), log))
@@ -233,9 +231,6 @@ def test_in_a_lake_its_tables_are_those_of_a_backfill(
     assert {"emit", "update"} <= {row.op for row in rows}
     assert all(row.current == (row.op != "retract") for row in rows)
     assert lake.read("overtaken").count() == 0
-    tables = LakeTables(lake, topology)
-    for each in tables.tables:
-        lake.require(each.name, tables.rows(each, {}).schema)
 
 
 def padded(log: Log) -> Log:

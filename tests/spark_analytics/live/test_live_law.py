@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from random import Random
 
@@ -15,11 +16,11 @@ import pytest
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.live import state
 from spark_analytics.live.group import LiveGroup, PartitionParcel
-from spark_analytics.live.partitions import CLOCK, RAW, PartitionName
+from spark_analytics.live.partitions import PartitionName
 from spark_analytics.live.reading import hidden, parcels_of
-from tests.spark_analytics.backfill.outputs import each_apart
+from tests.spark_analytics.backfill.outputs import Lines, each_apart
 from tests.spark_analytics.live import logs
-from tests.spark_analytics.live.logs import Lines, Log
+from tests.spark_analytics.live.logs import Log
 from tests.spark_analytics.records import MS, Record
 from topology.config import Topology, parse
 from topology.wire.json_lines import line_json
@@ -56,10 +57,7 @@ class Job:
         self._log = log
         self._rng = rng
         self._read = dict.fromkeys(log, 0)
-        self.names = [
-            PartitionName(CLOCK if topic == logs.CLOCKS else RAW, topic, partition)
-            for topic, partition in log
-        ]
+        self.names = logs.names_of(log)
         self._stores = [Store() for _ in range(len(Groups(topology)))]
         self._running: dict[int, LiveGroup] = {}
         self.lines: Lines = defaultdict(list)
@@ -128,7 +126,7 @@ def agrees(seed: int, folder: Path) -> set[str]:
         now_ms += rng.randrange(longest_ms)
     now_ms += QUIET_MS
     job.batch(now_ms)
-    wanted = logs.replayed(topology, logs.dumped(topology, log), (now_ms - 1) * MS)
+    wanted = logs.replayed(topology, logs.dumped(topology, chain(*log.values())), (now_ms - 1) * MS)
     assert dict(job.lines) == wanted, seed
     return {kind for _, kind in wanted}
 

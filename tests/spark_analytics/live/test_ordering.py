@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,6 @@ from spark_analytics.executors.setting import Setting
 from spark_analytics.live.group import PartitionParcel
 from spark_analytics.live.line_tables import OVERTAKEN
 from spark_analytics.live.ordering import OrderLive
-from spark_analytics.live.partitions import CLOCK, RAW, PartitionName
 from spark_analytics.live.reading import NAMES, parcels_of
 from tests.spark_analytics.live import logs
 from topology.config import parse
@@ -54,42 +54,19 @@ class Listed(TableForm):
         self.values = []
 
 
-class Handle:
-    """The state of one group."""
-
-    def __init__(self) -> None:
-        self.timers: set[int] = set()
-
-    def getValueState(self, name: str, schema: str) -> TableForm:  # noqa: N802 - Spark's name
-        return TableForm()
-
-    def getListState(self, name: str, schema: str) -> Listed:  # noqa: N802 - Spark's name
-        return Listed()
-
-    def registerTimer(self, at_ms: int) -> None:  # noqa: N802 - Spark's name
-        self.timers.add(at_ms)
-
-    def deleteTimer(self, at_ms: int) -> None:  # noqa: N802 - Spark's name
-        self.timers.discard(at_ms)
+def handle_of(timers: set[int]) -> Any:
+    """The state of one group, with these timers."""
+    return SimpleNamespace(
+        getValueState=lambda name, schema: TableForm(),
+        getListState=lambda name, schema: Listed(),
+        registerTimer=timers.add,
+        deleteTimer=timers.discard,
+    )
 
 
-class At:
+def at(ms: int) -> Any:
     """The time of a batch, or of a timer."""
-
-    def __init__(self, ms: int) -> None:
-        self._ms = ms
-
-    def getCurrentProcessingTimeInMs(self) -> int:  # noqa: N802 - Spark's name
-        return self._ms
-
-    def getExpiryTimeInMs(self) -> int:  # noqa: N802 - Spark's name
-        return self._ms
-
-
-def opened(text: str, names: list[PartitionName], handle: Any) -> OrderLive:
-    order = OrderLive(Setting(text), names, TICK_LAG_MS, 10_000)
-    order.init(handle)
-    return order
+    return SimpleNamespace(getCurrentProcessingTimeInMs=lambda: ms, getExpiryTimeInMs=lambda: ms)
 
 
 def frame(parcels: list[PartitionParcel]) -> pd.DataFrame:
@@ -103,8 +80,8 @@ def test_what_a_bounded_batch_leaves_is_not_overtaken(seed: int, tmp_path: Path)
     text = logs.topology(rng)
     topology = parse(text)
     log = logs.log(rng, tmp_path, 120, partitions=1)
-    names = [PartitionName(CLOCK if topic == logs.CLOCKS else RAW, topic, at) for topic, at in log]
-    groups: dict[int, tuple[OrderLive, Handle]] = {}
+    names = logs.names_of(log)
+    groups: dict[int, tuple[OrderLive, set[int]]] = {}
     end_ms = max(record.stamp_ms for records in log.values() for record in records)
     due = 0
     tables: set[str] = set()
@@ -115,18 +92,18 @@ def test_what_a_bounded_batch_leaves_is_not_overtaken(seed: int, tmp_path: Path)
             part = records[number * size : (number + 1) * size]
             for group, parcel in parcels_of(topology, map(logs.values_of, part)):
                 taken[group].append(parcel)
-        now = At(end_ms + 60_000 * (number + 1))
-        now_ms = now.getCurrentProcessingTimeInMs()
+        now_ms = end_ms + 60_000 * (number + 1)
         for group, parcels in taken.items():
             if group not in groups:
-                handle = Handle()
-                groups[group] = opened(text, names, handle), handle
-            order, handle = groups[group]
-            is_due = sorted(at_ms for at_ms in handle.timers if at_ms <= now_ms)
-            found = list(order.handleInputRows((group,), iter([frame(parcels)]), now))
+                own = set[int]()
+                groups[group] = OrderLive(Setting(text), names, TICK_LAG_MS, 10_000), own
+                groups[group][0].init(handle_of(own))
+            order, timers = groups[group]
+            is_due = sorted(at_ms for at_ms in timers if at_ms <= now_ms)
+            found = list(order.handleInputRows((group,), iter([frame(parcels)]), at(now_ms)))
             for at_ms in is_due:
-                found += order.handleExpiredTimer((group,), now, At(at_ms))
-                handle.deleteTimer(at_ms)
+                found += order.handleExpiredTimer((group,), at(now_ms), at(at_ms))
+                timers.discard(at_ms)
                 due += 1
             tables |= {table for each in found for table in each["table"]}
     assert due

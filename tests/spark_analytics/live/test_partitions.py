@@ -1,5 +1,5 @@
-"""Examples: how far time may go when partitions are read unevenly, what a line's number is, and
-what becomes of a record that comes after its time."""
+"""Examples: how long marks of transactions hold time, and what becomes of a record that comes after
+its time. How far time may go and what a line's number is, the law of test_live_law.py shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from spark_analytics.live.group import (
 )
 from spark_analytics.live.partitions import (
     BEFORE_EVERYTHING_NS,
-    CLOCK,
     HIDDEN,
     MOST_HIDDEN,
     RAW,
@@ -25,7 +24,6 @@ from spark_analytics.live.partitions import (
     PartitionName,
     Partitions,
     Stretch,
-    Waiting,
     restored,
 )
 from spark_analytics.live.reading import parcels_of
@@ -36,7 +34,6 @@ from topology.model.sample import Declared
 from topology.wire.packed import packed_as_read
 
 A, B = PartitionName(RAW, "raw", 0), PartitionName(RAW, "raw", 1)
-HEARD = PartitionName(CLOCK, "heard", 0)
 LONG_AGO = -1_000
 
 
@@ -45,24 +42,8 @@ def partitions(*names: PartitionName) -> Partitions:
 
 
 def stretch(name: PartitionName, *arrivals: int) -> Stretch:
-    runs = [each for arrival in arrivals for each in (arrival, 1)] if name.rank == RAW else []
+    runs = [each for arrival in arrivals for each in (arrival, 1)]
     return Stretch(name, 0, len(arrivals), arrivals[-1], runs)
-
-
-def test_time_goes_as_far_as_the_slowest_partition() -> None:
-    known = partitions(A, B)
-    known.add(stretch(A, 10, 90))
-    known.add(stretch(B, 20, 30))
-    assert known.time_ns(LONG_AGO) == 30
-    known.add(stretch(B, 40, 200))
-    assert known.time_ns(LONG_AGO) == 90, "what A had, it has"
-
-
-def test_a_quiet_partition_was_at_its_end() -> None:
-    known = partitions(A, B)
-    known.add(stretch(A, 10, 90))
-    assert known.time_ns(70) == 70
-    assert known.time_ns(120) == 120, "nothing came at all"
 
 
 def test_time_never_goes_back() -> None:
@@ -72,32 +53,6 @@ def test_time_never_goes_back() -> None:
     known.add(stretch(A, 20))  # overtaken
     assert known.time_ns(LONG_AGO) == 50
     assert known.begin_of(A) == 50
-
-
-def test_lines_are_numbered_as_a_dump_has_them() -> None:
-    """By arrival, clocks first, then by partition; also over what is let go in between."""
-    known = partitions(HEARD, A, B)
-    known.add(stretch(HEARD, 10))
-    known.add(stretch(A, 10, 10, 20))
-    known.add(stretch(B, 5, 10, 30))
-    mine = [
-        Waiting(10, HEARD, 0, ()),
-        Waiting(10, A, 0, ()),
-        Waiting(10, A, 1, ()),
-        Waiting(20, A, 2, ()),
-    ]
-    assert [number for _, number in known.numbered(mine)] == [2, 3, 4, 6]
-    known.release(15, 1)
-    again = restored(known.saved())
-    for each in (known, again):
-        assert [number for _, number in each.numbered(mine[3:])] == [6]
-        assert [number for _, number in each.numbered([Waiting(30, B, 2, ())])] == [7]
-
-
-def test_nothing_is_known_of_a_partition_that_was_never_read() -> None:
-    known = partitions(A, B)
-    known.add(stretch(A, 10))
-    assert known.time_ns(BEFORE_EVERYTHING_NS) == BEFORE_EVERYTHING_NS
 
 
 def test_marks_of_transactions_alone_hold_time_for_so_many_batches_and_no_longer() -> None:
@@ -173,18 +128,17 @@ def test_an_overtaken_word_about_a_clock_names_its_source() -> None:
     assert (line["source"], line["seq"], line["arrival"], line["at"]) == ("s", None, 4, 9)
 
 
-def test_what_waits_for_a_slow_partition_is_bounded() -> None:
+@pytest.mark.parametrize(
+    ("marks", "says"),
+    [
+        ((), ".* raise --max-waiting"),
+        (MARKS, ".* in the last 3 batches, .* transaction markers.* to 8 times"),
+    ],
+    ids=["a slow partition", "marks of transactions alone"],
+)
+def test_what_waits_for_a_partition_is_bounded(marks: Sequence[PartitionParcel], says: str) -> None:
     live = LiveGroup(parse(TOPOLOGY), 0, [A, B], max_waiting=2)
     for ms in (1, 2):
-        assert taken(live, ms, 0) == []
-    with pytest.raises(TooManyWait, match=r"3 lines wait for raw/1, .* raise --max-waiting"):
-        taken(live, 3, 0)
-
-
-def test_where_marks_alone_hold_time_the_sentence_says_so() -> None:
-    live = LiveGroup(parse(TOPOLOGY), 0, [A, B], max_waiting=2)
-    for ms in (1, 2):
-        assert taken(live, ms, 0, marks=MARKS) == []
-    says = r"3 lines wait for raw/1, .* in the last 3 batches, .* transaction markers.* to 8 times"
-    with pytest.raises(TooManyWait, match=says):
-        taken(live, 3, 0, marks=MARKS)
+        assert taken(live, ms, 0, marks=marks) == []
+    with pytest.raises(TooManyWait, match=f"3 lines wait for raw/1, {says}"):
+        taken(live, 3, 0, marks=marks)
