@@ -7,26 +7,24 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
-import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from agents.stage.arrangement import input_reader
-from agents.stage.arrival import NS_PER_MS, ArrivalClock
+from agents.stage.arrival import NS_PER_MS
 from inorder.signing_keys import SigningKey, signing_key
-from recordings.topic_lines import clock_line, record_line
 from spark_analytics import archive
-from spark_analytics.backfill import archived
 from spark_analytics.jobs.running import named
 from spark_analytics.jobs.work import Table
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
 from spark_analytics.tables.shapes import PLACE
-from tests.spark_analytics.answers import assert_refused, done
+from tests.cli.invoking import json_lines
+from tests.spark_analytics.answers import assert_refused
 from tests.spark_analytics.backfill.outputs import assert_replayed, backfill
+from tests.spark_analytics.live import logs
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
 from topology.config import HeaderConfig, parse
@@ -44,72 +42,18 @@ NAMES = HeaderConfig().names()
 BEGIN_MS = 1_700_000_000_000
 
 
-def topics(rng: Random) -> list[Record]:
+def topics(seed: int, folder: Path) -> list[Record]:
     """Two partitions of events, some bad and some times equal, and one of clocks."""
-    found: list[Record] = []
-    offsets = {("raw", 0): 0, ("raw", 1): 0, ("heard", 0): 0}
-    seqs: dict[str, int] = {}
-    ms = BEGIN_MS
-    for _ in range(300):
-        ms += rng.choice((0, 1, 7, 30))
-        stream = rng.choice("ab")
-        source = f"{stream}{rng.randrange(2)}"
-        topic, partition = ("heard", 0) if rng.random() < 0.1 else ("raw", rng.randrange(2))
-        offset = offsets[topic, partition]
-        offsets[topic, partition] += 1
-        at = ms - (5 if rng.random() < 0.05 else 0)  # a new leader's clock
-        if topic == "heard":
-            times = {"t1": at * NS_PER_MS, "t2": (at + 2) * NS_PER_MS}
-            times |= {"t3": (at + 2) * NS_PER_MS, "t4": (at + 3) * NS_PER_MS}
-            found.append(
-                Record(source.encode(), json.dumps(times).encode(), [], offset, at, 0, topic)
-            )
-            continue
-        seqs[source] = seqs.get(source, -1) + 1
-        headers: list[tuple[str, bytes | None]] = [
-            (NAMES.source, source.encode()),
-            (NAMES.seq, b"x" if rng.random() < 0.03 else str(seqs[source]).encode()),
-            (NAMES.ts, str((at - rng.randrange(40)) * NS_PER_MS).encode()),
-            (NAMES.stream, stream.encode()),
-            (NAMES.type, b"A"),
-        ]
-        value = json.dumps({"v": rng.randrange(9)}).encode()
-        found.append(Record(b"k", value, headers, offset, at, partition, topic))
-    return found
+    log = logs.log(Random(seed), folder, 300)
+    return [
+        each._replace(offset=offset) for part in log.values() for offset, each in enumerate(part)
+    ]
 
 
 def dumped(
     records: Sequence[Record], path: Path, text: str = TOPOLOGY, masters: tuple[bytes, ...] = ()
 ) -> Path:
-    """As `inorder dump` has it: partitions side by side, the earliest arrival first."""
-    topology = parse(text)
-    inlet = input_reader(topology, "raw", masters)
-    activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
-    clocks: dict[tuple[str, int], ArrivalClock] = {}
-    lines: list[tuple[tuple[Any, ...], bytes]] = []
-    for record in records:
-        clock = clocks.setdefault((record.topic, record.partition), ArrivalClock(0))
-        taken = archived.Record(
-            record.topic,
-            record.partition,
-            record.offset,
-            record.key,
-            record.value,
-            list(record.headers),
-            record.stamp_ms,
-        )
-        is_clock = record.topic == "heard"
-        line = (
-            clock_line(activation_ns, taken, clock)
-            if is_clock
-            else record_line(inlet, 1, taken, clock)
-        )
-        assert line is not None
-        order = line["arrival"], int(not is_clock), record.partition, record.offset
-        lines.append((order, orjson.dumps(line)))
-    lines.sort(key=lambda each: each[0])
-    path.write_bytes(b"\n".join(line for _, line in lines))
-    return path
+    return json_lines(path, logs.dumped(parse(text), records, masters))
 
 
 def archive_of(spark: SparkSession, records: Sequence[Record], folder: Path) -> Path:
@@ -131,12 +75,15 @@ def lake_of(spark: SparkSession, kind: Format, records: Sequence[Record], folder
 
 
 def lying(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
-    """Where the records of each source lie, by stream."""
-    found: dict[str, dict[str, set[str]]] = {"a": {}, "b": {}}
+    """Where the records of each source lie, by stream; those of no stream that is known count as of
+    `default`."""
+    found: dict[str, dict[str, set[str]]] = {}
     for record in records:
         if record.topic == "raw":
-            source = (dict(record.headers)[NAMES.source] or b"").decode()
-            found[source[0]].setdefault(source, set()).add(f"raw/{record.partition}")
+            headers = {name: (value or b"").decode() for name, value in record.headers}
+            stream = headers[NAMES.stream]
+            of_stream = found.setdefault(stream if stream in "ab" else "default", {})
+            of_stream.setdefault(headers[NAMES.source], set()).add(record.log)
     return {
         stream: {source: sorted(lies) for source, lies in of.items()}
         for stream, of in found.items()
@@ -148,13 +95,13 @@ def lying(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
 def test_an_archive_says_what_its_dump_says(
     spark: SparkSession, tmp_path: Path, kind: Literal["parquet"] | Format
 ) -> None:
-    records = topics(Random(5))
+    records = topics(5, tmp_path)
     other = Record(b"k", b"v", [], 0, BEGIN_MS, topic="events.ordered")
     if kind == "parquet":
         source = archive_of(spark, records, tmp_path / "archive")
     else:
         source = lake_of(spark, kind, [*records, other], tmp_path / "archive")
-    answer = done(backfill(tmp_path, source, text=TOPOLOGY))
+    answer = backfill(tmp_path, source, text=TOPOLOGY).well()
     assert "records of heard, raw have the producer's time" in answer.err
     wanted = assert_replayed(tmp_path, dumped(records, tmp_path / "dumped.jsonl"))
     assert {"event", "dead", "window", "join"} <= {kind for _, kind in wanted}
@@ -163,14 +110,15 @@ def test_an_archive_says_what_its_dump_says(
 def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
     """Each topic has a query of its own, so one partition is archived less far than the others.
     A query of the topology comes later."""
-    records = topics(Random(6))
-    cut = [each for at, each in enumerate(records[:150]) if at < 90 or each.log != "raw/1"]
+    records = topics(6, tmp_path)
+    ends = {"raw/0": 90, "raw/1": 40, "heard/0": 15}
+    cut = [each for each in records if each.offset < ends[each.log]]
     source = archive_of(spark, cut, tmp_path / "archive")
-    done(backfill(tmp_path, source, "--no-to-end", text=TOPOLOGY))
+    backfill(tmp_path, source, "--no-to-end", text=TOPOLOGY).well()
     known = json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
     read = [each for each in records if each.offset <= known["offsets"].get(each.log, -1)]
     assert known["sources"] == lying(read)
-    assert 0 < len(read) < 150 - 50
+    assert 0 < len(read) < len(cut) - 20
     (tmp_path / "files.jsonl").write_text("")
     for path, says in (
         (tmp_path / "files.jsonl", "is not an archive, but an earlier run has read one"),
@@ -180,22 +128,22 @@ def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Pa
     assert known == json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
     archive_of(spark, records, source)
     come = TOPOLOGY + "  m: {stream: b, window: tumbling 500ms, aggregate: {n: count()}}\n"
-    done(backfill(tmp_path, source, "--resume", "--no-to-end", text=come))
-    done(backfill(tmp_path, source, "--resume"))
+    backfill(tmp_path, source, "--resume", "--no-to-end", text=come).well()
+    backfill(tmp_path, source, "--resume").well()
     assert_replayed(tmp_path, dumped(records, tmp_path / "dumped.jsonl"))
 
 
 def test_a_hole_is_refused_or_passed_and_what_comes_twice_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    records = [each for each in topics(Random(5)) if (each.partition, each.offset) != (1, 7)]
+    records = [each for each in topics(5, tmp_path) if (each.partition, each.offset) != (1, 7)]
     source = archive_of(spark, records, tmp_path / "archive")
     refused = backfill(tmp_path, source, text=TOPOLOGY)
     assert_refused(refused, 3, "raw/1 lacks the offsets 7 to 7")
     twice = backfill(tmp_path, [source, source / "raw"], "--holes", "pass")
     assert_refused(twice, 3, "raw/0 has the offset 0 twice")
     assert not (tmp_path / "out").exists()
-    done(backfill(tmp_path, source, "--holes", "pass"))
+    backfill(tmp_path, source, "--holes", "pass").well()
 
 
 def test_an_archive_whose_name_is_a_pattern_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -207,7 +155,7 @@ def test_an_archive_whose_name_is_a_pattern_is_refused(spark: SparkSession, tmp_
 
 
 def test_an_archive_of_other_topics_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    other = [each._replace(topic="strange") for each in topics(Random(5))]
+    other = [each._replace(topic="strange") for each in topics(5, tmp_path)]
     source = archive_of(spark, other, tmp_path / "archive")
     two = "streams: {a: {input: raw}, b: {input: strange}}\n"
     lacking = backfill(tmp_path, source, text=two)
@@ -273,25 +221,9 @@ def test_an_archive_of_signed_records_is_judged_as_the_worker_judges(
     assert_refused(backfill(tmp_path, source), 2, told)  # the executors have none
     assert not (tmp_path / "out").exists()
     monkeypatch.setitem(spark.sparkContext.environment, "INORDER_MASTER_KEYS_FILE", str(masters))
-    done(backfill(tmp_path, source))
+    backfill(tmp_path, source).well()
     dump = dumped(records, tmp_path / "dumped.jsonl", SIGNED, (NEW, OLD))
-    lines = assert_replayed(tmp_path, dump)
-    inlet = input_reader(parse(SIGNED), "raw", (NEW, OLD))  # a worker's own
-    clock = ArrivalClock(0)
-    judged = [
-        inlet.read(
-            [archived.Record("raw", 0, r.offset, r.key, r.value, r.headers, r.stamp_ms)], clock
-        )
-        for r in records
-    ]
-    assert sum(len(each.events) for each in judged) == 8
-    events = [json.loads(line) for line in lines["a", "event"]]
-    assert sorted((e["source"], e["seq"]) for e in events) == sorted(
-        (event.source, event.seq) for each in judged for event in each.events
-    )
-    dead = [json.loads(line) for line in lines["a", "dead"]]
-    assert [(each["source"], each["seq"]) for each in dead] == [
-        (letter.source, letter.seq) for each in judged for letter in each.dead
-    ]
-    reasons = Counter(letter.reason for each in judged for letter in each.dead)
+    assert len(assert_replayed(tmp_path, dump)["a", "event"]) == 8
+    types = [json.loads(line)["type"] for line in dump.read_text().splitlines()]
+    reasons = Counter(each["dead"] for each in types if each)
     assert reasons == {"unsigned": 8, "forged": 24}

@@ -21,7 +21,7 @@ from spark_analytics.backfill.resuming import PendingRows
 from spark_analytics.backfill.run import slots
 from spark_analytics.tables.catalog import Catalog
 from spark_analytics.tables.lake import Lake, open_lake
-from tests.spark_analytics.answers import assert_refused, done
+from tests.spark_analytics.answers import assert_refused
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.outputs import (
     assert_replayed,
@@ -53,7 +53,7 @@ def test_its_tables_say_what_a_replay_says(
 ) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 10_000)
     monkeypatch.setattr(run, "tasks_for", lambda *_: tasks)
-    answer = done(backfill(tmp_path, world, "--json"))
+    answer = backfill(tmp_path, world, "--json").well()
     wanted, account = replayed(tmp_path / "t.yaml", world)
     assert tabled(tmp_path / "out") == wanted
     counted = ("in", "event", "late", "duplicate", "dead", "held", "gaps", "clock", "sources")
@@ -71,7 +71,7 @@ def test_tables_of_a_lake_are_gone_on_with(
     folder = first.parent
     later = second.rename(tmp_path / "later")
     own = ("--format", form, "--schema", "v BIGINT")
-    done(backfill(tmp_path, folder, *own, "--no-to-end"))
+    backfill(tmp_path, folder, *own, "--no-to-end").well()
     later.rename(second)
     told = f"was written with --format {form} --schema 'v BIGINT', but this run has"
     assert_refused(backfill(tmp_path, folder, "--resume"), 2, told)
@@ -80,7 +80,7 @@ def test_tables_of_a_lake_are_gone_on_with(
         with pytest.raises(RuntimeError, match="the disk is full"):
             backfill(tmp_path, folder, *own, "--resume")
     second.unlink()  # what was written is what comes in
-    last = done(backfill(tmp_path, folder, *own, "--resume"))
+    last = backfill(tmp_path, folder, *own, "--resume").well()
     assert "is now complete; it had flushed everything" in last.err
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
     lake: Any = open_lake(spark, form, str(tmp_path / "out"), run.OWNER)
@@ -133,7 +133,7 @@ def test_tables_of_a_catalog_in_a_database(
     uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
     where = ("--format", "iceberg", "--catalog", uri)
     own = {"INORDER_JDBC_USER": "postgres"}
-    done(backfill(tmp_path, world, *where, env=own))
+    backfill(tmp_path, world, *where, env=own).well()
     catalog = Catalog("jdbc", uri, {"jdbc.user": "postgres"})
     lake = open_lake(spark, "iceberg", str(tmp_path / "out"), run.OWNER, catalog)
     wanted, _ = replayed(tmp_path / "t.yaml", world)
@@ -179,7 +179,7 @@ def test_several_inputs_are_one(spark: SparkSession, tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(second.read_bytes()))
     second.unlink()
     inputs = [first.rename(tmp_path / "1.jsonl"), packed, third.parent]
-    done(backfill(tmp_path, inputs, text=streams.topology(rng)))
+    backfill(tmp_path, inputs, text=streams.topology(rng)).well()
     assert_replayed(tmp_path, whole)
 
 
@@ -212,14 +212,3 @@ def test_a_folder_that_is_filled_is_refused_before_anything_is_read(tmp_path: Pa
     (tmp_path / "out" / "mine").touch()
     refused = backfill(tmp_path, tmp_path / "absent", text=ONE)
     assert_refused(refused, 2, "does not overwrite files")
-
-
-def test_functions_of_ones_own_go_along(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text("functions = {'twice': lambda v: 2 * v}\n")
-    pattern = "PATTERN SEQ(A a) WHERE twice(a.v) > 5 WITHIN 1 s RETURN a.v AS v"
-    topology = f'{ONE}functions: own.py\nqueries: {{q: {{pattern: "{pattern}"}}}}\n'
-    line = {"source": "a", "type": "A"}
-    lines = [json.dumps({**line, "seq": n, "ts": n, "payload": {"v": n}}) for n in range(6)]
-    (tmp_path / "e.jsonl").write_text("\n".join(lines))
-    done(backfill(tmp_path, tmp_path / "e.jsonl", text=topology))
-    assert len(assert_replayed(tmp_path, tmp_path / "e.jsonl")["s", "match"]) == 3

@@ -6,16 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import cli.spark.jars
 from recordings.file import InputError
-from tests.services import require
+from spark_analytics.backfill.archived import folders_of
 
 
 @pytest.mark.parametrize("is_address", [False, True])
 def test_a_whole_archive_gives_the_topics_that_are_read(tmp_path: Path, is_address: bool) -> None:
-    require(cli.spark.jars.missing())
-    from spark_analytics.backfill.archived import folders_of
-
     for topic in ("raw", "heard", "other"):
         (tmp_path / topic / "stream=a" / "hour=2023-11-14T22").mkdir(parents=True)
     path = tmp_path.as_uri() if is_address else str(tmp_path)

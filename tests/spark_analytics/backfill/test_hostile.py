@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from spark_analytics.backfill import run
 from spark_analytics.tables.lake import open_lake
-from tests.spark_analytics.answers import done
 from tests.spark_analytics.backfill.outputs import backfill, laked, replayed, tabled
 from tests.spark_analytics.marks import SPARK
 
@@ -82,7 +81,7 @@ def lines() -> Iterator[bytes]:
 def test_hostile_lines_are_a_replays_answer(form: Any, spark: SparkSession, tmp_path: Path) -> None:
     events, out = tmp_path / "events.jsonl", tmp_path / "out"
     events.write_bytes(b"\n".join(lines()) + b"\n")
-    answer = done(backfill(tmp_path, events, "--format", form, "--json", text=TOPOLOGY))
+    answer = backfill(tmp_path, events, "--format", form, "--json", text=TOPOLOGY).well()
     wanted, account = replayed(tmp_path / "t.yaml", events)
     found = tabled(out) if form == "parquet" else laked(open_lake(spark, form, str(out), run.OWNER))
     assert found == wanted

@@ -12,20 +12,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from pyarrow import parquet
 
-from spark_analytics.backfill.kinds import TABLES
-from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.work import OrderGroups
-from spark_analytics.executors.setting import Setting
+from spark_analytics.backfill.kinds import TABLE_OF, TABLES
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.outputs import (
-    assert_replayed,
     backfilled,
     each_apart,
     replayed,
     tabled,
-    tasks_run,
 )
 
 FEW = range(12)
@@ -37,36 +31,6 @@ MANY = range(1_000, 1_250)
 def test_a_backfill_says_what_a_replay_says(seed: int, tmp_path: Path) -> None:
     kinds = agrees(seed, tmp_path)
     assert kinds >= {"event", "gap", "dead"}
-
-
-def test_a_task_that_dies_and_is_tried_again_tells_nothing_twice(tmp_path: Path) -> None:
-    """What the attempt that died had written lies in the folder, and counts for nothing."""
-    rng = Random(4)
-    (tmp_path / "t.yaml").write_text(streams.topology(rng))
-    events = streams.recording(rng, tmp_path / "events.jsonl")
-    setting = Setting((tmp_path / "t.yaml").read_text())
-    place = Place(str(tmp_path / "out"))
-    order = OrderGroups(setting, place.staged)
-    died = tasks_run(setting, [events], order, 2_000)
-    left = {path.name for path in Path(place.staged).rglob("*.parquet")}
-    assert left == {file.name for file in died.files}
-    place.complete(tasks_run(setting, [events], order, 2_000).files)
-    place.publish({})
-    assert_replayed(tmp_path, events)
-    kept = {path.name for path in (tmp_path / "out").rglob("*.parquet")}
-    assert not kept & left
-
-
-def test_the_columns_hold_all_that_lines_say(tmp_path: Path) -> None:
-    rng = Random(4)
-    (tmp_path / "t.yaml").write_text(streams.topology(rng))
-    events = streams.recording(rng, tmp_path / "events.jsonl")
-    setting = Setting((tmp_path / "t.yaml").read_text())
-    backfilled(setting, [events], tmp_path / "whole", 2_000)
-    for table, columns in TABLES.items():
-        whole = parquet.read_table(tmp_path / "whole" / table)
-        for line in map(json.loads, whole["line"].to_pylist()):
-            assert {*line} - {"kind"} <= {column.key for column in columns}, table
 
 
 @pytest.mark.long
@@ -88,6 +52,9 @@ def agrees(seed: int, folder: Path) -> set[str]:
     dies = rng.randrange(tasks)
     summary = backfilled(setting, [events], folder / "out", piece_bytes, tasks, dies)
     assert tabled(folder / "out") == wanted, seed
+    for (_, kind), lines in wanted.items():
+        columns = {column.key for column in TABLES[TABLE_OF[kind]]}
+        assert all({*json.loads(line)} - {"kind"} <= columns for line in lines), (seed, kind)
     assert account.get("arrivals") is False or seed not in FEW or seed % 4 != 2, seed
     assert comparable(summary.document()) == comparable(account), seed
     has_detectors = any('"query":"found_' in line for said in wanted.values() for line in said)

@@ -16,12 +16,11 @@ from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from spark_analytics.backfill.archived import RecordLines
 from tests.agents.stage.test_mapped_inlet import topology_of
 from tests.kit.conformance import cases_of
-from tests.spark_analytics.answers import assert_refused, done
+from tests.spark_analytics.answers import assert_refused
 from tests.spark_analytics.backfill.outputs import assert_replayed, backfill
-from tests.spark_analytics.backfill.test_archived import archive_of
+from tests.spark_analytics.backfill.test_archived import archive_of, dumped
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record
-from topology.config import parse
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.wire.line_reader import LineReader, Row
@@ -91,19 +90,9 @@ def test_a_backfill_by_a_mapping_is_the_replay_of_the_dump(
 ) -> None:
     records = foreign(Random(3))
     source = archive_of(spark, records, tmp_path / "archive")
-    answer = done(backfill(tmp_path, source, text=TOPOLOGY))
+    answer = backfill(tmp_path, source, text=TOPOLOGY).well()
     assert "producer's time" not in answer.err
-    lines = RecordLines(parse(TOPOLOGY))
-    clock = ArrivalClock(0)
-    taken = []
-    for each in records:
-        values = {**each._asdict(), "stamp_ms": each.stamp_ms}
-        clock.now_ns = max(clock.now_ns, each.stamp_ms * NS_PER_MS)
-        still = ArrivalClock(0, judges=False)
-        still.now_ns = clock.now_ns
-        taken.append(orjson.dumps(lines.line(values, still)))
-    (tmp_path / "dumped.jsonl").write_bytes(b"\n".join(taken))
-    wanted = assert_replayed(tmp_path, tmp_path / "dumped.jsonl")
+    wanted = assert_replayed(tmp_path, dumped(records, tmp_path / "dumped.jsonl", TOPOLOGY))
     assert {"event", "dead", "window"} <= {kind for _, kind in wanted}
 
 

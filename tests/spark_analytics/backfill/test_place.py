@@ -6,15 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyarrow import fs, parquet
 from pyarrow.fs import LocalFileSystem
 
+from spark_analytics.backfill.in_lake import LakeTables
 from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.backfill.part import File, Part
 from spark_analytics.backfill.place import PENDING, STATE, Place, PlaceRefused, file_system
 from spark_analytics.backfill.resuming import Resumed
+from spark_analytics.tables.catalog import TablesRefused
+from topology.config import parse
 
 GAP = {"kind": "gap", "stream": "s", "source": "a", "epoch": 0, "first": 1, "last": 2, "at": 5}
 
@@ -82,6 +86,14 @@ def test_what_is_there_is_not_written_over(there: str, tmp_path: Path) -> None:
     with pytest.raises(PlaceRefused, match="name a"):
         Place(str(out))
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("name", ["a[1]", "a*", "what?", "{a,b}", "a\\b"])
+def test_a_folder_of_a_lake_that_spark_takes_for_a_pattern_is_refused(name: str) -> None:
+    """Before a session is asked."""
+    lake: Any = SimpleNamespace(place=f"/tables/{name}")
+    with pytest.raises(TablesRefused, match=r"^--out /tables/.*part of a pattern.*; name a folder"):
+        LakeTables(lake, parse("streams: {default: {}}\n")).require(made=False)
 
 
 def test_what_came_meanwhile_is_not_written_over(tmp_path: Path) -> None:
@@ -162,5 +174,5 @@ def test_an_address_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
             opened("nowhere://x/y")
     with pytest.raises(PlaceRefused, match=r"^--resume: .*/out does not exist; "):
         Resumed(str(tmp_path / "out"))
-    with pytest.raises(PlaceRefused, match="has no state of a backfill"):
+    with pytest.raises(PlaceRefused, match=r"has no state of a backfill.*--no-to-end"):
         Resumed(str(tmp_path))

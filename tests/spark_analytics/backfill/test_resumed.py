@@ -36,7 +36,7 @@ from spark_analytics.backfill.run import (
 )
 from spark_analytics.backfill.work import OrderGroups
 from spark_analytics.executors.setting import Difference, Setting, difference, digests, topology_of
-from tests.spark_analytics.answers import assert_refused, done
+from tests.spark_analytics.answers import assert_refused
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.outputs import (
     backfill,
@@ -255,15 +255,6 @@ def test_words_about_clocks_alone_are_not_forgotten(tmp_path: Path) -> None:
     assert len(wanted["s", "event"]) == 1
 
 
-def test_what_was_flushed_is_not_gone_on_with(tmp_path: Path) -> None:
-    setting, part = begun_at(tmp_path)
-    run(setting, part, tmp_path / "out", 2, last=True)
-    with pytest.raises(PlaceRefused, match="flushed to its end"):
-        Resumed(str(tmp_path / "out"))
-    with pytest.raises(PlaceRefused, match="--no-to-end"):  # without a state
-        Resumed(str(tmp_path))
-
-
 def test_another_topology_is_refused_and_one_that_means_the_same_is_not(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
     resumed = Resumed(str(tmp_path / "out"))
@@ -319,7 +310,7 @@ def test_a_folder_that_grows_and_a_query_that_comes_are_gone_on_with(
     later = second.rename(tmp_path / "later.jsonl")
     names = sorted({*parse(whole_text).queries} - {*TIED})
     fewer = without(Setting(whole_text), names[:1]).topology
-    done(backfill(tmp_path, first.parent, "--no-to-end", text=fewer))
+    backfill(tmp_path, first.parent, "--no-to-end", text=fewer).well()
     assert_refused(backfill(tmp_path, first.parent), 2, "does not overwrite")
     later.rename(second)
     written = first.read_text()
@@ -332,7 +323,7 @@ def test_a_folder_that_grows_and_a_query_that_comes_are_gone_on_with(
     state = json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
     (mark,) = state["files"].values()
     os.utime(first, ns=(mark[1], mark[1]))
-    done(backfill(tmp_path, first.parent, "--resume"))
+    backfill(tmp_path, first.parent, "--resume").well()
     wanted = by_query(replayed(tmp_path / "t.yaml", whole)[0])
     assert by_query(tabled(tmp_path / "out")) == wanted
     assert names[0] in {name for *_, name in wanted}

@@ -15,7 +15,6 @@ from spark_analytics.backfill import pieces
 from spark_analytics.backfill.run import RunOutput, gathered
 from spark_analytics.backfill.work import OrderGroups
 from spark_analytics.executors.setting import Setting
-from tests.spark_analytics.answers import done
 from tests.spark_analytics.backfill.outputs import (
     Batches,
     assert_replayed,
@@ -107,7 +106,7 @@ def test_all_traces_side_by_side(
     monkeypatch.setattr(pieces, "PIECE_BYTES", 200_000)
     monkeypatch.setattr("spark_analytics.backfill.run.tasks_for", lambda *_: tasks)
     whole = written(tmp_path / "whole.jsonl", side_by_side(list(TRACES), FEW // 2))
-    done(backfill(tmp_path, whole, text=topology(list(TRACES))))
+    backfill(tmp_path, whole, text=topology(list(TRACES))).well()
     kinds = {kind for _, kind in assert_replayed(tmp_path, whole)}
     assert kinds >= {"event", "gap", "duplicate", "window", "match"}
 

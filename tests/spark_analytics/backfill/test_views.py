@@ -16,7 +16,7 @@ from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.executors.setting import Setting
 from spark_analytics.tables.views import ViewsRefused, schema_of
 from tests.cli.invoking import Answer, inorder
-from tests.spark_analytics.answers import assert_refused, done
+from tests.spark_analytics.answers import assert_refused
 from tests.spark_analytics.backfill.outputs import backfill_apart, backfilled, killing, replayed
 from tests.spark_analytics.marks import SPARK
 
@@ -59,7 +59,7 @@ def recorded(path: Path) -> None:
 
 
 def views(folder: Path, *options: str | Path) -> Answer:
-    return done(inorder("spark", "views", "--topology", folder / "t.yaml", *options))
+    return inorder("spark", "views", "--topology", folder / "t.yaml", *options).well()
 
 
 def statements(history: Path, dialect: str) -> list[str]:
