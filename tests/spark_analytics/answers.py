@@ -1,13 +1,8 @@
-"""What a command has answered: that it is done, or that it is refused in words."""
+"""That a command is refused in words."""
 
 from __future__ import annotations
 
 from tests.cli.invoking import Answer
-
-
-def done(answer: Answer) -> Answer:
-    assert answer.code == 0, answer.err
-    return answer
 
 
 def assert_refused(answer: Answer, code: int, *says: str) -> None:

@@ -16,7 +16,7 @@ from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer
 from tests.end_to_end.setting import Setting, fused
 from tests.end_to_end.topics import admin_of, delete_topics
 from tests.services import SharedKafka
-from tests.spark_analytics.answers import assert_refused, done
+from tests.spark_analytics.answers import assert_refused
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, ordered_records, watermark
 from tests.spark_analytics.topics import run
@@ -77,7 +77,7 @@ def test_what_cannot_be_read_is_aside_and_a_checkpoint_is_its_jobs(
     spark: SparkSession, setting: Setting, tmp_path: Path
 ) -> None:
     reasons = fill(setting)
-    done(run(setting, tmp_path, "rates", *SCHEMA, "--until-caught-up"))
+    run(setting, tmp_path, "rates", *SCHEMA, "--until-caught-up").well()
     tables = str(tmp_path / "rates")
     bad = read(spark, tables, "bad").orderBy("position").collect()
     assert [row.reason for row in bad] == reasons
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_aside_and_a_checkpoint_is_its_jobs(
     astray = str(tmp_path / "elsewhere")
     anew = run(setting, tmp_path, "rates", *SCHEMA, *again, "--checkpoint", astray)
     assert_refused(anew, 2, "there are tables of an earlier run: windows-default, late, bad")
-    done(run(setting, tmp_path, "rates", *SCHEMA, *again))
+    run(setting, tmp_path, "rates", *SCHEMA, *again).well()
 
     make_again(setting)
     fill(setting)

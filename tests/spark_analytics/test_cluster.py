@@ -14,6 +14,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 import yaml
 from pyspark.sql import SparkSession
@@ -119,10 +120,12 @@ def test_spark_submit_runs_a_job(spark: SparkSession, kafka: SharedKafka, tmp_pa
 
     folder = tmp_path / "package"
     files = package.build(folder)
+    # No Maven and no jars of ours in reach: --jars has to do.
+    nowhere = {"INORDER_CACHE": "/nonexistent", "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         submission(folder, [str(f) for f in files if f.suffix == ".jar"], file, kafka, tmp_path),
         cwd=tmp_path,
-        env=environment(),
+        env={**os.environ, **nowhere},
         capture_output=True,
         text=True,
         timeout=SUBMIT_TIMEOUT_S,
@@ -142,22 +145,10 @@ def submission(
 ) -> list[str]:
     conf = {name: value for name, value in SETTINGS.items() if name != "spark.master"}
     return [
-        *(str(spark_home() / "bin" / "spark-submit"), "--master", "local[2]"),
+        *(str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"),
         *(word for pair in conf.items() for word in ("--conf", "=".join(pair))),
         *("--jars", ",".join(jars), "--py-files", str(folder / package.ZIPPED)),
         *(str(folder / package.APPLICATION), "run", "rates", "--batch"),
         *("--topology", str(topology), "--brokers", kafka.bootstrap, "--out", str(out / "out")),
         *("--window", "tumbling 100ms", "--table", "windows-default"),
     ]
-
-
-def spark_home() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent
-
-
-def environment() -> dict[str, str]:
-    """No Maven and no jars of ours in reach: --jars has to do."""
-    nowhere = {"INORDER_CACHE": "/nonexistent", "PYSPARK_PYTHON": sys.executable}
-    return {**os.environ, **nowhere}

@@ -20,7 +20,6 @@ from tests.end_to_end.records import ANY_PARTITION, Headers, contract, deliver, 
 from tests.end_to_end.setting import Setting, fused
 from tests.end_to_end.trouble import play
 from tests.services import SharedKafka
-from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, S, watermark
 from tests.spark_analytics.topics import run, write_ordered
@@ -70,7 +69,7 @@ def tell_clocks(setting: Setting) -> None:
 
 
 def test_the_plain_sort_agrees(spark: SparkSession, written: Setting, tmp_path: Path) -> None:
-    done(run(written, tmp_path, "truth", "--batch"))
+    run(written, tmp_path, "truth", "--batch").well()
     tables = str(tmp_path / "truth-batch")
     assert read(spark, tables, "differences").collect() == []
     (row,) = read(spark, tables, "balance").collect()
@@ -104,8 +103,8 @@ def test_a_job_says_as_a_stream_what_it_says_in_batch(
 ) -> None:
     window = ["--window", "tumbling 20ms"]
     batches = ["--max-per-batch", "2000"]
-    done(run(written, tmp_path, job, *window, *batches, "--until-caught-up"))
-    done(run(written, tmp_path, job, *window, "--batch"))
+    run(written, tmp_path, job, *window, *batches, "--until-caught-up").well()
+    run(written, tmp_path, job, *window, "--batch").well()
     for table in tables:
         streamed = read(spark, str(tmp_path / job), table)
         at_once = read(spark, str(tmp_path / f"{job}-batch"), table)

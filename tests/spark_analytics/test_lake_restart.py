@@ -19,8 +19,8 @@ from benchmarks.workloads import crowd
 from spark_analytics.tables.lake import IcebergLake
 from tests.end_to_end.setting import Setting, fused, settle
 from tests.services import SharedKafka
-from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import BOTH
+from tests.spark_analytics.test_upkeep import keep_up
 from tests.spark_analytics.topics import (
     in_order,
     killed,
@@ -29,7 +29,6 @@ from tests.spark_analytics.topics import (
     write_ordered,
     write_results,
 )
-from tests.spark_analytics.upkeep import keep_up
 from topology.model.result import WindowResult
 
 pytestmark = [*BOTH, pytest.mark.kafka, pytest.mark.spark_long, pytest.mark.timeout(3_000)]
@@ -77,7 +76,7 @@ def killed_at_random(
             return bool(until_s) and time.monotonic() > until_s[0]
 
         killed(setting, folder, *job, "--every", "100ms", until=is_it)
-    done(run(setting, folder, *job, "--until-caught-up"))
+    run(setting, folder, *job, "--until-caught-up").well()
     look()
 
 
@@ -121,7 +120,7 @@ def test_ten_kills_leave_the_tables_of_the_batch(
     assert found.where("late").count() == late
 
     maintained(spark, tmp_path, "events", "frontiers")
-    done(run(setting, tmp_path, *job, "--until-caught-up"))  # what expired is still known
+    run(setting, tmp_path, *job, "--until-caught-up").well()  # what expired is still known
     assert found.count() == len(events)
 
 
@@ -175,7 +174,7 @@ def test_ten_kills_leave_the_results_of_the_batch(
     killed_at_random(setting, tmp_path, job, random.Random(16), 2 * KILLS, look)
     assert len(seen) > 2
     assert len(row_counts) > 2
-    done(run(setting, tmp_path, *job, "--batch"))
+    run(setting, tmp_path, *job, "--batch").well()
     streamed, bounded = (lake(spark, tmp_path, name) for name in ("events", "events-batch"))
     for table in ("windows", "windows_current"):
         rows = streamed.read(table)

@@ -7,17 +7,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from benchmarks.workloads import crowd
 from spark_analytics.jobs.outputs import read
 from tests.end_to_end.setting import Setting, fused
 from tests.services import SharedKafka
-from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import BOTH
 from tests.spark_analytics.topics import in_order, killed, run, run_apart, write_ordered
 from topology.model.event import Event
@@ -26,7 +24,6 @@ pytestmark = [*BOTH, pytest.mark.kafka]
 
 SOURCES = 20
 TABLE = "windows-default"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 OWN = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.ui.enabled": "false"}
 
 Counted = list[tuple[int, str, int, int]]
@@ -59,9 +56,9 @@ class Run:
 
     def check(self, spark: SparkSession, events: Sequence[Event]) -> int:
         """The tables hold what batch counts, which is what was sent; how many windows."""
-        want = counted(read(spark, str(self.folder / "rates-batch"), TABLE).collect())
+        want = counted(spark, self.folder / "rates-batch")
         assert sum(row[2] for row in want) == sum(not event.late for event in events)
-        assert from_parquet(spark, self.folder) == want
+        assert counted(spark, self.folder / "rates") == want
         return len(want)
 
 
@@ -83,9 +80,9 @@ def test_a_stream_that_was_killed_says_what_batch_says(
     run_, events = prepared(kafka, tmp_path, 2_000)
     stream = [*run_.stream, "--every", "100ms"]
     killed(run_.setting, tmp_path, *stream, until=run_.has_done(2))
-    unfinished = len(from_parquet(spark, tmp_path))
-    done(run(run_.setting, tmp_path, *run_.stream, "--until-caught-up"))
-    done(run(run_.setting, tmp_path, *run_.job, "--batch"))
+    unfinished = len(counted(spark, tmp_path / "rates"))
+    run(run_.setting, tmp_path, *run_.stream, "--until-caught-up").well()
+    run(run_.setting, tmp_path, *run_.job, "--batch").well()
     assert 0 < unfinished < run_.check(spark, events)
 
 
@@ -119,16 +116,7 @@ def test_a_million_events_and_two_kills(
     )
 
 
-def from_parquet(spark: SparkSession, folder: Path) -> Counted:
-    return counted(read(spark, str(folder / "rates"), TABLE).collect())
-
-
-def counted(rows: Sequence[Row]) -> Counted:
-    return sorted((_micros(row.start_time), row.source, row.n, row.sum_payload_v) for row in rows)
-
-
-def _micros(at: datetime) -> int:
-    if at.tzinfo is None:  # Spark's rows: local time
-        at = at.astimezone()
-    span = at - EPOCH
-    return (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
+def counted(spark: SparkSession, folder: Path) -> Counted:
+    rows = read(spark, str(folder), TABLE)
+    named = rows.selectExpr("unix_micros(start_time)", "source", "n", "sum_payload_v")
+    return sorted(map(tuple, named.collect()))

@@ -25,7 +25,6 @@ from tests.sinks.told import (
     told,
     worked,
 )
-from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.topics import run
 
@@ -39,9 +38,9 @@ def from_archive(
 ) -> Path:
     """The job's tables once more, of the topics' archive in that form."""
     there = folder / form
-    done(run(setting, there, "archive", "--batch", "--format", form, *named(topics)))
+    run(setting, there, "archive", "--batch", "--format", form, *named(topics)).well()
     archive = ["--archive", str(there / "archive-batch")]
-    done(run(setting, there / "again", "events", "--batch", *archive, *named(tables)))
+    run(setting, there / "again", "events", "--batch", *archive, *named(tables)).well()
     return there / "again" / "events-batch"
 
 
@@ -73,7 +72,7 @@ def test_the_tables_hold_what_the_worker_told(
     assert overflows(lines_of(chain(*records.values()))) == overflows(expected) != set()
     topics = result_topics_by_table(setting.topology)
     tables = [*topics]
-    done(run(setting, tmp_path, "events", "--batch", *named(tables)))
+    run(setting, tmp_path, "events", "--batch", *named(tables)).well()
     folder = str(tmp_path / "events-batch")
     archived = [
         str(from_archive(setting, tmp_path, form, [*records], tables))

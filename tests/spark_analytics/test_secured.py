@@ -16,7 +16,6 @@ from tests.certificates import OPENSSL_TIMEOUT_S
 from tests.cli.invoking import inorder
 from tests.end_to_end.setting import fused
 from tests.end_to_end.test_security import LISTENERS, SECRET, Secured, secured
-from tests.spark_analytics.answers import done
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS
 from tests.spark_analytics.topics import words, write_ordered
@@ -43,7 +42,7 @@ def test_spark_gets_in(
     asked[asked.index("--brokers") + 1] = there
     asked += ["--kafka", str(kafka)]
     secret = {"INORDER_SASL_PASSWORD": SECRET} if listener == "SCRAM" else {}
-    answer = done(inorder(*asked, env=secret))
+    answer = inorder(*asked, env=secret).well()
     assert SECRET not in answer.err + answer.out
     (row,) = read(spark, str(tmp_path / "rates-batch"), "late").collect()
     assert row.late == "gap"

@@ -85,8 +85,7 @@ def follow(console: str, monkeypatch: pytest.MonkeyPatch) -> None:
             runpy.run_path(words[0], run_name="__main__")
         else:
             assert program == "inorder"
-            answer = inorder(*words)
-            assert answer.code == 0, answer.err
+            inorder(*words).well()
 
 
 @pytest.fixture

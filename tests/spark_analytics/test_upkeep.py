@@ -4,6 +4,7 @@ knows its last batch."""
 from __future__ import annotations
 
 import os
+import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +16,29 @@ from pyspark.sql import functions as F
 from spark_analytics.tables.catalog import FORMATS, Format
 from spark_analytics.tables.lake import QUERY, IcebergLake, Lake, Mark, open_lake
 from spark_analytics.tables.shapes import SHAPES
+from tests import ROOT
 from tests.spark_analytics.marks import SPARK
-from tests.spark_analytics.upkeep import STATEMENTS, keep_up
 
 pytestmark = [*SPARK]
+
+PAGE = (ROOT / "docs/guides/spark.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^\*\*(Iceberg|Delta)\*\*.*?^```sql\n(.*?)^```", re.M | re.S)
+STATEMENTS = {
+    match[1].lower(): match[2].split(";\n")[:-1]
+    for match in BLOCK.finditer(PAGE.partition("\n### Upkeep")[2].partition("\n## ")[0])
+}
+
+
+def keep_up(lake: Lake, first: str = "events", second: str = "windows_current") -> None:
+    """Run all statements of the lake's format; `first` and `second` stand for the page's tables."""
+    for statement in STATEMENTS[lake.kind]:
+        own = statement.replace("/data/lake/events/events", f"{lake.place}/{first}")
+        if isinstance(lake, IcebergLake):
+            own = own.replace("CALL inorder", f"CALL {lake.catalog}")
+            for name, table in (("events", first), ("windows_current", second)):
+                own = own.replace(f"'events.{name}'", f"'{lake.name(table).partition('.')[2]}'")
+        lake.spark.sql(own).collect()
+
 
 BATCHES = {"iceberg": 5, "delta": 2}
 """As many small files of a day are merged into one."""

@@ -16,10 +16,9 @@ from tests.end_to_end.records import FLUSH_TIMEOUT_S, contract, new_producer, se
 from tests.end_to_end.replaying import dump
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.services import SharedKafka
-from tests.spark_analytics.answers import done
-from tests.spark_analytics.backfill.outputs import replayed
+from tests.spark_analytics.answers import assert_refused
+from tests.spark_analytics.backfill.outputs import Lines, replayed
 from tests.spark_analytics.conftest import SETTINGS
-from tests.spark_analytics.live.logs import Lines
 from tests.spark_analytics.live.test_live import lines_in
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import MS, S
@@ -66,21 +65,6 @@ def agree(spark: SparkSession, setting: Setting, folder: Path, least: int = PART
 
 
 @pytest.mark.long
-def test_run_after_run_it_says_what_a_replay_says(
-    kafka: SharedKafka, spark: SparkSession, tmp_path: Path
-) -> None:
-    """One of two partitions is empty: the log is known there up to the batch's time."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
-    for number in (0, 1):
-        burst(setting, number)
-        done(run(setting, tmp_path, "live", *TO_END, "--max-per-batch", "200"))
-    agree(spark, setting, tmp_path)
-    other = run(setting, tmp_path, "live", *TO_END, "--checkpoint", str(tmp_path / "another"))
-    assert other.code == 2
-    assert "there is no checkpoint" in other.err
-
-
-@pytest.mark.long
 @pytest.mark.timeout(600)  # six batches, and those at rest
 def test_marks_of_transactions_are_no_silence(
     kafka: SharedKafka, spark: SparkSession, tmp_path: Path
@@ -106,8 +90,10 @@ def test_marks_of_transactions_are_no_silence(
         committed.commit_transaction(FLUSH_TIMEOUT_S)
         say(range(2 * number, 2 * number + 2))
     say(range(6, 40))
-    done(run(setting, tmp_path, "live", *TO_END, "--max-per-batch", "9"))
+    run(setting, tmp_path, "live", *TO_END, "--max-per-batch", "9").well()
     agree(spark, setting, tmp_path, least=8)
+    other = run(setting, tmp_path, "live", *TO_END, "--checkpoint", str(tmp_path / "another"))
+    assert_refused(other, 2, "there is no checkpoint")
 
 
 def last_of(commits: Path) -> int:
@@ -122,7 +108,7 @@ def test_killed_it_goes_on(kafka: SharedKafka, spark: SparkSession, tmp_path: Pa
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
     conf = {**SETTINGS, STORE: ROCKSDB}
     commits = tmp_path / "checkpoints" / "live" / NAME / "commits"
-    for number in (0, 1):
+    for number in (0, 1):  # one of two partitions is empty: its log is known up to a batch's time
         burst(setting, number)
         wanted = last_of(commits) + 3  # a burst is six batches; what is told may be told in one
 
@@ -139,5 +125,5 @@ def test_killed_it_goes_on(kafka: SharedKafka, spark: SparkSession, tmp_path: Pa
             conf=conf,
         )
     burst(setting, 2)
-    done(run(setting, tmp_path, "live", *TO_END))
+    run(setting, tmp_path, "live", *TO_END).well()
     agree(spark, setting, tmp_path)
