@@ -33,7 +33,7 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_is_pinned_checked_open_on_loopback_alone_and_finds_what_it_needs(
+def test_a_service_is_pinned_checked_and_open_on_loopback_alone(
     name: str,
 ) -> None:
     service = SERVICES[name]
