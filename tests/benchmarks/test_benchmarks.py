@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import checkpoint, clock, patterns, reorder
+from benchmarks import checkpoint, clock, core, patterns, reorder
 from benchmarks.__main__ import bench
 from benchmarks.holding import event_of, run
 from benchmarks.pattern_runs import Cost
@@ -30,6 +30,12 @@ def test_a_longer_fixed_wait_leaves_less_and_holds_more() -> None:
     assert lates == sorted(lates, reverse=True)
     assert lates[0] > 0
     assert holds == sorted(holds)
+
+
+def test_core_measures_all_parts_and_batches() -> None:
+    figures = core.measure(events=500)
+    assert len(figures) == len(core.PARTS) * len(core.DELAYED) * len(core.BATCHES) + 3
+    assert all(figure > 0 for figure in figures.values())
 
 
 def test_patterns_measure_both_ways_at_each_share_of_late_events() -> None:

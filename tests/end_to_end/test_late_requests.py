@@ -32,7 +32,7 @@ from tests.end_to_end.oracle import Verdict, assert_sound, check
 from tests.end_to_end.records import Sender, contract, send
 from tests.end_to_end.setting import Setting, fused
 from tests.end_to_end.waiting import Emitted, wait_out
-from tests.end_to_end.way_to_brokers import Cluster, cluster
+from tests.end_to_end.way_to_brokers import Cluster, Judge, cluster
 from tests.end_to_end.worker import at_work
 from tests.services import require
 
@@ -164,6 +164,7 @@ def test_a_backlog_is_read_once_over_a_slow_link(one_broker: Cluster, tmp_path: 
         for number in range(EVENTS)
     )
     send(setting, ((s, value, contract(s, seq, now_ns + seq)) for s, value, seq in records))
+    one_broker.judge(Judge())
     (way,) = one_broker.ways
     way.bytes_per_s = BYTES_PER_S
     with at_work(replace(setting, bootstrap=one_broker.through)) as worker:

@@ -7,17 +7,19 @@ Short: `events.ordered` is deleted under a running worker, by somebody else, and
 from __future__ import annotations
 
 import re
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
-from benchmarks.workloads.rows import Row
 from cli.local.kafka import KafkaBroker
 from cli.local.poll import wait_until
-from tests.end_to_end.records import Sender
+from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import FUSED, Setting, Settles, settle
 from tests.end_to_end.topics import changelogs, configure, delete_topics
 from tests.end_to_end.waiting import wait_out
@@ -30,10 +32,7 @@ TIMEOUT_S = 30.0
 UNREADY_S = 15.0
 TOLD_S = 10.0
 STUCK_S = 60.0
-EVERY_NS = 100_000_000
-MOST = 3_000
-"""Events: what is sent in five minutes."""
-
+SEND_EVERY_S = 0.1
 SOME = 10
 SMALL = 150
 """Bytes: room for the mark of a transaction, and not for an event with its headers."""
@@ -41,10 +40,28 @@ SMALL = 150
 STANDS = "no checkpoint has been committed for"
 
 
-def sending(setting: Setting) -> Sender:
-    """Ten events a second of one source, until it is stopped."""
-    rows = [Row(n * EVERY_NS, "s", n, n * EVERY_NS) for n in range(MOST)]
-    return Sender(setting, rows, speed=1.0).start()
+class Sending:
+    """Ten events a second of one source, until closed."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.sent = 0
+        self._setting = setting
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._over.wait(SEND_EVERY_S):
+            send(self._setting, [("s", b"{}", contract("s", self.sent))])
+            self.sent += 1
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            self._thread.join(TIMEOUT_S)
 
 
 def wait_until_told(worker: Worker, *told: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -63,33 +80,31 @@ def wait_until_it_stands(worker: Worker, *told: str) -> None:
 def test_a_deleted_output_is_told_and_may_come_back(settles: Settles) -> None:
     """Ready again by itself, and what the worker had not committed comes out."""
     setting = settles.fused()
+    sending = Sending(setting)
     with at_work(setting) as worker:
-        sender = sending(setting)
-        wait_out(setting, SOME)
-        wait_until_told(
-            worker, rf"starts; reads {setting.raw} \(1\)", f"owns {setting.raw}/0", "INFO ready"
-        )
-        before = sender.sent
-        delete_topics(setting.bootstrap, setting.ordered)
-        wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")
-        wait_until(lambda: STANDS in str(worker.ask("ready")[1]), UNREADY_S, STANDS)
-        create(declared(setting.topology), setting.bootstrap, 1)
-        worker.wait_ready()
-        sender.stop()
-        wait_out(setting, sender.sent - before - SOME)
+        with sending.going_on():
+            wait_out(setting, SOME)
+            wait_until_told(
+                worker, rf"starts; reads {setting.raw} \(1\)", f"owns {setting.raw}/0", "INFO ready"
+            )
+            before = sending.sent
+            delete_topics(setting.bootstrap, setting.ordered)
+            wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")
+            wait_until(lambda: STANDS in str(worker.ask("ready")[1]), UNREADY_S, STANDS)
+            create(declared(setting.topology), setting.bootstrap, 1)
+            worker.wait_ready()
+        wait_out(setting, sending.sent - before - SOME)
 
 
 @pytest.mark.chaos
 def test_a_deleted_changelog_ends_the_worker_with_the_remedy(settles: Settles) -> None:
     setting = settles.fused()
-    with at_work(setting) as worker:
-        sender = sending(setting)
+    with at_work(setting) as worker, Sending(setting).going_on():
         wait_out(setting, SOME)
         (changelog,) = changelogs(setting)
         delete_topics(setting.bootstrap, changelog)
         wait_until_it_stands(worker, f"the topic {changelog} was deleted")
         wait_until(lambda: not worker.alive, 2 * STUCK_S, "the end of the worker")
-        sender.stop()
         assert worker.exit_code() == REFUSED
         assert "Stuck: " in worker.log
         assert f"no such topic: {changelog}" in worker.log
@@ -99,15 +114,15 @@ def test_a_deleted_changelog_ends_the_worker_with_the_remedy(settles: Settles) -
 def test_checkpoints_that_fail(settles: Settles) -> None:
     """All topics are there, and the ordered one takes nothing: ready again once it does."""
     setting = settles.fused()
+    sending = Sending(setting)
     with at_work(setting) as worker:
-        sender = sending(setting)
-        wait_out(setting, SOME)
-        largest(setting, SMALL)
-        wait_until_it_stands(worker, "CommitFailed|restoring and reading again:.*Size")
-        largest(setting, 1 << 20)
-        worker.wait_ready()
-        sender.stop()
-        wait_out(setting, sender.sent)
+        with sending.going_on():
+            wait_out(setting, SOME)
+            largest(setting, SMALL)
+            wait_until_it_stands(worker, "CommitFailed|restoring and reading again:.*Size")
+            largest(setting, 1 << 20)
+            worker.wait_ready()
+        wait_out(setting, sending.sent)
 
 
 def largest(setting: Setting, size: int) -> None:
@@ -118,12 +133,12 @@ def largest(setting: Setting, size: int) -> None:
 @pytest.mark.chaos
 def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
-        setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, make=False)
+        setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, partitions=2, make=False)
         create(declared(setting.topology), setting.bootstrap, 3)
+        sending = Sending(setting)
         with at_work(setting) as worker:
-            sender = sending(setting)
-            wait_out(setting, SOME)
-            sender.stop()
+            with sending.going_on():
+                wait_out(setting, SOME)
             began_s = time.monotonic()
             brokers.kill(1)
             brokers.kill(2)

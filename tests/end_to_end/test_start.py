@@ -69,6 +69,13 @@ def test_a_name_that_cannot_be_resolved_is_told_at_once(tmp_path: Path) -> None:
         assert worker.stop() == 0, worker.log
 
 
+def test_a_topology_file_that_says_what_cannot_be(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("streams: {default: {reorder: {max_wait: 5}}}\n")
+    answer = inorder("worker", "--topology", path, "--brokers", "127.0.0.1:1")
+    answer.refused(f"{path}:", "streams.default.reorder.max_wait")
+
+
 def test_a_stage_that_is_not_there(tmp_path: Path) -> None:
     setting = settle("127.0.0.1:1", tmp_path, make=False)
     worker = worker_on(setting, "--stage", "mrege")

@@ -101,7 +101,7 @@ SILENT = {
     *("Age of gaps given up, 50 % and 99 %", "Sources with the largest share of late events"),
     "Missing numbers that arrived in time",
 }
-"""Panels of which a worker that has met no trouble may have nothing to say."""
+"""Panels of which the worker may have nothing to say when the others answer."""
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

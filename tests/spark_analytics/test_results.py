@@ -7,15 +7,19 @@ import json
 import random
 from typing import Any
 
+import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from inorder.contract import retraction_headers
+from inorder.engine import parse
 from inorder.records import RetractRecord, record_of
 from spark_analytics import results
+from spark_analytics.jobs.definitions import JOBS
+from spark_analytics.jobs.work import Options
 from tests.sinks.written import HEAD, WRITTEN
 from tests.spark_analytics.marks import SPARK
-from tests.spark_analytics.records import Record, frame
+from tests.spark_analytics.records import GivenTopics, Record, frame
 from topology.model.result import (
     DetectorResult,
     MatchSetResult,
@@ -189,3 +193,25 @@ def assert_read(row: Row, line: dict[str, Any]) -> None:
     assert json.loads(row.line) == line
     absent = {name for name, value in read.items() if value is None}
     assert absent.isdisjoint(line.keys())
+
+
+WINDOW = "w: {window: tumbling 1s, aggregate: {n: count()}}"
+PATTERN = "p: {pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}"
+JOIN = "j: {join: interval 1s, sides: {a: {}, b: {}}}"
+
+
+@pytest.mark.parametrize(
+    ("queries", "read", "tables"),
+    [
+        ([WINDOW], {"results.windows"}, {"windows", "windows-current"}),
+        ([PATTERN, JOIN], {"results.matches", "results.joins"}, {"joins", "overflows-matches"}),
+    ],
+)
+def test_the_topics_that_have_results_are_read(
+    spark: SparkSession, queries: list[str], read: set[str], tables: set[str]
+) -> None:
+    topology = parse(f"streams: {{default: {{}}}}\nqueries: {{{', '.join(queries)}}}")
+    topics = GivenTopics(spark)
+    found = JOBS["events"](topics, topology, Options())
+    assert {topic for topic in topics.asked if topic.startswith("results.")} == read
+    assert tables <= {part.name for table in found for part in table.written()}

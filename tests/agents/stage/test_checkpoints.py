@@ -62,9 +62,12 @@ class World:
         self.size = CheckpointSize(10_000_000_000)
         self.metrics = Mock()
         committing: Any = self.delivery
-        restoring = Mock(changes_since=self._since)
+        restoring: Any = SimpleNamespace(changes_since=self._since, accept_end=Mock())
+        copying: Any = SimpleNamespace(note=Mock())
+        nothing: Any = None
         self.checkpoints = PartitionCheckpoints(
-            *(Mock(), Mock(), committing, restoring, Mock(), self.size, self.metrics), every_s=0.0
+            *(nothing, nothing, committing, restoring, copying, self.size, self.metrics),
+            every_s=0.0,
         )
         self.checkpoints.log_end = log_end
         self._found = LogRead(dict(changes), 17)

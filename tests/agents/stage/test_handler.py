@@ -176,7 +176,9 @@ async def test_one_that_comes_back_is_opened_again_only_where_another_was_at_wor
     found = handler("reorder+merge", [True])
     (source,), (before,) = zip(*found._partitions.items(), strict=True)
     before.checkpoints.is_current.return_value = is_current
-    new = Mock(**{"return_value.open": AsyncMock(return_value=9)})
+    made: Any = FakePartition(rests=True)
+    made.open = AsyncMock(return_value=9)
+    new = Mock(return_value=made)
     monkeypatch.setattr(found, "_new", new)
 
     await found.on_revoked(frozenset({source}))

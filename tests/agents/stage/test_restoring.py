@@ -175,7 +175,6 @@ def test_what_the_former_owner_wrote_until_it_was_fenced_is_seen(found: Find) ->
 
 
 async def test_no_fence_goes_on_after_the_partition_was_given_up() -> None:
-    """Where one request fails, the others have ended when that is told."""
     fence: Any = Part()
     refuse = AsyncMock(side_effect=OSError("not said"))
     brokers: Any = SimpleNamespace(is_embedded=False, committed=refuse)
@@ -275,6 +274,11 @@ class Part:
         return 1
 
 
+async def failing() -> None:
+    await asyncio.sleep(0)
+    raise ValueError("no")
+
+
 async def test_each_answers_in_order() -> None:
     first, second = Part(), Part()
     asked = asyncio.create_task(together(first.run(), asyncio.sleep(0, 2), second.run()))
@@ -282,6 +286,13 @@ async def test_each_answers_in_order() -> None:
     first.may_end.set()
     assert await asked == [1, 2, 1]
     assert await together() == []
+
+
+async def test_where_one_fails_the_others_have_ended_when_that_is_told() -> None:
+    parts = [Part(), Part()]
+    with pytest.raises(ValueError, match="no"):
+        await together(parts[0].run(), failing(), parts[1].run())
+    assert [part.ended for part in parts] == ["cancelled", "cancelled"]
 
 
 async def test_cancelled_it_leaves_nothing_running() -> None:

@@ -12,9 +12,11 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from agents.stage.arrival import NS_PER_MS
+from agents.stage.arrangement import input_reader
+from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from inorder.signing_keys import SigningKey, signing_key
 from spark_analytics import archive
+from spark_analytics.backfill import archived
 from spark_analytics.jobs.running import named
 from spark_analytics.jobs.work import Table
 from spark_analytics.tables.catalog import Format
@@ -223,7 +225,23 @@ def test_an_archive_of_signed_records_is_judged_as_the_worker_judges(
     monkeypatch.setitem(spark.sparkContext.environment, "INORDER_MASTER_KEYS_FILE", str(masters))
     backfill(tmp_path, source).well()
     dump = dumped(records, tmp_path / "dumped.jsonl", SIGNED, (NEW, OLD))
-    assert len(assert_replayed(tmp_path, dump)["a", "event"]) == 8
-    types = [json.loads(line)["type"] for line in dump.read_text().splitlines()]
-    reasons = Counter(each["dead"] for each in types if each)
+    lines = assert_replayed(tmp_path, dump)
+    inlet = input_reader(parse(SIGNED), "raw", (NEW, OLD))  # a worker's own
+    clock = ArrivalClock(0)
+    judged = [
+        inlet.read(
+            [archived.Record("raw", 0, r.offset, r.key, r.value, r.headers, r.stamp_ms)], clock
+        )
+        for r in records
+    ]
+    assert sum(len(each.events) for each in judged) == 8
+    events = [json.loads(line) for line in lines["a", "event"]]
+    assert sorted((e["source"], e["seq"]) for e in events) == sorted(
+        (event.source, event.seq) for each in judged for event in each.events
+    )
+    dead = [json.loads(line) for line in lines["a", "dead"]]
+    assert [(each["source"], each["seq"]) for each in dead] == [
+        (letter.source, letter.seq) for each in judged for letter in each.dead
+    ]
+    reasons = Counter(letter.reason for each in judged for letter in each.dead)
     assert reasons == {"unsigned": 8, "forged": 24}

@@ -231,6 +231,9 @@ def test_in_a_lake_its_tables_are_those_of_a_backfill(
     assert {"emit", "update"} <= {row.op for row in rows}
     assert all(row.current == (row.op != "retract") for row in rows)
     assert lake.read("overtaken").count() == 0
+    tables = LakeTables(lake, parse(text))
+    for each in tables.tables:
+        lake.require(each.name, tables.rows(each, {}).schema)
 
 
 def padded(log: Log) -> Log:

@@ -173,6 +173,7 @@ REORDER = [
     ("max_held: 0", "write one from 1 to"),
     ("max_held: 1.0", "`1.0` is not a whole number"),
     ("max_held: true", "true is not a whole number"),
+    ("max_held: '7'", "`7` is not a whole number"),
     (f"max_held: {'9' * 400}", "more than 256 bits"),
     ("miss_target: 0", "out of range; write a share"),
     ("miss_target: 1", "0.000001 to 0.999999"),
@@ -180,6 +181,7 @@ REORDER = [
     ("miss_target: yes", "true is not a share"),
     ("miss_target: 0.0000015", "at most six decimals"),
     ("max_held_bytes: 5", "write 5MiB"),
+    ("max_held_bytes: 0B", "too small"),
     ("max_held_bytes: 5MB", "`MB`; write 5MiB;"),
     ("start: 256, seq_bits: 8", "256 does not fit 8 bits"),
 ]

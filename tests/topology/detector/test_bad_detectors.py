@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from itertools import count
 from typing import Any
@@ -29,12 +29,12 @@ from topology.detector.unit import Record, Unit
 from topology.detector.values import GLANCE, glance
 
 
-def run(detector: Any, payloads: list[Any]) -> tuple[Unit, list[Record]]:
+def run(detector: Any, payloads: list[Any], until_ns: int = 10**6) -> tuple[Unit, list[Record]]:
     """Events a nanosecond apart, then the rest of the time; the numbers are multiples of 64."""
     unit = Unit(behaviour_of(detector), b"")
     for time_ns, payload in enumerate(payloads):
         unit.put("", LogEntry(Seen("A", time_ns, payload, "s", 0, 64 * time_ns)))
-    return unit, unit.advance(behind(10**6), before(-9))
+    return unit, unit.advance(behind(until_ns), before(-9))
 
 
 def note(records: list[Record], stand: dict[str, Any]) -> None:
@@ -191,13 +191,26 @@ def holding(value: Any, first: int) -> Any:
     return Holder
 
 
-def purely_holding(value: Any, first: int) -> Any:
-    """The same as functions."""
-    return Detector(
-        lambda state, event: ((value,) if event.payload >= first else state, {"n": event.payload}),
-        (),
-        classes=(type(value),),
-    )
+every_no_value = pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
+
+
+@every_no_value
+@pytest.mark.parametrize("kind", ["class", "pure"])
+@ahead_or_not
+def test_a_first_state_that_is_no_value_stops_its_key_at_once(
+    is_ahead: bool, kind: str, value: Any
+) -> None:
+    """Whatever the number of the event, and whether its class is declared or not; as much stands
+    where it is read in order as where it is read ahead."""
+    pure = Detector(lambda state, event: ((value,), {"n": 1}), (), classes=(type(value),))
+    unit = Unit(behaviour_of(holding(value, 0) if kind == "class" else pure), b"")
+    stand: dict[str, Any] = {}
+    for seq in (1, 3, 2) if is_ahead else (1, 2, 3):
+        read(unit, seq, stand, is_ahead=is_ahead)
+    note(unit.advance(behind(9), behind(9)), stand)
+    assert len(stand) == 1
+    assert unit.counts.stopped == 1
+    assert "whose content is not in its attributes" in unit.counts.why
 
 
 def _ring() -> Peer:
@@ -215,18 +228,16 @@ def _ring() -> Peer:
     ],
     ids=[*(type(each).__name__ for each in NO_VALUES), "ring"],
 )
-@pytest.mark.parametrize(("made", "first"), [(holding, 1), (purely_holding, 1), (holding, 3)])
 @ahead_or_not
 def test_one_that_comes_to_hold_what_is_no_value_stops_its_key(
-    is_ahead: bool, made: Callable[[Any, int], Any], first: int, value: Any, why: str
+    is_ahead: bool, value: Any, why: str
 ) -> None:
     """Between the events that are looked at, at the same event in order and read ahead."""
-    unit = Unit(behaviour_of(made(value, first)), b"", spacing=64)
+    unit = Unit(behaviour_of(holding(value, 3)), b"", spacing=64)
     stand: dict[str, Any] = {}
     for seq in (1, 2, 4, 5, 3) if is_ahead else range(1, 6):
         read(unit, seq, stand, is_ahead=is_ahead)
-    note(unit.advance(behind(9), behind(9)), stand)
-    assert [each["n"] for each in stand.values()] == [*range(1, first + 1)]
+    assert [each["n"] for each in stand.values()] == [1, 2, 3]
     assert unit.counts.stopped == 1
     assert why in unit.counts.why
     unit.table.snapshot()

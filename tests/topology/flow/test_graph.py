@@ -12,7 +12,7 @@ from topology.flow.graph import Graph, Junction
 from topology.flow.lanes import lanes_of
 from topology.flow.node import BATCH, END, JoinInput
 from topology.flow.stage import Stage
-from topology.model.event import NO_EPOCH, Event
+from topology.model.event import NO_EPOCH, Event, twin
 from topology.model.operator import Operator
 from topology.model.outcome import Duplicate, Step
 
@@ -123,7 +123,7 @@ def test_one_stream_may_lose_its_last_query_and_nothing_of_it_stays() -> None:
     stage = started(both, ["window"], alternating("ab"))
     table: dict[str, Any] = stage.snapshot()
     again = Stage(one, ["window"])
-    again.restore(through_changelog(table), list(stage.held()))
+    again.restore(through_changelog(table), list(map(twin, stage.held())))
     table |= again.changes()
     assert {key for key, value in table.items() if value is not None} == set(again.snapshot())
     assert all(key.startswith("a\n") for key in again.snapshot())

@@ -13,7 +13,7 @@ import pytest
 
 import agents.state.stores.rocksdb as kind
 from agents.state.stores.rocksdb import RocksdbStore, folder_of
-from agents.state.stores.store import StoreLocked, StoreName, StoreUnavailable
+from agents.state.stores.store import StoreDamaged, StoreLocked, StoreName, StoreUnavailable
 from tests import ROOT
 
 NAME = StoreName("shop", "reorder+merge", "shop-reorder-state", 7)
@@ -157,3 +157,34 @@ def test_a_place_that_is_no_directory_is_named(tmp_path: Path) -> None:
 
 def disk_bytes(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("hurt", ["CURRENT", "MANIFEST-*", "*.sst", "rocksdict-config.json"])
+def test_a_damaged_folder_is_empty_or_whole(tmp_path: Path, hurt: str) -> None:
+    """And usable either way."""
+    store = RocksdbStore(tmp_path, NAME)
+    values = {b"%d" % k: bytes(100) for k in range(1000)}
+    store.apply(values, None, 10)
+    store.close()  # flushes into an .sst
+    victims = list(folder_of(tmp_path, NAME).glob(hurt))
+    assert victims
+    for victim in victims:
+        victim.write_bytes(b"not what it was")
+
+    store = RocksdbStore(tmp_path, NAME)
+    if not reads(store, values):
+        assert str(tmp_path) in store.set_aside()
+    base = store.position()
+    store.apply({b"a": b"1"}, base, 11)
+    assert store.position() == 11
+    store.close()
+
+
+def reads(store: RocksdbStore, values: dict[bytes, bytes]) -> bool:
+    """True: all of it. False: a clear refusal. Anything else fails."""
+    try:
+        found = None if store.position() is None else dict(store.items())
+    except StoreDamaged:
+        return False
+    assert found in (None, values)
+    return True

@@ -118,7 +118,7 @@ ERRORS: list[tuple[str, str, str]] = [
     (f"SEQ(A a, B b) WITHIN 9 s {SETS} SKIP PAST LAST", "E_SETS 54+19", "SKIP applies"),
     (f"SEQ(A a, B b) WITHIN 9 s {SETS} UNCERTAIN NOMINAL", "E_SETS 54+19", "not graded"),
     ("A a WHERE a.x = limt", "E_PARAM 25+4", "did you mean `limit`?"),
-    ("SEQ(A, B) WHERE x = 1", "E_PARAM 25+1", "`NAME.x` if it is an"),
+    ("SEQ(A, B) WHERE x = 1", "E_PARAM 25+1", "`[x]` if all events agree on it"),
     ("SEQ(A a, B b) WHERE a.x > b", "E_PARAM 35+1", "like b.x"),
     ("A a WHERE sqr(a.x) = 1", "E_FUNCTION 19+8", "did you mean `sqrt`?"),
     ("A a WHERE abs(1, 2) = abs()", "E_FUNCTION 19+9, E_FUNCTION 31+5", "takes 1 argument, not 2"),
