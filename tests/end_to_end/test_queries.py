@@ -33,7 +33,7 @@ S = 10**9
 RISE = """PATTERN SEQ(_ a, _+ b[], _ c)
     WHERE a.source = 's01' AND b.source = 's02' AND c.source = 's03'
     WITHIN 30 ms USING skip_till_any MATCHES MAXIMAL"""
-# Of s07 all but the first events are lost.
+# All but the first events of s07 are lost.
 QUIET = """PATTERN SEQ(_ a, !_ n, _ b)
     WHERE a.source = 's06' AND n.source = 's07' AND b.source = 's08'
     WITHIN 50 ms"""
