@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -51,9 +52,16 @@ FINAL = f"""\
   surely: {{window: tumbling 500ms, aggregate: {{n: count()}}, answer: final}}
 """
 SOURCES = f"[{', '.join(f's{number:02}' for number in range(20))}]"
+FINAL_SOON = (
+    "merge: {new_source_allowance: 0s, idle_after: 500ms, quiet_after: 5s,"
+    f" expected_sources: {SOURCES}}}"
+)
+"""And `correct_for: 5s`: without them nothing final is told, nor a negation at the end, while a
+test waits."""
 
 
-def assert_results_under_kills(setting: Setting) -> None:
+def assert_results_under_kills(setting: Setting) -> list[Any]:
+    """Assert that what stands is what an in-order run has; return what detectors have found."""
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
     play(setting, crowd(EVENTS, seed=5).rows, SPEED, script)
     assert_sound(setting)
@@ -72,19 +80,18 @@ def assert_results_under_kills(setting: Setting) -> None:
         standing_windows.await_expected(expected_windows)
     print(f"{len(expected)} matches, {len(found)} found, {standing.corrections} corrections;")
     print(f"{len(standing_windows.lines)} windows, {standing_windows.corrections} updates")
+    return found
 
 
 def test_results_of_every_kind_and_answer_under_kills(settles: Settles) -> None:
     """Windows and matches early and final; detectors ahead of the merge, of others, and final."""
     setting = settles(
         stages="reorder, merge+detector, window+pattern",
-        stream="merge: {new_source_allowance: 0s, idle_after: 500ms, quiet_after: 5s,"
-        f" expected_sources: {SOURCES}}}",
+        stream=FINAL_SOON,
         more=f"correct_for: 5s\n{EARLY}{windows.QUERIES}{FINAL}{detectors.QUERIES}",
         functions=detectors.FUNCTIONS,
     )
-    assert_results_under_kills(setting)
-    found = Counter(query for query, *_ in findings_of(setting))
+    found = Counter(query for query, *_ in assert_results_under_kills(setting))
     queries = setting.topology.queries
     assert found.keys() == {name for name, query in queries.items() if query.detector}
     assert found["follows"] > 100
@@ -108,11 +115,12 @@ ALL_FUSED = "reorder+merge+window+pattern"
 def test_results_of_other_cuts_under_kills(
     settles: Settles, stages: str, partitions: int, answer: str, asked: str
 ) -> None:
+    early = EARLY.replace("{pattern:", f"{{answer: {answer}, pattern:")
     setting = settles(
         stages=stages,
         partitions=partitions,
-        stream="merge: {new_source_allowance: 0s, quiet_after: 5s}",  # the last results wait for it
-        more=f"{EARLY.replace('{pattern:', f'{{answer: {answer}, pattern:')}{asked}",
+        stream=FINAL_SOON,
+        more=f"correct_for: 5s\n{early}{asked}",
     )
     assert_results_under_kills(setting)
 

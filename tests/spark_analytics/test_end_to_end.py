@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -61,10 +60,11 @@ def tell_clocks(setting: Setting) -> None:
         times = {"t1": t1, "t2": t1 + 3 * S, "t3": t1 + 3 * S, "t4": t1 + MS + number}
         said.append((f"s{number % 2:02}", {**times, "server": "a"}))
     said.append(("s01", {"t1": 1}))
-    records = (
-        (source.encode(), json.dumps(word).encode(), list[Any](), ANY_PARTITION)
+    headers: Headers = []
+    records = [
+        (source.encode(), json.dumps(word).encode(), headers, ANY_PARTITION)
         for source, word in said
-    )
+    ]
     deliver(setting.bootstrap, setting.topology.topics.clock, records)
 
 
