@@ -229,9 +229,11 @@ class Runner:
         deadline_s = time.monotonic() + BEGIN_TIMEOUT_S
         while True:
             try:
-                next_ = self._consumer.committed([place], ASK_TIMEOUT_S)[0].offset
+                [committed] = self._consumer.committed([place], ASK_TIMEOUT_S)
+                if committed.error is not None:
+                    raise KafkaException(committed.error)
                 low, _ = self._consumer.get_watermark_offsets(place, ASK_TIMEOUT_S)
-                return next_, low
+                return committed.offset, low
             except KafkaException as error:
                 if self._stopping or time.monotonic() > deadline_s:
                     raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -75,13 +76,14 @@ class ScriptedConsumer:
     def subscribe(self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any) -> None:
         self.on_assign, self.on_revoke = on_assign, on_revoke
 
-    def committed(self, places: list[TopicPartition], _: float) -> list[TopicPartition]:
-        if self.ask_failures:
-            self.ask_failures -= 1
-            raise KafkaException(KafkaError(KafkaError.NOT_COORDINATOR))
-        return [
-            TopicPartition(each.topic, each.partition, self.committed_offset) for each in places
-        ]
+    def committed(self, places: list[TopicPartition], _: float) -> list[SimpleNamespace]:
+        """Fails as the client does: all of it, or for a partition."""
+        error = KafkaError(KafkaError.NOT_COORDINATOR) if self.ask_failures else None
+        self.ask_failures -= error is not None
+        if self.ask_failures % 2:
+            raise KafkaException(error)
+        offset = -1001 if error else self.committed_offset
+        return [SimpleNamespace(offset=offset, error=error) for _ in places]
 
     def get_watermark_offsets(self, _: TopicPartition, __: float) -> tuple[int, int]:
         return self.lowest, 10_000
