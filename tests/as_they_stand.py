@@ -11,12 +11,12 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.structs import TopicPartition
 
 from tests.codec.logs import batch, record
+from tests.waiting import until
 
 NO_NAME = b"\xff"
 """The name of a header that is no UTF-8."""
 
 TIMEOUT_MS = 30_000
-TRIES = 100
 
 
 def send(servers: str, topic: str, *batches: bytes, partition: int = 0) -> None:
@@ -38,15 +38,16 @@ def send_with_no_name(
 
 async def _send(servers: str, topic: str, partition: int, batches: Sequence[bytes]) -> None:
     client = AIOKafkaClient(bootstrap_servers=servers)
+
+    async def leaders() -> list[int]:
+        await client.force_metadata_update()
+        node = client.cluster.leader_for_partition(TopicPartition(topic, partition))
+        return [] if node in (None, -1) else [node]
+
     await client.bootstrap()
     try:
         await client.add_topic(topic)
-        for _ in range(TRIES):
-            node = client.cluster.leader_for_partition(TopicPartition(topic, partition))
-            if node not in (None, -1):
-                break
-            await client.force_metadata_update()
-            await asyncio.sleep(0.1)
+        (node,) = await until(leaders)
         for each in batches:
             content = [(topic, [(partition, each)])]
             answer = await client.send(node, ProduceRequest(None, -1, TIMEOUT_MS, content))

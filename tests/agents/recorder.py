@@ -15,6 +15,7 @@ from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import PolledBatch
 from cli.local.embedded import PARTITIONS
+from tests.waiting import until
 
 PATIENCE_S = 30.0
 
@@ -108,8 +109,8 @@ async def application(
         yield app
     finally:
         stop.set()
-        async with asyncio.timeout(PATIENCE_S):
-            await running
+        await until(running.done)
+        await running
 
 
 Begun = tuple[Application, asyncio.Task[None], asyncio.Event]
@@ -126,9 +127,9 @@ def begun(bootstrap: str, topics: list[str], handler: Recorder, group: str) -> B
 async def started(bootstrap: str, topic: str, handler: Recorder) -> AsyncIterator[Begun]:
     """An application that reads the topic; it is to end by itself."""
     app, running, stop = begun(bootstrap, [topic], handler, topic)
-    async with asyncio.timeout(PATIENCE_S):
-        yield app, running, stop
-        await running
+    yield app, running, stop
+    await until(running.done)
+    await running
 
 
 async def run_to_failure(bootstrap: str, topic: str, handler: Recorder) -> None:

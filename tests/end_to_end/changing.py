@@ -125,8 +125,9 @@ class App:
         found: Line = self.file["streams"]["default"]
         return found
 
-    def rename_outputs(self, suffix: str = "-2") -> None:
+    def rename_outputs(self) -> None:
         """Give all that it writes a new name, the application too."""
+        suffix = "-2"
         self.file["application"] += suffix
         for stream in self.file["streams"].values():
             stream["output"] += suffix
@@ -279,8 +280,8 @@ class App:
     @property
     def waiting(self) -> int:
         """Events that wait in the first stage."""
-        _, partitions = self.worker.ask("explain")
-        return sum(part["held"] for part in partitions or [] if "reorder" in part["stage"])
+        partitions = self.worker.partitions()
+        return sum(part["held"] for part in partitions if "reorder" in part["stage"])
 
     def await_waiting(self, count: int) -> None:
         wait_until(lambda: self.waiting == count, f"{count} that wait")
@@ -316,7 +317,7 @@ class App:
         try:
             wait_until(there, what, lambda: len(found), quiet_s=QUIET_S)
         except AssertionError as vain:
-            told = self.worker.ask("explain")
+            told = self.worker.partitions()
             vain.add_note(f"{found[-5:]}\n{told}\n{self.worker.log[-2000:]}")
             raise
         finally:
@@ -326,8 +327,8 @@ class App:
         """Until each stage has read its input, and nothing waits."""
 
         def rests() -> bool:
-            status, partitions = self.worker.ask("explain")
-            return status == 200 and bool(partitions) and all(map(_rests, partitions))
+            partitions = self.worker.partitions()
+            return bool(partitions) and all(map(_rests, partitions))
 
         wait_until(rests, "no lag, and nothing that waits", quiet_s=QUIET_S)
 

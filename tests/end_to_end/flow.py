@@ -16,13 +16,15 @@ from tests.end_to_end.worker import Worker, running
 from tests.waiting import Patience
 
 RATE = 1_000.0
+MOST = 300_000
+"""Events: five minutes of them, and no test takes so long."""
 
 
 class Flow:
-    """Events under way."""
+    """Events under way, until `finish`."""
 
-    def __init__(self, setting: Setting, count: int) -> None:
-        rows = crowd(count, seed=5).rows
+    def __init__(self, setting: Setting) -> None:
+        rows = crowd(MOST, seed=5).rows
         self._sender = Sender(setting, rows, speed=RATE / RATE_HZ).start()
         self.emitted = Emitted(setting)
 
@@ -47,21 +49,20 @@ class Flow:
         return found
 
     def finish(self) -> None:
+        self._sender.stop()
+        assert self._sender.share < 1.0, "else nothing flowed at the end"
         self.emitted.wait_for(self._sender.different)
-        self._sender.finish()
         self.emitted.close()
 
 
 @contextmanager
-def flowing(
-    setting: Setting, workers: Sequence[Worker], start: int, count: int, before: int
-) -> Iterator[Flow]:
-    """So many of the workers run, so many events flow, some of them before anything happens; at the
-    end all of them came out, once and in order."""
+def flowing(setting: Setting, workers: Sequence[Worker], start: int, before: int) -> Iterator[Flow]:
+    """So many of the workers run, and events flow, so many before anything happens; at the end all
+    of them came out, once and in order."""
     with running(*workers[:start], may_start=workers):
         for worker in workers[:start]:
             worker.wait_ready()
-        flow = Flow(setting, count)
+        flow = Flow(setting)
         flow.emitted.wait_for(before)
         flow.silence_s  # noqa: B018 - what was before does not count
         yield flow
@@ -74,9 +75,4 @@ def flowing(
 
 def has_events(worker: Worker) -> bool:
     """Whether it has a partition in which something lies."""
-    return any(part["next_offset"] for part in worker.ask("explain")[1] or [])
-
-
-def all_have_work(workers: Sequence[Worker]) -> bool:
-    """Whether each has a partition."""
-    return all(worker.ask("explain")[1] for worker in workers)
+    return any(part["next_offset"] for part in worker.partitions())

@@ -12,7 +12,6 @@ from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.standing import StandingResults
 
-TIMEOUT_S: Final = 60.0
 FIRST: Final = "default"
 OTHER: Final = "other"
 KEYS: Final = 40

@@ -23,6 +23,12 @@ Members = tuple[tuple[Any, ...], ...]
 Content = tuple[str, Members]
 
 
+def absences(within_s: int) -> str:
+    """A query `gone` of who has sent nothing for so long."""
+    pattern = f"PATTERN SEQ(_ a, !_ n) WHERE n.source = a.source WITHIN {within_s} s EMIT EAGER"
+    return f"queries: {{gone: {{pattern: {pattern!r}}}}}\n"
+
+
 def in_time(setting: Setting) -> list[Read]:
     """The events of the ordered topic, but for those behind a final frontier that it had
     announced: the first of a source that nobody knew."""

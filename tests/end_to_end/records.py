@@ -112,11 +112,17 @@ class Sender:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
         self.sent = 0
-        self.different = len({(row.source, row.seq) for row in rows})
-        """Events, without their copies."""
+
+    @property
+    def different(self) -> int:
+        """Events that were sent, without their copies."""
+        return len({(row.source, row.seq) for row in self._rows[: self.sent]})
 
     @property
     def share(self) -> float:
+        """How much of the rows is sent. Raises what has ended the thread, if anything has."""
+        if self._failure is not None:
+            raise self._failure
         return self.sent / max(1, len(self._rows))
 
     def start(self) -> Sender:
@@ -129,13 +135,15 @@ class Sender:
         if self._failure is not None:
             raise self._failure
 
-    def await_share(self, share: float) -> None:
-        """Until that share of the rows is sent."""
-        wait_until(lambda: self.share >= share, f"{share:.0%} of the rows", lambda: self.sent)
+    def await_share(self, share: float, look: Callable[[], object] = lambda: None) -> None:
+        """Until that share of the rows is sent. `look` is called all the while."""
+        what = f"{share:.0%} of the rows"
+        wait_until(lambda: self.share >= share, what, lambda: (self.sent, look()))
 
     def stop(self) -> None:
+        """Send no more."""
         self._stopping.set()
-        self._thread.join(FLUSH_TIMEOUT_S)
+        self.finish()
 
     def record_of(self, row: Row, ts_ns: int) -> tuple[bytes, Headers]:
         """Value and headers of the record of a row that is sent then."""

@@ -29,13 +29,12 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from cli.local.kafka import KafkaBroker, jars
-from cli.local.poll import wait_until
 from tests import ROOT
 from tests.cli.invoking import inorder
 from tests.command import Command
 from tests.end_to_end.worker import Worker, running
 from tests.services import require
-from tests.waiting import Patience
+from tests.waiting import Patience, wait_until
 from topology.config import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -148,7 +147,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
             answer.result(TIMEOUT_S)
         wait_until(
             lambda: said <= set(admin.describe_acls(EVERY).result(TIMEOUT_S)),
-            TIMEOUT_S,
             "the broker to have heard of the rights",
         )
         yield Guarded(broker.address("KNOWN"), path, [outcome.name for outcome in outcomes])
@@ -173,7 +171,7 @@ def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> 
         produce(guarded, 0, 2, 1)
         assert read(guarded, "reader", "events.ordered", 3) == ["0", "1", "2"]
         sink.process.start()
-        sink.process.wait_until(lambda: "reading partitions [0]" in sink.log, TIMEOUT_S)
+        wait_until(lambda: "reading partitions [0]" in sink.log, "the sink", lambda: sink.log)
         assert sink.process.stop() == 0, sink.log
         assert "not committed" not in sink.log
         assert worker.stop() == 0, worker.log

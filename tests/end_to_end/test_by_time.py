@@ -24,9 +24,8 @@ from tests import ROOT
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.replaying import assert_replays
 from tests.end_to_end.setting import SPLIT, Setting, Settles
-from tests.end_to_end.trouble import Trouble, stop_all
+from tests.end_to_end.trouble import troubled
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -75,22 +74,19 @@ def test_each_record_once_though_the_worker_is_killed(
     # A replay learns waits from all sources; a worker from those of each partition.
     setting = settles(stages=SPLIT, partitions=1, stream=reorder, more=CALM)
     lines = tmp_path / "lines.jsonl"
-    trouble = Trouble(setting, worker_count=1)
-    with running(*trouble.workers, may_start=trouble.everybody):
-        trouble.workers[0].wait_ready()
+    with troubled(setting, 1) as trouble:
         payloads = recording(lines, half_numbered=half_numbered)
         emitted = Emitted(setting)
         publishing = produce(setting, lines)
         try:
             emitted.wait_for(len(payloads) // 3)
-            trouble.kill_worker()
+            assert trouble.kill_worker(0)
             assert publishing.wait(TIMEOUT_S) == 0, publishing.communicate()[1].decode()
         finally:
             publishing.kill()
             publishing.communicate()
         emitted.wait_for(len(payloads))
         emitted.close()
-        stop_all(trouble.everybody)
 
     raw = read_all(setting.bootstrap, setting.raw)
     without = [record for record in raw if record.header("seqNum") is None]

@@ -30,10 +30,11 @@ from tests.end_to_end.changing import (
     standing,
 )
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer
+from tests.end_to_end.standing import TOPICS
 from tests.services import SharedKafka
 from tests.waiting import Patience, wait_until
 
-pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 
 SOURCES: Final = ("s0", "s1", "s2", "s3")
 TICK_S: Final = 0.02
@@ -63,7 +64,6 @@ OTHERWISE = {
     "p2": READS | {"pattern": PATTERN["pattern"].replace("1 s", "2 s")},
     "j2": JOIN | {"join": "interval 300ms"},
 }
-TOPICS = ("windows", "matches", "joins")
 
 KINDS: dict[str, list[dict[str, Any]]] = {
     "query added": [STAY, STAY | MORE],
@@ -230,7 +230,7 @@ def play(app: App, kind: str, dice: Random) -> None:
         wait_until(lambda wanted=wanted: app.waiting >= wanted, "events that wait")  # type: ignore[misc]
         how = change(app, flow, kind, dict(queries), dice)
         print(f"{how} with {wanted} events that wait at least")
-        before = {topic: len(app.lines(topic)) for topic in TOPICS}
+        before = {topic: len(app.lines(topic)) for topic in TOPICS.values()}
         app.start()
         if kind == "stream added":
             flow.add("new", "rawn")
@@ -311,7 +311,9 @@ def replayed(app: App, flow: Flow) -> dict[str, Line]:
     )
     done = inorder("replay", "--topology", plain, "--show", "window,match,join", "--json", events)
     done.well()
-    return {line["id"]: line for line in standing(done.lines)}
+    truth = {line["id"]: line for line in standing(done.lines)}
+    assert {line["query"] for line in truth.values()} == app.file["queries"].keys()
+    return truth
 
 
 def await_truth(app: App, truth: Mapping[str, Line], before: Mapping[str, int]) -> None:
@@ -320,11 +322,12 @@ def await_truth(app: App, truth: Mapping[str, Line], before: Mapping[str, int]) 
     newest_ns = max(line["end"] for line in truth.values()) - CLOSING_NS - MARGIN_NS
     patience = Patience(quiet_s=15.0)
     while True:
-        lines = {topic: app.lines(topic) for topic in TOPICS}
+        lines = {topic: app.lines(topic) for topic in TOPICS.values()}
         faults: list[str] = []
-        for topic, found in lines.items():
-            assert_ids_once(found)
-            faults += found_wrong(found, before[topic], truth, newest_ns)
+        for kind, topic in TOPICS.items():
+            assert_ids_once(lines[topic])
+            of_kind = {key: line for key, line in truth.items() if line["kind"] == kind}
+            faults += found_wrong(lines[topic], before[topic], of_kind, newest_ns)
         if not faults:
             return
         patience.look([*map(len, lines.values())], lambda faults=faults: f"{faults[:3]}")  # type: ignore[misc]
@@ -333,16 +336,14 @@ def await_truth(app: App, truth: Mapping[str, Line], before: Mapping[str, int]) 
 def found_wrong(
     lines: list[Line], before: int, truth: Mapping[str, Line], newest_ns: int
 ) -> list[str]:
-    """What is wrong with the lines of one topic. A row or a match whose events have all been seen
-    is told from the first of them on; a window, or a row without a partner, from the first
-    watermark on."""
+    """What is wrong with the lines of one topic, whose `truth` that is. A row or a match whose
+    events have all been seen is told from the first of them on; a window, or a row without a
+    partner, from the first watermark on."""
     faults: list[str] = []
-    kind = lines[0]["kind"] if lines else ""
-    of_kind = [line for line in truth.values() if line["kind"] == kind]
-    for query in sorted({line["query"] for line in of_kind}):
+    for query in sorted({line["query"] for line in truth.values()}):
         counted = lines if query in STAY else lines[before:]
         stand = {each["id"]: each for each in standing(counted) if each["query"] == query}
-        wanted = {each["id"]: each for each in of_kind if each["query"] == query}
+        wanted = {key: each for key, each in truth.items() if each["query"] == query}
         for is_half in (False, True):
             starts = [each["start"] for each in stand.values() if half(each) == is_half]
             if not starts and any(half(each) == is_half for each in wanted.values()):

@@ -1,7 +1,7 @@
 """End to end, marked `chaos`: kills, zombies, rebalances and broker restarts by the dice.
 
 `make chaos` runs it; the seed is printed, and the same seed throws the same dice (when
-they fall depends on the machine). Settings, from the environment:
+they fall, and whether somebody is there, depends on the machine). Settings, from the environment:
 
     INORDER_CHAOS_SEED       default: 1
     INORDER_CHAOS_EVENTS     events sent for each combination, default 200,000
@@ -27,9 +27,9 @@ from infra.redis import RedisServer
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, SPLIT, settle
-from tests.end_to_end.trouble import ZOMBIE_S, Trouble, stop_all
+from tests.end_to_end.trouble import Trouble, troubled
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import running
+from tests.waiting import QUIET_S, wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -59,29 +59,31 @@ class Dice:
         self._asked = ["pause", "join_and_leave", "restart_broker"]
         self.kills = 0
 
-    def throw_due(self) -> None:
+    def throw_due(self) -> int:
+        """The kills so far."""
         self._trouble.wake_due()
-        now_s = time.monotonic()
-        if now_s < self._next_s:
-            return
-        self._throw()
-        self._next_s = time.monotonic() + self._random.uniform(*PAUSE_S)
+        if time.monotonic() >= self._next_s:
+            self._throw()
+            self._next_s = time.monotonic() + self._random.uniform(*PAUSE_S)
+        return self.kills
 
     def _throw(self) -> None:
         # Each of what is asked for happens once between kills, at a moment of the dice.
-        if self._asked and self._random.random() < 0.3:
-            what = self._asked.pop(self._random.randrange(len(self._asked)))
-        else:
-            what = self._random.choice(("kill_worker", "kill_supervisor", "kill_stages"))
-            self.kills += 1
+        is_asked = bool(self._asked) and self._random.random() < 0.3
+        kills = ["kill_worker", "kill_supervisor", "kill_stages"]
+        what = self._random.choice(self._asked if is_asked else kills)
         index = self._random.randrange(WORKERS)
         at_s = time.monotonic() - self._began_s
         self._say(f"{at_s:6.1f} s  {what} {index if what != 'restart_broker' else ''}")
         if what == "restart_broker":
             self._broker.kill()
             self._broker.restart()
+        elif not getattr(self._trouble, what)(index):
+            return  # nobody was there
+        if is_asked:
+            self._asked.remove(what)
         else:
-            getattr(self._trouble, what)(index)
+            self.kills += 1
 
     @property
     def is_done(self) -> bool:
@@ -108,28 +110,23 @@ def test_every_event_once_whatever_happens(
     )
     rows = crowd(EVENTS, seed=SEED).rows
     say(f"{stages}, {state}, seed {SEED}, {len(rows)} records at {RATE:.0f}/s")
-    trouble = Trouble(setting, worker_count=WORKERS)
-    with running(*trouble.workers, may_start=trouble.everybody):
-        trouble.workers[0].wait_ready()
+    with troubled(setting, WORKERS) as trouble:
         sender = Sender(setting, rows, speed=RATE / RATE_HZ).start()
         emitted = Emitted(setting)
         dice = Dice(trouble, own_kafka, say)
-        while sender.share < 0.95 or not dice.is_done:
-            emitted.poll()
-            dice.throw_due()
+        wait_until(
+            lambda: sender.share >= 0.95 and dice.is_done,
+            "all kills",
+            lambda: (emitted.poll(), dice.throw_due(), sender.sent),
+        )
         sender.finish()
         sent_s = time.monotonic()
-        expected = len({(row.source, row.seq) for row in rows})
-        emitted.wait_for(expected, trouble.wake_due, quiet_s=2 * ZOMBIE_S + 60)
+        emitted.wait_for(sender.different, trouble.wake_due, quiet_s=2 * QUIET_S)
         say(
             f"all out {time.monotonic() - sent_s:.1f} s after the last was sent;"
             f" longest silence {emitted.longest_silence_s:.1f} s"
         )
-        while not trouble.is_quiet:
-            emitted.poll()
-            trouble.wake_due()
         emitted.close()
-        stop_all(trouble.everybody)
     verdict = check(setting)
     say(f"{dice.kills} kills: {verdict}")
     assert not verdict.faults, verdict

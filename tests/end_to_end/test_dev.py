@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 import cli.local.kafka
-from cli.local.poll import wait_until
 from tests import ROOT
 from tests.cli.invoking import inorder, json_lines
 from tests.command import Command
 from tests.services import require
+from tests.waiting import wait_until
 
 READY_TIMEOUT_S = 90.0
 LOOK = re.compile(r"look     (http://\S+/) in a browser")
@@ -40,7 +40,7 @@ def dev(folder: Path, *options: str) -> Iterator[tuple[Command, str]]:
     command = Command("dev", folder, "dev", *options)
     command.start()
     try:
-        command.process.wait_until(lambda: PLACE.search(command.log) is not None, READY_TIMEOUT_S)
+        wait_until(lambda: PLACE.search(command.log) is not None, "dev", lambda: command.log)
         found = PLACE.search(command.log)
         assert found is not None
         yield command, found[2]
@@ -60,7 +60,7 @@ def publish_and_read(folder: Path, brokers: str) -> list[int]:
 
 def interrupted(command: Command) -> None:
     os.kill(command.process.pid, signal.SIGINT)
-    wait_until(lambda: not command.process.is_alive(), READY_TIMEOUT_S, "dev to end")
+    wait_until(lambda: not command.process.is_alive(), "dev to end", lambda: command.log)
     assert command.process.stop() == 0, command.log
     assert "Traceback" not in command.log
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from benchmarks.workloads import crowd
-from cli.local.poll import wait_until
+from cli.local.poll import wait_until as within
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
@@ -41,7 +41,7 @@ def test_partitions_that_are_added(settles: Settles, stages: str) -> None:
         grow(setting.bootstrap, setting.raw, AFTER)
         grown_s = time.monotonic()
         told = f"{setting.raw} has {AFTER} partitions, {BEFORE} when this stage started"
-        wait_until(lambda: told in str(worker.ask("ready")), TOLD_S, told)
+        within(lambda: told in str(worker.ask("ready")), TOLD_S, told)
         print(f"not ready after {time.monotonic() - grown_s:.1f} s")
         assert told in worker.log
         assert worker.ask("live")[0] == 200
@@ -57,7 +57,7 @@ def test_partitions_that_are_added(settles: Settles, stages: str) -> None:
         after.start().finish()
         emitted.wait_for(before.different + after.different)
         emitted.close()
-        read = {part["partition"] for part in worker.ask("explain")[1] if part["next_offset"]}
+        read = {part["partition"] for part in worker.partitions() if part["next_offset"]}
         print(f"read partitions {sorted(read)}")
     verdict = check(setting)
     print(verdict)

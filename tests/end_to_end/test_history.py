@@ -15,7 +15,6 @@ import pytest
 
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
-from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
 from tests.end_to_end.records import Reader, Sender, read_all
 from tests.end_to_end.replaying import differences, dump, replay, said, said_by
@@ -23,6 +22,7 @@ from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.test_same_answer import CALM
 from tests.end_to_end.worker import Worker, running, worker_on
 from tests.spark_analytics.backfill.outputs import left_off, tabled
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -36,7 +36,6 @@ queries:
 PATTERN = """\
   p: {pattern: "PATTERN SEQ(_ a, _ b) WHERE [who] WITHIN 40 ms"}
 """
-TIMEOUT_S = 120.0
 
 
 def value(row: Row) -> bytes:
@@ -123,8 +122,9 @@ def no_seam(
     with running(may_start=[worker]):
         killed_while_it_takes_over(worker, Random(5), kills)
         worker.start()
-        wait_until(lambda: _come(ordered) >= left, TIMEOUT_S, f"{left} events")
-        wait_until(lambda: len(found()) >= len(results) - len(before), TIMEOUT_S, "results")
+        wait_until(lambda: _come(ordered) >= left, f"{left} events", lambda: _come(ordered))
+        rest = len(results) - len(before)
+        wait_until(lambda: len(found()) >= rest, "results", lambda: len(found()))
         worker.wait_ready()  # the killed one may have emitted all
         assert worker.stop() == 0
     assert f"{setting.raw}/0: reads from offset" in worker.process.log.read_text()
@@ -150,7 +150,7 @@ def killed_while_it_takes_over(worker: Worker, rng: Random, kills: int) -> None:
     """The power goes as soon as it has begun, or a little later."""
     for _ in range(kills):
         worker.start()
-        worker.process.wait_until(lambda: "starts; reads" in worker.log, TIMEOUT_S)
+        wait_until(lambda: "starts; reads" in worker.log, "its start", lambda: worker.log)
         time.sleep(rng.random())
         worker.kill_all()
 

@@ -35,6 +35,7 @@ from tests.end_to_end.waiting import Emitted, wait_out
 from tests.end_to_end.way_to_brokers import Cluster, Judge, cluster
 from tests.end_to_end.worker import at_work
 from tests.services import require
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -110,20 +111,21 @@ def play(
         on_two(setting)
     brokers.judge(holds)
     with at_work(replace(setting, bootstrap=brokers.through)) as worker:
-        rows = crowd(at_most).rows
-        sender = Sender(setting, rows, speed=RATE / RATE_HZ, value=lambda _: value).start()
+        sender = Sender(
+            setting, crowd(at_most).rows, speed=RATE / RATE_HZ, value=lambda _: value
+        ).start()
         emitted = Emitted(setting)
-        while emitted.poll() < 100:
+
+        def look() -> object:
             assert worker.alive, worker.log[-3000:]
+            return emitted.poll(), sender.sent
+
+        emitted.wait_for(100, look)
         holds.begin()
-        while not holds.is_done and sender.share < 1.0:
-            emitted.poll()
-            assert worker.alive, worker.log[-3000:]
+        wait_until(lambda: holds.is_done or sender.share == 1.0, "the holds", look)
         sender.stop()
-        sender.finish()
-        sent = {(row.source, row.seq) for row in rows[: sender.sent]}
         try:
-            emitted.wait_for(len(sent), quiet_s=20.0)
+            emitted.wait_for(sender.different, quiet_s=20.0)
         except AssertionError as lost:
             say(str(lost))
         emitted.close()

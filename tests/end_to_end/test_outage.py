@@ -22,6 +22,7 @@ from cli.local.kafka import KafkaBroker
 from infra.kafka import ContainerBroker
 from inorder.channel import ChannelLimits
 from inorder.sequenced import SequencedProducer
+from tests.end_to_end.matches import absences
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import events_of, read_all
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
@@ -43,7 +44,6 @@ AT_MOST_LATE = 0.005
 
 
 ABSENT_S = 5
-GONE = f"PATTERN SEQ(_ a, !_ n) WHERE n.source = a.source WITHIN {ABSENT_S} s EMIT EAGER"
 
 
 def send(setting: Setting, hurt: Callable[[float], None]) -> int:
@@ -151,7 +151,7 @@ def test_nobody_is_absent_while_the_broker_is_away(
         stages=stages,
         partitions=1 if stages.startswith(FUSED) else 2,
         stream=merge,
-        more=f"queries: {{gone: {{pattern: {json.dumps(GONE)}}}}}\n",
+        more=absences(ABSENT_S),
     )
     through_an_outage(setting, own_kafka, how)
     topics = setting.topology.topics

@@ -13,7 +13,6 @@ from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-EVENTS = 9_000
 QUIET_S = 30.0
 
 
@@ -24,7 +23,7 @@ def test_a_kill_after_a_purge_loses_nothing(settles: Settles) -> None:
     def is_purged() -> bool:
         return offsets_of(setting.bootstrap, setting.topology.topics.sequenced)[0] > 0
 
-    with flowing(setting, [worker], 1, EVENTS, 0) as flow:
+    with flowing(setting, [worker], 1, 0) as flow:
         wait_until(
             lambda: flow.emitted.poll() < 0 or is_purged(),
             "the first purge",

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.workloads import crowd
 from tests.end_to_end import detectors, windows
 from tests.end_to_end.detectors import StandingFindings, findings_of
-from tests.end_to_end.matches import Content, in_one_go
+from tests.end_to_end.matches import Content, absences, in_one_go
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import Setting, Settles
@@ -34,7 +34,7 @@ S = 10**9
 RISE = """PATTERN SEQ(_ a, _+ b[], _ c)
     WHERE a.source = 's01' AND b.source = 's02' AND c.source = 's03'
     WITHIN 30 ms USING skip_till_any MATCHES MAXIMAL"""
-# All but the first events of s07 are lost.
+# All but the first events of s07 are never sent.
 QUIET = """PATTERN SEQ(_ a, !_ n, _ b)
     WHERE a.source = 's06' AND n.source = 's07' AND b.source = 's08'
     WITHIN 50 ms"""
@@ -42,7 +42,8 @@ ALONE = """PATTERN SEQ(_ a, !_ n)
     WHERE a.source = 's06' AND n.source = 's07'
     WITHIN 5 ms"""
 
-EARLY = f"""queries:
+EARLY = f"""correct_for: 5s
+queries:
   rise: {{pattern: {json.dumps(RISE)}}}
   quiet: {{pattern: {json.dumps(QUIET)}}}
   alone: {{pattern: {json.dumps(ALONE)}, finals: true}}
@@ -56,8 +57,8 @@ FINAL_SOON = (
     "merge: {new_source_allowance: 0s, idle_after: 500ms, quiet_after: 5s,"
     f" expected_sources: {SOURCES}}}"
 )
-"""And `correct_for: 5s`: without them nothing final is told, nor a negation at the end, while a
-test waits."""
+"""Without this and `correct_for` nothing final is told, nor a negation at the end, while a test
+waits."""
 
 
 def assert_results_under_kills(setting: Setting) -> list[Any]:
@@ -88,7 +89,7 @@ def test_results_of_every_kind_and_answer_under_kills(settles: Settles) -> None:
     setting = settles(
         stages="reorder, merge+detector, window+pattern",
         stream=FINAL_SOON,
-        more=f"correct_for: 5s\n{EARLY}{windows.QUERIES}{FINAL}{detectors.QUERIES}",
+        more=f"{EARLY}{windows.QUERIES}{FINAL}{detectors.QUERIES}",
         functions=detectors.FUNCTIONS,
     )
     found = Counter(query for query, *_ in assert_results_under_kills(setting))
@@ -120,13 +121,12 @@ def test_results_of_other_cuts_under_kills(
         stages=stages,
         partitions=partitions,
         stream=FINAL_SOON,
-        more=f"correct_for: 5s\n{early}{asked}",
+        more=early + asked,
     )
     assert_results_under_kills(setting)
 
 
 ABSENT_S, QUIET_AFTER_S = 3, 2
-GONE = f"PATTERN SEQ(_ a, !_ n) WHERE n.source = a.source WITHIN {ABSENT_S} s EMIT EAGER"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_an_absence_is_told_though_nobody_sends_anything(
         stages=stages,
         partitions=partitions,
         stream=f"merge: {{quiet_after: {QUIET_AFTER_S}s}}",
-        more=f"queries: {{gone: {{pattern: {json.dumps(GONE)}}}}}\n",
+        more=absences(ABSENT_S),
     )
     sources = "a", "b", "c"
     sent_ns: list[int] = []

@@ -13,7 +13,6 @@ import pytest
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
-from cli.local.poll import wait_until
 from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import assert_sound
@@ -23,11 +22,10 @@ from tests.end_to_end.topics import configure, delete_topics
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import Worker, at_work, running, worker_on
 from tests.services import SharedKafka
+from tests.waiting import wait_until
 from topology.config import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
-TIMEOUT_S = 40.0
 
 
 def refused(worker: Worker, *says: str) -> str:
@@ -64,7 +62,7 @@ def test_a_name_that_cannot_be_resolved_is_told_at_once(tmp_path: Path) -> None:
     worker = worker_on(setting)
     with running(worker):
         told = "Failed to resolve 'broker.invalid:9092'"
-        wait_until(lambda: told in worker.log, TIMEOUT_S, "the first try to be told")
+        wait_until(lambda: told in worker.log, "the first try to be told", lambda: worker.log)
         assert worker.alive
         assert worker.stop() == 0, worker.log
 

@@ -177,13 +177,6 @@ def test_a_stop_before_it_has_begun(settles: Settles) -> None:
         assert worker.stop() == 0, worker.log
 
 
-def is_told(worker: Worker) -> bool:
-    """Whether it is not ready, as its brokers say nothing: to whichever of its requests."""
-    status, told = worker.ask("ready")
-    why = "no broker answers|no sign of life|no checkpoint has been|no assignment by the group"
-    return status == 503 and re.search(why, str(told)) is not None
-
-
 def test_brokers_that_come_later_and_then_say_nothing(
     own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
 ) -> None:
@@ -203,7 +196,7 @@ def test_brokers_that_come_later_and_then_say_nothing(
         assert "exit" not in worker.log
         own_kafka.pause()
         try:
-            wait_until(lambda: is_told(worker), "not ready, and why", quiet_s=2 * UNREADY_S)
+            wait_until(worker.is_cut_off, "not ready, and why", quiet_s=2 * UNREADY_S)
             assert worker.ask("live")[0] == 200
         finally:
             own_kafka.resume()

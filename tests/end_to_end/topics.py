@@ -52,6 +52,11 @@ def configure(bootstrap: str, topic: str, name: str, value: str) -> None:
     admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
 
 
+def largest(setting: Setting, size: int) -> None:
+    """So many bytes a batch of the ordered topic may have."""
+    configure(setting.bootstrap, setting.ordered, "max.message.bytes", str(size))
+
+
 def offsets_of(bootstrap: str, topic: str) -> tuple[int, int]:
     """Where partition 0 begins and ends."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "looks"})

@@ -3,87 +3,132 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from benchmarks.workloads.rows import Row
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import SESSION_S, Spawned, Worker, running, worker_on
+from tests.end_to_end.worker import Spawned, Worker, running, worker_on
+from tests.waiting import POLL_S, Patience, wait_until
 
-ZOMBIE_S = SESSION_S + 3.0
-"""So the sleeper's partitions have gone elsewhere when it wakes."""
+Place = tuple[str, str, int]
+"""A stage, a topic and a partition."""
 
 
 class Trouble:
-    """Two workers that run, one that may join, and what can be done to them."""
+    """Workers that run, one that may join, and what can be done to each. An act returns the ids of
+    the stages that it hit."""
 
-    def __init__(self, setting: Setting, *, worker_count: int = 2) -> None:
+    def __init__(self, setting: Setting, worker_count: int) -> None:
         names = "abcdefgh"[: worker_count + 1]
         workers = [worker_on(setting, name=name, kind=Spawned) for name in names]
         self.workers, self.spare = workers[:-1], workers[-1]
-        self._wakes: list[tuple[float, Worker, int]] = []
+        self._at_work = min(worker_count, setting.topology.topics.partitions)
+        self._asleep: dict[Worker, set[Place]] = {}
 
     @property
     def everybody(self) -> list[Worker]:
         return [*self.workers, self.spare]
 
-    def kill_worker(self, index: int = 0) -> None:
+    def with_work(self) -> list[int]:
+        """Those that have partitions, once they are as many as can have some."""
+        patience = Patience()
+        while True:
+            found = [at for at, worker in enumerate(self.workers) if worker.partitions()]
+            if len(found) >= self._at_work:
+                return found
+            patience.look(found, lambda: f"partitions for {self._at_work} workers")
+            time.sleep(POLL_S)
+
+    def victim(self, turn: int) -> int:
+        """Each in its turn; where only one can have work, who has it."""
+        if self._at_work == len(self.workers):
+            return turn % len(self.workers)
+        return self.with_work()[0]
+
+    def kill_worker(self, index: int) -> list[int]:
         """Supervisor and stages at once, and a new start with the same state folder."""
         worker = self.workers[index]
-        self._forget(worker)
-        worker.kill_all()
+        self._asleep.pop(worker, None)
+        hit = worker.kill_all()
         worker.start()
+        return hit
 
-    def kill_supervisor(self, index: int = 0) -> None:
+    def kill_supervisor(self, index: int) -> list[int]:
         """Its stages see that they are alone, and stop."""
         worker = self.workers[index]
         self._wake(worker)
-        worker.kill()
+        hit = worker.kill()
         worker.start()
+        return hit
 
-    def kill_stages(self, index: int = 1) -> None:
+    def kill_stages(self, index: int) -> list[int]:
         """The supervisor starts them anew."""
-        for stage in range(len(self.workers[index].stages())):
-            self.workers[index].kill_stage(stage)
+        return self.workers[index].kill_stages()
 
-    def pause(self, index: int = 1) -> None:
-        """All stages of one worker sleep beyond their session."""
+    def pause(self, index: int) -> list[int]:
+        """All stages of one worker sleep until others have its partitions."""
         worker = self.workers[index]
-        for stage in range(len(worker.stages())):
-            pid = worker.pause_stage(stage)
-            if pid is not None:
-                self._wakes.append((time.monotonic() + ZOMBIE_S, worker, pid))
+        places = places_of(worker)
+        if not places:
+            return []
+        self._asleep[worker] = places
+        return worker.pause_stages()
 
-    def join_and_leave(self, index: int = 0) -> None:
+    def join_and_leave(self, index: int) -> list[int]:
         """A rebalance in mid-flow: the spare joins, another one leaves by SIGTERM."""
         leaving = self.workers[index]
         self._wake(leaving)
+        hit = leaving.stages()
         self.spare.start()
         assert leaving.stop() == 0, leaving.log[-3000:]
         self.workers[index], self.spare = self.spare, leaving
+        return hit
 
-    def wake_due(self) -> None:
-        for wake in list(self._wakes):
-            if time.monotonic() >= wake[0]:
-                self._wakes.remove(wake)
-                wake[1].wake(wake[2])
-
-    @property
-    def is_quiet(self) -> bool:
-        return not self._wakes
+    def wake_due(self) -> int:
+        """How many sleep on."""
+        for worker, places in [*self._asleep.items()]:
+            others = (places_of(other) for other in self.everybody if other is not worker)
+            if places <= set().union(*others):
+                self._wake(worker)
+        return len(self._asleep)
 
     def _wake(self, worker: Worker) -> None:
-        for wake in self._forget(worker):
-            worker.wake(wake[2])
+        if self._asleep.pop(worker, None):
+            worker.wake()
 
-    def _forget(self, worker: Worker) -> list[tuple[float, Worker, int]]:
-        mine = [wake for wake in self._wakes if wake[1] is worker]
-        self._wakes = [wake for wake in self._wakes if wake[1] is not worker]
-        return mine
+    def stop(self) -> None:
+        """By SIGTERM, all at once; each has to leave in peace. A zombie has to wake before that,
+        and must not say anything."""
+        wait_until(lambda: self.wake_due() == 0, "others to have what sleepers had")
+        alive = [worker for worker in self.everybody if worker.alive]
+        for worker in self.everybody:
+            worker.await_orphans()
+        for worker in alive:
+            worker.terminate()
+        for worker in alive:
+            assert worker.exit_code() == 0, f"{worker.name}:\n{worker.log[-3000:]}"
 
 
-Act = Callable[[Trouble], None]
+def places_of(worker: Worker) -> set[Place]:
+    return {(each["stage"], each["topic"], each["partition"]) for each in worker.partitions()}
+
+
+@contextmanager
+def troubled(setting: Setting, worker_count: int = 2) -> Iterator[Trouble]:
+    """Workers that have work; at the end they are stopped."""
+    trouble = Trouble(setting, worker_count)
+    with running(*trouble.workers, may_start=trouble.everybody):
+        for worker in trouble.workers:
+            worker.wait_ready()
+        trouble.with_work()
+        yield trouble
+        trouble.stop()
+
+
+Act = Callable[[Trouble, int], list[int]]
 
 
 def play(
@@ -95,33 +140,14 @@ def play(
     sender: Sender | None = None,
 ) -> None:
     """Send, act when that share of the rows has been sent, wait until all is out, stop."""
-    trouble = Trouble(setting, worker_count=worker_count)
-    with running(*trouble.workers, may_start=trouble.everybody):
-        trouble.workers[0].wait_ready()
+    with troubled(setting, worker_count) as trouble:
         sender = (sender or Sender(setting, rows, speed=speed)).start()
         emitted = Emitted(setting)
-        for share, act in script:
-            while sender.share < share:
-                emitted.poll()
-                trouble.wake_due()
-            act(trouble)
+        for turn, (share, act) in enumerate(script):
+            sender.await_share(share, emitted.poll)
+            assert act(trouble, trouble.victim(turn)), f"{act} has hit nobody"
+        sender.await_share(1.0, lambda: (emitted.poll(), trouble.wake_due()))
         sender.finish()
-        expected = len({(row.source, row.seq) for row in rows})
-        emitted.wait_for(expected, trouble.wake_due)
-        while not trouble.is_quiet:  # a zombie has to wake, and must not say anything
-            emitted.poll()
-            trouble.wake_due()
+        emitted.wait_for(sender.different, trouble.wake_due)
         print(f"longest silence of the ordered topic: {emitted.longest_silence_s:.1f} s")
         emitted.close()
-        stop_all(trouble.everybody)
-
-
-def stop_all(workers: Sequence[Worker]) -> None:
-    """By SIGTERM, all at once; each has to leave in peace."""
-    alive = [worker for worker in workers if worker.alive]
-    for worker in workers:
-        worker.await_orphans()
-    for worker in alive:
-        worker.terminate()
-    for worker in alive:
-        assert worker.exit_code() == 0, f"{worker.name}:\n{worker.log[-3000:]}"

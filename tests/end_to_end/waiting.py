@@ -27,11 +27,10 @@ class Emitted:
         for reader in self._aside:
             reader.poll(0)
         new = [r.name for r in self._ordered.records[self._taken :] if not r.is_control]
+        now_s = time.monotonic()
+        if self._names:  # one that is not over yet counts too
+            self.longest_silence_s = max(self.longest_silence_s, now_s - self._moved_s)
         if new:
-            now_s = time.monotonic()
-            if self._names:
-                silence_s = now_s - self._moved_s
-                self.longest_silence_s = max(self.longest_silence_s, silence_s)
             self._moved_s = now_s
             self._names.update(new)
         self._taken = len(self._ordered.records)
@@ -54,9 +53,8 @@ class Emitted:
             reader.close()
 
 
-def wait_out(setting: Setting, count: int) -> float:
-    """Until so many events are out; the longest silence on the way, in seconds."""
+def wait_out(setting: Setting, count: int) -> None:
+    """Until so many events are out."""
     emitted = Emitted(setting)
     emitted.wait_for(count)
     emitted.close()
-    return emitted.longest_silence_s

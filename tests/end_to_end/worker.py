@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from cli.local.process import Process
+from cli.local.process import Process, children
 from tests.command import Command
 from tests.end_to_end.setting import Setting
 from tests.kit.nursery import ForkedProcess
@@ -80,6 +81,12 @@ class Worker(Command):
             patience.look(self.log, lambda: f"{self.name} to be ready:\n{self.log[-3000:]}")
             time.sleep(POLL_S)
 
+    def is_cut_off(self) -> bool:
+        """Whether it is not ready, as its brokers say nothing: to whichever of its requests."""
+        status, told = self.ask("ready")
+        why = "no broker answers|no sign of life|no checkpoint has been|no assignment by the group"
+        return status == 503 and re.search(why, str(told)) is not None
+
     def begin(self) -> None:
         """Start it, and wait until it is ready."""
         self.start()
@@ -89,52 +96,48 @@ class Worker(Command):
 
     def stages(self) -> list[int]:
         """The ids of its stage processes."""
-        if not self.alive:
-            return []
-        pid = self.process.pid
-        try:
-            return [
-                int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            ]
-        except FileNotFoundError:
-            return []
+        return children(self.process.pid) if self.alive else []
 
-    def kill_stage(self, index: int) -> int | None:
-        """SIGKILL one stage process; its id, None if there is none at the moment."""
-        return self._signal_stage(index, signal.SIGKILL)
+    def partitions(self) -> list[dict[str, Any]]:
+        """Those that its stages have open, as `/explain` tells of them."""
+        return self.ask("explain")[1] or []
 
-    def pause_stage(self, index: int) -> int | None:
+    def kill_stage(self, index: int) -> int:
+        """SIGKILL one stage process; its id."""
+        return _signal([self.stages()[index]], signal.SIGKILL)[0]
+
+    def kill_stages(self) -> list[int]:
+        return _signal(self.stages(), signal.SIGKILL)
+
+    def pause_stage(self, index: int) -> int:
         """SIGSTOP one stage process: it keeps its connections and does nothing."""
-        pid = self._signal_stage(index, signal.SIGSTOP)
-        if pid is not None:
-            self._paused.add(pid)
-        return pid
+        return self._pause([self.stages()[index]])[0]
 
-    def _signal_stage(self, index: int, number: int) -> int | None:
-        found = self.stages()
-        if not found:
-            return None
-        pid = found[index % len(found)]
-        _signal(pid, number)
-        return pid
+    def pause_stages(self) -> list[int]:
+        return self._pause(self.stages())
 
-    def wake(self, pid: int) -> None:
-        self._paused.discard(pid)
-        _signal(pid, signal.SIGCONT)
+    def _pause(self, pids: list[int]) -> list[int]:
+        self._paused.update(pids)
+        return _signal(pids, signal.SIGSTOP)
+
+    def wake(self, *pids: int) -> None:
+        """These, or all that sleep."""
+        self._paused.difference_update(_signal([*(pids or self._paused)], signal.SIGCONT))
 
     # -- ended ---------------------------------------------------------------------------------
 
-    def kill(self) -> None:
-        """SIGKILL the supervisor; its stages have to see that and stop."""
-        self._orphans.update(self.stages())
+    def kill(self) -> list[int]:
+        """SIGKILL the supervisor; its stages, whose ids these are, have to see that and stop."""
+        stages = self.stages()
+        self._orphans.update(stages)
         self.process.kill()
+        return stages
 
-    def kill_all(self) -> None:
+    def kill_all(self) -> list[int]:
         """SIGKILL the supervisor and its stages, as a machine that loses power does."""
         stages = self.stages()
         self.process.kill()
-        for pid in stages:
-            _signal(pid, signal.SIGKILL)
+        return _signal(stages, signal.SIGKILL)
 
     def terminate(self) -> None:
         """SIGTERM, without a wait."""
@@ -171,25 +174,24 @@ class Worker(Command):
         """Nothing of it is left, whatever the test has done."""
         stages = {*self.stages(), *self._orphans, *self._paused}
         self.process.kill()
-        for pid in stages:
-            if _lives(pid):
-                _signal(pid, signal.SIGCONT)
-                _signal(pid, signal.SIGKILL)
+        _signal([*filter(_lives, stages)], signal.SIGKILL)
 
 
-def _signal(pid: int, number: int) -> None:
-    with suppress(ProcessLookupError):  # it ended meanwhile
-        os.kill(pid, number)
+def _signal(pids: list[int], number: int) -> list[int]:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it ended meanwhile
+            os.kill(pid, number)
+    return pids
 
 
 def _lives(pid: int) -> bool:
-    """A stage process of that id runs; ids are given to others in time."""
+    """A stage process of that id runs; ids are given to others in time, and a dead one that nobody
+    has waited for has no command."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return any(name in command for name in COMMANDS) and state != "Z"
+    return any(name in command for name in COMMANDS)
 
 
 class Spawned(Worker):

@@ -32,8 +32,7 @@ from infra.prometheus import Prometheus, missing
 from tests.command import Command
 from tests.end_to_end.records import contract, new_producer
 from tests.end_to_end.setting import Setting, settle
-from tests.end_to_end.test_standstill import largest
-from tests.end_to_end.topics import admin_of, offsets_of
+from tests.end_to_end.topics import admin_of, largest, offsets_of
 from tests.end_to_end.worker import Worker, running
 from tests.infra.test_monitoring import NAME, RULES, SHOWN, table_of_faults
 from tests.services import SharedKafka, require
@@ -81,7 +80,7 @@ SMALL = 150
 """Bytes: less than a record of the ordered topic."""
 
 MASTER_KEYS = "5" * 64
-SOUND_MINUTES = 6.0
+SOUND_MINUTES = 5
 UNIT_S = {"s": 1, "m": 1, "h": 60, "d": 1440}
 
 BY_PROMTOOL_ALONE = {
@@ -129,15 +128,16 @@ def rules(folder: Path, minute_s: int) -> Path:
 @dataclass
 class World:
     """A worker whose topology has a stage that nobody runs, a Prometheus, and what producers send
-    from `start` to `stop`: sound for `sound_s`, then with every fault."""
+    from `start` to `stop`: sound at first, and with every fault once it `breaks`."""
 
     setting: Setting
     worker: Worker
     sync_server: Command
     prometheus: Prometheus
-    sound_s: float
+    minute_s: int
     began_s: float = 0.0
     paused: int | None = None
+    breaks: threading.Event = field(default_factory=threading.Event)
     is_quiet: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -156,7 +156,7 @@ class World:
             if self.is_quiet.is_set():
                 continue
             self._send("steady")
-            if time.monotonic() - self.began_s < self.sound_s:
+            if not self.breaks.is_set():
                 self._send("quiet")
                 continue
             if not has_faults:
@@ -267,13 +267,14 @@ def world(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
         targets = [worker.address, str(sync_server.http)]
         alerts = [rules(folder, minute_s)]
         with Prometheus(folder / "prometheus", targets, alerts, every_s=minute_s) as prometheus:
-            world = World(setting, worker, sync_server, prometheus, SOUND_MINUTES * minute_s)
+            world = World(setting, worker, sync_server, prometheus, minute_s)
             wait_until(lambda: bool(prometheus.ask("inorder_stage_ready")), "the first scrape")
             wait_until(lambda: "InorderAbsent" not in world.firing(), "what was before it to end")
             world.start()
             try:
-                time.sleep(world.sound_s - minute_s)
+                time.sleep(SOUND_MINUTES * minute_s)
                 assert world.firing() <= {"InorderPartitionsUnassigned"}
+                world.breaks.set()
                 yield world
             finally:
                 world.stop()
@@ -350,7 +351,7 @@ and after some restarts the worker does."""
 
 
 def test_each_panel_has_an_answer_and_each_rule_is_sound(world: World) -> None:
-    asked = [(title, _filled(expression)) for title, expression in SHOWN]
+    asked = [(title, _filled(expression, 4 * world.minute_s)) for title, expression in SHOWN]
     silent = {title for title, _ in asked}
 
     def all_told() -> bool:
@@ -362,10 +363,10 @@ def test_each_panel_has_an_answer_and_each_rule_is_sound(world: World) -> None:
     assert set(world.prometheus.rules()) == {rule["alert"] for rule in RULES}
 
 
-def _filled(expression: str) -> str:
-    """As Grafana fills in its variables."""
+def _filled(expression: str, rate_interval_s: int) -> str:
+    """As Grafana fills in its variables: four scrapes for a rate."""
     everything = expression.replace("$stage", ".*").replace("$stream", ".*")
-    return everything.replace("$__rate_interval", "10s")
+    return everything.replace("$__rate_interval", f"{rate_interval_s}s")
 
 
 @pytest.mark.parametrize(("alert", "fault"), FAULTS)
@@ -376,7 +377,7 @@ def test_the_rule_fires(world: World, alert: str, fault: Callable[[World], None]
         lambda: alert in world.fired(made_s),
         f"{alert}; there are {sorted(world.firing())}",
         lambda: world.worker.log,
-        quiet_s=30.0,
+        quiet_s=30.0 * world.minute_s,
     )
     row = next(row for row in table_of_faults() if row[2] == alert)
     for name in NAME.findall(row[1]):

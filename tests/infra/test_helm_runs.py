@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -116,7 +117,7 @@ def test_topics_a_worker_and_the_test_of_the_release(
         assert worker.ask("live")[0] == 200
         for path in ("metrics", "explain"):
             with pytest.raises(OSError, match="401"):
-                worker._open(path)
+                urlopen(f"http://{worker.http}/{path}")
         for name in ("doctor", "explain-all"):
             done = pods.run(name)
             assert done.returncode == 0, done.stdout + done.stderr

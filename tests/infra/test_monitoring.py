@@ -18,7 +18,6 @@ from prometheus_client import CollectorRegistry
 from agents.process.scrapes import AGE, BUILD, MEMORY, READY, STAGES
 from agents.watch.metrics.worker import Metrics
 from agents.watch.page.view import View
-from cli.local.poll import wait_until
 from cli.local.ports import LOOPBACK
 from infra.helm import CHART
 from infra.helm import missing as helm_missing
@@ -32,6 +31,7 @@ from tests.agents.watch.page import many
 from tests.infra.test_helm import STAGES as VALUES
 from tests.infra.test_helm import manifests
 from tests.services import require
+from tests.waiting import wait_until
 
 ALERTS = CHART / "files" / "alerts.yaml"
 RULES = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
@@ -41,7 +41,6 @@ EXPRESSIONS = [*((rule["alert"], rule["expr"]) for rule in RULES), *SHOWN]
 ENDS = ("", "_total", "_bucket", "_sum", "_count")
 NAME = re.compile(r"\binorder_\w+")
 TOKEN = "0123456789abcdef"
-TOLD_TIMEOUT_S = 60.0
 
 
 async def nothing() -> View:
@@ -402,5 +401,5 @@ def test_the_charts_monitor_is_let_in_where_the_port_wants_a_token(tmp_path: Pat
                 found = prometheus.ask("up")
                 return {one["metric"]["job"]: one["value"][1] for one in found}
 
-            wait_until(lambda: len(seen()) == 2, TOLD_TIMEOUT_S, "a scrape of each")
+            wait_until(lambda: len(seen()) == 2, "a scrape of each")
             assert seen() == {"inorder": "0", "shown": "1"}

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message, Producer
 
-from cli.local.poll import wait_until
 from inorder import JournalError, Resend, SequencedProducer
 from inorder.resending import Request, request_of
 from tests.inorder.records import Topic, event_of, headers_of
 from tests.services import UniqueName
+from tests.waiting import wait_until
 
 TIMEOUT_S = 20.0
 QUICK_PER_SECOND = 100_000.0
@@ -51,16 +51,14 @@ def listens(producer: SequencedProducer) -> None:
     """Its place in the topic of requests is taken, so no request from now on is before it."""
     kept = producer._sent_records
     assert kept is not None
-    wait_until(lambda: kept.place_of(0) is not None, TIMEOUT_S, "the first look at the topic")
+    wait_until(lambda: kept.place_of(0) is not None, "the first look at the topic")
 
 
 def after(producer: SequencedProducer, requests: int) -> None:
     status = producer.resend
     assert status is not None
     wait_until(
-        lambda: status.resent + status.unknown > 0 and status.requests >= requests,
-        TIMEOUT_S,
-        "answers",
+        lambda: status.resent + status.unknown > 0 and status.requests >= requests, "answers"
     )
     producer.flush()
 

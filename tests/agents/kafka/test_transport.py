@@ -1,7 +1,7 @@
 """End to end: the batch transport against the embedded broker.
 
 Each test runs real applications with a handler that writes down what it is told; all waits
-are for a condition, bounded by `PATIENCE_S`.
+are for a condition.
 """
 
 from __future__ import annotations

@@ -22,14 +22,15 @@ from typing import Any
 import pytest
 
 from agents.process.child_process import NotBegun, attend, may_fork, spawned
-from cli.local.poll import wait_until
 from cli.local.ports import free_ports
 from cli.program import PROGRAM as INORDER
 from tests.cli.invoking import inorder
 from tests.kit.programs import printed
+from tests.waiting import wait_until
 
 PROGRAM = [sys.executable, "-m", "tests.agents.process.forking"]
-TIMEOUT_S = 30.0
+TIMEOUT_S = 300.0
+"""Nobody waits it out."""
 ENDS = 60
 
 is_known = Path("/proc/self/task").exists()
@@ -63,12 +64,12 @@ def is_fresh(pid: int) -> bool:
 @forks
 def test_stages_are_forked_and_started_anew_as_interpreters() -> None:
     with running() as (worker, port):
-        wait_until(lambda: len(pids(port)) == 2, TIMEOUT_S, "both stages")
+        wait_until(lambda: len(pids(port)) == 2, "both stages")
         first, second = pids(port)
         assert not is_fresh(first)
         assert not is_fresh(second)
         os.kill(first, signal.SIGKILL)
-        wait_until(lambda: bool({*pids(port)} - {first, second}), TIMEOUT_S, "another one")
+        wait_until(lambda: bool({*pids(port)} - {first, second}), "another one")
         (third,) = {*pids(port)} - {first, second}
         assert is_fresh(third)
         worker.terminate()

@@ -23,7 +23,7 @@ from agents.registry.feed import SchemaFeed
 from codec.values.registered import RegisteredSchemas
 from tests.codec.values.protobufs import file_descriptor, message_class
 from tests.kit.registry import Registry, serving
-from tests.waiting import calm_s
+from tests.waiting import calm_s, until
 from topology.wire.values import ValueFault
 
 SUBJECT = "telemetry-value"
@@ -129,7 +129,7 @@ def test_an_unknown_schema_is_asked_for_again_then_dead(registry: Known) -> None
 async def test_a_schema_that_is_registered_a_moment_later_is_found(registry: Known) -> None:
     feed = SchemaFeed()
     reach = asyncio.create_task(feed.reach(registry.table, [value(1)]))
-    await asyncio.sleep(0.3)
+    await until(lambda: registry.asked["/schemas/ids/1"])
     registry.register(SUBJECT, TEXT)
     await reach
     assert registry.table.decode(value(1)) == EVENT
@@ -189,7 +189,7 @@ async def test_who_waits_for_one_registry_holds_up_nobody_who_asks_another(
     feed = SchemaFeed()
     away = RegisteredSchemas("http://127.0.0.1:9", [SUBJECT])
     waiting = [asyncio.create_task(feed.reach(away, [value(1)])) for _ in range(2)]
-    await asyncio.sleep(0.3)
+    await until(lambda: feed.faults)
     await feed.reach(registry.table, [value(number)])
     (fault,) = feed.faults
     assert fault.startswith("waits for the schema registry: http://127.0.0.1:9 did not answer")
@@ -222,7 +222,7 @@ async def test_a_registry_that_is_away_is_waited_for_and_said(registry: Known) -
     feed = SchemaFeed(0.0)
     registry.status = 503
     reach = asyncio.create_task(feed.reach(registry.table, [value(number)]))
-    await asyncio.sleep(1.0)
+    await until(lambda: feed.faults)
     (fault,) = feed.faults
     assert fault == f"waits for the schema registry: {registry.url} answers 503"
     assert not reach.done()

@@ -26,6 +26,7 @@ from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import S_NS, Patience, Watchdog
 from tests.agents.records import arranged, services_of
 from tests.agents.watch.test_watchdog import State, state_of
+from tests.waiting import until
 
 LARGE = 1_000_000
 """Changes to read."""
@@ -108,7 +109,8 @@ def test_it_names_partitions_that_are_far_behind_and_what_is_overdue() -> None:
     assert found.faults() == ("events.raw/2: it waits for progress of b/0",)
 
 
-async def test_a_record_wakes_it() -> None:
+async def test_a_record_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.stage.handler.REST_S", 3_600.0)
     resting = handler("reorder+merge", [True], of=1)
     beating = asyncio.create_task(resting.beat())
     await asyncio.sleep(0)
@@ -117,8 +119,7 @@ async def test_a_record_wakes_it() -> None:
     await asyncio.sleep(0)
     assert not beating.done()  # a tick is no record
     await resting.on_batch(PolledBatch(source, [object()], End(1, 1)))
-    async with asyncio.timeout(0.5):  # below REST_S
-        await beating
+    await until(beating.done)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from cli.local.poll import wait_until
 from inorder.sync.keys import KeyRing
 from inorder.sync.packet import REPORT, REQ, SIZE, UNKNOWN_MONO, Packet, body, parse
 from producers.sync_server.server import ServerLimits, SyncServer
+from tests.waiting import wait_until
 
 LOOPBACK = "127.0.0.1"
 TIMEOUT_S = 10.0
@@ -44,12 +44,10 @@ class Running:
         assert self.server._socket.fileno() == -1, "it is closed"
 
     def wait_taken(self, count: int) -> None:
-        wait_until(lambda: len(self.taken) >= count, TIMEOUT_S, f"{count} samples")
+        wait_until(lambda: len(self.taken) >= count, f"{count} samples")
 
-    def wait_count(self, outcome: str, count: int, timeout_s: float = TIMEOUT_S) -> None:
-        wait_until(
-            lambda: self.server.counts[outcome] >= count, timeout_s, f"{count} times {outcome}"
-        )
+    def wait_count(self, outcome: str, count: int) -> None:
+        wait_until(lambda: self.server.counts[outcome] >= count, f"{count} times {outcome}")
 
     def _take(self, sample: Packet) -> bool:
         self.taken.append(sample)

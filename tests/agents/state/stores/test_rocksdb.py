@@ -181,7 +181,7 @@ def test_a_damaged_folder_is_empty_or_whole(tmp_path: Path, hurt: str) -> None:
 
 
 def reads(store: RocksdbStore, values: dict[bytes, bytes]) -> bool:
-    """True: all of it. False: a clear refusal. Anything else fails."""
+    """True: all of it, or nothing. False: a clear refusal. Anything else fails."""
     try:
         found = None if store.position() is None else dict(store.items())
     except StoreDamaged:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.watch.page.view import View
-from cli.local.poll import wait_until
 from tests.agents.watch.page.many import up
 from tests.services import require
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -29,7 +29,6 @@ def missing() -> str | None:
     return None
 
 
-DRAWN_TIMEOUT_S = 60.0
 DRAWN = "return Number(document.body.dataset.drawn || 0)"
 SHOWN = """
     return [...document.querySelectorAll(arguments[0])].filter(e => e.offsetParent)
@@ -40,13 +39,13 @@ WIDE, NARROW = 1_280, 390
 
 
 @contextmanager
-def chromium(profile: Path, width: int = 1400, height: int = 1400) -> Iterator[Chrome]:
+def chromium(profile: Path) -> Iterator[Chrome]:
     """Run Chromium with a profile in that folder."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
-    for option in (*OPTIONS, f"--window-size={width},{height}", f"--user-data-dir={profile}"):
+    for option in (*OPTIONS, "--window-size=1400,1400", f"--user-data-dir={profile}"):
         options.add_argument(option)
     service = webdriver.ChromeService(shutil.which("chromedriver") or "")
     driver = webdriver.Chrome(options, service)
@@ -73,7 +72,7 @@ class Page:
         self.wait(lambda: self.run(DRAWN) >= views, f"{views} views")
 
     def wait(self, true: Callable[[], bool], what: str) -> None:
-        wait_until(true, DRAWN_TIMEOUT_S, what)
+        wait_until(true, what)
 
     def run(self, script: str, *arguments: object) -> Any:
         return self.driver.execute_script(script, *arguments)
