@@ -22,7 +22,6 @@ MAX_LINES = 700
 LONGER_WITH_REASON: dict[str, str] = {}
 """File to reason, for source that is one room although it is longer than MAX_LINES."""
 
-GENERATED = re.compile(r"^(infra/locks/.*\.txt|LICENSE)$")
 TEXT_SUFFIXES = {
     ".cfg", ".csv", ".html", ".ini", ".json", ".jsonl", ".md", ".properties", ".py",
     ".sh", ".sql", ".toml", ".tpl", ".txt", ".xml", ".yaml", ".yml", "",

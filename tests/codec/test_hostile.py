@@ -79,9 +79,9 @@ def test_law_nor_does_a_cut_of_it(make: Any, seed: int) -> None:
         assert fetched.next_fetch_offset == end, log
 
 
-def ends_of(make: Any, log: bytes, since: int = BASE) -> list[tuple[int, int, str]]:
+def ends_of(make: Any, log: bytes) -> list[tuple[int, int, str]]:
     """Records by their offset, and what is unreadable by its offsets and the reason."""
-    found, fault, _ = read(make, log, since=since)
+    found, fault, _ = read(make, log, since=BASE)
     assert fault is None
     return [
         (each.first, each.offset, each.detail)

@@ -17,7 +17,6 @@ import pytest
 import yaml
 
 import tests.command
-from cli.local.poll import wait_until
 from cli.local.ports import free_ports
 from tests import ROOT
 from tests.cli.invoking import Answer, inorder, json_lines
@@ -25,6 +24,7 @@ from tests.docs.commands import Command, commands_of
 from tests.inorder.sync.key_file import key_table
 from tests.kit.nursery import ForkedProcess
 from tests.services import SharedKafka, UniqueName
+from tests.waiting import wait_until
 
 TUTORIAL, CONNECT, ALERTS, CHANGE, SECURE, KUBERNETES = (
     ROOT / "docs" / name
@@ -120,7 +120,7 @@ class Ground:
 
     def ends(self, serving: Serving, by: signal.Signals) -> None:
         os.kill(serving.process.pid, by)
-        wait_until(lambda: not serving.process.is_alive(), TIMEOUT_S, "its end")
+        wait_until(lambda: not serving.process.is_alive(), "its end")
         assert serving.process.stop() == 0, serving.log
 
 
@@ -212,7 +212,7 @@ def asks_for_what_is_missing(ground: Ground) -> None:
     try:
         write_events(8)
         ground.run(TUTORIAL, "produce")
-        wait_until(lambda: "a 0: 6 to 7" in follows.log, TIMEOUT_S, "the request")
+        wait_until(lambda: "a 0: 6 to 7" in follows.log, "the request")
         ground.ends(follows, signal.SIGINT)
     finally:
         follows.process.kill()

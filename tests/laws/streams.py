@@ -85,13 +85,13 @@ def _event(name: str, epoch: int, seq: int, ts: int, arrival: int, kind: str) ->
     return event
 
 
-def orderly(seed: int, n: int = 60, sources: int = 3) -> list[Event]:
-    """Each source in sequence from 0, without loss; delays unlike."""
+def orderly(seed: int, n: int = 60) -> list[Event]:
+    """Each of three sources in sequence from 0, without loss; delays unlike."""
     rng = Random(seed)
     events = []
-    for i in range(sources):
+    for i in range(3):
         ts = arrival = START
-        for seq in range(n // sources):
+        for seq in range(n // 3):
             ts += rng.choice((1, 1, 3))
             arrival = max(arrival, ts + i + rng.choice((0, 0, 2, 9)))
             events.append(_event(f"s{i}", NO_EPOCH, seq, ts, arrival, DATA))

@@ -170,10 +170,10 @@ class Outcome:
     falsetickers: int = 0
 
 
-def plan_of(random: Random, steps: bool | None = None) -> Plan:
+def plan_of(random: Random) -> Plan:
     """A mixture of everything."""
     servers = random.choice((1, 1, 3))
-    stepping = random.random() < 0.3 if steps is None else steps
+    stepping = random.random() < 0.3
     return Plan(
         kind=random.choice(PATHS),
         skew_ppm=random.choice((0.0, 1.0, 10.0, 50.0, 200.0)),

@@ -22,11 +22,6 @@ from tests.sinks.results import current_of, record, result, rows_in
 FORMS = (Form.PARQUET, Form.JSON_LINES)
 
 
-@pytest.fixture(autouse=True)
-def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "BACKOFF_S", 0.001)
-
-
 def sweep(folder: Path, form: Form = Form.PARQUET) -> None:
     """What a next sink does with what was left behind."""
     with closing(FileSink(folder, form)) as sink:

@@ -15,7 +15,6 @@ import pytest
 
 import sinks.postgres as kind
 from infra.postgres import PostgresServer
-from sinks import attempts
 from sinks.postgres import PostgresSink
 from sinks.result import Result, parse
 from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
@@ -24,11 +23,6 @@ from tests.sinks.results import fields, result
 pytestmark = pytest.mark.postgres
 
 NUMBERS = itertools.count()
-
-
-@pytest.fixture(autouse=True)
-def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "BACKOFF_S", 0.001)
 
 
 @dataclass

@@ -13,24 +13,17 @@ import pytest
 import redis
 
 import sinks.redis as kind
-from cli.local.poll import wait_until
 from infra.redis import RedisServer
-from sinks import attempts
 from sinks.redis import RedisBounds, RedisKeys, RedisSink, connect, keys_of
 from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
 from tests.services import UniqueName
 from tests.sinks.results import record, result
-from tests.waiting import calm_s
+from tests.waiting import calm_s, wait_until
 
 pytestmark = pytest.mark.redis
 
 WELL_BEYOND_A_NODE = 300
 """Redis trims a stream by whole nodes, of 100 entries by default."""
-
-
-@pytest.fixture(autouse=True)
-def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "BACKOFF_S", 0.001)
 
 
 @pytest.fixture
@@ -248,7 +241,7 @@ def test_in_a_cluster_the_node_of_the_slot_is_found(tmp_path: Path, name: str) -
         clients[1].cluster("addslots", slot)
         clients[0].cluster("meet", "127.0.0.1", nodes[1].port, nodes[1].bus_port)
         for client in clients:
-            wait_until(lambda: whole(client), 30, "the cluster to be whole")  # noqa: B023
+            wait_until(lambda: whole(client), "the cluster to be whole")  # noqa: B023
         sink.write([result("a", 0)])  # by the first node, which points to the second
         sink.write([result("a", 1)])
         assert clients[1].hgetall(keys_of(name).latest) == {b"a": record("a", 1)}
@@ -257,7 +250,7 @@ def test_in_a_cluster_the_node_of_the_slot_is_found(tmp_path: Path, name: str) -
             sink.write([result("a", 2)])
         nodes[1].restart()
         for client in clients:
-            wait_until(lambda: whole(client), 30, "the cluster to be whole again")  # noqa: B023
+            wait_until(lambda: whole(client), "the cluster to be whole again")  # noqa: B023
         sink.write([result("a", 2)])
         assert clients[1].hgetall(keys_of(name).latest) == {b"a": record("a", 2)}
         sink.close()

@@ -14,7 +14,6 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from cli.local.poll import wait_until
 from infra.redis import RedisServer
 from sinks.dead import DeadLetter, DeadTopic
 from sinks.runner import Runner, RunnerLimits, consumer_of
@@ -26,6 +25,7 @@ from tests.sinks.kinds import redis_place
 from tests.sinks.results import MemorySink, current_of, result, rows_in, same
 from tests.sinks.sink_process import SinkProcess, served
 from tests.sinks.topic import ResultsProducer, group_has_read, history, never_committed
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka]
 
@@ -49,7 +49,7 @@ def running(brokers: str, topic: str, sink: MemorySink) -> Iterator[Runner]:
 def wait_for_read(brokers: str, topic: str, producer: ResultsProducer) -> None:
     """The group is called as the topic."""
     has_read = partial(group_has_read, brokers, topic, topic, producer.next_offsets)
-    wait_until(has_read, TIMEOUT_S, f"{topic} to be read")
+    wait_until(has_read, f"{topic} to be read")
 
 
 def all_read(brokers: str, topic: str, sink: MemorySink, producer: ResultsProducer) -> Runner:
@@ -108,6 +108,12 @@ def test_sinks_of_one_group_share_the_work(kafka: SharedKafka, unique_name: Uniq
     kafka.create_topic(topic, partitions=4)
     one, other = MemorySink(), MemorySink()
     changes = list(history(seed=2, ids=60, changes=2_000))
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+
+    def is_shared() -> bool:
+        group = admin.describe_consumer_groups([topic])[topic].result(TIMEOUT_S)
+        return [len(each.assignment.topic_partitions) for each in group.members] == [2, 2]
+
     with (
         ResultsProducer(kafka.bootstrap, topic) as producer,
         running(kafka.bootstrap, topic, one) as first,
@@ -115,7 +121,7 @@ def test_sinks_of_one_group_share_the_work(kafka: SharedKafka, unique_name: Uniq
         producer.results(changes[:1_000])
         wait_for_read(kafka.bootstrap, topic, producer)
         with running(kafka.bootstrap, topic, other) as second:
-            wait_until(lambda: len(second._owned) == 2, TIMEOUT_S, "the second to have a part")
+            wait_until(is_shared, "the second to have a part")
             producer.results(changes[1_000:])
             wait_for_read(kafka.bootstrap, topic, producer)
         assert 0 < second.counts.records < 1_000

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.local.poll import wait_until
 from infra.postgres import PostgresServer
 from infra.redis import RedisServer
 from sinks.files import Form
@@ -22,6 +21,7 @@ from tests.sinks.kinds import places_of
 from tests.sinks.results import MemorySink, same
 from tests.sinks.sink_process import SinkProcess, served
 from tests.sinks.topic import ResultsProducer, group_has_read, history, never_committed
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.kafka,
@@ -38,7 +38,6 @@ BATCH = 20
 """Small, so that there is always one between its reading and its commit."""
 
 WRITTEN_BEFORE_KILL = 100
-DONE_TIMEOUT_S = 90.0
 
 
 def publish(producer: ResultsProducer) -> MemorySink:
@@ -98,7 +97,7 @@ def test_the_stores_are_exact(
                 assert not has_read[kind](), f"{kind} was done before it was killed"
                 sink.start()
         for kind, sink in sinks.items():
-            wait_until(has_read[kind], DONE_TIMEOUT_S, f"sink {kind}: {sink.process.tail()}")
+            wait_until(has_read[kind], f"sink {kind}", sink.metrics)
             assert sink.process.stop() == 0, sink.log
     expected = same(oracle.current())
     assert len(oracle.known) / 2 < len(expected) < len(oracle.known)

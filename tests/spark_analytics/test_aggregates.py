@@ -26,13 +26,12 @@ from tests.spark_analytics.records import (
     watermark,
     write_parts,
 )
-from topology.config import HeaderConfig, parse
+from topology.config import HeaderConfig
 from topology.model.event import Event
 
 pytestmark = SPARK
 
 SOURCES = 4
-TOPOLOGY = parse("streams: {default: {}, other: {}}\n")
 WINDOWS = {
     "tumbling": Windows("tumbling", "1 second"),
     "sliding": Windows("sliding", "2 seconds", "500 milliseconds"),

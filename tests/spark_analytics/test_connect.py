@@ -15,7 +15,7 @@ from tests import ROOT
 from tests.spark_analytics.connected import answers
 from tests.spark_analytics.marks import SPARK
 
-pytestmark = [*SPARK, pytest.mark.timeout(600)]
+pytestmark = SPARK
 
 TIMEOUT_S = 500.0
 STREAM = (

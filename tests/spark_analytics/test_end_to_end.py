@@ -26,7 +26,6 @@ from tests.spark_analytics.topics import run, write_ordered
 pytestmark = [*SPARK, pytest.mark.kafka]
 
 ROWS = crowd(2_000).rows
-IDS = 40
 UNREADABLE: dict[str, Headers] = {
     "seq_missing": [("sourceId", b"s")],
     "seq_not_integer": [("sourceId", b"s"), ("seqNum", b"1.5")],

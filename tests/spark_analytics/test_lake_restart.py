@@ -1,6 +1,6 @@
-"""Oracle: tables of Iceberg written by jobs that are killed with -9 ten times at random, against
-the batch job, row by row: events, and results that are corrected, of which the highest revision
-stands. Those who read meanwhile see whole batches only, of the tables that grow
+"""Oracle: tables of Iceberg written by jobs that are killed with -9 at random. Each event is there
+once. Results that are corrected, of which the highest revision stands, are those of the batch job,
+row by row. Those who read meanwhile see whole batches only, of the tables that grow
 and of those whose rows are merged, and what the kills have left on disk goes by the
 statements of docs/guides/spark.md."""
 
@@ -93,7 +93,7 @@ def named(of: IcebergLake, table: str) -> set[str]:
     return {row.file_path.removeprefix("file:") for row in rows}
 
 
-def test_ten_kills_leave_the_tables_of_the_batch(
+def test_kills_leave_each_event_once(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
     setting = fused(kafka.bootstrap, tmp_path)
@@ -146,7 +146,7 @@ def latest(words: Sequence[WindowResult]) -> Standing:
     return frozenset((word.id, word.revision, word.op != "retract") for word in said.values())
 
 
-def test_ten_kills_leave_the_results_of_the_batch(
+def test_kills_leave_the_results_of_the_batch(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
     stages = "reorder+merge+window"

@@ -56,7 +56,7 @@ from topology.model.result import (
 )
 from topology.wire.json_lines import line_json, result_line
 
-pytestmark = [*SPARK, pytest.mark.timeout(600)]
+pytestmark = SPARK
 
 STREAMS = """\
 streams:

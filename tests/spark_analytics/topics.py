@@ -14,7 +14,6 @@ from pathlib import Path
 
 from benchmarks.workloads import to_events
 from benchmarks.workloads.rows import Row
-from cli.local.poll import wait_until
 from cli.local.process import Process
 from cli.program import PROGRAM
 from tests import ROOT
@@ -23,6 +22,7 @@ from tests.end_to_end.records import FLUSH_TIMEOUT_S, POLL_S, new_producer
 from tests.end_to_end.setting import Setting
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.records import S, records_of, watermark
+from tests.waiting import wait_until
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Step
@@ -32,7 +32,8 @@ from topology.wire.json_lines import line_json, result_line
 BATCH = 10_000
 LATER_NS = 3_600 * S
 KILL_TIMEOUT_S = 300.0
-END_TIMEOUT_S = 600.0
+END_QUIET_S = 600.0
+"""A job says nothing of its batches."""
 
 
 def steps_of(setting: Setting, rows: Sequence[Row]) -> Iterator[Step]:
@@ -125,7 +126,8 @@ def run_apart(
     process = _process(setting, folder, job, more, conf)
     process.start()
     try:
-        wait_until(lambda: not process.is_alive(), END_TIMEOUT_S, f"the end of {job}")
+        end = f"the end of {job}"
+        wait_until(lambda: not process.is_alive(), end, process.tail, quiet_s=END_QUIET_S)
         assert process.kill() == 0, process.tail()
     finally:
         if process.is_alive():

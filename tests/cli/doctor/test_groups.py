@@ -13,6 +13,7 @@ from tests.cli.invoking import inorder
 from tests.end_to_end.setting import settle
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
+from tests.waiting import until
 from topology.config import parse
 
 TOPOLOGY = parse("streams: {default: {}}\nstages: [reorder, merge]\n")
@@ -58,8 +59,7 @@ def test_a_stranger_is_found_and_a_worker_is_none(kafka: SharedKafka, tmp_path: 
         async with AIOKafkaConsumer(
             setting.ordered, bootstrap_servers=kafka.bootstrap, group_id=group, client_id="other"
         ) as consumer:
-            while not consumer.assignment():
-                await asyncio.sleep(0.1)
+            await until(consumer.assignment)
             return (await asyncio.to_thread(inorder, *ask)).out
 
     said = asyncio.run(scenario())

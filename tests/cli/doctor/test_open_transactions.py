@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from unittest.mock import Mock
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -10,15 +12,20 @@ from confluent_kafka.admin import AdminClient
 
 from cli.doctor.open_transactions import stay_open
 from tests.services import SharedKafka, UniqueName
+from tests.waiting import until
 
 TIMEOUT_S = 20.0
 
 
 @pytest.mark.kafka
-def test_one_that_ends_is_none(kafka: SharedKafka, unique_name: UniqueName) -> None:
+def test_one_that_ends_is_none(
+    kafka: SharedKafka, unique_name: UniqueName, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = unique_name("open")
     kafka.create_topic(name)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    clock = Mock(wraps=time)
+    monkeypatch.setattr("cli.doctor.open_transactions.time", clock)
 
     def found(longest_s: float) -> dict[tuple[str, int], int]:
         return stay_open(admin, {name: 1}, longest_s, TIMEOUT_S)
@@ -31,8 +38,9 @@ def test_one_that_ends_is_none(kafka: SharedKafka, unique_name: UniqueName) -> N
             await producer.begin_transaction()
             await producer.send_and_wait(name, b"x")
             assert await asyncio.to_thread(found, 1.0) == {(name, 0): 0}
+            clock.reset_mock()
             looking = asyncio.create_task(asyncio.to_thread(found, 60.0))
-            await asyncio.sleep(1.0)
+            await until(lambda: clock.sleep.called)  # only where it has seen an open one
             await producer.commit_transaction()
             async with asyncio.timeout(TIMEOUT_S):
                 assert await looking == {}

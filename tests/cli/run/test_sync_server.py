@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -12,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from cli.local.poll import wait_until
 from inorder.sync.client import SyncClient
 from inorder.sync.keys import KeyRing
 from inorder.sync.settings import SyncSettings
 from tests.cli.invoking import inorder, text_file
 from tests.command import Command
 from tests.inorder.sync.key_file import key_table
+from tests.waiting import wait_until
 
 TIMEOUT_S = 30.0
 SECRET = "0123456789abcdef" * 4
@@ -92,7 +93,7 @@ def running(folder: Path, *arguments: str) -> Iterator[Server]:
 
 
 def wait_rounds(client: SyncClient, count: int) -> None:
-    wait_until(lambda: client.status().rounds >= count, TIMEOUT_S, f"{count} rounds")
+    wait_until(lambda: client.status().rounds >= count, f"{count} rounds")
 
 
 def test_a_life(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_a_life(tmp_path: Path) -> None:
         with SyncClient("s1", SyncSettings(server.address, keys=KeyRing.read(path))) as client:
             wait_rounds(client, 10)
         with SyncClient("s1", SyncSettings(server.address)) as stranger:
-            wait_until(lambda: bool(stranger.status().failures), TIMEOUT_S, "no answer")
+            wait_until(lambda: bool(stranger.status().failures), "no answer")
         assert server.ask("live") == (200, {"ok": True, "reasons": []})
         assert server.ask("ready") == (200, {"ok": True, "reasons": []})
         status, explained = server.ask("explain")
@@ -137,8 +138,7 @@ def test_a_key_file_that_others_may_read_is_told(tmp_path: Path) -> None:
 
 def test_it_ends_on_ctrl_c_as_well(tmp_path: Path) -> None:
     with running(tmp_path, "--brokers", "none") as server:
-        child = server.process._child
-        assert child is not None
-        child.send_signal(signal.SIGINT)
-        assert child.wait(TIMEOUT_S) == 0
+        os.kill(server.process.pid, signal.SIGINT)
+        wait_until(lambda: not server.process.is_alive(), "its end")
+        assert server.process.stop() == 0
         assert "everybody may report for every source" in server.log

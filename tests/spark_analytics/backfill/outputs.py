@@ -17,7 +17,6 @@ from pyspark.sql import Row
 
 from cli.program import PROGRAM
 from recordings.summary import Summary
-from spark_analytics.backfill.in_lake import LakeTables
 from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.pieces import NOTHING, pieces_of
 from spark_analytics.backfill.place import Place
@@ -127,16 +126,13 @@ def run_of_several(
     tasks: Callable[[OrderGroups], RunOutput],
     *,
     last: bool,
-    tables: LakeTables | None = None,
 ) -> None:
-    """One run of several into one folder, which the first makes and the last flushes; `tables`:
-    those of a lake, if so."""
+    """One run of several into one folder, which the first makes and the last flushes."""
     about = digests(setting)
-    adds = number > 1 or tables is not None
-    resumed = Resumed(str(out), first=number == 1) if adds else None
-    place = Place(str(out), adds=adds)
+    resumed = Resumed(str(out), first=False) if number > 1 else None
+    place = Place(str(out), adds=number > 1)
     order = OrderGroups(setting, place.staged, to_end=last)
-    if resumed is not None and number > 1:
+    if resumed is not None:
         came = resumed.require(about, TableForm())
         order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
     output = tasks(order)
@@ -148,7 +144,7 @@ def run_of_several(
         now |= {"states": output.states, "files": {}, "offsets": {}}
     if resumed is not None:
         coming = PendingRows(number, place.staged, output.files, now, {})
-        resumed.add(place, coming, tables or ParquetTables(str(out)))
+        resumed.add(place, coming, ParquetTables(str(out)))
         return
     place.complete(output.files)
     if not last:

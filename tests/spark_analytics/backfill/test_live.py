@@ -23,7 +23,7 @@ from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
 from topology.config import HeaderConfig
 
-pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.long]
 
 QUERIES = """\
 queries:

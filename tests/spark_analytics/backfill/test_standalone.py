@@ -12,15 +12,14 @@ from random import Random
 import pyspark
 import pytest
 
-from cli.local.poll import wait_until
 from cli.local.ports import free_ports
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.outputs import assert_replayed, backfill_apart
+from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 HOME = Path(pyspark.__file__).parent
-START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 30.0
 LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME), "PYSPARK_PYTHON": sys.executable}
 
@@ -43,7 +42,7 @@ def master(tmp_path: Path) -> Iterator[str]:
                 started.append(
                     subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=tmp_path)
                 )
-            wait_until(lambda: "Starting Spark master" in log.read_text(), START_TIMEOUT_S, url)
+            wait_until(lambda: "Starting Spark master" in log.read_text(), url, log.read_text)
         yield url
     finally:
         for process in reversed(started):

@@ -17,7 +17,7 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructField
+from pyspark.sql.types import DataType
 
 from spark_analytics.backfill.in_lake import RESULTS, LakeTables
 from spark_analytics.backfill.kinds import TABLE_OF, rows_of
@@ -187,8 +187,7 @@ def test_parts_of_a_lake_are_tables_of_a_backfill(spark: SparkSession, tmp_path:
     assert set(parts) == {*tables, "overtaken"}
     for name, each in tables.items():
         found = parts[name].pick(frame_of_lines)
-        schema = of_backfill.rows(each, {}).schema
-        assert [*map(column, found.schema)] == [*map(column, schema)], name
+        assert columns(found) == columns(of_backfill.rows(each, {})), name
         wanted = sorted(line for table, *_, line, _ in rows if table in each.kinds)
         if not name.startswith("overflows"):
             assert sorted(row.line for row in found.select("line").collect()) == wanted, name
@@ -197,8 +196,8 @@ def test_parts_of_a_lake_are_tables_of_a_backfill(spark: SparkSession, tmp_path:
         assert parts[name].folds == name.endswith("_current")
 
 
-def column(field: StructField) -> tuple[str, DataType]:
-    return field.name, field.dataType
+def columns(frame: DataFrame) -> list[tuple[str, DataType]]:
+    return [(field.name, field.dataType) for field in frame.schema]
 
 
 @pytest.mark.long
@@ -233,7 +232,7 @@ def test_in_a_lake_its_tables_are_those_of_a_backfill(
     assert lake.read("overtaken").count() == 0
     tables = LakeTables(lake, parse(text))
     for each in tables.tables:
-        lake.require(each.name, tables.rows(each, {}).schema)
+        assert columns(lake.read(each.name)) == columns(tables.rows(each, {})), each.name
 
 
 def padded(log: Log) -> Log:

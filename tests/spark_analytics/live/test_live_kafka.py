@@ -65,7 +65,6 @@ def agree(spark: SparkSession, setting: Setting, folder: Path, least: int = PART
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)  # six batches, and those at rest
 def test_marks_of_transactions_are_no_silence(
     kafka: SharedKafka, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -50,9 +50,9 @@ def steady(count: int, behind: int = 0) -> list[Event]:
     return [event(seq, 100 * seq, 100 * seq + 5 + behind) for seq in range(count)]
 
 
-def jumped(by: int, count: int = 20) -> list[Event]:
+def jumped(by: int) -> list[Event]:
     """The same by a clock that was right until its tenth event, and is ahead by so much since."""
-    events = steady(count)
+    events = steady(20)
     for each in events[10:]:
         each.ts_ns += by * MS
     return events
@@ -74,10 +74,10 @@ def round_at(arrival: int, behind: int, each_way: int = 2, server: str = "") -> 
     return Sample("s", t1_ns, t2_ns, t3_ns, t4_ns, arrival * MS, arrival, server)
 
 
-def synced(behind: int, at: int = NOW, rounds: int = 10) -> DriftTable:
+def synced(behind: int, rounds: int = 10) -> DriftTable:
     table = DriftTable()
     for i in range(rounds):
-        table.add(round_at(at + 20 * i, behind))
+        table.add(round_at(NOW + 20 * i, behind))
     return table
 
 

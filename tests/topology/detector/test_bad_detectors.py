@@ -29,12 +29,12 @@ from topology.detector.unit import Record, Unit
 from topology.detector.values import GLANCE, glance
 
 
-def run(detector: Any, payloads: list[Any], until_ns: int = 10**6) -> tuple[Unit, list[Record]]:
+def run(detector: Any, payloads: list[Any]) -> tuple[Unit, list[Record]]:
     """Events a nanosecond apart, then the rest of the time; the numbers are multiples of 64."""
     unit = Unit(behaviour_of(detector), b"")
     for time_ns, payload in enumerate(payloads):
         unit.put("", LogEntry(Seen("A", time_ns, payload, "s", 0, 64 * time_ns)))
-    return unit, unit.advance(behind(until_ns), before(-9))
+    return unit, unit.advance(behind(10**6), before(-9))
 
 
 def note(records: list[Record], stand: dict[str, Any]) -> None:
@@ -191,18 +191,15 @@ def holding(value: Any, first: int) -> Any:
     return Holder
 
 
-every_no_value = pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
-
-
-@every_no_value
-@pytest.mark.parametrize("kind", ["class", "pure"])
+@pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("kind", ["class", "pure", "undeclared"])
 @ahead_or_not
 def test_a_first_state_that_is_no_value_stops_its_key_at_once(
     is_ahead: bool, kind: str, value: Any
 ) -> None:
-    """Whatever the number of the event, and whether its class is declared or not; as much stands
-    where it is read in order as where it is read ahead."""
-    pure = Detector(lambda state, event: ((value,), {"n": 1}), (), classes=(type(value),))
+    """As much stands where it is read in order as where it is read ahead."""
+    classes = (type(value),) if kind == "pure" else ()
+    pure = Detector(lambda state, event: ((value,), {"n": 1}), (), classes=classes)
     unit = Unit(behaviour_of(holding(value, 0) if kind == "class" else pure), b"")
     stand: dict[str, Any] = {}
     for seq in (1, 3, 2) if is_ahead else (1, 2, 3):

@@ -12,8 +12,6 @@ from tests.laws.many_streams import contents_of, topology_of
 from topology.flow.replay import Replay, SavedReplay
 from topology.flow.share import renumbered, share_of
 
-BY_SOURCE = ("reorder", "clock")
-
 
 def saved_of(seed: int) -> SavedReplay:
     replay = Replay(topology_of(seed))

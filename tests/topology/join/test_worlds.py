@@ -18,7 +18,7 @@ from tests.kit.events import copies
 from tests.kit.queries import join_query
 from tests.topology.join.oracle import Row, last_word, oracle, rendered
 from tests.topology.join.streams import place
-from tests.topology.join.test_oracle import SAME, THREE, TWO
+from tests.topology.join.test_oracle import SAME, THREE, TWO, every_outer
 from tests.topology.window.streams import seeded
 from topology.join.operator import Join
 from topology.join.relation import sums_upto
@@ -36,7 +36,6 @@ RELATIONS: dict[str, dict[str, Any]] = {
     "sliding": {"kind": "sliding", "size_ns": 8, "every_ns": 3},
 }
 every_relation = pytest.mark.parametrize("relation", RELATIONS)
-every_outer = pytest.mark.parametrize("outer", ["inner", "left", "full"])
 
 
 def stamped(rng: Random, streams: str, n: int, *, unlike: bool) -> list[Event]:

@@ -209,9 +209,7 @@ def test_many_copies_in_a_server_that_hangs_wait_as_long_as_one(
         return str(failed.value)
 
     with socket.create_server(("127.0.0.1", 0)) as deaf, ThreadPoolExecutor(2) as threads:
-        began_s = time.monotonic()
         told = list(threads.map(open_one, range(24)))
-        assert calm_s(began_s) < 12 * 0.5 / 2
         kind.hung_since_s["deaf"] -= kind.HUNG_S
         assert "after 1 attempt" in open_one(24)
     assert sum("it failed to answer less than 10 s ago" in each for each in told) >= 20
