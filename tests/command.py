@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cli.local.process import Process
 from cli.program import PROGRAM
 from tests import ROOT
+from tests.waiting import POLL_S, Patience
 
 ASK_TIMEOUT_S = 5.0
 ADDRESS = re.compile(r"http://(\S+?)/ready")
@@ -48,6 +50,15 @@ class Command:
         if not self.process.log.exists():
             return ""
         return self.process.log.read_bytes()[self._log_begin :].decode(errors="replace")
+
+    def await_said(self, pattern: str) -> re.Match[str]:
+        """What its log has of that, once it has. AssertionError where it ends before."""
+        patience = Patience()
+        while (found := re.search(pattern, self.log)) is None:
+            assert self.process.is_alive(), f"it ended early:\n{self.log[-3000:]}"
+            patience.look(self.log, lambda: f"{pattern}:\n{self.log[-3000:]}")
+            time.sleep(POLL_S)
+        return found
 
     @property
     def http(self) -> str | None:

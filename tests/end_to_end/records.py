@@ -141,7 +141,7 @@ class Sender:
         wait_until(lambda: self.share >= share, what, lambda: (self.sent, look()))
 
     def stop(self) -> None:
-        """Send no more."""
+        """Send no more; what was sent is in the topic then."""
         self._stopping.set()
         self.finish()
 

@@ -171,7 +171,7 @@ def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> 
         produce(guarded, 0, 2, 1)
         assert read(guarded, "reader", "events.ordered", 3) == ["0", "1", "2"]
         sink.process.start()
-        wait_until(lambda: "reading partitions [0]" in sink.log, "the sink", lambda: sink.log)
+        sink.await_said(r"reading partitions \[0\]")
         assert sink.process.stop() == 0, sink.log
         assert "not committed" not in sink.log
         assert worker.stop() == 0, worker.log

@@ -1,7 +1,7 @@
 """End to end, marked `chaos`: kills, zombies, rebalances and broker restarts by the dice.
 
-`make chaos` runs it; the seed is printed, and the same seed throws the same dice (when
-they fall, and whether somebody is there, depends on the machine). Settings, from the environment:
+`make chaos` runs it; the seed is printed, and the same seed throws the same dice, until a throw
+finds nobody there. When they fall depends on the machine. Settings, from the environment:
 
     INORDER_CHAOS_SEED       default: 1
     INORDER_CHAOS_EVENTS     events sent for each combination, default 200,000

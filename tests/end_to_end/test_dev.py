@@ -25,7 +25,7 @@ from tests.waiting import wait_until
 
 READY_TIMEOUT_S = 90.0
 LOOK = re.compile(r"look     (http://\S+/) in a browser")
-PLACE = re.compile(r"ready: (\w+) broker at (\S+), worker at")
+PLACE = r"ready: (\w+) broker at (\S+), worker at"
 
 ROWS = [
     {"source": "a", "seq": 0, "ts": 1_000, "payload": {"x": 1}},
@@ -40,10 +40,7 @@ def dev(folder: Path, *options: str) -> Iterator[tuple[Command, str]]:
     command = Command("dev", folder, "dev", *options)
     command.start()
     try:
-        wait_until(lambda: PLACE.search(command.log) is not None, "dev", lambda: command.log)
-        found = PLACE.search(command.log)
-        assert found is not None
-        yield command, found[2]
+        yield command, command.await_said(PLACE)[2]
     finally:
         command.process.stop()
 

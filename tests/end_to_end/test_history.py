@@ -150,7 +150,7 @@ def killed_while_it_takes_over(worker: Worker, rng: Random, kills: int) -> None:
     """The power goes as soon as it has begun, or a little later."""
     for _ in range(kills):
         worker.start()
-        wait_until(lambda: "starts; reads" in worker.log, "its start", lambda: worker.log)
+        worker.await_said("starts; reads")
         time.sleep(rng.random())
         worker.kill_all()
 

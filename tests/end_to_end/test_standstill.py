@@ -117,7 +117,8 @@ def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
             began_s = time.monotonic()
             brokers.kill(1)
             brokers.kill(2)
-            within(worker.is_cut_off, TOLD_S, "not ready, and why")
+            within(lambda: worker.ask("ready")[0] == 503, TOLD_S, "not ready")
+            wait_until(worker.is_cut_off, "why")
             print(f"not ready after {time.monotonic() - began_s:.1f} s")
             for node in (1, 2):
                 brokers.nodes[node].start()

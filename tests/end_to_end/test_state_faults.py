@@ -77,11 +77,11 @@ def test_flipped_bits_in_the_local_copy(
     worker.begin()
     send_at_once(setting, sources, 0, 1)
     records_in = f"records_in:{setting.stages[0]}"
-    wait_until(
-        lambda: worker.metrics().get(records_in, 0.0) >= 2 * sources,
-        "the records that were sent again",
-        worker.metrics,
-    )
+
+    def read() -> float:
+        return worker.metrics().get(records_in, 0.0)
+
+    wait_until(lambda: read() >= 2 * sources, "the records that were sent again", read)
     found = sum(
         sample.value
         for family in worker.families()
@@ -157,9 +157,9 @@ def test_a_full_disk_at_work(begun: Begun) -> None:
 def test_a_frozen_redis_stops_nothing(begun: Begun, own_redis: RedisServer) -> None:
     shape = {"partitions": 2, "state": "redis", "more": f"redis: {own_redis.url}\n"}
     setting, worker = begun(stream="", **shape)
-    flow = Flow(setting, 40_000, 0.1)
+    flow = Flow(setting, 80_000, 0.1)
     emitted = Emitted(setting)
-    flow.await_share(0.2, emitted.poll)
+    flow.await_share(0.1, emitted.poll)
     own_redis.process.pause()
     try:
         emitted.longest_silence_s = 0.0
@@ -173,6 +173,7 @@ def test_a_frozen_redis_stops_nothing(begun: Begun, own_redis: RedisServer) -> N
     emitted.close()
     print(f"longest silence while Redis was frozen: {silence_s:.2f} s")
     assert silence_s / share_of_processors() < 2.0  # it was 16 s
+    flow.stop()
     flow.all_come_out(worker)
 
 

@@ -43,7 +43,7 @@ class Trouble:
             time.sleep(POLL_S)
 
     def victim(self, turn: int) -> int:
-        """Each in its turn; where only one can have work, who has it."""
+        """Each in its turn; where there are fewer partitions than workers, one that has some."""
         if self._at_work == len(self.workers):
             return turn % len(self.workers)
         return self.with_work()[0]
@@ -66,6 +66,7 @@ class Trouble:
 
     def kill_stages(self, index: int) -> list[int]:
         """The supervisor starts them anew."""
+        self._asleep.pop(self.workers[index], None)
         return self.workers[index].kill_stages()
 
     def pause(self, index: int) -> list[int]:
@@ -143,10 +144,15 @@ def play(
     with troubled(setting, worker_count) as trouble:
         sender = (sender or Sender(setting, rows, speed=speed)).start()
         emitted = Emitted(setting)
+
+        def look() -> None:
+            emitted.poll()
+            trouble.wake_due()
+
         for turn, (share, act) in enumerate(script):
-            sender.await_share(share, emitted.poll)
+            sender.await_share(share, look)
             assert act(trouble, trouble.victim(turn)), f"{act} has hit nobody"
-        sender.await_share(1.0, lambda: (emitted.poll(), trouble.wake_due()))
+        sender.await_share(1.0, look)
         sender.finish()
         emitted.wait_for(sender.different, trouble.wake_due)
         print(f"longest silence of the ordered topic: {emitted.longest_silence_s:.1f} s")

@@ -84,7 +84,7 @@ class Worker(Command):
     def is_cut_off(self) -> bool:
         """Whether it is not ready, as its brokers say nothing: to whichever of its requests."""
         status, told = self.ask("ready")
-        why = "no broker answers|no sign of life|no checkpoint has been|no assignment by the group"
+        why = "no (broker answers|sign of life|checkpoint has been|assignment by the group|leader)"
         return status == 503 and re.search(why, str(told)) is not None
 
     def begin(self) -> None:
@@ -102,16 +102,21 @@ class Worker(Command):
         """Those that its stages have open, as `/explain` tells of them."""
         return self.ask("explain")[1] or []
 
+    def _stage(self, index: int) -> int:
+        stages = self.stages()
+        assert len(stages) > index, f"{self.name} has the stages {stages}:\n{self.log[-3000:]}"
+        return stages[index]
+
     def kill_stage(self, index: int) -> int:
         """SIGKILL one stage process; its id."""
-        return _signal([self.stages()[index]], signal.SIGKILL)[0]
+        return _signal([self._stage(index)], signal.SIGKILL)[0]
 
     def kill_stages(self) -> list[int]:
         return _signal(self.stages(), signal.SIGKILL)
 
     def pause_stage(self, index: int) -> int:
         """SIGSTOP one stage process: it keeps its connections and does nothing."""
-        return self._pause([self.stages()[index]])[0]
+        return self._pause([self._stage(index)])[0]
 
     def pause_stages(self) -> list[int]:
         return self._pause(self.stages())

@@ -309,7 +309,6 @@ def delete_unread(world: World) -> None:
     """The first stage reads nothing while records come, and go."""
     world.is_quiet.clear()
     stage = world.worker.pause_stage(0)
-    assert stage is not None
     place = TopicPartition(world.setting.raw, 0, OFFSET_END)
     admin = admin_of(world.setting.bootstrap)
 

@@ -41,7 +41,7 @@ SEEDS: Final = range(3)
 TODAYS: Final = [case for place, case in enumerate(ALL) if is_todays(place, 3)]
 LARGE: Final = (1 << 63) - 1_000
 RECURSION: Final = 300
-"""The time for a file that is nested too deeply grows with the square of how deep is too deep."""
+"""The depth of calls at which a nested file is refused; its time grows with the square."""
 
 
 def broken_files() -> None:

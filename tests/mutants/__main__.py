@@ -4,8 +4,8 @@ First the tests of the rooms and the laws that need no service run once, to see 
 one reaches. Then each mutant meets those tests, the quickest first, until one fails or takes longer
 than it may. A test that starts another process does not meet the fault there. The names of those
 that no test catches are compared with `uncaught.txt`: exit 1 where one is new, 0 otherwise. WRITE=1
-takes from the list what is caught now, if none is new. A new one that changes nothing is added by
-hand.
+takes from the list what is caught now, if none is new. A new one that behaves as the original is
+added by hand.
 
 SEED draws others (then nothing is compared), PART=10 only a tenth of them, JOBS is the number of
 processes. Each result is added to a file in `build/mutants`. RESUME=1 takes what a stopped run with
@@ -102,7 +102,9 @@ def main() -> int:
     left = [each for each in mutants if each.name not in results]
     results |= run(left, int(os.environ.get("JOBS") or 2), found, reach)
     new = told(results, known)
-    if writes and not new:
+    if writes and new:
+        print(f"not written: {len(new)} are new")
+    elif writes:
         UNCAUGHT.write_text("".join(f"{name}\n" for name in sorted(results) if not results[name]))
     return 1 if new else 0
 

@@ -22,7 +22,7 @@ from tests.cli.invoking import TOPOLOGY, inorder
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks_s = count(0.0, 0.4)  # each finds so much later
+    looks_s = count(0.0, 0.4)  # each reading is 0.4 s after the one before
     clock = SimpleNamespace(monotonic=lambda: next(looks_s))
     monkeypatch.setattr(agents.kafka.brokers, "time", clock)
     monkeypatch.setattr(agents.kafka.brokers, "REFUSED_S", 0.3)

@@ -220,8 +220,7 @@ def hold_first_partition(handler: Recorder) -> asyncio.Event:
 async def stopping(app: Application, handler: Recorder, stop: asyncio.Event) -> None:
     """Until nothing flows; it revokes nothing while a batch is under work."""
     stop.set()
-    while app.batches.flow_active:
-        await asyncio.sleep(0)
+    await until(lambda: not app.batches.flow_active)
     for _ in range(100):  # turns of the loop in which on_revoked could come too early
         await asyncio.sleep(0)
     assert not handler.has("revoked")
@@ -240,7 +239,7 @@ async def test_stop_is_quick_lets_the_batch_end_and_revokes(bootstrap: str, topi
         while not running.done():
             await asyncio.sleep(0.01)
             pauses += 1
-        assert pauses < 200
+            assert pauses < 200
     mine = [batch for batch in handler.batches if batch.partition == held.partition]
     assert [batch for batch in mine if batch.records] == [held]
     assert handler.calls[-1][0] == "revoked"

@@ -27,7 +27,7 @@ from tests.services import SharedKafka, UniqueName
 from tests.waiting import until
 
 TRIES = 4
-"""One of them is quick: a poll lasts two seconds on any machine, however busy."""
+"""One of them has to be quick on a busy machine; one that waits for the poll takes two seconds."""
 
 
 pytestmark = pytest.mark.kafka

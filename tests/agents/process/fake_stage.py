@@ -19,6 +19,8 @@ from typing import Any
 
 from agents.process.child_process import ANNOUNCE, announce
 
+LIVES_S = 600.0
+"""At most, should the test that started it have gone before it looked."""
 METRICS = "# HELP fake_total Fake\n# TYPE fake_total counter\nfake_total 1.0\n"
 
 
@@ -55,9 +57,15 @@ def main(words: Sequence[str]) -> None:
     descriptor = int(words[words.index(ANNOUNCE) + 1])
     code = int(sys.argv[sys.argv.index("--exit") + 1]) if "--exit" in sys.argv else 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(code))
-    parent = os.getppid()
-    while "--mute" in sys.argv and os.getppid() == parent:
+    parent, until_s = os.getppid(), time.monotonic() + LIVES_S
+
+    def goes_on() -> bool:
+        return os.getppid() == parent and time.monotonic() < until_s
+
+    while "--mute" in sys.argv:
         time.sleep(1.0)
+        if not goes_on():
+            return
     server = HTTPServer(("127.0.0.1", 0), Answers)
     server.timeout = 1.0
     prints()
@@ -65,7 +73,7 @@ def main(words: Sequence[str]) -> None:
         announce(descriptor, "here I am")
     else:
         announce(descriptor, "{}:{}".format(*server.server_address))
-    while os.getppid() == parent:
+    while goes_on():
         if "--hangs" in sys.argv:
             time.sleep(1.0)
         else:

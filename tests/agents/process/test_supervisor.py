@@ -52,7 +52,7 @@ Ask = Callable[[str], Awaitable[tuple[int, Any]]]
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervising, "ASK_TIMEOUT_S", 0.5)
     monkeypatch.setattr(supervising, "ASK_PAUSE_S", 0.05)
-    # However long a look takes, it counts no more of a silence.
+    # A look counts at most this much of a silence, however long it took.
     monkeypatch.setattr(supervising, "LONGEST_SILENCE_S", 0.5)
 
 

@@ -120,6 +120,7 @@ async def test_a_record_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not beating.done()  # a tick is no record
     await resting.on_batch(PolledBatch(source, [object()], End(1, 1)))
     await until(beating.done)
+    await beating
 
 
 @pytest.mark.parametrize(
