@@ -22,7 +22,6 @@ from tests.end_to_end.topics import configure, delete_topics
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import Worker, at_work, running, worker_on
 from tests.services import SharedKafka
-from tests.waiting import wait_until
 from topology.config import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -61,8 +60,7 @@ def test_a_name_that_cannot_be_resolved_is_told_at_once(tmp_path: Path) -> None:
     setting = settle("broker.invalid:9092", tmp_path, stages=FUSED, make=False)
     worker = worker_on(setting)
     with running(worker):
-        told = "Failed to resolve 'broker.invalid:9092'"
-        wait_until(lambda: told in worker.log, "the first try to be told", lambda: worker.log)
+        worker.await_said("Failed to resolve 'broker.invalid:9092'")
         assert worker.alive
         assert worker.stop() == 0, worker.log
 

@@ -147,7 +147,7 @@ def test_a_full_disk_at_work(begun: Begun) -> None:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (FULL_AT_BYTES, FULL_AT_BYTES))
     flow = Flow(setting, 20_000, 0.1)
     flow.finish()
-    wait_until(lambda: "local copy is no longer used" in worker.log, "the full disk")
+    worker.await_said("local copy is no longer used")
     assert worker.stages() == stages
     flow.all_come_out(worker)
 

@@ -185,10 +185,8 @@ def test_brokers_that_come_later_and_then_say_nothing(
     own_kafka.stop()
     worker = worker_on(setting)
     with running(worker):
-        wait_until(
-            lambda: all(f" {stage} WARNING waiting" in worker.log for stage in setting.stages),
-            "a word of each stage",
-        )
+        for stage in setting.stages:
+            worker.await_said(f" {re.escape(stage)} WARNING waiting")
         assert worker.ask("live")[0] == 200
         assert worker.ask("ready")[0] == 503
         own_kafka.start()
