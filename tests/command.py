@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,7 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from cli.local.process import Process
 from cli.program import PROGRAM
 from tests import ROOT
-from tests.waiting import POLL_S, Patience
+from tests.waiting import POLL_S, Patience, wait_until
+
+T = TypeVar("T")
 
 ASK_TIMEOUT_S = 5.0
 ADDRESS = re.compile(r"http://(\S+?)/ready")
@@ -51,14 +55,24 @@ class Command:
             return ""
         return self.process.log.read_bytes()[self._log_begin :].decode(errors="replace")
 
-    def await_said(self, pattern: str) -> re.Match[str]:
-        """What its log has of that, once it has. AssertionError where it ends before."""
+    def await_true(self, true: Callable[[], T | None], what: str) -> T:
+        """What `true()` says, once it says it. AssertionError where the process ends before."""
         patience = Patience()
-        while (found := re.search(pattern, self.log)) is None:
-            assert self.process.is_alive(), f"it ended early:\n{self.log[-3000:]}"
-            patience.look(self.log, lambda: f"{pattern}:\n{self.log[-3000:]}")
+        while not (found := true()):
+            assert self.process.is_alive(), f"it ended before {what}:\n{self.log[-3000:]}"
+            patience.look(self.log, lambda: f"{what}:\n{self.log[-3000:]}")
             time.sleep(POLL_S)
         return found
+
+    def await_said(self, pattern: str) -> re.Match[str]:
+        """What its log has of that, once it has."""
+        return self.await_true(lambda: re.search(pattern, self.log), pattern)
+
+    def ends_by(self, number: signal.Signals) -> None:
+        """Send that signal, and assert that it ends of itself, with 0."""
+        os.kill(self.process.pid, number)
+        wait_until(lambda: not self.process.is_alive(), "its end", lambda: self.log)
+        assert self.process.stop() == 0, self.log
 
     @property
     def http(self) -> str | None:

@@ -7,7 +7,6 @@ here, or be named with the test that runs it.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ from tests.docs.commands import Command, commands_of
 from tests.inorder.sync.key_file import key_table
 from tests.kit.nursery import ForkedProcess
 from tests.services import SharedKafka, UniqueName
-from tests.waiting import wait_until
 
 TUTORIAL, CONNECT, ALERTS, CHANGE, SECURE, KUBERNETES = (
     ROOT / "docs" / name
@@ -114,14 +112,9 @@ class Ground:
         try:
             serving.process.wait_until(lambda: serving.ask("ready")[0] == 200, TIMEOUT_S)
             yield serving
-            self.ends(serving, signal.SIGTERM)
+            serving.ends_by(signal.SIGTERM)
         finally:
             serving.process.kill()
-
-    def ends(self, serving: Serving, by: signal.Signals) -> None:
-        os.kill(serving.process.pid, by)
-        wait_until(lambda: not serving.process.is_alive(), "its end")
-        assert serving.process.stop() == 0, serving.log
 
 
 @pytest.fixture
@@ -212,8 +205,8 @@ def asks_for_what_is_missing(ground: Ground) -> None:
     try:
         write_events(8)
         ground.run(TUTORIAL, "produce")
-        wait_until(lambda: "a 0: 6 to 7" in follows.log, "the request")
-        ground.ends(follows, signal.SIGINT)
+        follows.await_said("a 0: 6 to 7")
+        follows.ends_by(signal.SIGINT)
     finally:
         follows.process.kill()
 

@@ -4,7 +4,6 @@ order; Ctrl-C ends all of it."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -21,7 +20,6 @@ from tests import ROOT
 from tests.cli.invoking import inorder, json_lines
 from tests.command import Command
 from tests.services import require
-from tests.waiting import wait_until
 
 READY_TIMEOUT_S = 90.0
 LOOK = re.compile(r"look     (http://\S+/) in a browser")
@@ -56,9 +54,7 @@ def publish_and_read(folder: Path, brokers: str) -> list[int]:
 
 
 def interrupted(command: Command) -> None:
-    os.kill(command.process.pid, signal.SIGINT)
-    wait_until(lambda: not command.process.is_alive(), "dev to end", lambda: command.log)
-    assert command.process.stop() == 0, command.log
+    command.ends_by(signal.SIGINT)
     assert "Traceback" not in command.log
 
 

@@ -66,7 +66,7 @@ def test_a_deleted_output_is_told_and_may_come_back(settles: Settles) -> None:
         with sending(setting) as sender:
             wait_out(setting, SOME)
             for told in (f"starts; reads {setting.raw} (1)", f"owns {setting.raw}/0", "INFO ready"):
-                wait_until(lambda told=told: told in worker.log, told)  # type: ignore[misc]
+                worker.await_said(re.escape(told))
             delete_topics(setting.bootstrap, setting.ordered)
             before = sender.sent
             wait_until_it_stands(worker, f"the topic {setting.ordered} was deleted")

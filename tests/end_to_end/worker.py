@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from cli.local.process import Process, children
 from tests.command import Command
 from tests.end_to_end.setting import Setting
 from tests.kit.nursery import ForkedProcess
-from tests.waiting import POLL_S, Patience, wait_until
+from tests.waiting import wait_until
 
 REFUSED = 2
 STOP_QUIET_S = 45.0
@@ -75,11 +74,7 @@ class Worker(Command):
         return sums
 
     def wait_ready(self) -> None:
-        patience = Patience()
-        while self.ask("ready")[0] != 200:
-            assert self.alive, f"{self.name} ended early:\n{self.log[-3000:]}"
-            patience.look(self.log, lambda: f"{self.name} to be ready:\n{self.log[-3000:]}")
-            time.sleep(POLL_S)
+        self.await_true(lambda: self.ask("ready")[0] == 200, f"{self.name} is ready")
 
     def is_cut_off(self) -> bool:
         """Whether it is not ready, as its brokers say nothing: to whichever of its requests."""
@@ -100,7 +95,8 @@ class Worker(Command):
 
     def partitions(self) -> list[dict[str, Any]]:
         """Those that its stages have open, as `/explain` tells of them."""
-        return self.ask("explain")[1] or []
+        status, told = self.ask("explain")
+        return told if status == 200 else []
 
     def _stage(self, index: int) -> int:
         stages = self.stages()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 from collections.abc import Iterator
@@ -138,7 +137,5 @@ def test_a_key_file_that_others_may_read_is_told(tmp_path: Path) -> None:
 
 def test_it_ends_on_ctrl_c_as_well(tmp_path: Path) -> None:
     with running(tmp_path, "--brokers", "none") as server:
-        os.kill(server.process.pid, signal.SIGINT)
-        wait_until(lambda: not server.process.is_alive(), "its end")
-        assert server.process.stop() == 0
+        server.ends_by(signal.SIGINT)
         assert "everybody may report for every source" in server.log
