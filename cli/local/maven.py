@@ -11,13 +11,36 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 from cli.local.lock import exclusive
 
 RESOLVE_TIMEOUT_S = 600.0
+LOCK_TIMEOUT_S = 2 * RESOLVE_TIMEOUT_S
+"""The time to wait for another process that fetches jars."""
+
 MARK = "resolved.txt"
+REACTOR = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>inorder.infra</groupId>
+  <artifactId>jars</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <modules>{}</modules>
+  <build>
+    <plugins>
+      <plugin>
+        <groupId>org.apache.maven.plugins</groupId>
+        <artifactId>maven-dependency-plugin</artifactId>
+        <version>3.8.1</version>
+      </plugin>
+    </plugins>
+  </build>
+</project>
+"""
 ROOT = Path(__file__).parents[2]
 
 
@@ -32,58 +55,99 @@ class Jars:
     """
 
     def __init__(self, pom: Path, name: str, properties: Mapping[str, str] | None = None) -> None:
-        self._pom = pom
-        self._name = name
-        self._properties = [f"-D{key}={value}" for key, value in (properties or {}).items()]
+        self.pom = pom
+        self.name = name
+        self.properties = dict(properties or {})
 
     def missing(self) -> str | None:
         """Return a sentence about the programs that are not installed, or None if all are."""
         absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
-        if not absent or (absent == ["mvn"] and self._is_resolved()):
+        if not absent or (absent == ["mvn"] and self.is_resolved()):
             return None
         return f"{' and '.join(absent)} not found; install Java 17 and Maven"
 
     def folder(self) -> Path:
-        return cache() / self._name
+        return cache() / self.name
 
     def brought(self) -> Path:
         """Return the folder of the jars; fetch them first if they are absent."""
-        folder = self.folder()
-        if not self._is_resolved():
-            with exclusive(folder.parent / f"{self._name}.lock", RESOLVE_TIMEOUT_S):
-                if not self._is_resolved():
-                    self._resolve(folder)
-        return folder
+        fetch(self)
+        return self.folder()
 
-    def _is_resolved(self) -> bool:
+    def artifact(self) -> str:
+        """Return the name that the pom gives itself."""
+        name = ET.parse(self.pom).findtext("{*}artifactId")
+        assert name is not None, f"{self.pom} has no artifactId"
+        return name
+
+    def is_resolved(self) -> bool:
+        """Return whether the jars are there, as the pom names them."""
         mark = self.folder() / MARK
         return mark.exists() and mark.read_text(encoding="utf-8") == self._marked()
 
     def _marked(self) -> str:
-        return "\n".join([self._pom.read_text(encoding="utf-8"), *self._properties])
+        return "\n".join([self.pom.read_text(encoding="utf-8"), *_options(self.properties)])
 
-    def _resolve(self, folder: Path) -> None:
+    def take(self, fetched: Path) -> None:
+        """Move the fetched jars into the cache."""
+        folder = self.folder()
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        command = [
-            "mvn",
-            "--batch-mode",
-            "--quiet",
-            f"--file={self._pom}",
-            "dependency:copy-dependencies",
-            f"-DoutputDirectory={folder}",
-            "-DincludeScope=runtime",
-            *self._properties,
-        ]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S, check=False
-        )
-        if done.returncode:
-            raise JarsUnavailable(
-                f"Maven could not resolve {self._pom}:\n{done.stdout}{done.stderr}"
-            )
+        fetched.replace(folder)
         # The mark is written last, because it states that the jars are complete.
         (folder / MARK).write_text(self._marked(), encoding="utf-8")
+
+
+def fetch(*sets: Jars) -> None:
+    """Fetch the sets of jars that are absent, with one Maven process for all.
+
+    Raises JarsUnavailable, and ValueError if two sets have different values of a property.
+    """
+    if all(jars.is_resolved() for jars in sets):
+        return
+    cache().mkdir(parents=True, exist_ok=True)
+    with exclusive(cache() / "jars.lock", LOCK_TIMEOUT_S):
+        absent = [jars for jars in sets if not jars.is_resolved()]
+        if absent:
+            scratch = cache().resolve() / "jars.part"
+            shutil.rmtree(scratch, ignore_errors=True)  # A killed process may have left it.
+            scratch.mkdir()
+            try:
+                _resolve(absent, scratch)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _resolve(sets: Sequence[Jars], scratch: Path) -> None:
+    """Run Maven once, on a pom that has the poms of the sets as its modules."""
+    properties = dict(each for jars in sets for each in jars.properties.items())
+    if any(jars.properties.items() - properties.items() for jars in sets):
+        raise ValueError("two sets of jars have different values of a property")
+    # Maven resolves `..` in the file system, so no part of the path may be a link.
+    poms = (os.path.relpath(jars.pom.resolve(), scratch) for jars in sets)
+    modules = "".join(f"<module>{pom}</module>" for pom in poms)
+    (scratch / "pom.xml").write_text(REACTOR.format(modules), encoding="utf-8")
+    command = [
+        "mvn",
+        "--batch-mode",
+        "--quiet",
+        f"--file={scratch / 'pom.xml'}",
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={scratch}/${{project.artifactId}}",
+        "-DincludeScope=runtime",
+        *_options(properties),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        names = ", ".join(str(jars.pom) for jars in sets)
+        raise JarsUnavailable(f"Maven could not resolve {names}:\n{done.stdout}{done.stderr}")
+    for jars in sets:
+        jars.take(scratch / jars.artifact())
+
+
+def _options(properties: Mapping[str, str]) -> list[str]:
+    return [f"-D{key}={value}" for key, value in properties.items()]
 
 
 def cache() -> Path:

@@ -2,8 +2,7 @@
 
 pyspark includes Spark itself. The jars that read Kafka (`kafka.xml` in this folder) come from Maven
 into `.cache/spark-<release>/`, about 10 MB. Spark's own resolver (`spark.jars.packages`) is not
-used, because it asks servers that may not be reachable. `python -m cli.spark.jars` fetches the jars
-and prints their paths.
+used, because it asks servers that may not be reachable.
 
 PostgreSQL's JDBC driver (`postgres.xml`, 1 MB) is fetched likewise. So are the writers of Iceberg
 tables (`iceberg.xml`, 47 MB) and Delta tables (`delta.xml`, 8 MB). The versions of these writers
@@ -15,8 +14,6 @@ fetched, and Maven is not needed.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -50,7 +47,7 @@ POSTGRES: Final = "jdbc:postgresql:"
 def release() -> str:
     """Return the release of the installed pyspark, or that of `VERSION` if none is installed."""
     try:
-        installed = version("pyspark")
+        installed = version("pyspark") or VERSION  # None while it is being installed
     except PackageNotFoundError:
         installed = VERSION
     return ".".join(installed.split(".")[:2])
@@ -60,9 +57,9 @@ def _of_release(pom: str, name: str) -> Jars:
     return Jars(Path(__file__).parent / pom, name, RELEASES.get(release(), {}))
 
 
-_JARS = _of_release("kafka.xml", f"spark-{release()}")
-_POSTGRES = Jars(Path(__file__).parent / "postgres.xml", "spark-postgres")
-_LAKES = {kind: _of_release(f"{kind}.xml", f"spark-{release()}-{kind}") for kind in FORMATS}
+CONNECTOR = _of_release("kafka.xml", f"spark-{release()}")
+POSTGRES_DRIVER = Jars(Path(__file__).parent / "postgres.xml", "spark-postgres")
+LAKES = {kind: _of_release(f"{kind}.xml", f"spark-{release()}-{kind}") for kind in FORMATS}
 
 
 def missing() -> str | None:
@@ -71,10 +68,15 @@ def missing() -> str | None:
         return "pyspark not found; run make spark-setup, or pip install -r infra/locks/spark.txt"
     if is_submitted():
         return None
-    if release() not in RELEASES:
-        return f"no jars are known for pyspark {release()}; install {' or '.join(RELEASES)}"
-    no_jars = _JARS.missing()
-    return no_jars and f"no Spark: {no_jars}"
+    no_jars = CONNECTOR.missing()
+    return refused_release() or (no_jars and f"no Spark: {no_jars}")
+
+
+def refused_release() -> str | None:
+    """Return why no jars can be fetched for the installed pyspark, or None if they can."""
+    if release() in RELEASES:
+        return None
+    return f"no jars are known for pyspark {release()}; install {' or '.join(RELEASES)}"
 
 
 def jars() -> list[str]:
@@ -84,17 +86,17 @@ def jars() -> list[str]:
     """
     if is_submitted():
         return []
-    return sorted(str(path) for path in _JARS.brought().glob("*.jar"))
+    return sorted(str(path) for path in CONNECTOR.brought().glob("*.jar"))
 
 
 def folder() -> Path:
     """Return the folder of `jars`, which exists once they have been fetched."""
-    return _JARS.folder()
+    return CONNECTOR.folder()
 
 
 def postgres_jars() -> list[str]:
     """Return the paths of the driver for Iceberg catalogs in PostgreSQL, as `jars` does."""
-    return _of(_POSTGRES, "JDBC driver of PostgreSQL")
+    return _of(POSTGRES_DRIVER, "JDBC driver of PostgreSQL")
 
 
 def catalog_jars(catalog: str | None) -> list[str]:
@@ -104,7 +106,7 @@ def catalog_jars(catalog: str | None) -> list[str]:
 
 def lake_jars(kind: str) -> list[str]:
     """Return the paths of the jars that write tables as `iceberg` or `delta`, as `jars` does."""
-    return _of(_LAKES[kind], f"{kind.capitalize()} for Spark")
+    return _of(LAKES[kind], f"{kind.capitalize()} for Spark")
 
 
 def _of(jars: Jars, what: str) -> list[str]:
@@ -114,22 +116,3 @@ def _of(jars: Jars, what: str) -> list[str]:
     if absent is not None:
         raise JarsUnavailable(f"no {what}: {absent}")
     return sorted(str(path) for path in jars.brought().glob("*.jar"))
-
-
-def main() -> None:
-    """Fetch the jars, and print the connector's paths with commas, as `spark.jars` takes them."""
-    absent = missing()
-    if absent is not None:
-        print(absent, file=sys.stderr)
-        sys.exit(os.environ.get("CI") == "true")
-    try:
-        postgres_jars()
-        for kind in FORMATS:
-            lake_jars(kind)
-        print(",".join(jars()))
-    except JarsUnavailable as failed:
-        sys.exit(str(failed))
-
-
-if __name__ == "__main__":
-    main()
