@@ -89,7 +89,7 @@ class Intake:
         if progress.is_copy(event):
             progress.duplicate += 1
             step.reports.append(Duplicate(now_ns, event))
-            return False
+            return self._emitted_again(progress)
         if self._pause.since_ns != NEVER or progress.state == AWAITED:
             self._pause.receive(progress, event)
         self._receive(progress, event)
@@ -121,7 +121,7 @@ class Intake:
         elif kind == UNBLOCKED:
             self._bounds.unblock(progress)
         elif progress.is_copy(event):
-            return
+            self._emitted_again(progress)
         elif kind == DEAD:
             self._bounds.unblock(progress)
             self._follow(progress, event, progress.newest_ns)
@@ -138,6 +138,17 @@ class Intake:
             if progress.state != BEHIND:
                 self._bounds.leave(progress, OUT)
             self._bounds.say_bye(progress)
+
+    def _emitted_again(self, progress: SourceProgress) -> bool:
+        """Unblock the source of a duplicate, and return whether it was blocked.
+
+        After a restart with `at_least_once`, REORDER emits BLOCKED again, too. The event that ended
+        it the first time has to end it again.
+        """
+        was_blocked = progress.blocked
+        if was_blocked:
+            self._bounds.unblock(progress)
+        return was_blocked
 
     def _take_late(self, progress: SourceProgress, event: Event, now_ns: int) -> None:
         """Take in an event that REORDER has marked as late.

@@ -15,7 +15,7 @@ from tests.seeds import seeds_of_today
 from tests.topology.merge.against_oracle import MS, Settings, by_operator, by_oracle, items
 from topology.config import MergeConfig, ReorderConfig
 from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, BYE, WATERMARK, Event
+from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, WATERMARK, Event
 from topology.model.late import GAP
 from topology.model.outcome import Duplicate, Late, Step
 from topology.published.merge import PacedMerge
@@ -119,6 +119,18 @@ def test_a_source_that_comes_back_is_looked_at_again_though_others_hold_everythi
     assert merge.next_deadline_ns() == 130 * MS
     merge.on_time(130 * MS)
     assert merge.figures()["idle"] == 2
+
+
+@pytest.mark.parametrize("kind", [DATA, HEARTBEAT, BYE, DEAD])
+def test_event_emitted_again_ends_its_block_again(kind: str) -> None:
+    """A stage that starts again with `at_least_once` repeats what it wrote, BLOCKED too."""
+    merge = operator(heartbeat=0)
+    written = [event(2, "a", 1, 0, BLOCKED), event(3, "a", 1, 2, kind)]
+    merge.on_batch([event(1, "a", 0, 1), *written], 3 * MS)
+    again = [event(4, "a", 1, 0, BLOCKED), event(5, "a", 1, 2, kind)]
+    merge.on_batch(again, 5 * MS)
+    assert merge.figures()["blocked"] == 0
+    assert rendered(merge.on_batch([event(6, "b", 0, 5), event(9, "a", 2, 8)], 10 * MS))
 
 
 def test_figures_tell_the_watermark_and_its_lag() -> None:
