@@ -13,6 +13,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/.docs
 SPARK := $(VENV)/.spark
+BYTECODE := $(VENV)/.bytecode
 LOCKS := infra/locks
 CODEC := $(wildcard codec/native/*.pyx codec/native/*.pxd)
 # The first of these that is there and works.
@@ -21,10 +22,14 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14 python3
 JOBS ?= 3
 ARGS ?=
 BASE ?= main
+# What `make mutants` tries (tests/mutants/__main__.py).
+TIER ?=
+TURN ?=
+SAMPLE ?=
 # Where it is set, each of the hundreds of processes of a run compiles all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up down install setup docs docs-reference spark-setup spark-oldest spark-long spark-package helm demo test test-quick answers lint format services bench bench-all chaos laws mutants compiled wheels compiled-wheels lock audit sbom clean
+.PHONY: help up down install setup jars docs docs-reference spark-setup spark-oldest spark-long spark-package helm demo test test-rest test-all test-quick tiers answers style lint format services bench bench-all chaos laws mutants compiled wheels compiled-wheels lock audit sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +69,11 @@ $(SPARK): $(LOCKS)/spark.txt $(RUNTIME)
 	@$(INSTALL) --require-hashes --no-build-isolation -r $(LOCKS)/spark.txt
 	@touch $@
 
+# While packages and jars come: three workers would each compile the tests and all that they import.
+$(BYTECODE): | $(DEV)
+	@INORDER_TIER=first $(PY) -m pytest --collect-only -q --ignore tests/spark_analytics >/dev/null 2>&1 || true
+	@touch $@
+
 install: $(RUNTIME) ## the virtual environment .venv with what inorder needs to run
 
 setup: $(DEV) $(SPARK) ## the virtual environment .venv with all that is needed, tools for tests too
@@ -79,11 +89,15 @@ up: ## Kafka, Redis, two workers, sync server, Prometheus and Grafana in contain
 down: # what `make up` has started; its volumes stay
 	@docker compose -f infra/compose.yaml down
 
+jars: $(RUNTIME) # Java, Maven, and the jars of the broker and of Spark's connector
+	@infra/ensure.sh java
+	@$(PY) -m infra.jars broker
+
 services: # Java, Maven, Redis, PostgreSQL, Prometheus and Chromium, for the tests that need them
 	@infra/ensure.sh
 
 spark-setup: $(SPARK) services ## pyspark, and the jars with which it reads Kafka
-	@$(PY) -m cli.spark.jars >/dev/null
+	@$(PY) -m infra.jars lakes
 	@$(PY) -m infra.archives 2>/dev/null
 
 spark-long: $(DEV) spark-setup ## Spark on a million events, killed twice (ARGS=...)
@@ -101,23 +115,41 @@ spark-package: spark-setup ## what spark-submit needs, into dist/spark (ARGS=DIR
 helm: $(DEV) # built where only Go is there
 	@$(PY) -m infra.helm
 
-# mypy takes one core for a minute or two.
-test: ## style, types, then all tests but those that take minutes (ARGS=..., JOBS=3)
-	@$(MAKE) $(DEV) $(SPARK) $(DOCS); echo "Python packages: $$SECONDS s"; \
-	    $(MAKE) --jobs 2 lint spark-setup helm; echo "with style, types, services, jars and chart: $$SECONDS s"
-	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+test: ## each promise once, and the tests that catch most: six minutes on a new machine (ARGS=..., JOBS=3)
+	@$(MAKE) --jobs 3 $(SPARK) jars $(BYTECODE) style; echo "set-up: $$SECONDS s"
+	@INORDER_TIER=first $(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-test-quick: lint ## style, types, and what a change in the core needs and takes below a second each
+test-rest: ## all other tests, types, more services: half an hour (ARGS=..., JOBS=3)
+	@$(MAKE) $(DEV) $(SPARK) $(DOCS); $(MAKE) --jobs 2 lint spark-setup helm; echo "set-up: $$SECONDS s"
+	@INORDER_TIER=rest $(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+test-all: ## both, as CI does
+	@$(MAKE) test
+	@$(MAKE) test-rest
+
+test-quick: style ## style, and what a change in the core needs and takes below a second each
 	@$(PY) -m pytest -q -n $(JOBS) --dist worksteal $(ARGS) -m "not kafka and not slow and not chaos and not long" \
 	    tests/topology tests/oracle tests/laws/test_order.py tests/laws/test_figures.py tests/test_tidy.py
 
-lint: $(DEV) $(SPARK) ## style, types, who may import whom, the Dockerfile
+# A test that fails, as the one that wants each test in a tier, has its seconds too.
+CATCHES := build/mutants/54-1-turn-0-catches
+tiers: $(DEV) $(DOCS) spark-setup jars helm ## tests/tiers.toml from a measured run: of new tests (ARGS=modules), or of all, after make mutants TURN=0
+	@[[ -n "$(ARGS)" || -s $(CATCHES) ]] || { echo "run make mutants TURN=0 first: it says which test catches which fault" >&2; exit 1; }
+	@[[ "$(ARGS)" != *[[]* ]] || { echo "name functions or modules, not cases: a function is measured with all of them" >&2; exit 1; }
+	@rm -f build/seconds
+	-@INORDER_SECONDS=build/seconds INORDER_DAY=0 INORDER_TURN=0 $(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	@$(PY) -m tests.tiers build/seconds $(if $(ARGS),,$(CATCHES))
+
+style: $(DEV) # style, who may import whom, the Dockerfile
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check . || { echo "not formatted; run: make format" >&2; exit 1; }
-	@$(BIN)/mypy --no-error-summary
 	@found=$$($(BIN)/lint-imports --no-cache --no-logo) || { echo "$$found"; exit 1; }
 	@$(BIN)/hadolint Dockerfile infra/spark/Dockerfile
 	@for script in infra/*.sh .ci/run; do bash -n $$script; done
+
+# mypy takes one core for a minute or two.
+lint: style $(SPARK) ## style and types
+	@$(BIN)/mypy --no-error-summary
 	@echo "lint: clean"
 
 format: $(DEV) ## lay the code out, mend what ruff can mend
@@ -151,7 +183,7 @@ bench-spark: spark-setup
 chaos: $(DEV) $(SPARK) services ## kill -9, pauses, broker restarts, late requests, for minutes
 	@$(PY) -m pytest -m chaos --verbose $(ARGS)
 
-# `make test` takes the seeds of one day (tests/seeds.py): here are those of all days, and for patterns more.
+# `make test-rest` takes the seeds of one day (tests/seeds.py): here are those of all days, and for patterns more.
 laws: $(DEV) spark-setup ## the seeds of all days, patterns over ten thousand streams, and what else is long (ARGS=...)
 	@INORDER_DAY=0-49 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/topology/pattern $(ARGS)
 	@INORDER_DAY=0-6 $(PY) -m pytest -n $(JOBS) --timeout 1800 --ignore tests/topology/pattern \
@@ -166,8 +198,8 @@ laws: $(DEV) spark-setup ## the seeds of all days, patterns over ten thousand st
 	@$(PY) -m pytest -n $(JOBS) --timeout 600 -m long $(ARGS)
 	@infra/codec_fuzz.sh $(PY)
 
-mutants: $(DEV) ## plants 200 small faults and names those that no test without services catches; an hour or two (RESUME=1, PART=10)
-	@JOBS=$(JOBS) $(PY) -m tests.mutants
+mutants: $(DEV) ## plants 200 small faults and names those that no test without services catches; an hour or two (RESUME=1, PART=10, TIER=first)
+	@JOBS=$(JOBS) TIER=$(TIER) TURN=$(TURN) SAMPLE=$(SAMPLE) $(PY) -m tests.mutants
 
 compiled: $(DEV) ## the core compiled by mypyc, its tests run against it
 	@infra/compiled.sh $(PY) -n $(JOBS) $(ARGS)

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Installs missing system packages that the tests on real servers need: Java 17 or newer, Maven,
-# redis-server, PostgreSQL, Prometheus, Chromium, tini. It uses apt if it has the rights. Otherwise
-# it names the missing packages; the tests then skip with a message, and in CI (CI=true) it fails.
+# redis-server, PostgreSQL, Prometheus, Chromium, tini; with the argument `java` the first two alone.
+# It uses apt if it has the rights. Otherwise it names the missing packages; the tests then skip with
+# a message, and in CI (CI=true) it fails.
 set -euo pipefail
+wanted=${1:-all}
 
 java_is_new_enough() {
     local version
@@ -13,6 +15,7 @@ java_is_new_enough() {
 missing_packages() {
     java_is_new_enough || java_package
     command -v mvn >/dev/null || echo maven
+    [[ "$wanted" == all ]] || return 0
     command -v redis-server >/dev/null || echo redis-server
     has_postgres || echo postgresql
     command -v prometheus >/dev/null || echo prometheus

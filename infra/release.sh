@@ -22,7 +22,7 @@ sections=$(sed -n "/^## \[Unreleased\]/,/^## \[$version\]/p" CHANGELOG.md | grep
 [[ $sections == 0 ]] || fail "CHANGELOG.md has $sections unreleased entries above $version"
 
 [[ ${1:-} != --dry-run ]] || { echo "v$version could be released"; exit 0; }
-make test
+make test-all
 make wheels
 make sbom
 git tag --annotate "v$version" --message "inorder $version"

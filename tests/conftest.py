@@ -34,6 +34,9 @@ from tests.inorder.records import Topic
 from tests.kit.processes import leave, sweep
 from tests.kit.registry import Registry, serving
 from tests.services import SharedKafka, UniqueName, require
+from tests.tiers import recorder
+from tests.tiers.plan import TIERS, VARIABLE, get_tier
+from tests.tiers.selection import Selection
 
 START_TIMEOUT_S = 240.0
 MAX_TOPIC_CHARS = 200
@@ -55,7 +58,13 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED_JAVA)
     # A shell that begins the tests in the background has them, and what they start, ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if (tier := get_tier()) is not None:
+        if tier not in TIERS:
+            raise pytest.UsageError(f"{VARIABLE}={tier}: write {' or '.join(TIERS)}")
+        if list(config.args) == config.getini("testpaths"):
+            config.pluginmanager.register(Selection(tier), tier)
     config.pluginmanager.register(seeds)
+    recorder.register(config)
     if progress.wanted(config):
         config.pluginmanager.register(progress.Progress(config), "inorder-progress")
     if os.environ.get(IS_COMPILED) == "1":

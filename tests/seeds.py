@@ -4,7 +4,7 @@ The seeds of a law are cut into one share for each of `DAYS` days. A run takes t
 day, and a run that fails names the day. The variable INORDER_DAY chooses:
 
     INORDER_DAY=3       the seeds of day 3 again
-    INORDER_DAY=0-6     those of all seven days; `make test` has no others
+    INORDER_DAY=0-6     those of all seven days; `make test-rest` has no others
     INORDER_DAY=0-49    seven times as many; numbers have no upper bound
 
 A test that also counts how often it met what it is about, so that it cannot hold of nothing, needs
@@ -17,8 +17,10 @@ multiple of `DAYS`, so each case meets the seeds of each day in time. INORDER_TU
     INORDER_TURN=5      the cases of turn 5 again
     INORDER_TURN=all    all cases, as where INORDER_DAY names seven days or more
 
-Who chooses by a case's name or by -k gets the case on every day, and tests that are not in `make
-test` take no turns.
+Who chooses by a case's name or by -k gets the case on every day, and tests that are not in
+`make test-all` take no turns.
+
+The first tier of tests (`tests.tiers`) has day 0 and turn 0 every day, if neither is set.
 
 Day and turn are fixed once, where the run begins: workers of pytest-xdist inherit the variables, so
 they collect the same tests even if midnight passes.
@@ -33,6 +35,8 @@ from typing import Final
 
 import pytest
 
+from tests.tiers.plan import FIRST, get_tier
+
 DAYS: Final = 7
 VARIABLE: Final = "INORDER_DAY"
 TURN_VARIABLE: Final = "INORDER_TURN"
@@ -42,7 +46,7 @@ TURNS_UNTIL_AGAIN: Final = 420
 
 IN_TURNS: Final = "in_turns"
 ELSEWHERE: Final = ("chaos", "long", "spark_long")
-"""Marks of tests that `make test` leaves out."""
+"""Marks of tests that are not in `make test-all`."""
 
 
 def days_of(text: str) -> range:
@@ -51,9 +55,9 @@ def days_of(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-_TODAY: Final = datetime.now(UTC).toordinal()
-TEXT: Final = os.environ.setdefault(VARIABLE, str(_TODAY % DAYS))
-TURN: Final = os.environ.setdefault(TURN_VARIABLE, str(_TODAY % TURNS_UNTIL_AGAIN))
+_DATE: Final = 0 if get_tier() == FIRST else datetime.now(UTC).toordinal()
+TEXT: Final = os.environ.setdefault(VARIABLE, str(_DATE % DAYS))
+TURN: Final = os.environ.setdefault(TURN_VARIABLE, str(_DATE % TURNS_UNTIL_AGAIN))
 TODAY: Final = days_of(TEXT)
 
 

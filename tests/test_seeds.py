@@ -51,7 +51,11 @@ MARKS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     ("keyword", "args", "left_out"),
     [
-        ("", ["tests"], ["a[1]", "a[2]"]),  # of a function that takes turns and is in `make test`
+        (
+            "",
+            ["tests"],
+            ["a[1]", "a[2]"],
+        ),  # of a function that takes turns and is in `make test-all`
         ("a", ["tests"], []),
         ("", ["tests/a.py::a[1]"], []),
     ],

@@ -18,7 +18,7 @@ from codec.face import Unreadable
 
 FIRST: Final = int(os.environ.get("INORDER_CODEC_FIRST_SEED", "0"))
 SEEDS: Final = int(os.environ.get("INORDER_CODEC_SEEDS", "4"))
-"""How many seeds the laws run through: few in `make test`, INORDER_CODEC_SEEDS in
+"""How many seeds the laws run through: few in `make test-all`, INORDER_CODEC_SEEDS in
 infra/codec_fuzz.sh."""
 
 PLACE: Final = TopicPartition("events.raw", 0)

@@ -15,7 +15,7 @@ from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import Worker, at_work
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.programs, pytest.mark.slow]
 
 ASK_TIMEOUT_S = 30.0
 MS = 1_000_000

@@ -80,6 +80,7 @@ def test_all_that_tell_of_themselves_are_scraped() -> None:
     assert set(job["static_configs"][0]["targets"]) == {f"{name}:8080" for name in serving}
 
 
+@pytest.mark.programs
 def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
     require(prometheus.missing())
     alerts = tmp_path / "alerts.yaml"

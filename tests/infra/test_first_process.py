@@ -30,7 +30,7 @@ NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-
 SOON_S = 20.0
 """Less than a command waits for brokers."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.programs, pytest.mark.slow]
 
 
 def missing() -> str | None:

@@ -45,7 +45,7 @@ USER = 10_001
 
 Manifest = Mapping[str, Any]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.programs, pytest.mark.slow]
 by_values = pytest.mark.parametrize("values", VALUES, ids=lambda path: str(path.stem))
 
 

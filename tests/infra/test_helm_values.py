@@ -33,7 +33,7 @@ OTHERS = ("--set-json", "workers.others={}")
 REFERENCE = {"name": "inorder-kafka"}
 TLS = {"tls": "enable"}
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.programs, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module", autouse=True)

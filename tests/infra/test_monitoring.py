@@ -346,6 +346,7 @@ def test_each_rule_is_tried_with_its_fault_and_without() -> None:
     assert tried == {(rule["alert"], fires) for rule in RULES for fires in (False, True)}
 
 
+@pytest.mark.programs
 def test_alerts_fire_when_they_are_to(tmp_path: Path) -> None:
     if shutil.which("promtool") is None:
         require("promtool not found; it comes with prometheus")
@@ -381,6 +382,7 @@ def _rule_tests(name: str, folder: Path) -> Path:
     return file
 
 
+@pytest.mark.programs
 @pytest.mark.slow
 def test_the_charts_monitor_is_let_in_where_the_port_wants_a_token(tmp_path: Path) -> None:
     """As the operator tells Prometheus, the token in the place of its secret's name."""

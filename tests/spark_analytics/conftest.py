@@ -11,6 +11,7 @@ import pytest
 import cli.spark.jars
 from cli.local import classes
 from tests.services import require
+from tests.tiers.selection import is_first_tier
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +70,9 @@ public class QuickFiles extends LocalFileSystem {
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
     require(cli.spark.jars.missing())
     from spark_analytics.session import new_session
     from spark_analytics.tables.catalog import FORMATS, settings
@@ -80,9 +83,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    jars = [*cli.spark.jars.jars(), *cli.spark.jars.postgres_jars()]
-    jars += [jar for kind in FORMATS for jar in cli.spark.jars.lake_jars(kind)]
-    session = new_session("inorder tests", jars, {**SETTINGS, **settings(*FORMATS), **own})
+    # The first tier has no test of a lake, and its set-up does not fetch their jars.
+    lakes = () if is_first_tier(pytestconfig) else FORMATS
+    jars = [*cli.spark.jars.jars(), *(cli.spark.jars.postgres_jars() if lakes else ())]
+    jars += [jar for kind in lakes for jar in cli.spark.jars.lake_jars(kind)]
+    session = new_session("inorder tests", jars, {**SETTINGS, **settings(*lakes), **own})
     gateway: Any = session.sparkContext._gateway
     java = gateway.jvm
     compiler = java.org.codehaus.janino.SimpleCompiler()

@@ -93,6 +93,7 @@ def test_more_than_may_look_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 WIDTHS = "return [document.documentElement.scrollWidth, innerWidth]"
 
 
+@pytest.mark.programs
 @pytest.mark.slow
 def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
     with opened(looked(SOURCES, WAITING), tmp_path) as page:
@@ -155,6 +156,7 @@ NAMED = """
         .map(cell => cell.dataset.label + ': ' + cell.innerText)"""
 
 
+@pytest.mark.programs
 @pytest.mark.slow
 def test_on_a_narrow_screen_each_cell_has_its_name_in_chromium(tmp_path: Path) -> None:
     with opened(looked(SOURCES, WAITING), tmp_path) as page:
@@ -170,6 +172,7 @@ LONG = "W" * 250
 BACKWARDS = "\u202egnp.evil\u2066\n"
 
 
+@pytest.mark.programs
 @pytest.mark.slow
 def test_a_hostile_name_keeps_its_place_and_its_order_in_chromium(tmp_path: Path) -> None:
     async def look() -> View:
@@ -183,6 +186,7 @@ def test_a_hostile_name_keeps_its_place_and_its_order_in_chromium(tmp_path: Path
         assert {LONG, "\\u202egnp.evil\\u2066\\n"} <= {*page.texts("#sources td:first-child")}
 
 
+@pytest.mark.programs
 @pytest.mark.slow
 def test_why_all_is_dead_is_shown(tmp_path: Path) -> None:
     """And what no row says has no column."""
