@@ -8,8 +8,13 @@ takes from the list what is caught now, if none is new. A new one that behaves a
 added by hand.
 
 SEED draws others (then nothing is compared), PART=10 only a tenth of them, JOBS is the number of
-processes. Each result is added to a file in `build/mutants`. RESUME=1 takes what a stopped run with
-the same SEED and PART has found from there, and from its record of what each test reaches.
+processes. TURN=0 takes the cases of one turn (`tests.seeds`) in place of all. TIER=first takes the
+tests of `make test` alone, and tells which part of the faults they catch that are not in
+`uncaught.txt`; SAMPLE=60 tries so many of these.
+
+Each result is added to a file in `build/mutants`, and each fault that is caught, with the first
+test that catches it, to another. RESUME=1 takes what a stopped run with the same SEED, PART, TIER
+and TURN has found from there, and from its record of what each test reaches.
 """
 
 from __future__ import annotations
@@ -18,12 +23,12 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
 from tests import ROOT
-from tests.mutants.plant import Mutant, drawn
+from tests.mutants.plant import Mutant, drawn, mix
 from tests.mutants.trial import Trial
 
 ROOMS: Final = ("agents", "topology")
@@ -36,30 +41,54 @@ FOUND: Final = ROOT / "build/mutants"
 WORDS: Final = {True: "caught", False: "NOT CAUGHT"}
 SEED: Final = 54
 CHOICE: Final = "not kafka and not spark and not postgres and not redis and not chaos and not long"
-DAY: Final = {"INORDER_DAY": "0", "INORDER_TURN": "all"}
-"""A mutant meets the same seeds in each run, and all cases."""
+DAY: Final = "0"
+"""A mutant meets the same seeds in each run."""
 
 TEST_S: Final = 300
 """A test that runs longer has met an endless loop."""
 
 
-def run(mutants: Sequence[Mutant], jobs: int, found: Path, reach: Path) -> dict[str, bool]:
-    """Return whether each mutant is caught, by name. `found`: the file for each result."""
+class Files(NamedTuple):
+    """The files of a run: each result, each test that catches something, what each test reaches."""
+
+    found: Path
+    catches: Path
+    reach: Path
+
+    @classmethod
+    def of_run(cls, name: str) -> Files:
+        return cls(*(FOUND / f"{name}-{kind}" for kind in ("results", "catches", "reach")))
+
+    def begin(self) -> None:
+        FOUND.mkdir(parents=True, exist_ok=True)
+        self.found.write_text("")
+        self.catches.write_text("")
+        self.reach.unlink(missing_ok=True)
+
+
+def run(
+    mutants: Sequence[Mutant], jobs: int, files: Files, turn: str, tier: str
+) -> dict[str, bool]:
+    """Return whether each mutant is caught, by name."""
     results: dict[str, bool] = {}
 
     def tell(mutant: Mutant, caught: bool, took_s: float) -> None:
         results[mutant.name] = caught
         print(f"{WORDS[caught]} in {took_s:.0f} s: {mutant.name}", flush=True)
-        with found.open("a") as file:
+        with files.found.open("a") as file:
             file.write(f"{WORDS[caught]}: {mutant.name}\n")
 
     for name in list(os.environ):
         if name.startswith("INORDER_"):
             del os.environ[name]
-    os.environ |= DAY
+    os.environ |= {"INORDER_DAY": DAY, "INORDER_TURN": turn}
+    # Only now: it reads the day and the turn as it is imported.
+    from tests.tiers.selection import Selection
+
     quiet = ["-qs", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={TEST_S}"]
-    trial = Trial(mutants, jobs, reach, tell)
-    pytest.main([*quiet, "-m", CHOICE, *FOLDERS], plugins=[trial])
+    trial = Trial(mutants, jobs, files.reach, files.catches, tell)
+    plugins = [trial, Selection(tier)] if tier else [trial]
+    pytest.main([*quiet, "-m", CHOICE, *FOLDERS], plugins=plugins)
     if len(results) < len(mutants):
         raise SystemExit(f"broken off: {len(mutants) - len(results)} mutants were not tried")
     return results
@@ -87,20 +116,27 @@ def told(results: Mapping[str, bool], known: Sequence[str]) -> list[str]:
 def main() -> int:
     seed = int(os.environ.get("SEED") or SEED)
     part = int(os.environ.get("PART") or 1)
+    tier = os.environ.get("TIER") or ""
+    turn = os.environ.get("TURN") or ("0" if tier else "all")
     writes = bool(os.environ.get("WRITE"))
-    if writes and (seed, part) != (SEED, 1):
-        raise SystemExit("WRITE=1 writes the whole list; leave out SEED and PART")
-    mutants = drawn(ROOT, ROOMS, seed, part)
+    if writes and (seed, part, tier, turn) != (SEED, 1, "", "all"):
+        raise SystemExit("WRITE=1 writes the whole list; leave out SEED, PART, TIER and TURN")
     known = UNCAUGHT.read_text().splitlines() if seed == SEED else []
-    found, reach = (FOUND / f"{seed}-{part}-{kind}" for kind in ("results", "reach"))
-    FOUND.mkdir(parents=True, exist_ok=True)
+    mutants = drawn(ROOT, ROOMS, seed, part)
+    if tier:
+        left = [each for each in mutants if each.name not in known]
+        mutants = mix(left, seed)[: int(os.environ.get("SAMPLE") or len(left))]
+    files = Files.of_run("-".join(map(str, filter(None, (seed, part, tier, f"turn-{turn}")))))
     if not os.environ.get("RESUME"):
-        found.write_text("")
-        reach.unlink(missing_ok=True)
-    before = known_results(found)
+        files.begin()
+    before = known_results(files.found)
     results = {each.name: before[each.name] for each in mutants if each.name in before}
     left = [each for each in mutants if each.name not in results]
-    results |= run(left, int(os.environ.get("JOBS") or 2), found, reach)
+    results |= run(left, int(os.environ.get("JOBS") or 2), files, turn, tier)
+    if tier:
+        caught = sum(results.values())
+        print(f"{caught} of {len(results)} caught: {100 * caught // len(results)} %")
+        return 0
     new = told(results, known)
     if writes and new:
         print(f"not written: {len(new)} are new")

@@ -172,10 +172,15 @@ def drawn(root: Path, rooms: Sequence[str], seed: int, part: int = 1) -> list[Mu
         for path in sorted((root / room).rglob("*.py"))
         for mutant in mutants_of(str(path.relative_to(root)), path.read_bytes())
     ]
-    found.sort(key=lambda mutant: hashlib.sha256(f"{seed} {mutant.name}".encode()).digest())
+    found = mix(found, seed)
     chosen = [
         each
         for kind, count in KINDS.items()
         for each in [mutant for mutant in found if mutant.kind == kind][: count // part]
     ]
     return sorted(chosen, key=found.index)
+
+
+def mix(mutants: Sequence[Mutant], seed: int) -> list[Mutant]:
+    """Return the mutants in the order of a hash of the seed and the name."""
+    return sorted(mutants, key=lambda each: hashlib.sha256(f"{seed} {each.name}".encode()).digest())

@@ -56,9 +56,11 @@ class Trial:
         mutants: Sequence[Mutant],
         jobs: int,
         reach: Path,
+        catches: Path,
         tell: Callable[[Mutant, bool, float], None],
     ) -> None:
-        self._mutants, self._jobs, self._reach, self._tell = mutants, jobs, reach, tell
+        self._mutants, self._jobs, self._tell = mutants, jobs, tell
+        self._reach, self._catches = reach, catches
         self._failed = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -101,7 +103,7 @@ class Trial:
         shares = [items[number :: self._jobs] for number in range(self._jobs)]
         for _, code, _ in self._forked([partial(run, mine) for mine in shares]):
             if code != 0:
-                raise RuntimeError("the tests did not run to their end; not all is known")
+                raise RuntimeError(f"the tests did not run to their end ({code}); not all is known")
         part.replace(self._reach)
 
     def _round(
@@ -121,7 +123,12 @@ class Trial:
             ]
             if chosen and plant(ROOT, mutant) == 0:
                 return BROKEN
-            return UNCAUGHT if all(passes for _, passes, _ in self._run(chosen)) else CAUGHT
+            for item, passes, _ in self._run(chosen):
+                if not passes:
+                    with self._catches.open("a") as file:
+                        file.write(json.dumps([mutant.name, item.nodeid]) + "\n")
+                    return CAUGHT
+            return UNCAUGHT
 
         left = []
         for number, code, took_s in self._forked([partial(run, mutant) for mutant in mutants]):
