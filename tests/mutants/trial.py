@@ -143,12 +143,16 @@ class Trial:
         return left
 
     def _run(self, items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, bool, float]]:
-        """Run tests, and yield each with whether it passed, and its seconds."""
+        """Run tests, and yield each with whether it passed, and its seconds.
+
+        What serves the session stays to the end of the process: librdkafka's broker, for one, waits
+        for ever where it is closed in a fork.
+        """
         for item, following in zip_longest(items, items[1:]):
             item.config.pluginmanager.unregister(name="terminalreporter")
             self._failed = False
             began_s = time.monotonic()
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following or item.session)
             yield item, not self._failed, time.monotonic() - began_s
 
     def _forked(self, calls: Sequence[Callable[[], int]]) -> Iterator[tuple[int, int, float]]:
