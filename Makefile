@@ -127,8 +127,9 @@ test-all: ## both, as CI does
 	@$(MAKE) test
 	@$(MAKE) test-rest
 
+# None of these waits for another process, so a worker for each core is enough.
 test-quick: style ## style, and what a change in the core needs and takes below a second each
-	@$(PY) -m pytest -q -n $(JOBS) --dist worksteal $(ARGS) -m "not kafka and not slow and not chaos and not long" \
+	@$(PY) -m pytest -q -n auto --dist worksteal $(ARGS) -m "not kafka and not slow and not chaos and not long" \
 	    tests/topology tests/oracle tests/laws/test_order.py tests/laws/test_figures.py tests/test_tidy.py
 
 # A test that fails, as the one that wants each test in a tier, has its seconds too.

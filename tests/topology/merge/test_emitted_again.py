@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
+import pytest
+
 from tests.kit.events import copies
 from tests.seeds import seeds_of_today
 from tests.topology.merge.test_operator import operator as new_merge
@@ -58,6 +60,7 @@ class Stages:
         self.reorder.restore(state, copies(held))
 
 
+@pytest.mark.slow
 def test_law_no_source_stays_blocked() -> None:
     repeated = 0
     for seed in SEEDS:
