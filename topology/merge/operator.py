@@ -47,7 +47,8 @@ These are the decisions in special cases:
 * An event ahead of the arrival clock waits for the clock, even if no source holds it up. Otherwise
   sources that come back would be late until the clock has reached it.
 * An unmarked event at or below the newest of its own source is a duplicate, because each source is
-  in sequence. The previous stage sends such events after a restart with `at_least_once`.
+  in sequence. The previous stage sends such events after a restart with `at_least_once`. They
+  unblock their source, as they did the first time.
 * If a source comes back after its end-of-stream marker, the marker counts like a heartbeat.
 
 Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` if W or C moved, and
