@@ -36,7 +36,7 @@ from tests.kit.registry import Registry, serving
 from tests.services import SharedKafka, UniqueName, require
 from tests.tiers import recorder
 from tests.tiers.plan import TIERS, VARIABLE, get_tier
-from tests.tiers.selection import Selection
+from tests.tiers.selection import Selection, names_paths
 
 START_TIMEOUT_S = 240.0
 MAX_TOPIC_CHARS = 200
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if (tier := get_tier()) is not None:
         if tier not in TIERS:
             raise pytest.UsageError(f"{VARIABLE}={tier}: write {' or '.join(TIERS)}")
-        if list(config.args) == config.getini("testpaths"):
+        if not names_paths(config):
             config.pluginmanager.register(Selection(tier), tier)
     config.pluginmanager.register(seeds)
     recorder.register(config)

@@ -64,8 +64,13 @@ def is_first_tier(config: pytest.Config) -> bool:
     return config.pluginmanager.has_plugin(FIRST)
 
 
+def names_paths(config: pytest.Config) -> bool:
+    """Return whether the run is of named files or tests."""
+    return bool(list(config.args) != config.getini("testpaths"))
+
+
 def takes_all(config: pytest.Config) -> bool:
     """Return whether no test is named, by its path or otherwise."""
     option = config.option
     some = option.keyword or option.ignore or option.deselect or getattr(option, "lf", False)
-    return list(config.args) == config.getini("testpaths") and not some
+    return not (names_paths(config) or some)

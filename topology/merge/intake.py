@@ -89,7 +89,7 @@ class Intake:
         if progress.is_copy(event):
             progress.duplicate += 1
             step.reports.append(Duplicate(now_ns, event))
-            return self._emitted_again(progress)
+            return self._unblock_again(progress)
         if self._pause.since_ns != NEVER or progress.state == AWAITED:
             self._pause.receive(progress, event)
         self._receive(progress, event)
@@ -121,7 +121,7 @@ class Intake:
         elif kind == UNBLOCKED:
             self._bounds.unblock(progress)
         elif progress.is_copy(event):
-            self._emitted_again(progress)
+            self._unblock_again(progress)
         elif kind == DEAD:
             self._bounds.unblock(progress)
             self._follow(progress, event, progress.newest_ns)
@@ -139,7 +139,7 @@ class Intake:
                 self._bounds.leave(progress, OUT)
             self._bounds.say_bye(progress)
 
-    def _emitted_again(self, progress: SourceProgress) -> bool:
+    def _unblock_again(self, progress: SourceProgress) -> bool:
         """Unblock the source of a duplicate, and return whether it was blocked.
 
         After a restart with `at_least_once`, REORDER emits BLOCKED again, too. The event that ended

@@ -11,13 +11,13 @@ import pytest
 
 from tests.kit.events import copies
 from tests.seeds import seeds_of_today
+from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import operator as new_merge
 from tests.topology.reorder.test_operator import operator as new_reorder
 from topology.merge.operator import Merge
 from topology.model.event import NO_EPOCH, Event
 from topology.reorder.operator import Reorder
 
-MS: Final = 10**6
 SEEDS: Final = seeds_of_today(60)
 CHECKPOINT: Final = 15
 """Events between two checkpoints of REORDER."""
