@@ -72,6 +72,24 @@ def scattered(stream: str, sources: Sequence[str]) -> list[str]:
     return [f"{stream}: {found} arrived in several partitions of the input ({named}); {remedy}"]
 
 
+def set_back(stream: str, merge: Mapping[str, Any]) -> list[str]:
+    """Return a sentence about sources whose timestamps fall; an empty list without any."""
+    sources = merge.get("sets_back", {})
+    if not sources:
+        return []
+    named = ", ".join(list(sources)[:NAMED])
+    largest_ns, beyond = merge["set_back_ns"], merge["set_backs_beyond"]
+    found = f"{merge['set_backs']:,} events were set back by up to {duration(largest_ns)}"
+    broken = f"{beyond:,} of them below the completeness frontier"
+    remedy = f"write clock: {{max_set_back: {covering(largest_ns)}}} if this goes on"
+    return [f"{stream}: {found} ({named}), {broken}; {remedy}"]
+
+
+def covering(duration_ns: int) -> str:
+    """Return a duration in whole seconds, as a topology file spells it, that is not shorter."""
+    return f"{-(-duration_ns // (1_000 * NS_PER_MS))}s"
+
+
 def open_ends(topology: TopologyFile) -> dict[str, str]:
     """Return, for each query, the log line about its first result that is not final.
 

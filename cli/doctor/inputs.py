@@ -9,6 +9,7 @@ because that would need the master keys. It does not judge topics that the princ
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import input_reader
 from agents.stage.inlet import RawInlet
 from agents.watch.deaths import Deaths
+from agents.watch.sentences import covering
 from cli.doctor.finding import Finding, Weight, error, warning
 from cli.printable import printable
 from codec.face import Unreadable
@@ -35,24 +37,31 @@ TIMEOUT_S: Final = 5.0
 """The time to wait for a record of one topic."""
 
 NS_PER_MS: Final = 1_000_000
+LEAST_FALL_NS: Final = 100 * NS_PER_MS
+"""The smallest fall of timestamps that is reported."""
+
+Falls = dict[tuple[str, str], list[tuple[int, int, int]]]
+"""The epoch, number and timestamp of events, by stream and source."""
 
 
 def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
     """Return the faults of the newest records of each input topic, with their remedies; blocks.
 
     A fault is a topic whose records are mostly dead letters. Another is a source of a foreign topic
-    that is spread over several partitions.
+    that is spread over several partitions, and a third one timestamps that fall.
     """
     found = []
     for topic in upstream_inputs(topology):
+        falls: Falls = {}
         try:
-            deaths, spread = asyncio.run(_looked(topology, brokers, topic))
+            deaths, spread = asyncio.run(_looked(topology, brokers, topic, falls))
         except (RegistryAway, RegistryRefuses) as fault:
             what, _, remedy = str(fault).partition("; ")
             found.append(error(topic, what, remedy or "check that it runs"))
             continue
         if spread:
             found.append(_spread(topic, spread))
+        found += _set_back(topology, topic, falls)
         if (verdict := deaths.verdict()) is not None:
             what, remedy = verdict
             all_dead = deaths.dead == deaths.read
@@ -76,13 +85,46 @@ def _spread(topic: str, spread: dict[str, set[int]]) -> Finding:
     )
 
 
+def _set_back(topology: Topology, topic: str, falls: Falls) -> Iterator[Finding]:
+    """Yield a warning for each stream with a fall that its `max_set_back` does not cover."""
+    largest: dict[str, tuple[int, str]] = {}
+    for (stream, source), numbered in falls.items():
+        fall = largest_fall_ns(numbered), source
+        largest[stream] = max(largest.get(stream, fall), fall)
+    for stream, (fall_ns, source) in sorted(largest.items()):
+        declared_ns = topology.streams[stream].clock.max_set_back_ns
+        if fall_ns > max(declared_ns or 0, LEAST_FALL_NS):
+            yield warning(
+                topic,
+                f"timestamps of source {printable(source)} fall by up to {fall_ns / 1e9:.1f} s in"
+                " the order of its numbers: such events are late, or delay final results",
+                f"write clock: {{max_set_back: {covering(fall_ns)}}} in the stream {stream}",
+            )
+
+
+def largest_fall_ns(numbered: list[tuple[int, int, int]]) -> int:
+    """Return how far a timestamp is below an earlier one of the same run of numbers, at most.
+
+    `numbered` has the epoch, the number and the timestamp of events. A missing number ends a run,
+    because a source without epochs may have restarted there.
+    """
+    fall_ns = newest_ns = 0
+    before = -1, -1
+    for epoch, number, ts_ns in sorted(set(numbered)):
+        newest_ns = max(newest_ns, ts_ns) if before == (epoch, number - 1) else ts_ns
+        fall_ns = max(fall_ns, newest_ns - ts_ns)
+        before = epoch, number
+    return fall_ns
+
+
 async def _looked(
-    topology: Topology, brokers: Brokers, topic: str
+    topology: Topology, brokers: Brokers, topic: str, falls: Falls
 ) -> tuple[Deaths, dict[str, set[int]]]:
     """Return the dead letters among the newest records, and the sources in several partitions.
 
     The second result maps each such source to the numbers of its partitions. It has only sources of
-    topics with foreign records. Reading ends early if no record arrives for `TIMEOUT_S`.
+    topics with foreign records. `falls` gets the numbered events. Reading ends early if no record
+    arrives for `TIMEOUT_S`.
     """
     places: dict[str, set[int]] = {}
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
@@ -104,8 +146,11 @@ async def _looked(
                     item = strange(item, streams)
                 if isinstance(item, Malformed):
                     deaths.add(item)
-                else:
-                    places.setdefault(item.source, set()).add(number)
+                    continue
+                places.setdefault(item.source, set()).add(number)
+                if topology.streams[item.stream].reorder.numbered and item.is_stamped:
+                    numbered = falls.setdefault((item.stream, item.source), [])
+                    numbered.append((item.epoch, item.seq, item.ts_ns))
     whole = Deaths()
     for deaths in by_partition.values():
         whole.join(deaths)

@@ -16,6 +16,7 @@ from tests.laws.streams_between import (
     MAX_WAIT,
     aligned,
     clock_of,
+    falling,
     headerless,
     marked,
     merge_of,
@@ -23,6 +24,7 @@ from tests.laws.streams_between import (
     paused,
     reorder_of,
     sequenced,
+    set_back,
     two_streams,
     written_again,
 )
@@ -253,6 +255,13 @@ CASES = [
         "clock, estimate, two sources known", lambda: measured_clock("estimate", 2), max_sources=2
     ),
     _clock_case("clock, thesis", lambda: measured_clock("estimate", made=RoundTripClock)),
+    Case(
+        "clock, estimate, set back",
+        partial(measured_clock, "estimate"),
+        set_back,
+        replays=False,
+        reorders=False,
+    ),
     _merge_case("default"),
     _merge_case("thesis", made=PacedMerge),
     _merge_case("thesis without patience", made=PacedMerge, max_wait="0ms"),
@@ -268,6 +277,9 @@ CASES = [
     _merge_case("after a pause, impatient", paused, outage_wait="15ms"),
     _merge_case("after a pause, few queued", paused, max_queued=4),
     _merge_case("misses much", miss_target="10%", idle_after="30ms"),
+    _merge_case("set back", set_back),
+    _merge_case("set back, declared", set_back, max_set_back_ns=40 * MS),
+    _merge_case("set back, two queued", set_back, max_queued=2, late="drop"),
     _by_time_case("fixed", lambda: KSlack(20 * MS, idle_ns=100 * MS)),
     _by_time_case("largest delay", MPKSlack, late="side"),
     _by_time_case("event-driven", lambda: EventDriven(idle_ns=50 * MS), ahead=5 * MS),
@@ -314,6 +326,7 @@ CASES = [
     stage_case(
         "stage, two streams", lambda: _stage("reorder", "merge", streams="even odd"), two_streams
     ),
+    stage_case("stage, set back", lambda: _stage("reorder", "merge"), falling, reorders=False),
     stage_case("stage, reorder alone", lambda: _stage("reorder")),
     _behind_lanes(
         "stage, merge behind three lanes",

@@ -59,6 +59,25 @@ def sequenced(seed: int) -> list[Event]:
     return copies(_let_go(chain, raw(seed, n=120, sources=4)))
 
 
+def with_falls(events: list[Event], rng: Random) -> list[Event]:
+    """Make gateways of two sources: a third of their events is set back."""
+    for event in events:
+        if event.source in ("s0", "s1") and rng.random() < 0.3:
+            event.ts_ns -= rng.choice((1, 5, 30, 200)) * MS
+    return events
+
+
+def falling(seed: int) -> list[Event]:
+    return with_falls(raw(seed, n=120, sources=4), Random(seed))
+
+
+@made_once
+def set_back(seed: int) -> list[Event]:
+    """The same behind REORDER and CLOCK."""
+    chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
+    return copies(_let_go(chain, falling(seed)))
+
+
 def _let_go(chain: Chain, events: list[Event]) -> list[Event]:
     """What leaves the chain of events that come one by one."""
     released: list[Event] = []

@@ -22,7 +22,7 @@ from tests.kit.outputs import Outputs
 from tests.laws.all_cases import ALL
 from tests.laws.cases import Case, measured_clock
 from tests.laws.streams import MS, in_log_order, numbered
-from tests.laws.streams_between import clock_of, merge_of, reorder_of
+from tests.laws.streams_between import clock_of, merge_of, reorder_of, with_falls
 from tests.seeds import seeds_of_today
 from topology.config import Topology, parse
 from topology.flow.chain import Chain
@@ -87,6 +87,13 @@ def sequenced(seed: int) -> list[Event]:
     return released
 
 
+@made_once
+def set_back(seed: int) -> list[Event]:
+    chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
+    events = with_falls(calm(seed), Random(seed))
+    return numbered(chain.on_batch(events, events[-1].at_ns).released)
+
+
 @cache
 def _topology(merge: str) -> Topology:
     return parse(f"streams: {{default: {{merge: {{{merge}}}}}}}\nstages: [reorder+merge]\n")
@@ -101,9 +108,12 @@ CALM = [
     Case("merge, few queued", lambda: merge_of(max_queued=9), sequenced),
     Case("merge, little queued", lambda: merge_of(max_held_bytes=40), sequenced),
     Case("merge, short pauses", lambda: merge_of(outage_wait="2s", max_wait="9ms"), sequenced),
+    Case("merge, set back", merge_of, set_back),
+    Case("merge, set back, declared", lambda: merge_of(max_set_back_ns=40 * MS), set_back),
     Case("reorder, known sources", lambda: reorder_of(max_held=40, max_held_total=60), calm),
     Case("clock, rounds of sync", lambda: measured_clock("estimate"), calm),
     Case("clock, rounds of sync, trust", lambda: measured_clock("trust"), calm),
+    Case("clock, estimate, set back", lambda: measured_clock("estimate"), set_back),
     Case("stage, known sources", _stage, calm, several_operators=True),
     Case("stage, few queued", lambda: _stage("max_queued: 20"), calm, several_operators=True),
 ]

@@ -58,7 +58,14 @@ A deadline d is due at the end of instant d. Readings taken where the spec leave
 11. What is ahead of the clock leaves when the clock has reached it, and W is never ahead of it:
    who lets it pass is no matter.
 
-Not modelled: max_queued, C, error bounds, pauses of the log.
+13. An event in sequence whose time is below an earlier one of its source is set back. It joins the
+   queue in its place; only the newest one of a source says whether it is catching up. One that
+   leaves after another of the same time and a larger key is late. In a source that set back, what
+   was lost fits at any time.
+   With `max_set_back_ns` the newest key and the heartbeat of a source count as so much smaller, D_s
+   is so much larger, a sample is arrival - newest, and a source holds back its own events, too.
+
+Not modelled: max_queued, C, error bounds, pauses of the log; W with `max_set_back_ns`.
 """
 
 from __future__ import annotations
@@ -139,6 +146,7 @@ class Settings:
     expected: tuple[str, ...] = ()
     timeout: Timeout | None = None
     heartbeat_ns: int | None = None
+    max_set_back_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -156,6 +164,7 @@ class _Source:
     catching_up: bool = False
     late_ns: int = 0
     taken: list[Item] = field(default_factory=list)
+    sets_back: bool = False
     silence_ns: int = 0
     passed_at_ns: int | None = None
     """`wait: thesis`: when its time-out is over; None while it does not run."""
@@ -207,6 +216,7 @@ class _Merge:
         self.stream = Histogram()
         self.passing: list[int] = []
         self.within: set[int] = set()
+        self.set_back: set[int] = set()
         self.first_ns: dict[str, int] = {}
         self.last_unmarked: Key | None = None
         self.watermark_ns: int | None = None
@@ -222,8 +232,7 @@ class _Merge:
         if item.late:
             known = self.sources.get(item.source)
             if known is not None and self.fits(known, item) and not self.is_passed(item):
-                known.queue.append(index)
-                known.queue.sort(key=lambda one: self.items[one].key)
+                self.enqueue(known, index)
                 known.taken.append(item)
             else:
                 self.passing.append(index)
@@ -250,17 +259,32 @@ class _Merge:
             beat_ns = source.heartbeat_ns
             source.heartbeat_ns = item.ref_ns if beat_ns is None else max(beat_ns, item.ref_ns)
             return
+        newest_ns = max(item.ref_ns, self.newest_ns(source))
+        if item.ref_ns < newest_ns:
+            self.set_back.add(id(item))
+            source.sets_back = True
+        since_ns = newest_ns if self.settings.max_set_back_ns else item.ref_ns
         samples = [source.delays]
         if source.delays.total < KNOWN_AFTER or (source.delays.total + 1) % STREAM_TAKES == 0:
             samples.append(self.stream)
         for delays in samples:
-            delays.add(item.arrived_ns - item.ref_ns)
+            delays.add(item.arrived_ns - since_ns)
             delays.count()
-        if item.arrived_ns - item.ref_ns <= self.delay_ns(source):
+        if item.arrived_ns - newest_ns <= self.delay_ns(source):
             self.within.add(index)
+        self.enqueue(source, index)
+
+    def enqueue(self, source: _Source, index: int) -> None:
+        item = self.items[index]
         source.queue.append(index)
+        source.queue.sort(key=lambda one: self.items[one].key)
         source.newest = item.key if source.newest is None else max(source.newest, item.key)
         source.last_ref_ns = source.newest[0]
+
+    def newest_ns(self, source: _Source) -> int:
+        heard = [key[0] for key in (source.newest,) if key is not None]
+        heard += [ns for ns in (source.heartbeat_ns,) if ns is not None]
+        return max(heard, default=-1 << 63)
 
     def learn(self, source: _Source, item: Item) -> None:
         silent_ns = item.arrived_ns - self.heard_ns(source)
@@ -277,8 +301,14 @@ class _Merge:
         return (
             bool(below and above)
             and len(below) + len(above) == len(own)
-            and max(one.ref_ns for one in below) <= item.ref_ns
-            and item.ref_ns <= min(above, key=lambda one: one.seq).ref_ns
+            and (source.sets_back or self.is_between(below, item, above))
+        )
+
+    def is_between(self, below: list[Item], item: Item, above: list[Item]) -> bool:
+        return (
+            max(one.ref_ns for one in below)
+            <= item.ref_ns
+            <= min(above, key=lambda one: one.seq).ref_ns
         )
 
     # The end of an instant.
@@ -308,14 +338,18 @@ class _Merge:
         self.answer.leaving[begin:] = late + others
 
     def smallest_head(self) -> Item | None:
-        heads = [self.items[source.queue[0]] for source in self.sources.values() if source.queue]
-        return min(heads, key=lambda item: item.key, default=None)
+        """The next one to leave: one that is set back and late, though others of its time wait."""
+        queued = [self.items[index] for each in self.sources.values() for index in each.queue]
+        late = [item for item in queued if id(item) in self.set_back and self.is_late(item)]
+        return min(late or queued, key=lambda item: item.key, default=None)
 
     def is_below(self, ref_ns: int) -> bool:
         return self.last_unmarked is not None and ref_ns < self.last_unmarked[0]
 
     def is_late(self, head: Item) -> bool:
         below_last = self.is_below(head.ref_ns)
+        if id(head) in self.set_back and self.last_unmarked is not None:
+            below_last = head.key < self.last_unmarked
         return below_last or (self.watermark_ns is not None and head.ref_ns < self.watermark_ns)
 
     def is_passed(self, item: Item) -> bool:
@@ -327,18 +361,22 @@ class _Merge:
         return head.ref_ns <= now_ns and all(
             self.lets_pass(source, head, now_ns)
             for source in self.sources.values()
-            if source.name != head.source
+            if source.name != head.source or self.settings.max_set_back_ns
         )
 
     def lets_pass(self, source: _Source, head: Item, now_ns: int) -> bool:
         dozes = self.is_idle(source, now_ns) and self.dozes(source, now_ns)
         is_out = self.is_idle(source, now_ns) and not dozes
-        if source.queue or source.catching_up or is_out:
+        back_ns = self.settings.max_set_back_ns
+        if is_out or (not back_ns and source.queue):
             return True
-        if source.newest is not None and head.key < source.newest:
+        if source.catching_up and not source.queue:
+            return True
+        newest = source.newest
+        if newest is not None and head.key[:2] <= (newest[0] - back_ns, newest[1]):
             return True
         beat_ns = source.heartbeat_ns
-        if beat_ns is not None and head.key[:2] < (beat_ns, source.name.encode()):
+        if beat_ns is not None and head.key[:2] <= (beat_ns - back_ns, source.name.encode()):
             return True
         if self.settings.timeout is not None:
             return False  # is_idle knows the time-out
@@ -346,13 +384,15 @@ class _Merge:
 
     def leave(self, head: Item, now_ns: int) -> None:
         source = self.sources[head.source]
-        index = source.queue.pop(0)
+        index = next(one for one in source.queue if self.items[one] is head)
+        source.queue.remove(index)
         if self.is_late(head):
             passed_ns = [key[0] for key in (self.last_unmarked,) if key is not None]
             passed_ns += [ns for ns in (self.watermark_ns,) if ns is not None]
             by_ns = max(passed_ns) - head.ref_ns
             self.answer.leaving.append(Leaving(now_ns, index, late=True, by_ns=by_ns))
-            source.catching_up = self.settings.timeout is not None or index not in self.within
+            if self.newest_ns(source) < max(passed_ns):
+                source.catching_up = self.settings.timeout is not None or index not in self.within
         else:
             self.answer.leaving.append(Leaving(now_ns, index))
             self.last_unmarked = max(head.key, self.last_unmarked or head.key)
@@ -367,11 +407,12 @@ class _Merge:
     def delay_ns(self, source: _Source, *, known: bool = False) -> int:
         """D_s; `known`: its own samples are enough."""
         max_wait_ns, miss_ppm = self.settings.max_wait_ns, self.settings.miss_ppm
+        back_ns = self.settings.max_set_back_ns
         if source.delays.values >= KNOWN_AFTER or known:
-            return min(max_wait_ns, source.delays.quantile_ns(miss_ppm))
+            return min(max_wait_ns, source.delays.quantile_ns(miss_ppm)) + back_ns
         if self.stream.values >= KNOWN_AFTER:
-            return min(max_wait_ns, 2 * self.stream.quantile_ns(miss_ppm))
-        return max_wait_ns
+            return min(max_wait_ns, 2 * self.stream.quantile_ns(miss_ppm)) + back_ns
+        return max_wait_ns + back_ns
 
     def is_idle(self, source: _Source, now_ns: int) -> bool:
         if source.blocked:

@@ -17,9 +17,16 @@ These rules apply in all cases (docs/decisions/0006-clocks.md has the reasons):
 * An event whose corrected timestamp is more than `max_behind` before its arrival is a dead letter,
   reason `behind`. The default is 292 years, which means never. (A backfill, whose old timestamps
   are right, needs `trust`. Arrivals alone cannot distinguish it from a clock that is years behind.)
-* The corrected timestamps of a source never decrease. A smaller one is raised to the one before it,
-  and its error grows by the difference. A late event keeps its corrected timestamp, and does not
-  raise those of later events.
+* While the timestamps of a source rise, its corrected ones do not decrease. One that is smaller
+  because the offset has fallen is raised to the one before it, and its error grows by the
+  difference. So is that of an event whose timestamp is its arrival, because it has none of its
+  own. A late event keeps its corrected timestamp, and does not raise those of later events.
+* An event is *set back* if its timestamp, too, is below the newest of its source, in sequence. Its
+  corrected timestamp is its own, because numbers give the order of sending, and timestamps say when
+  things happened. A trusted timestamp has no error. Otherwise the error grows by twice the fall. So
+  it reaches as far above the newest one as if the event had been raised, because the clock itself
+  may have been set back. It does not grow for a fall of up to `max_set_back`. From then on each
+  event with an error is a segment of its own, since the timestamps may come from several clocks.
 * Before it is raised, a corrected timestamp exceeds the event's arrival by at most a limit. This is
   `broker_slack` for a declared or measured offset, `jump_min` + `PASSIVE_FLOOR_NS` under
   `estimate`, and `max_ahead` under `trust`. So a source whose offset was wrong recovers as soon as
@@ -33,7 +40,9 @@ These rules apply in all cases (docs/decisions/0006-clocks.md has the reasons):
   above 0 counts as 0. The corrected timestamp is then computed from the event's own arrival under
   `estimate`, and is `ts` under `trust`. Under `reject` the event is a dead letter.
 * An event also contradicts the clock if its timestamp has fallen by more than `jump_min` in the
-  order of sequence. It is corrected as usual, since the event may only have taken long.
+  order of sequence. It is corrected as usual, since the event may only have taken long. Such falls
+  show a jump only after they have lasted for `SETTLE_NS`, or for as long as they are deep. They do
+  not count within `max_set_back`, or if timestamps once rose faster than arrivals after a fall.
 * `JUMP_VOTES` consecutive events that contradict the clock and agree show that it has jumped. The
   declared offset that applied is dropped, or else the measured or estimated one. A source without
   a declared or measured offset is then `broken` until it has one again, if it had one before. No
@@ -170,7 +179,7 @@ class Clock(SavedOperator):
                     self._recount(clock, cell.state)
             if reading_ns < clock.least_reading_ns:
                 if self._beyond(clock, event, step):
-                    self._keep_monotone(clock, event)
+                    self._follow(clock, event)
                     released.append(event)
                 continue
             if reading_ns < clock.notable_ns or ts_ns >= clock.bin_end_ns:
@@ -189,24 +198,38 @@ class Clock(SavedOperator):
             event.error_ns = cell.error_ns + (cell.error_step_ns * since_ns >> CELL_BITS)
             event.segment = clock.segment
             released.append(event)
-            if ref_time_ns < clock.ref_time_ns:
-                self._keep_monotone(clock, event)
+            if ref_time_ns < clock.ref_time_ns or clock.sets_back:
+                self._follow(clock, event)
             elif not event.late:
                 clock.ref_time_ns = ref_time_ns
+                if ts_ns > clock.newest_ts_ns:
+                    clock.newest_ts_ns = ts_ns
                 if takes_plain and at < end and batch[at].source == event.source:
                     behind = stamp_followers(clock, batch, at, jump_min_ns, max_behind_ns)
                     released += batch[at:behind]
                     at = behind
         return step
 
-    def _keep_monotone(self, clock: SourceClock, event: Event) -> None:
+    def _follow(self, clock: SourceClock, event: Event) -> None:
+        """Raise a corrected timestamp that only the offset has lowered, or record a set-back."""
         if event.late:
             return
         below_ns = clock.ref_time_ns - event.ref_time_ns
-        if below_ns > 0:
-            event.ref_time_ns += below_ns
-            event.error_ns = min(event.error_ns + below_ns, WIDEST_NS)
-        clock.ref_time_ns = event.ref_time_ns
+        if event.ts_ns >= clock.newest_ts_ns or event.ts_ns == event.arrival_ns:
+            if not clock.straying:
+                clock.newest_ts_ns = max(clock.newest_ts_ns, event.ts_ns)
+            if below_ns > 0:
+                event.ref_time_ns += below_ns
+                event.error_ns = min(event.error_ns + below_ns, WIDEST_NS)
+        elif below_ns > 0:
+            config = self._config
+            clock.sets_back = clock.is_known or config.unsynced != "trust"
+            if clock.sets_back and below_ns > (config.max_set_back_ns or 0):
+                event.error_ns = min(event.error_ns + 2 * below_ns, WIDEST_NS)
+        if clock.sets_back:
+            clock.segment += 1
+            event.segment = clock.segment
+        clock.ref_time_ns = max(clock.ref_time_ns, event.ref_time_ns)
 
     def _wavers(self, clock: SourceClock, ts_ns: int, reading_ns: int) -> bool:
         """Update the votes for a jump after an event whose reading is possible.
@@ -216,7 +239,7 @@ class Clock(SavedOperator):
         if clock.straying:
             clock.returns()
         if ts_ns >= clock.fallen_ns:
-            clock.rose(ts_ns)
+            clock.rose(ts_ns, reading_ns)
         elif clock.fell(ts_ns, reading_ns):
             self.jumps += 1
             return True

@@ -7,7 +7,7 @@ The event before a run has already been corrected. An event belongs to the run i
 * its timestamp is in the same cell, with constant offset and error;
 * its reading (arrival - timestamp) neither contradicts the clock nor moves the smallest reading;
 * it is neither a control event nor late, its time does not decrease, and it is not too far behind;
-* there are no votes for a jump of the clock.
+* there are no votes for a jump of the clock, and no event of the source was ever set back.
 
 So all events of the run get the same offset, error and segment. Cost: O(1) per event, with a small
 constant.
@@ -62,6 +62,7 @@ def stamp_followers(
         at += 1
     if at > first:
         clock.ref_time_ns = newest_ns
+        clock.newest_ts_ns = max(clock.newest_ts_ns, newest_ns - offset_ns)
         clock.last_arrival_ns = received_ns
         if clock.watched:
             clock.fallen_ns = newest_ns - offset_ns - jump_min_ns

@@ -56,6 +56,10 @@ class ClockConfig(Section):
     time error."""
     wander_ppb_per_min: Annotated[int, whole(0), Unspelled()] = 100
     """How fast the rate of a clock may change, in ppb per minute."""
+    max_set_back_ns: DurationNs | None = None
+    """How far the time of an event may be below the newest of its source, in sequence. Merge waits
+    for such events, and their time errors do not grow. Set it for gateways that number what sensors
+    stamped. By default merge does not wait for them, and the largest seen delays final results."""
     granularity_ns: DurationNs | None = None
     """The resolution of the clocks of source and server. By default it is the unit of `ts`. Raise
     it if clocks tick more coarsely than they write."""

@@ -27,7 +27,8 @@ JUMP_VOTES: Final = 3
 """The number of consecutive events that must agree on a jump of the clock."""
 
 SETTLE_NS: Final = 10_000_000_000
-"""How long after its quickest event, by timestamps, a source may still be draining a backlog."""
+"""How long a source may be draining a backlog: by timestamps after its quickest event, or by
+arrivals after a fall of its timestamps."""
 
 NOTHING_RECEIVED: Final = (SINCE_EVER, SINCE_EVER)
 NO_CELL: Final = ClockCell(0, UNSYNCED)
@@ -64,6 +65,9 @@ STAMP: Final = Shape(
     segment=INT,
     straying=FLAG,
     state=TEXT,
+    newest_ts_ns=INT,
+    sets_back=FLAG,
+    has_several_clocks=FLAG,
 )
 """The saved part of a source that may change with every event."""
 MODEL: Final = Shape(
@@ -87,7 +91,8 @@ MODEL: Final = Shape(
 class SourceClock(KnownSource):
     """A source in CLOCK, with its clock and its latest timestamps.
 
-    `ref_time_ns` is the latest corrected timestamp, and `segment` is the current segment.
+    `ref_time_ns` is the newest corrected timestamp in sequence, `newest_ts_ns` the newest
+    timestamp, and `segment` the current segment.
     """
 
     SHAPE = STAMP
@@ -111,7 +116,7 @@ class SourceClock(KnownSource):
         "watched",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0915
         self, source: str, rounds: Rounds, track: SampleTrack, tally: MovedSources
     ) -> None:
         super().__init__(source, SINCE_EVER)
@@ -123,7 +128,12 @@ class SourceClock(KnownSource):
         self.due_ns = NEVER
         """The arrival time from which the next report applies."""
         self.ref_time_ns = SINCE_EVER
+        self.newest_ts_ns = SINCE_EVER
         self.segment = 0
+        self.sets_back = False
+        """True if an event that was not trusted was set back since the last jump."""
+        self.has_several_clocks = False
+        """True once timestamps have risen faster after a fall than one clock can."""
         self.broken = False
         """True if events have refuted a declared or measured offset, and no sync has followed."""
         self.proven = False
@@ -342,32 +352,56 @@ class SourceClock(KnownSource):
     def fell(self, ts_ns: int, reading_ns: int) -> bool:
         """Record that the timestamp fell in the order of sequence. Return whether it shows a jump.
 
-        The clock need not be wrong, since the event may only have taken long.
+        The clock need not be wrong: the event may only have taken long, or have the time of another
+        clock. So falls must have lasted for `SETTLE_NS` by arrivals or, if that is shorter, for as
+        long as the timestamp is below the newest. Until then twice the fall covers a step of the
+        clock.
         """
+        fall_ns = self.newest_ts_ns - ts_ns
+        if self.has_several_clocks or fall_ns <= (self._config.max_set_back_ns or 0):
+            return False
         if not self.votes:
             self.fallen_ns += self._config.jump_min_ns
-        if not self._vote(ts_ns, reading_ns):
+        if not self._agree(ts_ns, reading_ns):
             return False
+        first_ts_ns, first_reading_ns = self.votes[0]
+        lasted_ns = ts_ns + reading_ns - first_ts_ns - first_reading_ns
+        if lasted_ns < min(fall_ns, SETTLE_NS):
+            return False
+        self._jump()
         self.segment += 1
         self.fallen_ns = ts_ns - self._config.jump_min_ns
         return True
 
-    def rose(self, ts_ns: int) -> None:
+    def rose(self, ts_ns: int, reading_ns: int) -> None:
         """Record that timestamps have risen again to their level before the fall."""
+        if self.votes:
+            fallen_reading_ns = self.votes[-1][1]
+            if fallen_reading_ns - reading_ns > self._config.jump_min_ns:
+                self.has_several_clocks = True  # The timestamps rose by this much more.
         self.votes = ()
         self.steady = True
         self.fallen_ns = ts_ns - self._config.jump_min_ns
 
     def _vote(self, ts_ns: int, reading_ns: int) -> bool:
+        if self._agree(ts_ns, reading_ns):
+            self._jump()
+            return True
+        return False
+
+    def _agree(self, ts_ns: int, reading_ns: int) -> bool:
+        """Add a vote for a jump, and return whether enough votes agree.
+
+        The first of the votes that agree is kept, and the last ones.
+        """
         votes = self.votes
         self.steady = False
         if votes and abs(votes[0][1] - reading_ns) > self._config.jump_min_ns:
             votes = ()
+        if len(votes) == JUMP_VOTES:
+            votes = (votes[0], *votes[2:])
         self.votes = (*votes, (ts_ns, reading_ns))
-        if len(self.votes) < JUMP_VOTES:
-            return False
-        self._jump()
-        return True
+        return len(self.votes) == JUMP_VOTES
 
     def _jump(self) -> None:
         """Drop the clock's offset, because the clock has jumped.
@@ -384,6 +418,7 @@ class SourceClock(KnownSource):
         self.votes = ()
         self.straying = False
         self.steady = True
+        self.sets_back = False  # The clock itself was set back.
         self.cell = NO_CELL
         self.model_dirty = True
 

@@ -139,7 +139,8 @@ class StreamConfig(Section):
         if self.clock.granularity_ns is None and unit_ns > 1:
             of_clock["granularity_ns"] = unit_ns
         self.__dict__["clock"] = self.clock.model_copy(update=of_clock)
-        self.__dict__["merge"] = self.merge.model_copy(update={"reorder": reorder})
+        of_merge = {"reorder": reorder, "max_set_back_ns": self.clock.max_set_back_ns}
+        self.__dict__["merge"] = self.merge.model_copy(update=of_merge)
         return self
 
     def with_schema_from(self, folder: str) -> StreamConfig:

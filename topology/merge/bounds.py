@@ -2,16 +2,17 @@
 
 A live source has the bound max(its newest time, now - D), where D is the wait for the source. While
 REORDER buffers its events behind a gap, its newest time alone is its bound. A source is *keyed* if
-its newest time is its bound, and *led* if its bound is now - D, so that the clock moves it.
+its newest time is its bound, and *led* if its bound is now - D, so that the clock moves it. With
+`max_set_back`, the newest time counts as smaller by it, and D as larger.
 
-A heap has the keyed sources. Its keys may be older than the newest times; a key is corrected when
-it reaches the top. A keyed source becomes led only when it limits all others. Among the led sources
-only the largest D counts. A led source with a smaller D stays led when it sends an event, because
-its bound does not count before or after the event. Its newest time is compared with the clock again
-when the largest D falls to its own D.
+A heap has the bounds of the keyed sources. They may be older than the newest times; a bound is
+corrected when it reaches the top. A keyed source becomes led only when it limits all others. Among
+the led sources only the largest D counts. A led source with a smaller D stays led when it sends an
+event, because its bound does not count before or after the event. Its newest time is compared with
+the clock again when the largest D falls to its own D.
 
 D is a quantile of the source's own delays. For a source with too few delays it is twice the
-quantile of the pool. It is at most `max_wait`.
+quantile of the pool. It is at most `max_wait`, and `max_set_back` is added to it.
 
 A source that is silent for `idle_after` is no longer live. Its state becomes `OUT`, unless it has
 come back from a silence like this before. Then its state is `DOZING`: MERGE expects it until its
@@ -26,6 +27,7 @@ from __future__ import annotations
 from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
 
+from topology.merge.settings import MergeConfig
 from topology.merge.source import (
     AWAITED,
     BEHIND,
@@ -58,13 +60,14 @@ class SourceBounds(Saved):
 
     SHAPE = BOUNDS
 
-    def __init__(self, known: KnownSources, max_wait_ns: int, idle_after_ns: int) -> None:
+    def __init__(self, known: KnownSources, config: MergeConfig) -> None:
         self._known = known
         self._sources = known.rows
         self._pool = known.pool
-        self._max_wait_ns = max_wait_ns
-        self.idle_after_ns = idle_after_ns
-        self._keyed: list[Bound] = []  # A heap of (newest time or an older one, source).
+        self._set_back_ns = config.max_set_back_ns or 0
+        self._max_wait_ns = config.max_wait_ns
+        self.idle_after_ns = config.idle_after_ns
+        self._keyed: list[Bound] = []  # A heap of the bounds, or of older ones.
         self._led: dict[int, dict[str, None]] = {}  # The sources led by their own delays, by D.
         self.led_cold: set[str] = set()
         self._cold_wait_ns = 0  # The D of all sources led by the pool.
@@ -132,7 +135,7 @@ class SourceBounds(Saved):
     def _key(self, progress: SourceProgress) -> None:
         if not progress.in_keyed:
             progress.in_keyed = True
-            heappush(self._keyed, (progress.newest_ns, progress.source))
+            heappush(self._keyed, (progress.newest_ns - self._set_back_ns, progress.source))
 
     def await_(self, progress: SourceProgress, until_ns: int) -> None:
         """Wait for a source that was cut off by a pause of the log.
@@ -295,7 +298,7 @@ class SourceBounds(Saved):
         sources = self._sources
         while self._has_fallen:
             self._has_fallen = False
-            passed_ns = now_ns - self.led_max_ns
+            passed_ns = now_ns - self.led_max_ns + self._set_back_ns
             led = self._led.get(self.led_max_ns, ())
             for source in [name for name in led if sources[name].newest_ns > passed_ns]:
                 progress = sources[source]
@@ -309,14 +312,14 @@ class SourceBounds(Saved):
         if not progress.warm and progress.state != DOZING:
             return self.pool_wait_ns()
         wait_ns = progress.delays.edge_ns()
-        return wait_ns if wait_ns < self._max_wait_ns else self._max_wait_ns
+        return (wait_ns if wait_ns < self._max_wait_ns else self._max_wait_ns) + self._set_back_ns
 
     def pool_wait_ns(self) -> int:
         """Return D of the sources with too few delays."""
         if self._pool.trials < WARM_DELAYS:
-            return self._max_wait_ns
+            return self._max_wait_ns + self._set_back_ns
         wait_ns = 2 * self._pool.edge_ns()
-        return wait_ns if wait_ns < self._max_wait_ns else self._max_wait_ns
+        return (wait_ns if wait_ns < self._max_wait_ns else self._max_wait_ns) + self._set_back_ns
 
     def refresh_cold(self, now_ns: int) -> None:
         """Adopt the pool's current wait for the sources that the pool leads.
@@ -338,7 +341,7 @@ class SourceBounds(Saved):
         elif wait_ns < before_ns and before_ns not in self._led:
             self._lead_no_more(before_ns)
         if wait_ns > before_ns:
-            sources, passed_ns = self._sources, now_ns - wait_ns
+            sources, passed_ns = self._sources, now_ns - wait_ns + self._set_back_ns
             for source in [name for name in cold if sources[name].newest_ns > passed_ns]:
                 self.enter(sources[source], sources[source].newest_ns)
 
@@ -351,6 +354,7 @@ class SourceBounds(Saved):
         if self._has_fallen:
             self._put_right(now_ns)
         keyed = self._keyed
+        back_ns = self._set_back_ns
         while True:
             by_time = (now_ns - self.led_max_ns + 1, "") if self.led_max_ns >= 0 else NO_BOUND
             if not keyed or keyed[0] >= by_time:
@@ -361,8 +365,8 @@ class SourceBounds(Saved):
                 heappop(keyed)
                 if progress is not None:
                     progress.in_keyed = False
-            elif progress.newest_ns > ref_ns:
-                heapreplace(keyed, (progress.newest_ns, source))
+            elif progress.newest_ns - back_ns > ref_ns:
+                heapreplace(keyed, (progress.newest_ns - back_ns, source))
             elif progress.blocked or progress.state == AWAITED:
                 return keyed[0]
             else:
@@ -404,8 +408,8 @@ class SourceBounds(Saved):
             }
             for source, progress in sorted(self._sources.items())
             if (progress.state < OUT or progress.state == DOZING)
-            and not progress.queue
-            and progress.newest_ns < head_ns
+            and not (progress.queue and not self._set_back_ns)
+            and progress.newest_ns - self._set_back_ns < head_ns
         ]
 
     def _until(self, progress: SourceProgress, head_ns: int) -> int | None:

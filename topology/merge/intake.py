@@ -24,6 +24,7 @@ from topology.merge.source import AWAITED, BEHIND, NOT_LED, OUT, SourceProgress
 from topology.merge.sources import KnownSources
 from topology.merge.watermark import Watermark
 from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
+from topology.model.late import SET_BACK
 from topology.model.operator import NEVER
 from topology.model.outcome import Duplicate, Step
 
@@ -31,7 +32,8 @@ from topology.model.outcome import Duplicate, Step
 class Intake:
     """The part of a `Merge` that takes events in.
 
-    `numbered` means that the sources number their events.
+    `numbered` means that the sources number their events, and `awaits_set_backs` that MERGE waits
+    for events that are set back.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Intake:
         pause: Pause,
         watermark: Watermark,
         numbered: bool,
+        awaits_set_backs: bool,
     ) -> None:
         self._known, self._sources = known, known.rows
         self._pool, self._errors, self._scattered = known.pool, known.errors, known.scattered
@@ -52,6 +55,7 @@ class Intake:
         self._pause = pause
         self._watermark = watermark
         self._numbered = numbered
+        self._awaits_set_backs = awaits_set_backs
 
     # -- Any event ---------------------------------------------------------------------------------
 
@@ -94,19 +98,36 @@ class Intake:
             self._pause.receive(progress, event)
         self._receive(progress, event)
         ref_ns = event.ref_time_ns
+        newest_ns = max(progress.newest_ns, ref_ns)
+        if ref_ns < newest_ns:
+            self._set_back(progress, event)
         if progress.state != AWAITED:  # A delay caused by a pause says nothing about other delays.
-            progress.sample(event.arrival_ns - ref_ns, self._pool)
+            since_ns = newest_ns if self._awaits_set_backs else ref_ns
+            progress.sample(event.arrival_ns - since_ns, self._pool)
         self._follow(progress, event, ref_ns)
+        self._place(progress, event, newest_ns, now_ns)
+        return True
+
+    def _place(self, progress: SourceProgress, event: Event, newest_ns: int, now_ns: int) -> None:
+        """Buffer an event in sequence, which makes `newest_ns` the newest time of its source."""
         cause = self._passage.judge(progress, event)
         if cause:
-            progress.newest_ns = max(progress.newest_ns, ref_ns)
-            if progress.state != AWAITED:
-                self._bounds.fall_behind(progress, event.arrival_ns - ref_ns)
+            progress.newest_ns = newest_ns
+            if cause != SET_BACK and progress.state != AWAITED:
+                self._bounds.fall_behind(progress, event.arrival_ns - newest_ns)
             self.turn_away(progress, event, cause, now_ns)
-            return True
-        self._queues.add(progress, event)
-        self._bounds.enter(progress, ref_ns)
-        return True
+        elif event.ref_time_ns < newest_ns:
+            self._queues.insert(progress, event)
+        else:
+            self._queues.add(progress, event)
+        if not cause or cause == SET_BACK:
+            self._bounds.enter(progress, newest_ns)
+
+    def _set_back(self, progress: SourceProgress, event: Event) -> None:
+        """Learn from an event that is set back how far its source sets back."""
+        self._passage.count_set_back(event)
+        progress.set_back_ns = max(progress.set_back_ns, progress.newest_ns - event.ref_time_ns)
+        self._known.sets_back(progress)
 
     def turn_away(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
         """Count an event as late, and buffer it until the instant is over."""
@@ -171,6 +192,7 @@ class Intake:
         event.late = ""
         self._take_error(progress, event)
         self._queues.insert(progress, event)
+        progress.newest_ns = max(progress.newest_ns, event.ref_time_ns)
 
     def _follow(self, progress: SourceProgress, event: Event, ref_time_ns: int) -> None:
         progress.follow(event, ref_time_ns)

@@ -10,7 +10,8 @@ judging by its own delays. In other words, every live source has a bound:
     its newest time alone             while REORDER buffers its events behind a gap,
 
 and all events at or below the smallest bound are emitted at the end of the instant
-(topology.merge.bounds finds it).
+(topology.merge.bounds finds it). If `clock.max_set_back` is declared, the newest time counts as
+smaller by it, and D as larger.
 
 An event goes through four steps:
 
@@ -46,9 +47,13 @@ These are the decisions in special cases:
   make an idle source live, but it keeps a live one from becoming idle.
 * An event ahead of the arrival clock waits for the clock, even if no source holds it up. Otherwise
   sources that come back would be late until the clock has reached it.
-* An unmarked event at or below the newest of its own source is a duplicate, because each source is
-  in sequence. The previous stage sends such events after a restart with `at_least_once`. They
-  unblock their source, as they did the first time.
+* An event whose time and number are at or below the newest of its source is a duplicate, because
+  each source arrives in sequence. The previous stage sends such events after a restart with
+  `at_least_once`. They unblock their source, as they did the first time.
+* An event is *set back* if its time is below the newest of its source, but its number is not. It is
+  emitted unmarked if nothing at or above it was emitted and no watermark forbids it. Else it is
+  late, but its source is not catching up. MERGE waits for such events only as long as
+  `clock.max_set_back` says, and C stays below them (topology.merge.watermark).
 * If a source comes back after its end-of-stream marker, the marker counts like a heartbeat.
 
 Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` if W or C moved, and
@@ -56,7 +61,7 @@ at once when C no longer reaches the emitted events.
 
 Bounds: `max_queued` events, `reorder.max_held_bytes` of payload and `max_sources` sources. At the
 first two, the source that fills the queues makes room (topology.merge.queues); `overflows` counts
-this. Cost per event: O(log sources).
+this. Cost per event: O(log sources), and for an event that is set back O(queue of its source).
 """
 
 from __future__ import annotations
@@ -106,6 +111,9 @@ MERGE: Final = Shape(
     _pool=HISTOGRAM,
 )
 
+MAX_LISTED: Final = 10
+"""The maximum number of sources that `explain` lists because their timestamps fall."""
+
 FIGURES: Final[Mapping[str, Figure]] = {
     "sources": Figure("Sources known to MERGE"),
     "idle": Figure("Sources that are idle or ended, for which MERGE does not wait"),
@@ -119,6 +127,9 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "queued": Figure("Events buffered for other sources"),
     "queued_bytes": Figure("Payload of the buffered events, in bytes"),
     "overflows": total("Events emitted early because a bound was reached"),
+    "set_backs": total("Events with a time below the newest of their source, in sequence"),
+    "set_backs_beyond": total("Events set back below the completeness frontier"),
+    "set_back_ns": Figure("Largest distance of an event below the newest time of its source"),
     "forgotten": total("Sources forgotten at a bound or after forget_after"),
     "in_several_partitions": Figure("Sources whose events arrived in several input partitions"),
     "target_ppm": Figure("Share of events that should arrive within the wait for their source"),
@@ -151,15 +162,15 @@ class Merge(SavedOperator):
         known = KnownSources(config, self.progress_class)
         self._known, self._sources, self._pool = known, known.rows, known.pool
         self._saved = SavedState("stream", MERGE, [known])
-        self._bounds = self.bounds_class(known, config.max_wait_ns, config.idle_after_ns)
+        self._bounds = self.bounds_class(known, config)
         self._queues = Queues(known, position, config)
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, config.idle_after_ns, config.max_wait_ns)
         if numbered:
-            self._watermark = Watermark(known, quiet_after_ns, config.correct_for_ns)
+            self._watermark = Watermark(known, quiet_after_ns, config)
             self._passage = Passage(self._watermark, self.passes_late)
         else:
-            uncertain = UncertainWatermark(known, quiet_after_ns, config.correct_for_ns)
+            uncertain = UncertainWatermark(known, quiet_after_ns, config)
             uncertain.is_mixed = mixed
             self._watermark = uncertain
             self._passage = UncertainPassage(uncertain, self.passes_late, heartbeat_ns > 0)
@@ -172,6 +183,7 @@ class Merge(SavedOperator):
             self._pause,
             self._watermark,
             numbered,
+            bool(config.max_set_back_ns),
         )
         self._now_ns = 0
         self._instant_open = False
@@ -389,7 +401,9 @@ class Merge(SavedOperator):
         before = len(step.released)
         limit = self._release(step) if heads else NO_BOUND
         has_left = len(step.released) > before
-        if has_left and (self._watermark.lacking or bounds.leaves_somebody_out()):
+        if has_left and (
+            self._watermark.lacking or self._known.set_back_ns or bounds.leaves_somebody_out()
+        ):
             self._speak_up(step)
         self._look_ns = bounds.awaited_until_ns
         if heads:
@@ -495,6 +509,9 @@ class Merge(SavedOperator):
             "forgotten": self._known.forgotten,
             "in_several_partitions": len(self._known.scattered),
             "overflows": self.overflows,
+            "set_backs": self._passage.set_backs,
+            "set_backs_beyond": self._passage.set_backs_beyond,
+            "set_back_ns": self._known.set_back_ns,
             "target_ppm": PPM - self._config.miss_target_ppm,
         }
         floor_ns = self._passage.floor_ns
@@ -508,13 +525,15 @@ class Merge(SavedOperator):
     def explain(self) -> dict[str, Any]:
         """Return the figures, the first buffered event, and the sources that it waits for.
 
-        `late_by_cause` counts the events that MERGE found late. `wandering` lists the sources whose
+        `late_by_cause` counts the events that MERGE found late. `sets_back` has the largest
+        set-backs, in ns by source, largest first. `wandering` lists the sources whose
         events arrived in several input partitions.
         """
         heads = self._queues.heads
         return {
             **self.figures(),
             "late_by_cause": dict(sorted(self._passage.late_by_cause.items())),
+            "sets_back": self._known.largest_set_backs(MAX_LISTED),
             "wandering": sorted(self._known.scattered),
             "head": {"source": heads[0][1], "ref_time": heads[0][0]} if heads else None,
             "waits_for": self._bounds.waits_for(heads[0][0]) if heads else [],

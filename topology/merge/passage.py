@@ -28,12 +28,12 @@ from topology.merge.watermark import Watermark
 from topology.model.event import Event
 from topology.model.late import (
     MERGE_BEHIND,
-    MERGE_CLOCK,
     MERGE_FULL,
     MERGE_IDLE,
     MERGE_NEW,
     MERGE_PAUSE,
     MERGE_WAIT,
+    SET_BACK,
 )
 from topology.model.outcome import Late, Step
 from topology.model.saved import BIG, INT, TEXT, Saved, Shape, dict_of, tuple_of
@@ -44,6 +44,8 @@ PASSAGE: Final = Shape(
     last=tuple_of(BIG, TEXT, INT, INT),
     _pushed_ns=BIG,
     late_by_cause=dict_of(TEXT, INT),
+    set_backs=INT,
+    set_backs_beyond=INT,
 )
 
 
@@ -64,17 +66,23 @@ class Passage(Saved):
         self.floor_ns = NO_REF  # The larger of the last emitted event's time and W.
         self._pushed_ns = NO_REF  # Events up to this time were emitted for lack of room.
         self.late_by_cause: dict[str, int] = {}
+        self.set_backs = 0
+        self.set_backs_beyond = 0
 
     def judge(self, progress: SourceProgress, event: Event) -> str:
         """Return the cause for which `event` is late, or an empty string if it is in time.
 
-        Call this before the state of its source changes to catching up.
+        Call this before the event changes its source's state. The cause is `SET_BACK` if only the
+        event is late, and not its source.
         """
         ref_ns = event.ref_time_ns
-        if ref_ns >= self.floor_ns:
-            return MERGE_CLOCK if ref_ns < progress.newest_ns else ""
+        is_set_back = ref_ns < progress.newest_ns
+        if ref_ns >= self.floor_ns and not (is_set_back and in_stream(event) < self.last):
+            return ""
         if ref_ns <= self._pushed_ns:
             return MERGE_FULL
+        if progress.newest_ns >= self.floor_ns:
+            return SET_BACK
         if progress.state == BEHIND:
             return MERGE_BEHIND
         if progress.newest_ns == NO_REF:
@@ -93,6 +101,11 @@ class Passage(Saved):
         """
         passed = event.ref_time_ns < self.floor_ns or in_stream(event) < self.last
         return event.late if passed or not fits else ""
+
+    def count_set_back(self, event: Event) -> None:
+        """Count an event that is set back, and whether C had excluded it."""
+        self.set_backs += 1
+        self.set_backs_beyond += self._watermark.is_broken_by(event.ref_time_ns, self.last[0])
 
     def count(self, progress: SourceProgress, cause: str) -> None:
         """Count a late event of the source under its cause."""

@@ -50,6 +50,7 @@ class Pause(Saved):
         self._sources = known.rows
         self._bounds = bounds
         self._max_wait_ns = config.max_wait_ns
+        self._set_back_ns = config.max_set_back_ns or 0
         self._idle_after_ns = config.idle_after_ns
         self._outage_wait_ns = config.outage_wait_ns
         self.longest_silence_ns: int = max(SHORTEST_GAP_NS, self._max_wait_ns)
@@ -114,4 +115,4 @@ class Pause(Saved):
         usual_ns = self._max_wait_ns
         if progress.warm:
             usual_ns = max(usual_ns, progress.delays.edge_ns())
-        return event.arrival_ns - event.ref_time_ns > usual_ns
+        return event.arrival_ns - event.ref_time_ns > usual_ns + self._set_back_ns

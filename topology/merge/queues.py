@@ -70,6 +70,8 @@ class Queues:
     def insert(self, progress: SourceProgress, event: Event) -> None:
         """Insert an event into the queue of its source, by time and number.
 
+        It is one that is set back, or whose number had been given up.
+
         Cost: O(log sources + queue of its source).
         """
         place = bisect_right(progress.queue, in_sequence(event), key=in_sequence)
@@ -253,10 +255,7 @@ def source_of_run(run: list[Event]) -> str:
 
 
 def in_sequence(event: Event) -> tuple[int, int, int]:
-    """Return the key that sorts the events of one source: by time, then by epoch and number.
-
-    The corrected timestamps of a source never decrease from one number to the next.
-    """
+    """Return the key that sorts the events of one source: by time, then by epoch and number."""
     return (event.ref_time_ns, event.epoch, event.seq)
 
 

@@ -65,6 +65,8 @@ class MergeConfig(Section):
     first event."""
     reorder: Annotated[ReorderConfig, Unspelled()] = ReorderConfig.by_default()
     """The order within each source, as the stream has it."""
+    max_set_back_ns: Annotated[DurationNs | None, Unspelled(), Field(repr=False)] = None
+    """The `max_set_back` of the stream's clocks, which merge waits for."""
     heartbeat_ns: Annotated[DurationNs, Unspelled(), Field(repr=False)] = 200_000_000
     """Watermarks are announced at multiples of this interval; 0 switches them off."""
     correct_for_ns: Annotated[DurationNs, Unspelled(), Field(repr=False)] = 600_000_000_000

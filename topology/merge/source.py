@@ -125,6 +125,7 @@ SOURCE: Final = Shape(
     seq=INT,
     woke_ns=INT,
     silence_ns=INT,
+    set_back_ns=INT,
 )
 
 
@@ -136,6 +137,7 @@ class SourceProgress(KnownSource):
         error_ns: The largest time error of the buffered events and of the last one.
         epoch: The epoch of the newest number.
         seq: The newest number.
+        set_back_ns: How far the time of an event in sequence was below the newest one, at most.
         _missing: The ranges of smaller numbers that have not arrived, which limit C.
     """
 
@@ -160,6 +162,7 @@ class SourceProgress(KnownSource):
         "released",
         "said_bye",
         "seq",
+        "set_back_ns",
         "silence_ns",
         "state",
         "warm",
@@ -194,6 +197,7 @@ class SourceProgress(KnownSource):
         self.duplicate = 0
         self.epoch = -1
         self.seq = -1
+        self.set_back_ns = 0
         self._missing: list[Missing] | None = None
 
     @property
@@ -286,7 +290,8 @@ class SourceProgress(KnownSource):
     def is_copy(self, event: Event) -> bool:
         """Return whether the event is a duplicate.
 
-        Each source is in sequence, so no new event is at or below the newest.
+        REORDER emits each source in sequence, so no new event has a number at or below the newest.
+        The time is compared, too, because REORDER may have forgotten the source.
         """
         return event.ref_time_ns <= self.newest_ns and (event.epoch, event.seq) <= (
             self.epoch,
@@ -301,8 +306,9 @@ class SourceProgress(KnownSource):
         if event.epoch == self.epoch and event.seq > self.seq + 1:
             if self._missing is None:
                 self._missing = []
+            before_ns, after_ns = self.newest_ns, max(self.newest_ns, ref_time_ns)
             self._missing.append(
-                Missing(self.epoch, self.seq + 1, event.seq - 1, self.newest_ns, ref_time_ns)
+                Missing(self.epoch, self.seq + 1, event.seq - 1, before_ns, after_ns)
             )
             if len(self._missing) > MAX_MISSING:
                 last = self._missing.pop()
@@ -315,14 +321,15 @@ class SourceProgress(KnownSource):
         """Record that a missing number has arrived, and return whether the event's time fits.
 
         The time fits if it is between those of its neighbours by number. Then the order by time
-        agrees with the order by number. The result is also False if the number was not missing.
+        agrees with the order by number. In a source that sets back, any time fits. The result is
+        also False if the number was not missing.
         """
         if self._missing is None:
             return False
         for i, missing in enumerate(self._missing):
             if missing.epoch == event.epoch and missing.first <= event.seq <= missing.last:
                 self._missing[i : i + 1] = missing.without(event.seq, event.ref_time_ns)
-                return missing.holds(event.ref_time_ns)
+                return missing.holds(event.ref_time_ns) or self.set_back_ns > 0
         return False
 
     def missing_around(self, number: int) -> list[int] | None:

@@ -9,7 +9,7 @@ newest time has risen.
 from __future__ import annotations
 
 from functools import partial
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace, nlargest
 from typing import Final
 
 from topology.merge.errors import LargestErrors
@@ -30,6 +30,7 @@ class KnownSources(SourceTable[SourceProgress]):
         pool: The delays of all sources.
         errors: The largest time errors of the sources.
         scattered: The sources whose events arrived in several input partitions.
+        set_back_ns: The largest set-back of a source, or of one that was just forgotten.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class KnownSources(SourceTable[SourceProgress]):
         self.pool = Histogram(config.miss_target_ppm)
         self.errors = LargestErrors(self.rows)
         self.scattered: set[str] = set()
+        self.set_back_ns = 0
+        self._set_back_by = ""
         self._live: list[tuple[int, str]] = []
         self._silent: list[tuple[int, str]] = []
 
@@ -50,12 +53,43 @@ class KnownSources(SourceTable[SourceProgress]):
         """Add a new source, or one from a restored state."""
         super().put(key, row)
         self.falls_silent(row)
+        self.sets_back(row)
         if max(len(self._live), len(self._silent)) > 2 * len(self.rows) + SPARE:
             self._throw_out()
 
     def forget(self, key: str) -> None:
         super().forget(key)
         self.scattered.discard(key)
+        if key == self._set_back_by:
+            self._set_back_by = ""
+
+    def sets_back(self, progress: SourceProgress) -> None:
+        """Record the largest set-back of a source."""
+        if progress.set_back_ns > self.set_back_ns:
+            self.set_back_ns, self._set_back_by = progress.set_back_ns, progress.source
+
+    def largest_set_backs(self, most: int) -> dict[str, int]:
+        """Return the sources that set back furthest, with their largest set-backs.
+
+        The result has at most `most` sources, the one that sets back furthest first. It is for
+        display. Cost: O(sources).
+        """
+        if not self.set_back_ns:
+            return {}
+        found = ((each.set_back_ns, each.source) for each in self.rows.values())
+        return {source: ns for ns, source in nlargest(most, found) if ns}
+
+    def allowance_ns(self) -> int:
+        """Return how far below the newest time of its source an event is expected at most.
+
+        This is twice the largest set-back, or 0 if times have only risen. Cost: O(1), or O(sources)
+        after the source with the largest set-back was forgotten.
+        """
+        if self.set_back_ns and not self._set_back_by:
+            self.set_back_ns = 0
+            for progress in self.rows.values():
+                self.sets_back(progress)
+        return 2 * self.set_back_ns
 
     def revives(self, progress: SourceProgress) -> None:
         """Add a source to the live ones; the caller changes its state afterwards."""

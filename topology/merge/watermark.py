@@ -1,11 +1,12 @@
 """Computes what MERGE announces: the watermark W, the completeness frontier C, the time error E.
 
 W: no event with a smaller corrected timestamp is emitted any more, except marked late. It is the
-smallest newest time of the live sources or, if smaller, the first buffered event. It is at least
-the time of the last emitted event. The waits for sources (`topology.merge.bounds`) do not raise W:
-an overdue event becomes late only when another event has passed it. W follows the clock only when
-every source is idle and nothing is buffered. It is then behind the clock by the larger of
-`quiet_after` and the largest delay that is not exceptional. So a quiet stream finishes.
+smallest newest time of the live sources, less `max_set_back`, or, if smaller, the first buffered
+event. It is at least the time of the last emitted event. The waits for sources
+(`topology.merge.bounds`) do not raise W: an overdue event becomes late only when another event has
+passed it. W follows the clock only when every source is idle and nothing is buffered. It is then
+behind the clock by the larger of `quiet_after` and the largest delay that is not exceptional. So a
+quiet stream finishes.
 
 W is announced at the first heartbeat after it moved, and at the next one. Emitted events may imply
 the same W, but the announcement has E, which nothing else lowers. At each announcement queries also
@@ -17,8 +18,10 @@ events before W - E by event time have been emitted. MERGE does not wait for an 
 error delays no result. But it may come back, and final results must allow for that. So each
 announcement also has the largest error over all sources without an end-of-stream marker.
 
-C: every known source has sent all events up to here, without a gap. A missing number keeps C back
-until it arrives or `correct_for` has passed. If the last announcement said that C equals W, a
+C: every known source has sent all events up to here, without a gap. It is below the smallest newest
+time by `max_set_back` or, without it, by twice the largest set-back, at most `correct_for`. So an
+event that is set back further than this may be below C; it is counted. A missing number keeps C
+back until it arrives or `correct_for` has passed. If the last announcement said that C equals W, a
 reader may assume that C follows each event in order. So when events are emitted that C does not
 reach, C is announced at once (`is_owed`), and not at the next heartbeat.
 
@@ -33,6 +36,7 @@ from __future__ import annotations
 from typing import Final
 
 from topology.merge.bounds import Bound
+from topology.merge.settings import MergeConfig
 from topology.merge.source import NO_REF, WARM_DELAYS, SourceProgress
 from topology.merge.sources import KnownSources
 from topology.model.event import WATERMARK, Event
@@ -51,12 +55,13 @@ class Watermark(Saved):
 
     SHAPE = PROMISES
 
-    def __init__(self, known: KnownSources, quiet_after_ns: int, correct_for_ns: int) -> None:
+    def __init__(self, known: KnownSources, quiet_after_ns: int, config: MergeConfig) -> None:
         self._known = known
         self._sources = known.rows
         self._pool = known.pool
         self._quiet_after_ns = quiet_after_ns
-        self._correct_for_ns = correct_for_ns
+        self._correct_for_ns = config.correct_for_ns
+        self._max_set_back_ns = config.max_set_back_ns
         self.ns = NO_REF
         self.complete_ns = NO_REF
         self.news_ns = NEVER
@@ -158,6 +163,7 @@ class Watermark(Saved):
         """Return the time to which W rises without input, and its distance from the clock."""
         least_ns = self._known.least_ns(is_live=True)
         if least_ns < NEVER:
+            least_ns -= self._max_set_back_ns or 0
             return min(least_ns, heads[0][0]) if heads else least_ns, 0
         if heads:
             return NO_REF, 0
@@ -186,4 +192,17 @@ class Watermark(Saved):
         if self.lacking:
             lacking = [self._sources[source].complete_ns for source in self.lacking]
             least_ns = min(least_ns, *lacking)
-        return least_ns
+        return least_ns - self._allowance_ns() if least_ns < NEVER else NEVER
+
+    def _allowance_ns(self) -> int:
+        """Return how far C stays below the newest times, for events that are set back."""
+        if self._max_set_back_ns is not None:
+            return self._max_set_back_ns
+        return min(self._known.allowance_ns(), self._correct_for_ns)
+
+    def is_broken_by(self, ref_time_ns: int, last_ns: int) -> bool:
+        """Return whether an event with this time is below C as readers know it.
+
+        They let C follow the emitted events, up to `last_ns`, if it was announced as equal to W.
+        """
+        return ref_time_ns < (last_ns if self.complete_ns >= self.ns else self.complete_ns)

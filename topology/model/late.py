@@ -42,7 +42,7 @@ MERGE_IDLE = "merge_idle"
 MERGE_NEW = "merge_new"
 MERGE_BEHIND = "merge_behind"
 MERGE_PAUSE = "merge_pause"
-MERGE_CLOCK = "merge_clock"
+SET_BACK = "set_back"
 MERGE_FULL = "merge_full"
 BELOW_FRONTIER = "below_frontier"
 
@@ -105,11 +105,10 @@ CAUSES: Final[Mapping[str, Cause]] = {
         " `quiet_after`",
         "a `quiet_after` above the longest outage",
     ),
-    MERGE_CLOCK: Cause(
+    SET_BACK: Cause(
         _AT_MERGE,
-        "its time is below that of the event before it, because the clock of its source had been"
-        " forgotten",
-        "a larger `reorder.max_sources`",
+        "its time is below the newest of its source, in sequence, and its place had passed",
+        "`clock.max_set_back`, as large as `inorder audit` proposes",
     ),
     MERGE_FULL: Cause(
         _AT_MERGE,

@@ -8,7 +8,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from agents.kafka.brokers import Brokers
-from cli.doctor.inputs import LOOKED_AT, input_findings
+from cli.doctor.inputs import LOOKED_AT, input_findings, largest_fall_ns
 from tests.cli.invoking import inorder, text_file
 from tests.inorder.records import Topic
 from topology.config import parse
@@ -56,6 +56,26 @@ def test_what_is_sound_or_empty_is_no_finding(raw: Topic) -> None:
     publish(raw, LOOKED_AT, GOOD)
     assert input_findings(topology, at(raw)) == []
     assert input_findings(parse(text(Topic(raw.bootstrap, f"{raw.name}-absent"))), at(raw)) == []
+
+
+def test_timestamps_that_fall(raw: Topic) -> None:
+    producer = Producer({"bootstrap.servers": raw.bootstrap, "log_level": 0})
+    for number, ts_s in enumerate((100, 102, 98.5, 103, 90, 104)):
+        headers: dict[str, bytes] = {"sourceId": b"gate", "seqNum": b"%d" % number}
+        producer.produce(raw.name, b"{}", headers={**headers, "ts": b"%d" % (ts_s * 1e9)})
+    assert producer.flush(10) == 0
+    (found,) = input_findings(parse(text(raw)), at(raw))
+    assert "timestamps of source gate fall by up to 13.0 s" in found.what
+    assert "write clock: {max_set_back: 13s} in the stream default" in found.remedy
+    declared = f"streams: {{default: {{input: {raw.name}, clock: {{max_set_back: 13s}}}}}}"
+    assert input_findings(parse(declared), at(raw)) == []
+
+
+def test_a_fall_within_a_run_of_numbers_counts() -> None:
+    rising = [(0, 5, 50), (0, 7, 70), (1, 0, 10)]
+    assert largest_fall_ns([*rising, (0, 6, 60)]) == 0
+    assert largest_fall_ns([*rising, (0, 6, 45), (0, 6, 45), (0, 8, 40)]) == 30
+    assert largest_fall_ns([(-1, 0, 90), (-1, 1, 95), (-1, 40, 20)]) == 0  # It restarted at 0.
 
 
 def test_a_stream_that_nobody_named(raw: Topic) -> None:

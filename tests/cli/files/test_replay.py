@@ -192,7 +192,7 @@ def test_the_clock_of_arrivals_ends_in_2100(tmp_path: Path, time_ns: int) -> Non
     assert ends == {
         0: "event",
         1: "ahead" if time_ns >= 2**62 else "event",
-        2: "arrival_huge" if time_ns > LAST_NS else "event",
+        2: "arrival_huge" if time_ns > LAST_NS else "set_back",
     }
     assert {line["at"] for line in answer.lines if line["seq"]} == {LAST_NS}
     assert answer.code == 0

@@ -101,6 +101,21 @@ def test_why_events_were_late_and_who_is_not_back_after_a_pause() -> None:
     assert any("the log paused and the source has not resumed" in line for line in lines)
 
 
+def test_sources_whose_timestamps_fall() -> None:
+    merge = parsed("""
+      {queued: 0, head: null, waits_for: [], set_backs: 40, set_backs_beyond: 3,
+       set_back_ns: 2500000000, sets_back: {gate: 2500000000, port: 10}}
+    """)
+    part = MERGE | {"streams": {"pitch": {"merge": merge}}}
+    line = (
+        "  pitch: 40 events were set back by up to 2500 ms (gate, port), 3 of them below the"
+        " completeness frontier; write clock: {max_set_back: 3s} if this goes on"
+    )
+    assert line in told([part], None)
+    assert line in told([part], "gate")
+    assert line not in told([part], "other")
+
+
 def test_all_that_waits_in_words() -> None:
     assert told([REORDER, MERGE], None) == WORDS
 

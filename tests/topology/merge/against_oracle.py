@@ -16,12 +16,17 @@ MS = 1_000_000
 MISS_PPM = 50_000
 
 
-def items(rng: Random, n: int = 60, sources: int = 3) -> list[Item]:
+def items(rng: Random, n: int = 60, sources: int = 3, falls: float = 0) -> list[Item]:
     """Sources in sequence with delays of their own, silences, heartbeats, byes, and
-    stretches in which they wait behind a hole; a time unit of 1 ms, so that all collide."""
+    stretches in which they wait behind a hole; a time unit of 1 ms, so that all collide.
+
+    `falls` is the share of events that are set back."""
     coming: list[Item] = []
     for i in range(sources):
         coming += _source(f"s{i}", rng, n // sources)
+    for item in coming:
+        if falls and item.kind == DATA and rng.random() < falls:
+            item.ref_ns -= rng.choice((1, 3, 10, 40)) * MS
     return sorted(coming, key=lambda item: item.at_ns)
 
 
@@ -90,6 +95,7 @@ class Settings:
         self.max_wait_ns = rng.choice((0, 5, 20, 100)) * MS
         self.idle_after_ns = rng.choice((20, 100, 1_000)) * MS
         self.expected = rng.choice(((), (), ("s1", "zz")))
+        self.max_set_back_ns = 0
 
 
 Left = tuple[int, int, bool, int]
@@ -98,7 +104,13 @@ Left = tuple[int, int, bool, int]
 def by_oracle(coming: list[Item], settings: Settings, **times: int) -> tuple[Any, ...]:
     answer = oracle.merge(
         coming,
-        oracle.Settings(settings.max_wait_ns, settings.idle_after_ns, MISS_PPM, settings.expected),
+        oracle.Settings(
+            settings.max_wait_ns,
+            settings.idle_after_ns,
+            MISS_PPM,
+            settings.expected,
+            max_set_back_ns=settings.max_set_back_ns,
+        ),
         **times,
     )
     left = [(one.at_ns, one.index, one.late or one.stays_late, one.by_ns) for one in answer.leaving]
@@ -112,6 +124,7 @@ def by_operator(coming: list[Item], settings: Settings, **times: int) -> tuple[A
         miss_target_ppm=MISS_PPM,
         expected_sources=settings.expected,
         heartbeat_ns=0,
+        max_set_back_ns=settings.max_set_back_ns,
     )
     operator = Merge("default", config)
     events = [event_of(item, index) for index, item in enumerate(coming)]

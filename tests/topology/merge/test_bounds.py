@@ -36,9 +36,10 @@ class Pool:
 
 def bounds_of(newest: dict[str, int]) -> tuple[SourceBounds, Pool]:
     pool: Any = Pool()
-    known = KnownSources(MergeConfig())
+    config = MergeConfig(max_wait_ns=MAX_WAIT, idle_after_ns=NEVER_IDLE)
+    known = KnownSources(config)
     known.pool = pool
-    bounds = SourceBounds(known, MAX_WAIT, NEVER_IDLE)
+    bounds = SourceBounds(known, config)
     for source, newest_ns in newest.items():
         progress = known.rows[source] = SourceProgress(source, 1_000)
         progress.state = OUT

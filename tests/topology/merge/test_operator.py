@@ -214,12 +214,15 @@ def test_time_is_told_at_each_beat_while_c_stands() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("falls", [0, 0.2])
 @pytest.mark.parametrize("sources", [1, 2, 3, 5])
-def test_the_operator_is_the_oracle(sources: int) -> None:
+def test_the_operator_is_the_oracle(sources: int, falls: float) -> None:
     for seed in SEEDS:
         rng = Random(seed)
         settings = Settings(rng)
-        coming = items(rng, rng.choice((9, 30, 90, 250)), sources)
+        coming = items(rng, rng.choice((9, 30, 90, 250)), sources, falls)
+        if falls:
+            settings.max_set_back_ns = rng.choice((0, 5, 50)) * MS
         last_ns = coming[-1].at_ns
         ends = [
             {"until_ns": last_ns + rng.choice((0, 10, 60, 2_000)) * MS},

@@ -45,7 +45,7 @@ Who does not come back is late as ever
     8979 -> b1 at 8979 (late merge_idle)
 What left before makes the first ones late and its source is awaited on
     3001 b 1 9
-    3500 -> b1 at 3001 (late merge_pause)
+    3500 -> b1 at 3001 (late set_back)
     3501 b 2 3500
     3502 a 2 3501 -> a1 at 3501
 A heartbeat says that a source is back

@@ -45,7 +45,11 @@ def looked_at(merge: Merge) -> tuple[int, int]:
     sources = merge._known.rows.values()
     live = [each.newest_ns for each in sources if each.state < OUT]
     unfinished = [each.complete_ns for each in sources if not is_over(each)]
-    return min(live, default=NEVER), min(unfinished, default=NEVER)
+    allowance_ns = 2 * max(each.set_back_ns for each in sources)
+    complete_ns = min(unfinished, default=NEVER)
+    if complete_ns < NEVER:
+        complete_ns -= min(allowance_ns, merge._config.correct_for_ns)
+    return min(live, default=NEVER), complete_ns
 
 
 def announced(merge: Merge) -> tuple[int, int]:

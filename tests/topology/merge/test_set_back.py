@@ -1,0 +1,143 @@
+"""Laws of MERGE for sources whose timestamps fall: the order, and what W and C promise.
+
+Nothing is lost and no source is new, so that only set-backs can break a promise. A time is a number
+of milliseconds; `max_wait` is longer than any delay.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.laws.streams import orderly
+from tests.seeds import seeds_of_today
+from topology.config import MergeConfig
+from topology.merge.operator import Merge
+from topology.model.event import DATA, WATERMARK, Event
+from topology.model.late import SET_BACK
+from topology.model.outcome import Step
+
+MS = 1_000_000
+LARGEST = 30
+SEEDS = seeds_of_today(20)
+
+every_seed = pytest.mark.parametrize("seed", SEEDS)
+
+
+def gateways(seed: int, largest: int = LARGEST) -> list[Event]:
+    """Three sources in sequence; a third of their events is set back."""
+    rng = Random(seed)
+    events = orderly(seed, n=300)
+    for event in events:
+        if rng.random() < 0.3:
+            event.ts_ns -= rng.randint(1, largest) * MS
+        event.ref_time_ns = event.ts_ns
+    return events
+
+
+def merge(max_set_back: int | None = None) -> Merge:
+    declared_ns = None if max_set_back is None else max_set_back * MS
+    config = MergeConfig(
+        max_wait_ns=50 * MS,
+        expected_sources=tuple(f"s{number}" for number in range(3)),
+        heartbeat_ns=5 * MS,
+        max_set_back_ns=declared_ns,
+        new_source_allowance_ns=0,
+    )
+    return Merge("default", config)
+
+
+def key(event: Event) -> tuple[int, str, int]:
+    return event.ref_time_ns, event.source, event.seq
+
+
+def steps(operator: Merge, events: list[Event]) -> list[Step]:
+    found = [operator.on_batch([event], event.at_ns) for event in events]
+    return [*found, operator.on_end(events[-1].at_ns)]
+
+
+def data(found: list[Step]) -> list[Event]:
+    return [event for step in found for event in step.released if event.kind == DATA]
+
+
+@every_seed
+def test_with_the_declared_fall_all_are_in_order_of_time(seed: int) -> None:
+    events = gateways(seed)
+    operator = merge(LARGEST)
+    released = data(steps(operator, events))
+    assert not any(event.late for event in released)
+    assert [key(event) for event in released] == sorted(key(event) for event in events)
+    figures = operator.figures()
+    assert figures["set_backs"] > 0
+    assert figures["set_backs_beyond"] == 0
+
+
+@every_seed
+@pytest.mark.parametrize("declared", [None, 0, LARGEST // 3, LARGEST])
+def test_the_unmarked_are_in_order_and_all_are_emitted(seed: int, declared: int | None) -> None:
+    events = gateways(seed)
+    operator = merge(declared)
+    released = data(steps(operator, events))
+    unmarked = [key(event) for event in released if not event.late]
+    assert unmarked == sorted(unmarked)
+    assert sorted(map(key, released)) == sorted(map(key, events))
+    causes = {event.late for event in released} - {""}
+    assert causes <= {SET_BACK}
+
+
+@every_seed
+@pytest.mark.parametrize("declared", [None, 0, LARGEST // 3, LARGEST])
+def test_what_breaks_the_word_of_c_is_counted(seed: int, declared: int | None) -> None:
+    operator = merge(declared)
+    watermark_ns = complete_ns = last_ns = -(1 << 63)
+    beyond = 0
+    for event in gateways(seed):
+        for said in operator.on_time(event.at_ns - 1).released:
+            if said.kind == WATERMARK:
+                watermark_ns, complete_ns = said.ref_time_ns, said.complete_ns
+            elif not said.late:
+                assert said.ref_time_ns >= watermark_ns
+                last_ns = said.ref_time_ns
+        known_ns = last_ns if complete_ns >= watermark_ns else complete_ns
+        beyond += event.ref_time_ns < known_ns
+        assert not operator.on_batch([event], event.at_ns).released
+    assert operator.figures()["set_backs_beyond"] == beyond
+    assert not beyond or declared != LARGEST
+
+
+@every_seed
+def test_c_learns_from_the_first_falls(seed: int) -> None:
+    """Twice the largest fall so far is allowed for, so few falls are beyond it."""
+    operator = merge()
+    steps(operator, gateways(seed))
+    figures = operator.figures()
+    assert figures["set_backs_beyond"] < figures["set_backs"] / 4
+
+
+def test_a_fall_of_a_day_holds_c_back_for_no_longer_than_results_change() -> None:
+    operator = merge()
+    correct_for_ns = MergeConfig().correct_for_ns
+    known: dict[str, Any] = {}
+    for event in gateways(1):
+        if event.seq == 50 and event.source == "s0":
+            event.ref_time_ns -= 86_400_000 * MS
+        for said in operator.on_batch([event], event.at_ns).released:
+            if said.kind == WATERMARK:
+                known = {"w": said.ref_time_ns, "c": said.complete_ns}
+    assert known["w"] - known["c"] <= correct_for_ns + 50 * MS
+
+
+@every_seed
+def test_a_restart_keeps_what_was_learned(seed: int) -> None:
+    events = gateways(seed)
+    steady, shaken = merge(), merge()
+    half = len(events) // 2
+    expected = [key(event) for event in data(steps(steady, gateways(seed)))]
+    found = data([shaken.on_batch([event], event.at_ns) for event in events[:half]])
+    again = merge()
+    again.restore(shaken.snapshot(), list(shaken.held()))
+    found += data(steps(again, events[half:]))
+    assert [key(event) for event in found] == expected
+    assert again.figures() == steady.figures()
