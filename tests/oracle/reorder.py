@@ -26,7 +26,8 @@ place. Readings taken where the spec leaves room:
 2. A hole whose deadline passed while it waited for its turn expires by the very
    arrival or deadline that frees it: a further arrival of the same instant is too late.
 3. Higher epoch: the old epoch's highest number is frozen at the first arrival of the
-   new one; what comes above it, from then on, is Late(old_epoch), even if contiguous.
+   new one; what comes above it, from then on, is Late(gap) once for max_wait, and while
+   no further epoch has begun; its copies are duplicates. Else it is Late(old_epoch).
    What comes at or below it is as before (in time, Late(gap), Duplicate), also after
    the switch; below its start it stays Late(before_start), not Duplicate.
 4. The new epoch's start hold runs from its own first arrival, beside the wait for the
@@ -428,15 +429,31 @@ class _Source:
         """An arrival that is not the first of a number from the start on."""
         arrival = self.arrivals[index]
         first = epoch.first.get(arrival.seq)
+        if first is None and arrival.seq < self.opening(epoch)[1]:
+            return self.late(index, epoch.number, "before_start")
         if first is None:
-            below = arrival.seq < self.opening(epoch)[1]
-            return self.late(index, epoch.number, "before_start" if below else "old_epoch")
+            same = [i for i in epoch.others if self.arrivals[i].seq == arrival.seq]
+            if not self.is_tail(epoch, same[0]) or not self.was_before_newest(epoch, index):
+                return self.late(index, epoch.number, "old_epoch")
+            if index == same[0]:
+                return self.late(index, epoch.number, "gap")
+            return Fate(DUPLICATE, arrival.at_ns, epoch.number, conflict=False)
         left = walk.left.get(arrival.seq) if walk is not None else None
         lost = walk is not None and arrival.seq in walk.lost
         was_held = not lost and (left is None or left > self.moment(index))
         one, other = self.arrivals[first], arrival
         conflict = was_held and (one.ts_ns, one.content) != (other.ts_ns, other.content)
         return Fate(DUPLICATE, arrival.at_ns, epoch.number, conflict=conflict)
+
+    def is_tail(self, epoch: _Epoch, index: int) -> bool:
+        """Above all that came, and not long after the next epoch began."""
+        assert epoch.frozen is not None
+        until_ns = self.arrivals[epoch.frozen].at_ns + self.max_wait_ns
+        return self.was_before_newest(epoch, index) and self.arrivals[index].at_ns <= until_ns
+
+    def was_before_newest(self, epoch: _Epoch, index: int) -> bool:
+        later = [one for one in self.epochs if one.number > epoch.number]
+        return sum(one.begun < index for one in later) == 1
 
     def gaps(self, epoch: _Epoch, walk: _Walk, end: Moment | None) -> Iterator[DeclaredGap]:
         for run in _runs(walk.lost, epoch.shown_by):

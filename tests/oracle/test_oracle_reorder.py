@@ -80,8 +80,11 @@ BY_HAND: list[tuple[int, str, str, list[tuple[int, int, int, int, str]]]] = [
     (AUTO, "0:0 1:2 2:1.0 5:1 6:1.1", "0 5 5 5 6", []),
     (AUTO, "0:0 1:2 2:1.0 20:1", "0 11 11 L(gap)", [(11, 0, 1, 1, "timeout")]),
     # Afterwards: known ones are copies, unknown ones above the old end are late.
-    (AUTO, "0:0 1:1.0 2:0 3:7 4:1.1", "0 1 D L(old_epoch) 4", []),
+    (AUTO, "0:0 1:1.0 2:0 3:7 4:7 5:1.1", "0 1 D L(gap) D 5", []),
     (AUTO, "0:0 1:2.0 2:1.0 3:2.1", "0 1 L(old_epoch) 3", []),
+    # The end of a run is waited for, but not for long, and not beyond one more run.
+    (AUTO, "0:0 1:1.0 51:1 52:2 53:1", "0 1 L(gap) L(old_epoch) D", []),
+    (AUTO, "0:0 1:1.0 2:7 3:2.0 4:7 5:8", "0 1 L(gap) 3 L(old_epoch) L(old_epoch)", []),
     # A new epoch without a 0 has its own hold, beside the wait for the old hole.
     (AUTO, "0:0 1:2 2:1.5 60:1.6", "0 11 52 60", [(11, 0, 1, 1, "timeout")]),
 ]

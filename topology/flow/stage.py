@@ -37,6 +37,7 @@ from topology.flow.graph import ACCEPTED_JOINS, Graph
 from topology.flow.lanes import Lanes, lanes_of
 from topology.flow.node import BATCH, END, TIME
 from topology.flow.registry import ALIGN_PLACE, graph_of, tied, waiting_places
+from topology.merge.operator import Merge
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, at_ns, twin
 from topology.model.operator import Figures, Plain
@@ -322,7 +323,7 @@ def _begin_midstream(graph: Graph, what: int) -> None:
     for node in graph.nodes:
         if node.kind in (WINDOW, PATTERN, JOIN):
             node.operator.restore({}, ())
-        elif what == SOURCES and isinstance(node.operator, Reorder | MixedReorder):
+        elif what == SOURCES and isinstance(node.operator, Reorder | MixedReorder | Merge):
             node.operator.begin_midstream()
 
 

@@ -20,7 +20,8 @@ from topology.merge.bounds import SourceBounds
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.queues import Queues
-from topology.merge.source import AWAITED, BEHIND, NOT_LED, OUT, SourceProgress
+from topology.merge.settings import MergeConfig
+from topology.merge.source import AWAITED, BEHIND, NO_REF, NOT_LED, OUT, SourceProgress
 from topology.merge.sources import KnownSources
 from topology.merge.watermark import Watermark
 from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
@@ -32,8 +33,10 @@ from topology.model.outcome import Duplicate, Step
 class Intake:
     """The part of a `Merge` that takes events in.
 
-    `numbered` means that the sources number their events, and `awaits_set_backs` that MERGE waits
-    for events that are set back.
+    `numbered` means that the sources number their events.
+
+    Attributes:
+        start: The first number of each epoch of a source, or -1 if it is unknown.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class Intake:
         pause: Pause,
         watermark: Watermark,
         numbered: bool,
-        awaits_set_backs: bool,
+        config: MergeConfig,
     ) -> None:
         self._known, self._sources = known, known.rows
         self._pool, self._errors, self._scattered = known.pool, known.errors, known.scattered
@@ -55,7 +58,14 @@ class Intake:
         self._pause = pause
         self._watermark = watermark
         self._numbered = numbered
-        self._awaits_set_backs = awaits_set_backs
+        self._awaits_set_backs = bool(config.max_set_back_ns)
+        allowance_ns = config.new_source_allowance_ns
+        self._new_source_allowance_ns = (
+            config.correct_for_ns if allowance_ns is None else allowance_ns
+        )
+        self._tail_wait_ns = config.reorder.max_wait_ns
+        start = config.reorder.start
+        self.start = start if isinstance(start, int) and config.reorder.numbered else -1
 
     # -- Any event ---------------------------------------------------------------------------------
 
@@ -195,7 +205,10 @@ class Intake:
         progress.newest_ns = max(progress.newest_ns, event.ref_time_ns)
 
     def _follow(self, progress: SourceProgress, event: Event, ref_time_ns: int) -> None:
-        progress.follow(event, ref_time_ns)
+        if event.epoch != progress.epoch >= 0 and progress.newest_ns != NO_REF:
+            progress.await_tail(event.at_ns + self._tail_wait_ns, ref_time_ns)
+        since_ns = ref_time_ns - self._new_source_allowance_ns
+        progress.follow(event, ref_time_ns, self.start, since_ns)
         if progress.lacks_numbers:
             self._watermark.lacking.add(progress.source)
 

@@ -183,7 +183,7 @@ class Merge(SavedOperator):
             self._pause,
             self._watermark,
             numbered,
-            bool(config.max_set_back_ns),
+            config,
         )
         self._now_ns = 0
         self._instant_open = False
@@ -200,6 +200,13 @@ class Merge(SavedOperator):
         self._next_beat_ns = -1
         self._settled = False  # Whether nothing has changed since the last heartbeat.
         self.overflows = 0
+
+    def begin_midstream(self) -> None:
+        """Begin in the middle of the stream, where sources need not begin with their first number.
+
+        Then no numbers are missing before the first event of a source.
+        """
+        self._intake.start = -1
 
     # -- The operator's contract -------------------------------------------------------------------
 

@@ -74,6 +74,10 @@ Beyond that, the newest two are joined. C may then be lower than necessary, but 
 """
 
 
+UNKNOWN_LAST: Final = (1 << 63) - 1
+"""The `last` of a range up to an unknown number."""
+
+
 @dataclass(slots=True, eq=False)
 class Missing:
     """A range of missing numbers of one epoch, from `first` to `last`.
@@ -90,6 +94,11 @@ class Missing:
     def holds(self, ref_time_ns: int) -> bool:
         """Return whether the time is between those of the events around the range."""
         return self.before_ns <= ref_time_ns <= self.after_ns
+
+    @property
+    def is_tail(self) -> bool:
+        """Whether it is the end of an epoch, whose last number is unknown."""
+        return self.last == UNKNOWN_LAST
 
     def without(self, number: int, ref_time_ns: int) -> list[Missing]:
         """Return the ranges that remain missing after `number` has arrived.
@@ -126,6 +135,7 @@ SOURCE: Final = Shape(
     woke_ns=INT,
     silence_ns=INT,
     set_back_ns=INT,
+    tail_until_ns=INT,
 )
 
 
@@ -138,6 +148,7 @@ class SourceProgress(KnownSource):
         epoch: The epoch of the newest number.
         seq: The newest number.
         set_back_ns: How far the time of an event in sequence was below the newest one, at most.
+        tail_until_ns: The instant until which the end of the epoch before may arrive, or NEVER.
         _missing: The ranges of smaller numbers that have not arrived, which limit C.
     """
 
@@ -165,6 +176,7 @@ class SourceProgress(KnownSource):
         "set_back_ns",
         "silence_ns",
         "state",
+        "tail_until_ns",
         "warm",
         "woke_ns",
     )
@@ -198,6 +210,7 @@ class SourceProgress(KnownSource):
         self.epoch = -1
         self.seq = -1
         self.set_back_ns = 0
+        self.tail_until_ns = NEVER
         self._missing: list[Missing] | None = None
 
     @property
@@ -298,18 +311,41 @@ class SourceProgress(KnownSource):
             self.seq,
         )
 
-    def follow(self, event: Event, ref_time_ns: int) -> None:
+    def await_tail(self, until_ns: int, ref_time_ns: int) -> None:
+        """Let the numbers after the newest one be missing until `until_ns`.
+
+        Call this before the first event of the next epoch, whose time is `ref_time_ns`.
+        """
+        self.end_tail()
+        self._missing = self._missing or []
+        after_ns = max(self.newest_ns, ref_time_ns)
+        self._missing.append(
+            Missing(self.epoch, self.seq + 1, UNKNOWN_LAST, self.newest_ns, after_ns)
+        )
+        self.tail_until_ns = until_ns
+
+    def end_tail(self) -> None:
+        """Expect the end of the epoch before no longer."""
+        self.tail_until_ns = NEVER
+        self._missing = [each for each in self._missing or () if not each.is_tail] or None
+
+    def follow(self, event: Event, ref_time_ns: int, start: int, since_ns: int) -> None:
         """Record the event's number, and any missing numbers between it and the last one.
 
-        Call this before the event raises `newest_ns`.
+        `start` is the first number of each epoch, or -1 if it is unknown. The numbers missing from
+        the source's very first epoch have times from `since_ns` on. Call this before the event
+        raises `newest_ns`.
         """
-        if event.epoch == self.epoch and event.seq > self.seq + 1:
+        if event.epoch == self.epoch:
+            first = self.seq + 1
+        else:
+            first = start if start >= 0 else event.seq
+        if event.seq > first:
             if self._missing is None:
                 self._missing = []
-            before_ns, after_ns = self.newest_ns, max(self.newest_ns, ref_time_ns)
-            self._missing.append(
-                Missing(self.epoch, self.seq + 1, event.seq - 1, before_ns, after_ns)
-            )
+            before_ns = self.newest_ns if self.newest_ns != NO_REF else since_ns
+            after_ns = max(before_ns, ref_time_ns)
+            self._missing.append(Missing(event.epoch, first, event.seq - 1, before_ns, after_ns))
             if len(self._missing) > MAX_MISSING:
                 last = self._missing.pop()
                 self._missing[-1].last = last.last

@@ -21,9 +21,11 @@ announcement also has the largest error over all sources without an end-of-strea
 C: every known source has sent all events up to here, without a gap. It is below the smallest newest
 time by `max_set_back` or, without it, by twice the largest set-back, at most `correct_for`. So an
 event that is set back further than this may be below C; it is counted. A missing number keeps C
-back until it arrives or `correct_for` has passed. If the last announcement said that C equals W, a
-reader may assume that C follows each event in order. So when events are emitted that C does not
-reach, C is announced at once (`is_owed`), and not at the next heartbeat.
+back until it arrives or `correct_for` has passed. So does one before the first number of an epoch,
+if `reorder.start` says where epochs begin. For `reorder.max_wait` after the first event of an
+epoch, the end of the one before may still arrive, and keeps C back. If the last announcement said
+that C equals W, a reader may assume that C follows each event in order. So when events are emitted
+that C does not reach, C is announced at once (`is_owed`), and not at the next heartbeat.
 
 While W follows the clock, one record announces many heartbeats (`topology.model.ramp`).
 
@@ -87,9 +89,11 @@ class Watermark(Saved):
         """
         next_ns, every_ns, until_ns, wake_ns = beats_ns
         last_ns = max(next_ns, (until_ns - 1) // every_ns * every_ns)
+        tail_ns = -(-self._tail_until_ns() // every_ns) * every_ns
         most_ns, lag_ns = self._course(heads)
         if most_ns <= self.ns:  # W does not move.
-            return (next_ns, next_ns) if self.news_ns < NEVER else (last_ns, last_ns)
+            last_ns = next_ns if self.news_ns < NEVER else min(last_ns, max(next_ns, tail_ns))
+            return last_ns, last_ns
         last_ns = max(next_ns, (min(until_ns, wake_ns) - 1) // every_ns * every_ns)
         first_ns = max(next_ns, -(-(self.ns + lag_ns + 1) // every_ns) * every_ns)
         last_ns = min(last_ns, max(first_ns, (most_ns + lag_ns) // every_ns * every_ns))
@@ -97,6 +101,7 @@ class Watermark(Saved):
             over_ns = self._sources[source].lost_ns + self._correct_for_ns + lag_ns + 1
             over_ns = -(-over_ns // every_ns) * every_ns
             last_ns = min(last_ns, max(first_ns, over_ns - every_ns))
+        last_ns = min(last_ns, max(first_ns, tail_ns - every_ns))
         return min(first_ns, last_ns), last_ns
 
     def announce(
@@ -114,6 +119,7 @@ class Watermark(Saved):
         the interval.
         """
         since_ns, every_ns = beats_ns
+        self._end_tails(now_ns)
         since_complete_ns = self.complete_ns
         if every_ns and since_ns < now_ns:
             since_complete_ns = self._complete(self._promise(heads, since_ns))
@@ -131,6 +137,19 @@ class Watermark(Saved):
         if every_ns and since_ns < now_ns:
             ramp(event, since_ns, every_ns, since_complete_ns)
         return event
+
+    def _tail_until_ns(self) -> int:
+        """Return the first instant at which the end of an epoch is expected no longer, or NEVER."""
+        ends = [self._sources[source].tail_until_ns for source in self.lacking]
+        return min(ends, default=NEVER)
+
+    def _end_tails(self, now_ns: int) -> None:
+        for source in sorted(self.lacking):
+            progress = self._sources[source]
+            if progress.tail_until_ns <= now_ns:
+                progress.end_tail()
+                self._known.mark(progress)
+                self.note(progress)
 
     def _complete(self, watermark_ns: int) -> int:
         return min(watermark_ns, max(self.complete_ns, self._completeness(watermark_ns)))

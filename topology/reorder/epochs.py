@@ -18,6 +18,9 @@ These decisions go beyond the specification:
   restart. This is the newest timestamp before it or, if `max_wait` was required, the last emitted
   one plus `max_wait`. It is at least the newest of the events then buffered that are older than the
   event that revealed the restart.
+* The end of a run may arrive after the first event of the next epoch. For `max_wait` after that
+  event, a number above all of its epoch is late, reason `gap`, because MERGE may still put it in
+  its place. Afterwards it is late, reason `old_epoch`.
 * Numbers higher than those of both epochs also belong to the earlier one, if two conditions hold.
   Their timestamps are older than that of the revealing event (`begun_ns`), and they arrive within
   `max_wait` of it (`until_ns`). Later, such a timestamp shows that the clock has been set back.
@@ -29,10 +32,15 @@ These decisions go beyond the specification:
 
 from __future__ import annotations
 
+from typing import Final
+
 from topology.model.event import DEAD, Event
 from topology.reorder.buffer import SourceBuffer
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
 from topology.reorder.shared import Shared, extended
+
+MAX_TAIL: Final = 1_000
+"""The maximum number of events of the end of a run that are accepted after the next epoch began."""
 
 
 class Epochs(SourceBuffer):
@@ -42,9 +50,21 @@ class Epochs(SourceBuffer):
         current: The sequence of the current epoch.
         later: The sequences of later epochs, oldest first, whose events are buffered.
         retired: The sequence of the last finished epoch.
+        until_ns: The instant until which the end of the run before the newest epoch may arrive.
+        tail: The numbers above all others of that run that have arrived since the newest epoch
+            began.
     """
 
-    __slots__ = ("begun_ns", "boundary_ns", "current", "later", "retired", "shared", "until_ns")
+    __slots__ = (
+        "begun_ns",
+        "boundary_ns",
+        "current",
+        "later",
+        "retired",
+        "shared",
+        "tail",
+        "until_ns",
+    )
 
     def __init__(self, source: str, shared: Shared) -> None:
         super().__init__(source)
@@ -54,6 +74,7 @@ class Epochs(SourceBuffer):
         self.boundary_ns = NO_STAMP
         self.begun_ns = NO_STAMP
         self.until_ns = 0
+        self.tail: list[int] = []
         self.current = self.new_sequence(0, active=True)
 
     def new_sequence(self, epoch: int, active: bool) -> Sequence:
@@ -80,7 +101,7 @@ class Epochs(SourceBuffer):
         """
         if event.epoch < 0:
             event.epoch = self._inferred(event, self.later[-1] if self.later else self.current)
-        target = self._sequence_of(event.epoch)
+        target = self._sequence_of(event.epoch, event.at_ns)
         known = target if target is not None else self.retired
         modulus = self.shared.modulus
         if modulus and known is not None:
@@ -113,7 +134,6 @@ class Epochs(SourceBuffer):
         if boundary_ns is None:
             return newest.epoch
         self.boundary_ns, self.begun_ns = boundary_ns, ts_ns
-        self.until_ns = event.at_ns + shared.max_wait_ns
         return newest.epoch + 1
 
     def _is_of_before(self, event: Event) -> bool:
@@ -123,14 +143,14 @@ class Epochs(SourceBuffer):
         """
         if event.ts_ns <= self.boundary_ns:
             return True
-        before, newest = [self.retired, self.current, *self.later][-2:]
-        if before is None or newest is None or event.at_ns > self.until_ns:
+        before, newest = self.before_newest(), self.later[-1] if self.later else self.current
+        if before is None or event.at_ns > self.until_ns:
             return False
         modulus = self.shared.modulus
         number = _numbered(before, event.seq, modulus) if modulus else event.seq
         return number > max(before.hi, newest.hi + 1)
 
-    def _sequence_of(self, epoch: int) -> Sequence | None:
+    def _sequence_of(self, epoch: int, now_ns: int) -> Sequence | None:
         if epoch == self.current.epoch:
             return self.current
         for later in self.later:
@@ -139,7 +159,12 @@ class Epochs(SourceBuffer):
         if epoch < self.newest_epoch():
             return None
         self.later = (*self.later, self.new_sequence(epoch, active=False))
+        self.until_ns, self.tail = now_ns + self.shared.max_wait_ns, []
         return self.later[-1]
+
+    def before_newest(self) -> Sequence | None:
+        """Return the sequence of the epoch before the newest, if it is known."""
+        return [self.retired, self.current, *self.later][-2]
 
 
 def _numbered(sequence: Sequence, sent: int, modulus: int) -> int:

@@ -47,7 +47,7 @@ from topology.model.outcome import (
     dead_letter,
 )
 from topology.model.saved import FLAG, INT, Saved, Shape, list_of, optional, tuple_of
-from topology.reorder.epochs import Epochs
+from topology.reorder.epochs import MAX_TAIL, Epochs
 from topology.reorder.sequence import NO_STAMP, SEQUENCE, UNSTARTED, OpenGap, Sequence
 from topology.reorder.shared import Shared, extended, size_of
 from topology.reorder.timeout import FILL_TIMES, FillTimes, Miss, Timeout
@@ -88,6 +88,7 @@ def source_shape(name: str, measured: Shape) -> Shape:
         current=SEQUENCE,
         later=list_of(SEQUENCE, tuple),
         named=list_of(tuple_of(INT, INT, INT, FLAG)),
+        tail=list_of(INT),
     )
 
 
@@ -131,7 +132,7 @@ class NumberedBuffer(Epochs):
         elif (first := sequence.waiting_as(number)) is not None:
             self.duplicated(event, step, first)
         elif number > sequence.hi and sequence.epoch < self.newest_epoch():
-            self._past(sequence, event, step)
+            self._above(sequence, event, step)
         elif sequence.next != UNSTARTED and number - sequence.hi > self.shared.max_jump:
             self._suspect(sequence, event, step)
         else:
@@ -189,13 +190,28 @@ class NumberedBuffer(Epochs):
             self.estimator().filled(now_ns - found.known_at_ns)
             self._late(event, GAP, now_ns - found.lost_at_ns, step)
         elif event.seq > sequence.hi:
-            self._late(event, OLD_EPOCH, 0, step)
+            self._above(sequence, event, step)
         elif event.seq < sequence.start:
             self._late(event, BEFORE_START, 0, step)
         elif event.seq < sequence.floor:
             self._late(event, BEYOND_MEMORY, 0, step)
         else:
             self.duplicated(event, step, None)
+
+    def _above(self, sequence: Sequence, event: Event, step: Step) -> None:
+        """Report an event with a number above all that came in its epoch, which is not the newest.
+
+        It may be the end of a run that arrives after the first event of the next epoch.
+        """
+        is_before_newest = sequence is self.before_newest()
+        if is_before_newest and event.seq in self.tail:
+            self.duplicated(event, step, None)
+        elif is_before_newest and event.at_ns <= self.until_ns and len(self.tail) < MAX_TAIL:
+            if event.kind == DATA:
+                self.tail.append(event.seq)
+            self._late(event, GAP, 0, step)
+        else:
+            self._late(event, OLD_EPOCH, 0, step)
 
     def _late(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
         if event.kind != DATA:

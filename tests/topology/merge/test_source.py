@@ -18,7 +18,7 @@ def event(seq: int, epoch: int = 0) -> Event:
 
 
 def observe(progress: SourceProgress, seq: int, epoch: int = 0) -> None:
-    progress.follow(event(seq, epoch), seq * 10)
+    progress.follow(event(seq, epoch), seq * 10, start=-1, since_ns=0)
     progress.newest_ns = seq * 10
 
 

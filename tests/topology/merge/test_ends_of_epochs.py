@@ -1,0 +1,118 @@
+"""Examples: numbers that are missing before the first one of an epoch, or after its last, keep C
+back. A time is a number of milliseconds; `reorder.max_wait` is 500."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit.events import event as event_of
+from topology.config import MergeConfig, ReorderConfig
+from topology.merge.operator import Merge
+from topology.model.event import Event
+from topology.model.late import GAP
+
+MS = 1_000_000
+
+
+def merge(start: Any = 0, **settings: Any) -> Merge:
+    chosen = {"new_source_allowance": "0s", **settings}
+    config = MergeConfig(
+        **chosen,
+        reorder=ReorderConfig(start=start),
+        heartbeat_ns=100 * MS,
+        correct_for_ns=9_000 * MS,
+    )
+    return Merge("default", config)
+
+
+def event(seq: int, at: int, epoch: int = 0, **more: Any) -> Event:
+    return event_of(seq, at, at, epoch=epoch, **more)
+
+
+def late(seq: int, at: int, ts: int, epoch: int = 0) -> Event:
+    found = event_of(seq, ts, at, epoch=epoch)
+    found.late = GAP
+    return found
+
+
+def complete_ms(operator: Merge) -> int | None:
+    ns = operator.figures().get("completeness_frontier_ns")
+    return None if ns is None else ns // MS
+
+
+def feed(operator: Merge, *events: Event) -> list[Event]:
+    released: list[Event] = []
+    for each in events:
+        released += operator.on_batch([each], each.at_ns).released
+    return released
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"), [(0, 1_000), (2, 1_000), (3, 2_000), ("auto", 2_000)]
+)
+def test_numbers_before_the_first_keep_c_back(start: Any, expected: int) -> None:
+    operator = merge(start)
+    feed(operator, event(3, 1_000), event(4, 2_000))
+    operator.on_time(2_100 * MS)
+    assert complete_ms(operator) == expected
+
+
+def test_c_goes_on_when_they_have_come() -> None:
+    operator = merge()
+    feed(operator, event(1, 1_000), event(2, 2_000))
+    first = late(0, 2_200, 900)
+    operator.on_batch([first], first.at_ns)
+    operator.on_time(2_400 * MS)
+    assert complete_ms(operator) == 2_000
+
+
+def test_before_a_new_source_c_stays_behind_by_what_new_sources_may_be() -> None:
+    operator = merge(new_source_allowance="400ms")
+    feed(operator, event(1, 1_000), event(2, 2_000))
+    operator.on_time(2_100 * MS)
+    assert complete_ms(operator) == 600
+
+
+def test_they_are_given_up_when_nothing_is_corrected_any_more() -> None:
+    operator = merge()
+    feed(operator, *(event(seq, 1_000 * seq) for seq in range(1, 12)))
+    operator.on_time(11_100 * MS)
+    assert complete_ms(operator) == 11_000
+
+
+def test_after_the_first_of_an_epoch_the_end_of_the_one_before_is_awaited() -> None:
+    operator = merge()
+    feed(operator, event(0, 1_000), event(1, 1_100), event(0, 1_200, epoch=1))
+    operator.on_time(1_600 * MS)
+    assert complete_ms(operator) == 1_100
+    operator.on_time(1_700 * MS)
+    assert complete_ms(operator) == 1_200
+
+
+def test_the_end_of_an_epoch_is_put_in_its_place() -> None:
+    operator = merge(expected_sources=["other"], max_wait="400ms")
+    feed(operator, event(0, 1_000), event(1, 1_100), event(0, 1_200, epoch=1))
+    feed(operator, late(2, 1_250, 1_150))
+    released = operator.on_end(1_300 * MS).released
+    numbers = [(each.epoch, each.seq, each.late) for each in released if not each.kind]
+    assert numbers == [(0, 0, ""), (0, 1, ""), (0, 2, ""), (1, 0, "")]
+
+
+def test_a_restart_of_the_worker_keeps_what_is_awaited() -> None:
+    operator, again = merge(), merge()
+    feed(operator, event(0, 1_000), event(0, 1_200, epoch=1))
+    again.restore(operator.snapshot(), list(operator.held()))
+    again.on_time(1_600 * MS)
+    assert complete_ms(again) == 1_000
+    again.on_time(1_800 * MS)
+    assert complete_ms(again) == 1_200
+
+
+def test_midstream_no_number_is_missing_before_the_first() -> None:
+    operator = merge()
+    operator.begin_midstream()
+    feed(operator, event(7, 1_000), event(8, 2_000))
+    operator.on_time(2_100 * MS)
+    assert complete_ms(operator) == 2_000
