@@ -1,8 +1,9 @@
 """Decodes JSON values with exact numbers (int, Decimal); the last of equal keys counts.
 
-`decode` reads the whole value. A `JsonPick` reads only some fields, and does not detect faults in
-the strings of the others. Integers with more than `sys.get_int_max_str_digits` digits cannot be
-decoded. Neither can values nested deeper than the interpreter's stack.
+`decode` reads the whole value. A `JsonPick` reads only some fields, and does not read the numbers
+of the others. Both refuse a value with a text that is not UTF-8. Integers with more than
+`sys.get_int_max_str_digits` digits cannot be decoded. Neither can values nested deeper than the
+interpreter's stack.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class JsonPick:
         self._decoder = msgspec.json.Decoder(_shape(least), float_hook=Decimal)
         self._getters = [_getter(path, least) for path in paths]
         if least == list(paths) and all(len(path) == 1 for path in paths):
-            self.structured = self._decoder.decode
+            self.structured = self._decode
 
     def __call__(self, value: bytes | None) -> Sequence[object]:
         if value is None:
@@ -58,12 +59,17 @@ class JsonPick:
         if self._decoder is None:
             return self._from_whole(value)
         try:
-            found = self._decoder.decode(value)
+            found = self._decode(value)
         except msgspec.ValidationError:  # A path leads through a value that is not an object.
             return self._from_whole(value)
         except UNREADABLE as wrong:
             raise _fault(wrong) from None
         return [get(found) for get in self._getters]
+
+    def _decode(self, value: bytes) -> Any:
+        if not value.isascii():  # The decoder does not check the texts that it skips.
+            value.decode()
+        return self._decoder.decode(value)
 
     def _from_whole(self, value: bytes) -> Sequence[object]:
         decoded = decode(value)

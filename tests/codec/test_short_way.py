@@ -39,6 +39,7 @@ WORDS: list[Any] = [
     "1970-01-01T00:00:01.5Z", "1970-01-01T00:00:01", {"id": "s2", "n": 4}, [1], 1_700_000_000_000,
 ]  # fmt: skip
 NAMES = ("device", "n", "time", "kind", "boot", "a.b", "other", "in")
+BYTES = [b"\xc3\xa4", b"\xff", b"\xc0\xaf", b"\xe2\x82", b"\xed\xa0\x80", rb"\ud800"]
 HEADERS = [
     (b"trace", b"x"), (b"n", b"12"), (b"", None), (b"sourceId", b"liar"), (b"kind", b"progress"),
     (b"refTs", b"1"), (b"sig", b"y"), (b"\xce\xbc", b"z" * 200),
@@ -57,7 +58,11 @@ def value_of(dice: Random) -> bytes | None:
         return dice.choice([None, b"", b"{", b"[1]", b'{"device":"\xff"}', b'{"n":1,"n":2} x'])
     sound = {"device": "s1", "n": dice.randrange(99), "time": 10**12, "in": {"id": "s2", "n": 3}}
     value = {**sound, **{dice.choice(NAMES): dice.choice(WORDS) for _ in range(dice.randrange(4))}}
-    return json.dumps(value, ensure_ascii=dice.random() < 0.5).encode()
+    text = json.dumps(value, ensure_ascii=dice.random() < 0.5).encode()
+    if dice.random() < 0.8:
+        return text
+    at = dice.choice([n for n, each in enumerate(text) if each == ord('"')]) + 1
+    return text[:at] + dice.choice(BYTES) + text[at:]
 
 
 def log_of(dice: Random) -> bytes:

@@ -32,10 +32,15 @@ CASES: Final[list[dict[str, Any]]] = yaml.safe_load(
 def cases_of(format_: str) -> list[Any]:
     """(its name, its mapping, its value, what is found or the reason) of each case of a format."""
     return [
-        (each["case"], MAPPING | each.get("fields", {}), each[format_], expected(each))
+        (each["case"], MAPPING | each.get("fields", {}), _written(each[format_]), expected(each))
         for each in CASES
         if format_ in each
     ]
+
+
+def _written(value: Any) -> Any:
+    """Return the bytes of a text, in which an escape such as "\\uDCFF" is the single byte 0xFF."""
+    return value.encode(errors="surrogateescape") if isinstance(value, str) else value
 
 
 def expected(case: dict[str, Any]) -> dict[str, Any] | str:

@@ -81,8 +81,7 @@ def dead_letters() -> None:
             value, headers = case.record(f"s{number}", seq, NOW_NS)
             raw().read([FakeRecord(seq, tuple(headers), value, case.key)], clock)
     for topology, value in _mapped():
-        content = None if value is None else value.encode()
-        input_reader(topology, "t", (), 0).read([FakeRecord(9, (), content)], clock)
+        input_reader(topology, "t", (), 0).read([FakeRecord(9, (), value)], clock)
     with suppress(UnknownPartition):
         SequencedInlet(READER, 4).read([sequenced(4)], clock)
     for odd in (object(), [object()], "\ud800"):

@@ -47,9 +47,9 @@ LINES = [
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), LINES)
 def test_the_table_as_json_lines(
-    case: str, mapping: dict[str, str], value: str, expected: Any
+    case: str, mapping: dict[str, str], value: bytes, expected: Any
 ) -> None:
-    assert [said(each) for each in contents_of(mapping, value + "\n")] == [expected], case
+    assert [said(each) for each in contents_of(mapping, value + b"\n")] == [expected], case
 
 
 @pytest.mark.parametrize(("case", "mapping", "cells", "expected"), cases_of("csv"))

@@ -4,7 +4,7 @@ are read as from the whole."""
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from decimal import Decimal
 from typing import Any
 
@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.values.json import decode, picking
+from codec.values.json import UNREADABLE, decode, picking
 from codec.values.payloads import plain_json, reading
 from topology.wire import values
-from topology.wire.values import UNDECODABLE, ValueFault
+from topology.wire.values import UNDECODABLE, Pick, ValueFault
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,40 @@ def test_a_tombstone_is_nothing() -> None:
     assert picking([("a",), ()])(None) == [None, None]
 
 
-KEYS = st.sampled_from(["a", "b", "c", "a.b", 'q"', "\N{SNOWMAN}", ""])
-LEAVES = st.one_of(st.integers(), st.text(max_size=3), st.none(), st.booleans())
+# The law replaces "%" by one of TEXTS.
+KEYS = st.sampled_from(["a", "b", "c", "a.b", 'q"', "\N{SNOWMAN}", "", "%"])
+LEAVES = st.one_of(st.integers(), st.text(max_size=3), st.none(), st.booleans(), st.just("%"))
 VALUES: Any = st.recursive(
     LEAVES, lambda of: st.one_of(st.lists(of, max_size=3), st.dictionaries(KEYS, of, max_size=4))
 )
 PATHS = st.lists(st.one_of(KEYS, st.integers(0, 2)), max_size=3).map(tuple)
+SOUND = [b"", "\N{SNOWMAN}".encode(), rb"\ud83d\ude00"]
+NOT_UTF8 = [b"\xff", b"\x80", b"\xc0\xaf", b"\xe2\x82", b"\xed\xa0\x80", b"\xf5\x80\x80\x80"]
+TEXTS = [*SOUND, *NOT_UTF8, rb"\ud800", rb"\udc00x", rb"\ud800\ud800", rb"\uD8"]
 
 
-@given(VALUES, st.lists(PATHS, min_size=1, max_size=4))
-def test_wanted_fields_are_read_as_from_the_whole(value: Any, paths: list[Any]) -> None:
+def outcome(pick: Pick, text: bytes) -> list[Any] | str:
+    try:
+        return list(pick(text))
+    except ValueFault as fault:
+        return fault.reason
+
+
+@given(VALUES, st.lists(PATHS, min_size=1, max_size=4), st.sampled_from(TEXTS))
+def test_wanted_fields_are_read_as_from_the_whole(
+    value: Any, paths: list[Any], text: bytes
+) -> None:
     """A law."""
-    text = json.dumps(value).encode()
-    assert list(picking(paths)(text)) == list(values.picking(decode, paths)(text))
+    content = json.dumps(value).encode().replace(b"%", text)
+    assert outcome(picking(paths), content) == outcome(values.picking(decode, paths), content)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("place", [b'"x":"%"', b'"%":2', b'"x":[{"%":"y"},["%"]]', b'"n":"%"'])
+def test_text_not_in_utf8_is_refused_anywhere(place: bytes, text: bytes) -> None:
+    content = b'{"a":1,' + place.replace(b"%", text) + b"}"
+    pick = picking([("a",), ("n",)])
+    assert pick.structured is not None
+    for read in (decode, pick, pick.structured):
+        with nullcontext() if text in SOUND else pytest.raises((ValueFault, *UNREADABLE)):
+            read(content)
