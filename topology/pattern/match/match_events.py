@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.event import Event
@@ -67,6 +68,15 @@ class MatchEvent:
         event.error_ns = self.error_ns
         self.entry = Entry(event, self.payload)
         self.entry.inner, self.entry.is_sure = self.members, self.is_sure
+
+    def is_as(self, other: MatchEvent) -> bool:
+        """Return whether those who read the match see no difference."""
+        # The texts are compared because 1, 1.0 and true are equal in Python.
+        return READ(self) == READ(other) and repr(self.payload) == repr(other.payload)
+
+
+READ: Final = attrgetter("end_ns", "error_ns", "members", "is_sure", "is_current")
+"""A function that returns what others read of a match, except the payload."""
 
 
 MATCH_EVENT: Final = record(
@@ -137,14 +147,18 @@ class MatchTable(Table[Identity, MatchEvent]):
     def take(self, events: Iterable[MatchEvent]) -> tuple[list[Entry], list[Entry]]:
         """Apply the latest states of matches, and return the old events and the new ones.
 
-        The old events are no longer valid. The new ones replace them or are added.
+        The old events are no longer valid. The new ones replace them or are added. A match that
+        only becomes final keeps its event.
         """
         old: list[Entry] = []
         new: dict[Identity, Entry] = {}
         for event in events:
-            identity = self._current.pop((event.query, event.id), None)
+            identity = self._current.get((event.query, event.id))
             if identity is not None:
                 known = self.rows[identity]
+                if known.is_as(event):
+                    continue
+                del self._current[event.query, event.id]
                 known.is_current = False
                 self.note(identity)
                 if new.pop(identity, None) is None:
