@@ -190,8 +190,11 @@ class Detecting(KeepingQuery):
         """End the input, whose newest time is `last_ns`, and add the last results to the step."""
         self.emitter.now_ns = self._now_ns
         self._frontier.end()
+        # The end of the input alone makes no result final.
+        unit = self.unit
+        unit.finals_until_ns = min(unit.finals_until_ns, self.emitter.settled_ns)
         if last_ns > NOT_YET:
-            self.emitter.emit(self.unit.end(last_ns))
+            self.emitter.emit(unit.end(last_ns))
         self.emitter.finish(step)
 
     def observe(self, event: Event) -> bool:

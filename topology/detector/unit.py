@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from topology.answer.frontier import FOR_EVER
 from topology.detector.cursor import COUNTS, Counts, DetectorOutput
 from topology.detector.detector import Behaviour
 from topology.detector.item import BEHIND_ALL, FIRST, KEY, Key, LogEntry, behind
@@ -104,7 +105,6 @@ class Unit:
     ) -> None:
         self._behaviour = behaviour
         self._begun = begun
-        self._finals = finals
         self._max_keys = max_keys
         self.spacing = spacing
         self.max_kept = MAX_KEPT
@@ -123,6 +123,8 @@ class Unit:
         self._stirred: dict[str, KeyLog] = {}
         self.unread: Timers[str] = Timers()
         self.open: Timers[str] = Timers()
+        self.finals_until_ns = FOR_EVER if finals else -FOR_EVER
+        """The last time of an item whose early result is emitted once more when it is final."""
         self._edits: list[Edit] | None = None
 
     def watch(self) -> None:
@@ -265,7 +267,8 @@ class Unit:
             shown = log.shown[id_] = CurrentResult[DetectorOutput | None](None)
         before = shown.content
         is_news = before is None or not output.reads_as(before)
-        is_news = is_news or (self._finals and is_final and not shown.final)
+        becomes_final = is_final and not shown.final and output.cause[0] <= self.finals_until_ns
+        is_news = is_news or becomes_final
         op = shown.show(output, is_news=is_news, is_final=is_final)
         if op != NO_NEWS:
             records.append(Record(op, shown.revision, is_final, log.text, output))

@@ -67,13 +67,15 @@ class RowEmitter(ResultEmitter):
     ) -> None:
         """Emit a row with a null if it is new or has changed.
 
-        `is_proven`: whether events decided the row, not only the end of the input.
+        `is_proven`: whether events decided the row, not only the end of the input. The end alone
+        makes no row certain or final, so it is no reason to emit one once more.
         """
-        row, is_sure = content
+        row, is_sure = content[0], content[1] and is_proven
+        is_final = is_final and is_proven
         before, was_sure = current.content
         is_news = is_final or (was_sure, before.odds) != (is_sure, row.odds)
-        current.content = content
-        op = current.show(content, is_news=is_news, is_final=is_final)
+        current.content = row, is_sure
+        op = current.show(current.content, is_news=is_news, is_final=is_final)
         if op != NO_NEWS:
             confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
             self._emit(row, id_, op, current.revision, confidence, is_final=is_final)

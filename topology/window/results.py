@@ -52,9 +52,12 @@ class WindowEmitter(ResultEmitter):
 
         `number` identifies the window among those of its key. `before` is its current result, which
         is updated and returned; if it is None, a new one is made. `is_proven`: whether events
-        decided the result, not only the end of the input.
+        decided the result, not only the end of the input. The end alone makes no result certain or
+        final, so it is no reason to emit one once more.
         """
-        is_sure = is_closed and measured.is_sure and not self._frontier.is_incomplete(span_ns[1])
+        is_incomplete = self._frontier.is_incomplete(span_ns[1])
+        is_sure = is_proven and is_closed and measured.is_sure and not is_incomplete
+        is_final = is_final and is_proven
         digest = _digest(span_ns, measured, is_sure=is_sure, is_final=is_final)
         current = CurrentResult(digest) if before is None else before
         op = current.show(digest, is_news=current.content != digest, is_final=is_final)

@@ -4,6 +4,7 @@ as it was, and values are what they were."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,17 +134,59 @@ queries:
 """
 
 
-@pytest.mark.parametrize("until", [9, 30])
+@pytest.mark.parametrize("until", [1, 9, 30])
 def test_nothing_is_final_before_what_it_reads_is(until: int) -> None:
     """The match may grow for nine seconds. Whoever reads it is as sure as the match, but of an
-    absence that is not over before."""
+    absence that is not over before the end."""
     seen = Detector(step=lambda state, event: (state, [{"type": event.type}]))
     topology = parse(STREAM + CHAIN, detectors={"seen": seen})
     found = list(replay(topology, [event(at, "HXYZ"[min(at, 3)]) for at in range(until + 1)]))
     is_final = until > 9
-    for query in ("found", "then", "last", "seen", "above", "quiet"):
-        sure = "uncertain" if query == "quiet" and not is_final else "confirmed"
+    for query in ("found", "seen", "above", "quiet", *("then", "last")[: until - 1]):
+        sure = "uncertain" if query == "quiet" and until == 1 else "confirmed"
         assert [each[1:] for each in said(found, MatchRecord, query)] == [(is_final, sure)], query
+    updates = [(each.query, each.final) for each in of_queries(found) if each.op == "update"]
+    assert {final for _, final in updates} <= {True}, "an update of nothing"
+    assert len(updates) == (6 if is_final else 0)
+
+
+EARLY = """\
+queries:
+  next: {pattern: "PATTERN SEQ(H a, H b) WITHIN 5 s", finals: true}
+  any: {pattern: "PATTERN SEQ(H a, H b) WITHIN 5 s USING skip_till_any", finals: true}
+  absent: {pattern: "PATTERN SEQ(H a, !X x FOR 1 s) WITHIN 5 s EMIT EAGER", finals: true}
+  rows:
+    finals: true
+    pattern: "SELECT * FROM `default` MATCH_RECOGNIZE (ALL ROWS PER MATCH AFTER MATCH SKIP TO NEXT
+      ROW PATTERN (A B+ C?) WITHIN INTERVAL '4' SECOND DEFINE C AS v > 1)"
+  spans: {window: tumbling 5s, aggregate: {n: count()}, early: 1s, finals: true}
+  sessions: {window: session 3s, aggregate: {n: count()}, early: 1s}
+  alone:
+    join: interval 0s to 5s
+    sides: {one: {type: H}, other: {type: X}}
+    outer: left
+    quality: {accuracy: 50%, max_wait: 100ms}
+    finals: true
+  seen: {detector: seen, finals: true}
+  above: {detector: seen, reads: [seen, next], finals: true}
+"""
+
+
+def test_at_the_end_nothing_is_told_once_more() -> None:
+    """Half of the results were emitted before the end and are not final there."""
+    seen = Detector(step=lambda state, event: (state, [{"type": event.type}]))
+    topology = parse("correct_for: 1h\n" + STREAM + EARLY, detectors={"seen": seen})
+    found = list(of_queries(replay(topology, lives("m", 8))))
+    before: dict[str, Any] = {}
+    for each in found:
+        content = replace(each, at_ns=0, revision=0, op="")
+        assert each.op != "update" or content != before[each.id], each
+        before[each.id] = content
+    assert {each.query for each in found if not each.final} == {*topology.queries}
+
+
+def of_queries(records: Iterable[Any]) -> Iterable[Any]:
+    return (each for each in records if hasattr(each, "query"))
 
 
 class Silence:

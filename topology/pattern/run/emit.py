@@ -78,12 +78,12 @@ def changes(
     visible: Mapping[str, FoundMatch],
     frontier_ns: int,
     *,
-    emits_final: bool,
+    finals_until_ns: int,
 ) -> Iterable[Change]:
     """Yield the changes that turn the emitted results into `visible`, and record them.
 
-    `emits_final`: whether an early result is emitted once more when it becomes final. Results are
-    retracted only by this function.
+    `finals_until_ns`: an early result that is decided before this time is emitted once more when it
+    becomes final. Results are retracted only by this function.
     """
     for id_, old in unit.emitted.items():
         if old.live and id_ not in visible:
@@ -95,7 +95,7 @@ def changes(
         if current is None:
             current = unit.emitted[id_] = CurrentResult(found)
         is_final = found.decided_ns < frontier_ns
-        becomes_final = emits_final and is_final and not current.final
+        becomes_final = is_final and not current.final and found.decided_ns < finals_until_ns
         before = current.content
         is_news = becomes_final or not _same(before, found)
         op = current.show(found, is_news=is_news, is_final=is_final)

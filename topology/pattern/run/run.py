@@ -29,7 +29,7 @@ from topology.pattern.run.forget import (
     row_of,
 )
 from topology.pattern.run.query import PartitionQuery
-from topology.pattern.run.unit import KNOWN_BY, FoundMatch, Gathered, MatchUnit
+from topology.pattern.run.unit import BEFORE_ALL_TIME, KNOWN_BY, FoundMatch, Gathered, MatchUnit
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.query.results import CurrentResult
@@ -199,9 +199,9 @@ class Run:
             return
         if self.query.shows_apart:
             visible = shown_results(self._at, unit, visible)
-        emits_final = self.visibility.emits_final
-        frontier_ns = self._at.now.frontier_ns
-        changed = list(changes(unit, visible, frontier_ns, emits_final=emits_final))
+        # The end of the input alone makes no result final.
+        until_ns = self._at.emitter.proven_ns if self.visibility.emits_final else BEFORE_ALL_TIME
+        changed = list(changes(unit, visible, self._at.now.frontier_ns, finals_until_ns=until_ns))
         if changed:
             self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, changed)
             self._touch(unit.anchor)
