@@ -3,7 +3,7 @@ PREV in conditions, which laws in any order of arrival ask in `test_engine_laws`
 
 Law: in any order of arrival, behind a frontier and over restarts, the values are those that a look
 at the list of all events gives (oracle), revisions follow from each other, and nothing final
-changes."""
+changes. A restart changes no result, nor the order of the results of an instant."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ import pytest
 from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import (
     Reader,
+    anew,
     compiled,
     contents,
     current,
     fed,
     followed,
+    restarted,
     taken,
 )
-from tests.topology.pattern.generate import dice, entry
+from tests.topology.pattern.generate import dice, entry, lateness_ns
 from tests.topology.pattern.oracle import oracle
-from topology.model.result import MatchResult
+from topology.model.result import Finding, MatchResult
 from topology.pattern.language.check import check
 from topology.pattern.match.compiled import Compiled
+from topology.pattern.run.engine import Engine
 from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry
 
@@ -42,9 +45,9 @@ def in_sql(text: str) -> Compiled:
     return Compiled(query)
 
 
-def stream_of(rng: Random) -> list[Entry]:
+def stream_of(rng: Random, until: int = 60) -> list[Entry]:
     """In order, some at one instant, of two keys; numbers that Python takes for equal, too."""
-    times = sorted(rng.randrange(60) for _ in range(rng.randint(3, 9)))
+    times = sorted(rng.randrange(until) for _ in range(rng.randint(3, 9)))
     return [
         entry(rng.choice("TTU"), time, at, {"x": rng.choice(NUMBERS), "k": rng.randrange(2)})
         for at, time in enumerate(times)
@@ -139,6 +142,51 @@ def test_the_language_returns_what_was_before(options: str) -> None:
         ]
         found = values_of(followed(query, rng.sample(stream, len(stream)), rng=rng))
         assert sorted(map(repr, found)) == sorted(map(repr, wanted)), seed
+
+
+RISE = (
+    "MATCH_RECOGNIZE (PARTITION BY k MEASURES A.x AS u {rows} AFTER MATCH {skip}"
+    " PATTERN (A B+ C?) WITHIN INTERVAL '0.000000031' SECOND"
+    " DEFINE B AS x >= PREV(x), C AS x < 3)"
+)
+ROWS = "ALL ROWS PER MATCH"
+
+
+@pytest.mark.parametrize("skip", ["SKIP TO NEXT ROW", "SKIP PAST LAST ROW"])
+@pytest.mark.parametrize("rows", ["", ROWS])
+def test_restart_changes_no_result_nor_order(rows: str, skip: str) -> None:
+    query = in_sql(RISE.format(rows=rows, skip=skip))
+    for seed, rng in dice(seeds_of_today(40)):
+        stream = stream_of(rng, rng.choice((6, 12)))
+        arrivals = rng.sample(stream, len(stream)) if rng.random() < 0.7 else stream
+        unbroken, shaken = (told(query, arrivals, restarts=each) for each in (False, True))
+        assert shaken == unbroken, seed
+
+
+def test_an_equal_row_moves_with_its_match() -> None:
+    """The last row ends at the time of the row before, so the rows before it change in nothing.
+    Their match now ends after that of the other partition."""
+    times = [(1, "y", 3), (2, "x", 0), (3, "y", 6), (3, "x", 3), (3, "y", 0)]
+    rows = [entry("T", at, seq, {"k": k, "x": x}) for seq, (at, k, x) in enumerate(times)]
+    query = in_sql(RISE.format(rows=ROWS, skip="SKIP TO NEXT ROW"))
+    for restarts in (False, True):
+        last = told(query, rows, restarts=restarts)[-1]
+        ends = [each.members[0].seq for each in last if isinstance(each, MatchResult)]
+        assert ends == [1, 3, 0, 2, 4]
+
+
+def told(query: Compiled, arrivals: Sequence[Entry], *, restarts: bool) -> list[list[Finding]]:
+    """What is said of each event, of the frontier behind it, and in the end."""
+    engine, behind_ns = Engine([query], emits_final=[query.name]), lateness_ns(arrivals)
+    found = []
+    for one in arrivals:
+        engine.accept(anew(one), 0)
+        engine.advance(engine.clock_ns - behind_ns, 0)
+        found.append(taken(engine))
+        if restarts:
+            engine = restarted(engine, [query], emits_final=[query.name])
+    engine.end(0)
+    return [*found, taken(engine)]
 
 
 DOWN = (

@@ -206,6 +206,13 @@ class Run:
             self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, changed)
             self._touch(unit.anchor)
             self.visibility.note_emitted(unit)
+        # A restored unit has the newest match of each result. It need not have changed the result,
+        # but it places later changes among others, and says when they are final.
+        for id_, found in visible.items():
+            current = unit.emitted[id_]
+            if current.content.decided_ns != found.decided_ns:
+                self._touch(unit.anchor)
+            current.content = found
 
     # -- forgetting ---------------------------------------------------------------------------
 
