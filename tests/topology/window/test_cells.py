@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from math import fsum, isclose
 from random import Random
 from typing import Any
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.kit.runs import through_changelog
 from tests.topology.window.streams import event
-from topology.query.numbers import WHOLE_WEIGHT, root, scalar_of, text_of
+from topology.query.numbers import WHOLE_WEIGHT, json_number, root, scalar_of, text_of
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.scalars import MAX_DISTINCT, Distinct
 from topology.window.aggregates.sketch import RELATIVE_ERROR, Quantile, bucket_of, value_in
@@ -158,7 +158,62 @@ def test_quantiles_of_a_known_distribution() -> None:
     for value in Random(1).sample(range(1, 10_001), 10_000):
         cell.add(value, None)
     assert isclose(cell.value(), 9_900, rel_tol=RELATIVE_ERROR)
-    assert len(cell.counts) < 500
+    assert len(cell.buckets) < 500
+
+
+SHARES = st.integers(0, 1_000_000)
+ENDS = {0: min, 1_000_000: max}
+
+
+def sketch_of(ppm: int, values: Sequence[Any]) -> Quantile:
+    cell = Quantile(ppm)
+    for value in values:
+        cell.add(value, None)
+    return cell
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=12), SHARES)
+def test_quantile_lies_between_the_extremes(values: list[Any], ppm: int) -> None:
+    values = [json_number(value) for value in values]
+    low, high = min(values), max(values)
+    found = sketch_of(ppm, values).value()
+    exact = sorted(values)[(len(values) - 1) * ppm // 1_000_000]
+    assert low <= found <= high
+    assert abs(found - exact) <= RELATIVE_ERROR * 1.000001 * abs(exact) + 1e-300
+    for end, of_all in ENDS.items():
+        assert sketch_of(end, values).value() == of_all(values)
+    assert sketch_of(ppm, values[:1]).value() == values[0]
+
+
+@given(SHARES, st.integers(0, 999_999))
+def test_quantile_of_few_is_exact(ppm: int, seed: int) -> None:
+    """No bucket has more than two of them."""
+    values = [*range(1, 49), *range(1, 49)]
+    Random(seed).shuffle(values)
+    assert sketch_of(ppm, values).value() == sorted(values)[(len(values) - 1) * ppm // 1_000_000]
+
+
+POOLS = [(10, 10.05, 10.1, 10.15, 10.19, 9.9), (100, 100.1, 100.4, 101, 99, -100), (2, 2, 7)]
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_bounds_of_a_quantile_hold_within_a_bucket(most: int) -> None:
+    """They are reached where each possible cell has one value."""
+    for seed in range(150):
+        rng = Random(seed)
+        pool, ppm = rng.choice(POOLS), rng.choice((0, 100_000, 500_000, 900_000, 1_000_000))
+        certain = rng.choices(pool, k=rng.randint(0, 5))
+        groups = [rng.choices(pool, k=rng.randint(1, most)) for _ in range(rng.randint(1, 5))]
+        cells = [sketch_of(ppm, group) for group in groups]
+        low, high = sketch_of(ppm, certain).bounds(cells)
+        reached = [
+            sketch_of(ppm, [*certain, *chain(*extra)]).value()
+            for n in range(0 if certain else 1, len(groups) + 1)
+            for extra in combinations(groups, n)
+        ]
+        assert low <= min(reached) <= max(reached) <= high, seed
+        if most == 1:
+            assert (min(reached), max(reached)) == (low, high), seed
 
 
 def test_distinct_values_beyond_the_bound_are_a_lower_bound() -> None:
