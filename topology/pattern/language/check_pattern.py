@@ -159,11 +159,11 @@ def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | 
     if any((part.spots[at].edge or EDGES[query.strategy]) == "strict" for at in gap.right):
         message = "a STRICT step after FOR is not supported yet"
         return message, "write NEXT before the next component, or leave FOR out"
-    if gap.beside and not gap.left:
-        message = "no event comes before the AND, so its FOR has no beginning"
-        return message, "put an event before it, like SEQ(A a, AND(!B FOR 5 s, C c))"
-    if any(other is not gap and _share(gap, other) for other in part.gaps):
-        message = "two negations in one place need FOR on both, and an event before them"
+    if gap.beside and not _has_beginning(gap, part):
+        message = "no event is sure to come before the AND, so its FOR has no beginning"
+        return message, "put a mandatory event before it, like SEQ(A a, AND(!B FOR 5 s, C c))"
+    if any(other is not gap and _share(gap, other, part) for other in part.gaps):
+        message = "two negations in one place need FOR on both, and a mandatory event before them"
         return message, "write both as one, like !B|C FOR 5 s"
     if gap.after and gap.strict:
         message = "a STRICT negation after another negation with FOR is not supported"
@@ -175,10 +175,17 @@ def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | 
     return None
 
 
-def _share(gap: NegatedSpot, other: NegatedSpot) -> bool:
+def _has_beginning(gap: NegatedSpot, part: Part) -> bool:
+    """Return whether each match has an event before the negation."""
+    before = gap.left.union(*(spot.before for spot in part.among(gap.left)))
+    return any(spot.node.minimum for spot in part.among(before))
+
+
+def _share(gap: NegatedSpot, other: NegatedSpot, part: Part) -> bool:
     if gap.beside and other.beside:
         return False
-    is_apart = gap.left and other.negation.for_ns and gap.after != other.after
+    are_timed = other.negation.for_ns and gap.after != other.after
+    is_apart = are_timed and _has_beginning(gap, part)
     return (gap.left, gap.right) == (other.left, other.right) and not is_apart
 
 

@@ -39,6 +39,8 @@ ERRORS: list[tuple[str, str, str]] = [
     ("SEQ(A a, !B FOR 5 s, STRICT !C FOR 5 s)", "E_NOT_PLACE 37+10", "leave STRICT"),
     ("SEQ(A a, !B FOR 5 s, D? d, !C FOR 5 s)", "E_NOT_PLACE 36+10", "with it and one"),
     ("SEQ(!B FOR 5 s, !C FOR 5 s, A a)", "E_NOT_PLACE 13+10, E_NOT_PLACE 25+10", "before them"),
+    ("SEQ(E? e, !B FOR 5 s, !C, A a)", "E_NOT_PLACE 19+10", "mandatory event before them"),
+    ("SEQ(E? e, !B FOR 5 s, !C FOR 5 s)", "E_NOT_PLACE 19+10, E_NOT_PLACE 31+10", "before them"),
     ("SEQ(A a, !B FOR 5 s, STRICT C c)", "E_NOT_PLACE 18+10", "write NEXT"),
     ("SEQ(A a, !B FOR 5 s, !C, D d)", "E_NOT_PLACE 18+10", "like !B|C FOR 5 s"),
     ("AND(A a, B+ b UNTIL (a.x > b.x))", "E_ALIAS_ORDER 30+9", "which comes first"),
@@ -95,6 +97,13 @@ ERRORS: list[tuple[str, str, str]] = [
     ("SEQ(A a, AND(B b, C c) WITHIN 1 s) WITHIN 9 s", "E_SYNTAX 18+24", "single event"),
     ("SEQ(A a, !B WITHIN 1 s) WITHIN 9 s", "E_SYNTAX 18+13", "write FOR"),
     ("AND(!B FOR 5 s, C c)", "E_NOT_PLACE 13+10", "before the AND"),
+    ("SEQ(AND(!B FOR 5 s, C c), D d)", "E_NOT_PLACE 17+10", "before the AND"),
+    ("SEQ(A? a, AND(!B FOR 5 s, C c), D d)", "E_NOT_PLACE 23+10", "before the AND"),
+    ("SEQ(A* a, E? e, AND(!B FOR 5 s, C c))", "E_NOT_PLACE 29+10", "before the AND"),
+    ("SEQ(A? a, SEQ(AND(!B FOR 5 s, C c), D d))", "E_NOT_PLACE 27+10", "before the AND"),
+    ("SEQ(AND(A? a, E? e), AND(!B FOR 5 s, C c))", "E_NOT_PLACE 34+10", "before the AND"),
+    ("SEQ(OR(A? a, E e), AND(!B FOR 5 s, C c))", "E_NOT_PLACE 32+10", "before the AND"),
+    ("SEQ(SEQ(A a, E e)?, AND(!B FOR 5 s, C c))", "E_NOT_PLACE 33+10", "before the AND"),
     ("SEQ(A a, OR(!B FOR 5 s, C c))", "E_MODE 18+19", "MATCHES BEST"),
     ("OR(!B FOR 5 s, C c) WITHIN 9 s MATCHES BEST", "E_NOT_ALONE 12+10", "before the OR"),
     ("SEQ(A a, AND(!B, C c, D d))", "E_NOT_PLACE 22+2", "like !B FOR 5 s"),
@@ -165,6 +174,9 @@ WARNINGS: list[tuple[str, str, str]] = [
 ]
 
 QUIET = [
+    "SEQ(A a, !B FOR 5 s, D? d, E e, !C FOR 5 s)",
+    "SEQ(E e, A? a, AND(!B FOR 5 s, C c))",
+    "SEQ(AND(E e, A? a), AND(!B FOR 5 s, C c))",
     "SEQ(A, B+ b, C) WITHIN 1 s USING skip_till_any",
     "SEQ(A, B, C) WITHIN 1 s USING skip_till_any MATCHES ALL",
     "SEQ(A, B+ b, C) WHERE b[i].x > b[i-1].x",
