@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from inorder.contract import DATA, MAX_INT64
 from inorder.given import Input, Reader, check_input, records_of, runnable
 from inorder.records import EventPlace, Record
-from topology.config import Topology
+from topology.config import StreamConfig, Topology
 from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import Replay
 from topology.flow.replay_state import packed_replay, unpacked_replay
@@ -31,6 +31,12 @@ MAX_PARTITIONS: Final = 65_536
 PLACES_UNUSED: Final = 1_024
 """The number of stored offsets, beyond two per buffered event, at which obsolete ones are dropped.
 """
+
+BY_TIME: Final = " (rule: time)"
+MIXED: Final = " (without_seq: by_time)"
+
+Setting = tuple[tuple[str, ...], tuple[str, ...]]
+"""The streams and the operators of a topology, as a snapshot and messages have them."""
 
 FORM: Final = Form(
     "inorder ordering",
@@ -258,7 +264,8 @@ class Ordering:
 
         Raises:
             StateUnreadable: The bytes are not a snapshot, are damaged, or belong to a topology with
-                other streams or operators. It is a ValueError.
+                other streams or operators, or with streams in another order (`rule: time`). It is a
+                ValueError.
             TypeError: `snapshot` is not bytes.
             ValueError: Events or ticks have already been processed.
         """
@@ -276,7 +283,7 @@ class Ordering:
 
     def _restored(self, values: Any) -> Ordering:
         setting, (is_ticked, has_arrivals, number), (next_offsets, places, counts), packed = values
-        if setting != self._setting():
+        if not _fits(setting, self._setting()):
             raise StateUnreadable(
                 f"the snapshot is of a topology with {_setting_text(setting)}, but this one has"
                 f" {_setting_text(self._setting())}; use the topology of the snapshot, or"
@@ -292,9 +299,10 @@ class Ordering:
         fresh._reader = Reader(self.topology, number, fresh._run.now_ns)
         return fresh
 
-    def _setting(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _setting(self) -> Setting:
         # The order of operators matters, because the restored events depend on it.
-        return (*self.topology.streams,), (*self.topology.operators,)
+        streams = [_stream_text(*each) for each in self.topology.streams.items()]
+        return (*streams,), (*self.topology.operators,)
 
     # -- helpers of the calls ----------------------------------------------------------------------
 
@@ -355,6 +363,19 @@ class Ordering:
         if not self._events:
             step = replace(step, released=[each for each in step.released if each.late])
         return records_of(step)
+
+
+def _stream_text(name: str, stream: StreamConfig) -> str:
+    """Return the stream's name, and the setting that gives REORDER's state another form."""
+    if not stream.reorder.numbered:
+        return name + BY_TIME
+    return name + MIXED if stream.reorder.is_mixed else name
+
+
+def _fits(was: Setting, now: Setting) -> bool:
+    """Return whether a state of this setting can go on; `without_seq: by_time` may be added."""
+    streams = (name + MIXED if name + MIXED in now[0] else name for name in was[0])
+    return ((*streams,), was[1]) == now
 
 
 def _setting_text(setting: Sequence[Sequence[str]]) -> str:

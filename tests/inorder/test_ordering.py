@@ -48,6 +48,7 @@ INPUTS = 40
 
 PLAIN = "streams: {default: {clock: {unsynced: trust}, reorder: {rule: fixed, max_wait: 300ms}}}"
 BY_TIME = "streams: {default: {clock: {unsynced: trust}, reorder: {rule: time, max_wait: 300ms}}}"
+MIXED = PLAIN.replace("max_wait", "without_seq: by_time, max_wait")
 ESTIMATED = "streams: {default: {clock: {sync: udp}, reorder: {late: side}}}"
 QUERIES = """
 streams:
@@ -589,7 +590,9 @@ ASKED = "{window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 90%,
         (b"inorder ordering 9 in marshal 4 of Python 3.9\nx", "another version"),
         (kept(Ordering(PLAIN))[:-1], "damaged .*digest"),
         (kept(Ordering(PLAIN)).replace(b"default", b"defau1t"), "damaged .*digest"),
-        (kept(Ordering(BY_TIME.replace("default", "mine"))), "with the streams mine and"),
+        (kept(Ordering(PLAIN.replace("default", "mine"))), "with the streams mine and"),
+        (kept(Ordering(BY_TIME)), r"streams default \(rule: time\) and .* the streams default and"),
+        (kept(Ordering(MIXED)), r"streams default \(without_seq: by_time\) and"),
         (kept(Ordering(f"{PLAIN}\nqueries: {{load: {ASKED}}}")), "operators reorder, merge"),
     ],
 )
@@ -599,6 +602,12 @@ def test_a_snapshot_that_is_none_of_its_own_is_refused(snapshot: bytes, says: st
         order.restore(snapshot)
     assert len(order.feed(event(0))) == 0
     assert order.balance().held == 1
+
+
+def test_devices_without_numbers_may_be_added() -> None:
+    order = Ordering(MIXED)
+    order.restore(kept(Ordering(PLAIN)))
+    assert order.balance().sent == 2
 
 
 def test_a_state_of_another_shape_is_not_called_damaged() -> None:
