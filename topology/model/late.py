@@ -128,7 +128,8 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     OLD_EPOCH: Cause(
         _BY_NUMBER,
-        "a higher epoch of its source had begun; it may be a duplicate",
+        "its epoch had ended, and its number is above all of that epoch, or a later epoch had ended"
+        " too; it may be a duplicate",
         "one producer for each source, and a new epoch only after a restart",
     ),
     BELOW_FRONTIER: Cause(
