@@ -26,8 +26,8 @@ ENDS: Final = "ends"
 REFUSED: Final = "refused"
 
 FROM_NOW: Final = (
-    "answers from the next event on: results that began earlier are not emitted; `inorder replay`"
-    " and `inorder spark backfill` give the earlier results"
+    "begins after the newest event read so far: results that began earlier are not emitted;"
+    " `inorder replay` and `inorder spark backfill` give the earlier results"
 )
 READING: Final = (
     "headers", "fields", "format", "value_schema", "key_format", "ts_unit", "ts_zone",
