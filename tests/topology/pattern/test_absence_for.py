@@ -59,6 +59,9 @@ EXAMPLES = [
     ("SEQ(A+ a[], !B FOR 3 ns, C c)", "", {"a1 a3 b5 c7": ""}),  # from the last of the group
     ("SEQ(AND(A a, D d), !B FOR 3 ns, C c)", "", {"a1 d3 b4 c7": "", "d1 a3 b6 c7": "1-3-7"}),
     ("SEQ(A a, STRICT !B FOR 3 ns)", "", {"a1 c2 b3": "1", "a1 b3 c3": ""}),
+    # no event of the match blocks it, nor one of a neighbour's time, whatever its key
+    ("SEQ(A a, STRICT !C, C c)", FREE, {"a1 c2": "1-2", "a1 c2 c3": "1-2", "a1 b2 c3": "1-3"}),
+    ("SEQ(A a, !B, C c)", "TIES BY KEY", {"a1 b1 c1": "1-1", "a1 b1 c2": "1-2", "a1 b2 c3": ""}),
     # in an OR it is where no branch comes to pass; ONE does not ask which is first
     ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", FREE, {"a1 c3 d4": "1-3-4", "a1 b3 c4 d7": "1-4-7"}),
     ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", FREE, {"a1 b6 c4 d7": "1-4-7 1-7"}),

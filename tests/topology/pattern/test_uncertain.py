@@ -259,6 +259,9 @@ def test_a_restart_before_each_event_is_not_seen(
 # -- examples ---------------------------------------------------------------------------------
 
 
+EITHER = "OR(SEQ(A a, B b), SEQ(C c, D d)) WITHIN 20 ns MATCHES ALL"
+
+
 def steps(pattern: str, events: str) -> list[str]:
     """What each event brings."""
     engine = Engine([Compiled(parse_query(f"PATTERN {pattern}"))])
@@ -299,6 +302,9 @@ def _short(finding: Finding) -> str:
         ("SEQ(A a, !N, B b) WITHIN 9 ns USING skip_till_any UNCERTAIN POSSIBLE", "b4~1 a3~2 n3",
          ["", "emit a3b4?", ""]),
         ("SEQ(A a, B b) WITHIN 9 ns UNCERTAIN IGNORE", "a4~3 b5~3", ["", "emit a4b5"]),
+        # SKIP goes by corrected timestamps: c may have come before b
+        (f"{EITHER} SKIP PAST LAST", "a1 b4 c5~2 d9", ["", "emit a1b4", "", "emit c5d9"]),
+        (f"{EITHER} SKIP PAST LAST", "a1 b4 c3~2 d9", ["", "emit a1b4", "", ""]),
     ],
 )  # fmt: skip
 def test_examples(pattern: str, events: str, told: list[str]) -> None:
