@@ -69,7 +69,8 @@ _AT_MERGE: Final = "topology.merge.passage.Passage.judge"
 CAUSES: Final[Mapping[str, Cause]] = {
     GAP: Cause(
         _BY_NUMBER,
-        "reorder had given up its number, and later events had been emitted when it arrived",
+        "reorder had given up its number, or had begun the next epoch, and later events had been"
+        " emitted when it arrived",
         "a larger `reorder.max_wait`, or a smaller `reorder.miss_target`",
     ),
     OVERTAKEN: Cause(
@@ -128,8 +129,8 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     OLD_EPOCH: Cause(
         _BY_NUMBER,
-        "its epoch had ended, and its number is above all of that epoch, or a later epoch had ended"
-        " too; it may be a duplicate",
+        "its epoch had ended more than `max_wait` ago, with a smaller last number, or a later epoch"
+        " had ended too; it may be a duplicate",
         "one producer for each source, and a new epoch only after a restart",
     ),
     BELOW_FRONTIER: Cause(
