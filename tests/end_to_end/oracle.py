@@ -4,8 +4,8 @@ Faults are sentences; none of them is a pass. Checked of the ordered topic:
 
 * every event accepted into the raw topic came out once, with its key and value, or is
   a dead letter, or lies in the late topic;
-* each source in sequence, and each stream in (refTs, source, epoch, seq) order, but
-  for records marked late;
+* each source whose timestamps rise in sequence, and each stream in (refTs, source, epoch,
+  seq) order, but for records marked late;
 * no unmarked event below an announced watermark W; C <= W; neither ever falls;
 * gaps do not overlap, and every number missing inside a source's range lies in one;
 * the balance: raw = unmarked + marked + late topic + duplicates + dead.
@@ -14,7 +14,7 @@ Faults are sentences; none of them is a pass. Checked of the ordered topic:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -86,9 +86,10 @@ def checked(evidence: Evidence, repeats: bool = False) -> Verdict:
     first = _accepted(_named(evidence.raw))
     verdict.accepted = len(first)
     _check_once(verdict, first, evidence, repeats)
+    falling = _falling(first)
     for place in sorted({_order_of(record) for record in evidence.ordered}):
         records = [record for record in evidence.ordered if _order_of(record) == place]
-        _check_order(verdict, records, repeats)
+        _check_order(verdict, records, repeats, falling)
     gaps = [orjson.loads(record.value or b"") for record in evidence.gaps]
     _check_gaps(verdict, first, gaps, repeats)
     return verdict
@@ -158,7 +159,22 @@ def _same(record: Read, raw: Read | None) -> bool:
     return raw is None or (record.key, record.value) == (raw.key, raw.value)
 
 
-def _check_order(verdict: Verdict, records: Sequence[Read], repeats: bool) -> None:
+def _falling(first: dict[Name, Read]) -> set[str]:
+    """The sources whose own timestamps fall from one number to a later one."""
+    newest: dict[str, int] = {}
+    found = set()
+    for name in sorted(first):
+        source, ts = name[0], first[name].header("ts")
+        if ts and ts.isdigit():
+            if int(ts) < newest.get(source, 0):
+                found.add(source)
+            newest[source] = max(newest.get(source, 0), int(ts))
+    return found
+
+
+def _check_order(
+    verdict: Verdict, records: Sequence[Read], repeats: bool, falling: Collection[str]
+) -> None:
     """One stream, in log order."""
     newest: dict[str, tuple[int, int]] = {}
     last: tuple[int, str, int, int] | None = None
@@ -187,7 +203,7 @@ def _check_order(verdict: Verdict, records: Sequence[Read], repeats: bool) -> No
         source, epoch, seq = name
         ref_ns = record.number("refTs")
         key = (ref_ns, source, epoch, seq)
-        if newest.get(source, (-1, -1)) >= (epoch, seq):
+        if newest.get(source, (-1, -1)) >= (epoch, seq) and source not in falling:
             verdict.faults.append(f"{place}: {name} after {newest[source]} of its source")
         if last is not None and key <= last:
             verdict.faults.append(f"{place}: {key} after {last}")

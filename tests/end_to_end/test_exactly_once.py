@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.workloads import crowd
+from benchmarks.workloads import Row, crowd
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.setting import FUSED, SPLIT, Settles
 from tests.end_to_end.trouble import Act, Trouble, play
@@ -54,6 +54,23 @@ def test_each_event_once(
     setting = settles(**shape)
     play(setting, crowd(EVENTS).rows, SPEED, script)
     assert_sound(setting)
+
+
+def test_each_event_of_a_gateway_once(settles: Settles) -> None:
+    """The events of five sources have the times of sensors; some fall by more than is declared."""
+    clock = "unsynced: trust, max_set_back: 100ms"
+    setting = settles(state="rocksdb", clock=clock, stream="reorder: {infer_restart: false}")
+    rows = [row._replace(ts_ns=row.ts_ns - fall_ns(row)) for row in crowd(EVENTS).rows]
+    play(setting, rows, SPEED, [(0.2, Trouble.kill_worker), (0.6, Trouble.kill_stages)])
+    verdict = assert_sound(setting)
+    assert verdict.unmarked > verdict.accepted * 0.9
+    assert verdict.late["set_back"] > 0
+
+
+def fall_ns(row: Row) -> int:
+    """How far an event is set back; its copies are as far."""
+    falls = (0, 0, 0, 20, 95, 400 if row.seq % 70 == 5 else 0)
+    return falls[row.seq % len(falls)] * 1_000_000 if row.source < "s05" else 0
 
 
 def test_at_least_once_loses_nothing(settles: Settles) -> None:

@@ -85,7 +85,8 @@ class ReorderConfig(Section):
     start: Annotated[Start, Given(_start, _START)] = "auto"
     """The first sequence number of a source. `auto` waits up to `max_wait` for smaller numbers."""
     infer_restart: Annotated[InferRestart, one_of(InferRestart)] = "auto"
-    """Whether small numbers after large ones begin a new epoch."""
+    """Whether small numbers after large ones begin a new epoch: in records without one (`auto`), in
+    all records (`true`), or in none (`false`). `true` ignores the epochs that records contain."""
     seq_bits: Annotated[int, whole(8, 63)] = 63
     """The width in bits of a counter that wraps. Set it to the width of the counter that your
     sources have."""
