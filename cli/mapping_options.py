@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cli.option_group import option, option_group, options_of
+from cli.printable import printable
 from cli.topology_file import Refused, refusing
 from cli.value_format import ValueFormat, encoding_of
 from inorder.contract import DEFAULT_STREAM, TimeUnit
@@ -67,6 +68,14 @@ class MappingOptions:
         "--values", is_flag=True, help="Read rows as values, by the `fields` of the topology file."
     )
 
+    def __post_init__(self) -> None:
+        """Raise `Refused` if the time zone does not exist, in every command with these options."""
+        try:
+            zone_of(self.ts_zone)
+        except ValueError as wrong:
+            named = f"--ts-zone {printable(self.ts_zone)}"
+            raise Refused(f"{named}: {wrong}; write Europe/Berlin or UTC") from None
+
     def places(self, *, on_file: bool) -> dict[str, Any]:
         """Return where each field is found, as options state; raise `Refused` for a fault."""
         named = {name: getattr(self, name) for name in FIELD_OPTIONS}
@@ -86,16 +95,7 @@ class MappingOptions:
                 option = given[0].replace("_", "-")
                 raise Refused(f"--{option} needs --source too; name the place of the source")
             return None
-        self.refuse_zone()
         return Fields(**places, ts_unit=self.ts_unit or "ns", ts_zone=self.ts_zone)
-
-    def refuse_zone(self) -> None:
-        """Raise `Refused` if the time zone does not exist."""
-        try:
-            zone_of(self.ts_zone)
-        except (KeyError, ValueError, OSError):
-            wrong = f"--ts-zone {self.ts_zone}: is not a time zone here; write Europe/Berlin or UTC"
-            raise Refused(wrong) from None
 
     def on_file(
         self, topology: Topology | None, path: str, value_format: ValueFormat

@@ -69,7 +69,6 @@ def command(
     if mapping.values or (topic is not None and mapping.arrival):
         option = "--values" if mapping.values else "--arrival"
         raise Refused(f"{option}: is for files that are replayed; leave it out")
-    mapping.refuse_zone()
     is_mapped = bool(mapping.places(on_file=topic is None) or mapping.ts_zone)
     how = HowRead()
     with readable(), ExitStack() as opened:

@@ -135,3 +135,12 @@ def test_a_unit_that_cannot_be_right_is_said_with_the_option(folder: Path) -> No
 def test_what_does_not_fit_is_refused(folder: Path, options: list[str], said: str) -> None:
     given = [str(folder / each) if each.endswith(".yaml") else each for each in options]
     replay(folder, *given).refused(said)
+
+
+@pytest.mark.parametrize("command", ["audit", "init", "replay", "match", "produce"])
+def test_unknown_zone_is_refused_in_one_line(folder: Path, command: str) -> None:
+    also = {"match": ["--query", "A a"], "produce": ["--brokers", "127.0.0.1:1", "--topic", "t"]}
+    given = [*also.get(command, []), "--ts-zone", "Mars/\nX", str(folder / "rows.csv")]
+    result = inorder(command, *given)
+    result.refused("--ts-zone Mars/\\nX: is not a time zone of this machine; write Europe/Berlin")
+    assert result.err.count("\n") == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ValidationInfo
 
@@ -14,6 +13,7 @@ from topology.spelling.problem import Fault, refused, shown
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
 from topology.wire.mapping import FIELD_PRESETS, PLACES, FieldPreset, Fields
+from topology.wire.times import zone_of
 from topology.wire.where import parse_where
 
 Format = Literal["json", "avro", "protobuf", "bytes"]
@@ -33,10 +33,12 @@ def _where(value: Any, info: ValidationInfo) -> str:
 
 def _zone(value: Any, _: ValidationInfo) -> str:
     try:
-        return str(ZoneInfo(value))
-    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
-        remedy = "write its name, like Europe/Berlin or UTC"
-        raise refused(f"{shown(value)} is not a time zone of this machine", remedy) from None
+        if isinstance(value, str) and (zone := zone_of(value)) is not None:
+            return str(zone)
+    except ValueError:
+        pass
+    remedy = "write its name, like Europe/Berlin or UTC"
+    raise refused(f"{shown(value)} is not a time zone of this machine", remedy)
 
 
 WhereText = Annotated[

@@ -30,8 +30,15 @@ NS_PER_S: Final = 1_000_000_000
 
 
 def zone_of(name: str) -> ZoneInfo | None:
-    """Return the time zone of this name, or None if the name is empty."""
-    return ZoneInfo(name) if name else None
+    """Return the time zone of this name, or None if the name is empty.
+
+    Raises:
+        ValueError: This machine has no time zone of this name.
+    """
+    try:
+        return ZoneInfo(name) if name else None
+    except (KeyError, ValueError, TypeError, OSError):
+        raise ValueError("is not a time zone of this machine") from None
 
 
 def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | str:
