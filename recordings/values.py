@@ -33,7 +33,8 @@ from topology.wire.line_reader import LOOKED_AHEAD, UNREAD_FIELDS, Row
 from topology.wire.mapping import Fields
 from topology.wire.payload import as_json
 from topology.wire.reasons import WireFault, fault_of, times_in
-from topology.wire.times import instant_ns, zone_of
+from topology.wire.rising_times import RisingTimes
+from topology.wire.times import Twice, instant_ns, zone_of
 from topology.wire.values import UNDECODABLE, Pick, ValueFault, walked
 from topology.wire.where import Path, Where
 
@@ -239,7 +240,8 @@ class FileMapping:
 
     def reader(self, reading: Reading) -> FieldReader:
         """Return a reader of each row's value."""
-        return FieldReader(self.fields, decode_row, picking_rows, reading=reading)
+        rising = RisingTimes()
+        return FieldReader(self.fields, decode_row, picking_rows, reading=reading, rising=rising)
 
 
 def mapped_rows(
@@ -266,7 +268,9 @@ def mapped_rows(
         if each.fault is not None:
             yield Row(number, {}, each.fault)
             continue
-        found = reader.read(NO_HEADERS, None, value, 0, 0, number)
+        arrival_ns = arrivals.of(value)
+        came_ns = 0 if isinstance(arrival_ns, WireFault) else arrival_ns or 0
+        found = reader.read(NO_HEADERS, None, value, came_ns, 0, number)
         values = reader.values_of(found)
         row = Row(number, values, ts_is_instant=True)
         if isinstance(found, Malformed):
@@ -274,8 +278,11 @@ def mapped_rows(
             read = {name: each for name, each in values.items() if each is not None}
             yield row._replace(values=UNREAD_FIELDS | read if found.source else {}, fault=fault)
             continue
+        if isinstance(arrival_ns, WireFault):
+            yield row._replace(fault=arrival_ns)
+            continue
         try:
-            values["arrival"] = arrivals.of(value)
+            values["arrival"] = arrival_ns
             payload = each.payload()
             values["payload"] = (
                 each.in_bytes(payload) if in_bytes else walked(payload, fields.payload.path)
@@ -287,7 +294,11 @@ def mapped_rows(
 
 
 class Arrivals:
-    """Reads the arrival time, in ns, of each row of a file."""
+    """Reads the arrival time, in ns, of each row of a file.
+
+    Rows stand in the order of their arrival. So of the two instants of a local time that occurs
+    twice, the first one that is not before the row before is meant.
+    """
 
     def __init__(self, mapping: FileMapping) -> None:
         where = mapping.arrival
@@ -296,20 +307,23 @@ class Arrivals:
         self._unit = mapping.fields.ts_unit
         self._unit_ns = UNIT_NS[self._unit]
         self._zone = zone_of(mapping.fields.ts_zone)
+        self._last_ns: int | None = None
 
-    def of(self, value: Any) -> int | None:
-        """Return the arrival of a row, or None if it has none.
-
-        Raises:
-            ValueFault: The value is not a time.
-        """
+    def of(self, value: Any) -> int | WireFault | None:
+        """Return the arrival of a row, None if it has none, or why its value is not a time."""
         if self._pick is None:
             return None
-        (given,) = self._pick(value)
+        try:
+            (given,) = self._pick(value)
+        except ValueFault as wrong:
+            return WireFault(wrong.reason, wrong.detail)
         if given is None:
             return None
         found_ns = instant_ns(given, self._unit_ns, self._zone)
         if isinstance(found_ns, str):
-            times = times_in(self._unit)
-            raise ValueFault(*fault_of("arrival", found_ns, f"`{self._where}`", times))
+            return fault_of("arrival", found_ns, f"`{self._where}`", times_in(self._unit))
+        if isinstance(found_ns, Twice):
+            is_second = self._last_ns is not None and found_ns.early_ns < self._last_ns
+            found_ns = found_ns.late_ns if is_second else found_ns.early_ns
+        self._last_ns = found_ns
         return found_ns

@@ -12,8 +12,7 @@ from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
 from topology.wire.field_reader import NO_HEADERS, FieldReader
-from topology.wire.reasons import fault_of
-from topology.wire.values import ValueFault
+from topology.wire.reasons import WireFault, fault_of
 
 
 def reading_by(*, numbered: bool) -> Reading:
@@ -30,12 +29,11 @@ def rows_of_file(mapping: FileMapping, rows: Iterable[ValueRow]) -> Iterator[Aud
         if row.fault is not None:
             yield Malformed(0, row.number, *row.fault)
             continue
-        found = reader.read(NO_HEADERS, None, row.value, 0, offset=row.number)
-        try:
-            arrival_ns = None if mapping.arrival is None else arrivals.of(row.value)
-        except ValueFault as wrong:
-            yield Malformed(0, row.number, wrong.reason, wrong.detail)
+        arrival_ns = arrivals.of(row.value)
+        if isinstance(arrival_ns, WireFault):
+            yield Malformed(0, row.number, *arrival_ns)
             continue
+        found = reader.read(NO_HEADERS, None, row.value, arrival_ns or 0, offset=row.number)
         if isinstance(found, Event) and not found.is_stamped:
             yield Malformed(0, row.number, *fault_of("ts", "missing", "`--ts`"))
         else:

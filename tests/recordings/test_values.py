@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from recordings import parquet_rows
+from recordings.audit.from_values import reading_by
 from recordings.file import InputError
 from recordings.lines import lines_of, read_lines
 from recordings.parquet_rows import parquet_rows as rows_of
@@ -116,6 +117,52 @@ def test_times_of_parquet(tmp_path: Path, times: Any, options: Any, expected: An
     columns = {"s": ["a"], "n": [7], "t": times}
     (found,) = parquet_of(tmp_path / "a.parquet", columns, **options)
     assert (found.reason if isinstance(found, Malformed) else found.ts_ns) == expected
+
+
+def local_rows(text: str, arrival: str = "") -> list[int | str]:
+    """Return the hour in UTC of each row, or the reason why it is dead."""
+    mapping = {"source": "payload.s", "ts": "payload.t", "ts_zone": "America/Denver"}
+    if "n," in text:
+        mapping["seq"] = "payload.n"
+    by = FileMapping(fields_of(mapping), parse_where(arrival) if arrival else None)
+    reading = AS_WRITTEN if "n," in text else reading_by(numbered=False)
+    raw = io.BytesIO(text.encode())
+    found = lines_of(mapped_rows("-", by, reading, raw), reading)
+    return [
+        each.ts_ns // 3_600_000_000_000 % 24 if isinstance(each, Event) else each.reason
+        for each in found
+        if isinstance(each, Event | Malformed)
+    ]
+
+
+HOURS = ("2022-11-06 00:30:00", "2022-11-06 01:30:00", "2022-11-06 01:30:00", "2022-11-06 02:30:00")
+
+
+def test_hour_that_occurs_twice_rises_with_its_source() -> None:
+    assert local_rows("s,n,t\n" + "".join(f"a,{n},{at}\n" for n, at in enumerate(HOURS))) == [
+        6, 7, 8, 9,
+    ]  # fmt: skip
+    assert local_rows("s,t\n" + "".join(f"a,{at}\n" for at in HOURS)) == [6, 7, 8, 9]
+    late = "s,t\na,2022-11-06 02:30:00\na,2022-11-06 01:30:00\nb,2022-11-06 01:30:00\n"
+    assert local_rows(late) == [9, "ts_ambiguous", 7]
+
+
+def test_arrival_tells_which_hour_is_meant() -> None:
+    rows = "".join(
+        f"a,{n},{at},2022-11-06T0{7 + n}:00:00Z\n"
+        for n, at in enumerate((HOURS[2], HOURS[1], HOURS[1]))
+    )
+    assert local_rows(f"s,n,t,r\n{rows}", "payload.r") == [7, 7, 8]
+    # Arrivals in local time rise from row to row.
+    rows = "".join(f"a,{n},{at},{at}\n" for n, at in enumerate(("2022-11-06 01:45:00", *HOURS[2:])))
+    assert local_rows(f"s,n,t,r\n{rows}", "payload.r") == [7, 8, 9]
+
+
+def test_time_that_clocks_skip_is_dead() -> None:
+    skipped = "2022-03-13 02:30:00"
+    assert local_rows(f"s,n,t\na,0,{skipped}\n") == ["ts_not_a_time"]
+    row = f"a,0,2022-03-13 01:30:00,{skipped}\n"
+    assert local_rows(f"s,n,t,r\n{row}", "payload.r") == ["arrival_not_a_time"]
 
 
 @pytest.mark.parametrize("number", [7.0, float("nan")])

@@ -98,7 +98,7 @@ class StreamConfig(Section):
     """The unit of a numeric `ts` that `fields` names. By default it is ns."""
     ts_zone: ZoneName | None = None
     """The time zone for a `ts` of `fields` that names none. Without it such a record is a dead
-    letter."""
+    letter. If a time occurs twice, the instant nearer to the arrival counts."""
     reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig.by_default()
     """The order within each source."""
     clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig.by_default()

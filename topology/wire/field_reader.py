@@ -33,7 +33,8 @@ from topology.wire.checker import (
 from topology.wire.header_reader import Headers
 from topology.wire.mapping import PLACES, Fields
 from topology.wire.reasons import WireFault, fault_of, times_in
-from topology.wire.times import instant_ns, zone_of
+from topology.wire.rising_times import RisingTimes
+from topology.wire.times import Twice, instant_ns, zone_of
 from topology.wire.values import Decode, Picking, ValueFault, lacking, picking
 from topology.wire.where import Path, Where
 
@@ -49,7 +50,8 @@ class FieldReader:
 
     `decode` decodes values. `pickings` makes a function that extracts some paths of a value, at
     lower cost than a full decoding. `decode_key` decodes keys; without it a key is text. `topic` is
-    the topic's name, for fields that are mapped to the place `topic`.
+    the topic's name, for fields that are mapped to the place `topic`. Rows of a file may lack an
+    arrival time; `rising` then finds the instant of a local time that occurs twice.
 
     Attributes:
         fields: The mapping.
@@ -68,6 +70,7 @@ class FieldReader:
         decode_key: Decode | None = None,
         reading: Reading = AS_WRITTEN,
         topic: str = "",
+        rising: RisingTimes | None = None,
     ) -> None:
         self.fields = fields
         self.reading = reading
@@ -77,6 +80,7 @@ class FieldReader:
         self._decodes: dict[str, Decode] = {"payload": decode, "key": decode_key or decode}
         self._unit_ns = UNIT_NS[fields.ts_unit]
         self._zone = zone_of(fields.ts_zone)
+        self._rising = None if self._zone is None else rising
         found = {name: getattr(fields, name) for name in PLACES if name != "payload"}
         self.places: dict[str, Where] = {name: at for name, at in found.items() if at is not None}
         self._shown = {name: f"`{where}`" for name, where in self.places.items()}
@@ -116,8 +120,9 @@ class FieldReader:
     ) -> Event | Malformed:
         """Return the event or dead letter of a record.
 
-        `timestamp_ns` is the record's own timestamp, and `value` is the raw value, which `decode`
-        decodes.
+        `timestamp_ns` is the record's own timestamp; for the row of a file it is the arrival, or 0
+        if it has none. A local time that occurs twice is the instant nearer to it. `value` is the
+        raw value, which `decode` decodes.
         """
         values = self._constants.copy()
         faults: list[WireFault] = []
@@ -171,15 +176,26 @@ class FieldReader:
                 event.is_stamped = ts is not None
                 return event
         if ts is not None and ts is not UNREAD and ts not in ("", b""):
-            time_ns = instant_ns(made_out("ts", ts), self._unit_ns, self._zone)
-            values["ts"] = time_ns
-            if isinstance(time_ns, str):
-                faults.append(fault_of("ts", time_ns, self._shown["ts"], self._times))
-                values["ts"] = UNREAD
+            values["ts"] = self._instant(ts, source, seq, timestamp_ns, faults)
         values = {name: made_out(name, each) for name, each in values.items()}
         lacks = partial(self._lacks, {"payload": value, "key": key})
         look = Look(values, faults, {}, self._shown, self._times, self._needs_time, lacks)
         return look.event(self.reading, offset, timestamp_ns, arrival_ns, offset, record, value)
+
+    def _instant(
+        self, ts: object, source: object, seq: object, near_ns: int, faults: list[WireFault]
+    ) -> object:
+        """Return the instant of a time in ns; if there is none, UNREAD, with a fault."""
+        found = instant_ns(made_out("ts", ts), self._unit_ns, self._zone)
+        if self._rising is not None and not near_ns and isinstance(source, str | int):
+            number = seq if self._is_numbered and isinstance(seq, int) else None
+            found = self._rising.take(source, number, found)
+        elif isinstance(found, Twice):
+            found = found.nearest_ns(near_ns)
+        if not isinstance(found, str):
+            return found
+        faults.append(fault_of("ts", found, self._shown["ts"], self._times))
+        return UNREAD
 
     def _lacks(self, contents: dict[str, Any], field: str) -> str:
         """Return why a field of the value or the key is missing; "" for any other field."""

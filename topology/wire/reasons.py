@@ -15,6 +15,8 @@ the detail describes all of them.
 | `negative`    | seq, epoch, arrival            | an integer below 0                              |
 | `huge`        | all but type and kind          | too long, or outside the range of 64 bits       |
 | `unreadable`  | ts                             | not a time                                      |
+| `not_a_time`  | ts, arrival                    | a local time that clocks skip                   |
+| `ambiguous`   | ts                             | a local time that occurs twice                  |
 | `unknown`     | kind                           | not a kind that a producer may send             |
 """
 
@@ -46,6 +48,8 @@ TAKES: Final = "{takes}"
 
 HUGE: Final = "huge"
 UNREADABLE: Final = "unreadable"
+SKIPPED: Final = "not_a_time"
+AMBIGUOUS: Final = "ambiguous"
 ZONELESS: Final = "zoneless"
 """The fault of a time without a zone. It has its own text, but is reported as `unreadable`."""
 
@@ -86,6 +90,14 @@ REASONS: Final[dict[str, Words]] = {
     "stream_huge": Words("is too long", f"write at most {MAX_STREAM_BYTES} bytes"),
     "ts_huge": Words("is out of range", "write a time between 1678 and 2261, in its `ts_unit`"),
     UNREADABLE: Words("is not a time", f"write {TAKES}"),
+    SKIPPED: Words(
+        "does not exist in its `ts_zone`, where clocks were set forward past it",
+        "write the time with its offset from UTC, or name the zone of the source's clock",
+    ),
+    AMBIGUOUS: Words(
+        "occurs twice in its `ts_zone`, and both instants are before an earlier time of its source",
+        "write the time with its offset from UTC, or name the arrival time of each row",
+    ),
     ZONELESS: Words("has no time zone", "write `ts_zone: Europe/Berlin`"),
     "kind_unknown": Words("is not a kind", "write heartbeat, bye, or leave it out"),
     "stamp_missing": Words("is missing", "only stages may write to this topic"),

@@ -2,9 +2,9 @@
 
 A number is a multiple of `unit_ns` and is converted exactly. A float is read as its shortest
 decimal text. Fractions of a nanosecond are rounded half to even. A text is a number, or RFC 3339
-with `T` or a space. A time without a zone is a fault unless a zone is configured. If a local time
-occurs twice in that zone, the earlier instant is meant. Time zones come from the machine's own
-table.
+with `T` or a space. A time without a zone is a fault unless a zone is configured. In that zone, a
+local time that occurs twice has two instants (`Twice`), and one that clocks skip is a fault. Time
+zones come from the machine's own table.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal
-from typing import Final
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from inorder import rfc3339
 from inorder.contract import MAX_INT64
-from topology.wire.reasons import HUGE, UNREADABLE, ZONELESS
+from topology.wire.reasons import HUGE, SKIPPED, UNREADABLE, ZONELESS
 from topology.wire.values import Timestamp
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
@@ -27,6 +27,17 @@ _MOST_DIGITS_LEFT: Final = 30
 """The largest decimal exponent of a number; a larger number is not a time in any unit."""
 
 NS_PER_S: Final = 1_000_000_000
+
+
+class Twice(NamedTuple):
+    """The two instants of a local time that occurs twice, because clocks were set back."""
+
+    early_ns: int
+    late_ns: int
+
+    def nearest_ns(self, to_ns: int) -> int:
+        """Return the instant that is nearer to `to_ns`, and the earlier one if both are as near."""
+        return min(self, key=lambda each_ns: abs(each_ns - to_ns))
 
 
 def zone_of(name: str) -> ZoneInfo | None:
@@ -41,16 +52,19 @@ def zone_of(name: str) -> ZoneInfo | None:
         raise ValueError("is not a time zone of this machine") from None
 
 
-def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | str:
+def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | Twice | str:
     """Return the instant in nanoseconds since the epoch, or its fault (`topology.wire.reasons`).
 
     A value is faulty if it is not a time, or if the time or its negative does not fit int64.
     """
     ns = _read_ns(value, unit_ns, zone)
-    return HUGE if isinstance(ns, int) and not -MAX_INT64 <= ns <= MAX_INT64 else ns
+    if isinstance(ns, str):
+        return ns
+    ends = ns if isinstance(ns, Twice) else (ns, ns)
+    return ns if ends[0] >= -MAX_INT64 and ends[1] <= MAX_INT64 else HUGE
 
 
-def _read_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | str:
+def _read_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | Twice | str:
     if isinstance(value, Timestamp):
         return _in_zone(value.ns, zone) if value.is_local else value.ns
     if isinstance(value, int) and not isinstance(value, bool):
@@ -71,7 +85,7 @@ def _rounded(value: Decimal, unit_ns: int) -> int | str:
     return int(ns.to_integral_value(ROUND_HALF_EVEN, _EXACT))
 
 
-def _text_ns(text: str, unit_ns: int, zone: ZoneInfo | None) -> int | str:
+def _text_ns(text: str, unit_ns: int, zone: ZoneInfo | None) -> int | Twice | str:
     if len(text) < _MOST_DIGITS_LEFT and text.isdecimal() and text.isascii():
         return int(text) * unit_ns
     if _NUMBER.fullmatch(text):
@@ -87,15 +101,22 @@ def _text_ns(text: str, unit_ns: int, zone: ZoneInfo | None) -> int | str:
     return _in_zone(local_ns, zone)
 
 
-def _in_zone(local_ns: int, zone: ZoneInfo | None) -> int | str:
-    """Return the instant of a local time in the zone: the earlier one if there are two."""
+def _in_zone(local_ns: int, zone: ZoneInfo | None) -> int | Twice | str:
     if zone is None:
         return ZONELESS
     seconds, below_ns = divmod(local_ns, NS_PER_S)
     try:
         shown = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=zone)
-        offset = shown.utcoffset()
+        before_s, after_s = _east_s(shown), _east_s(shown.replace(fold=1))
     except (OverflowError, ValueError, OSError):
         return HUGE
-    east = 0 if offset is None else round(offset.total_seconds())
-    return (seconds - east) * NS_PER_S + below_ns
+    if before_s < after_s:
+        return SKIPPED
+    early_ns = (seconds - before_s) * NS_PER_S + below_ns
+    late_ns = (seconds - after_s) * NS_PER_S + below_ns
+    return early_ns if early_ns == late_ns else Twice(early_ns, late_ns)
+
+
+def _east_s(shown: datetime) -> int:
+    offset = shown.utcoffset()
+    return 0 if offset is None else round(offset.total_seconds())

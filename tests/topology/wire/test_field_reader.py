@@ -45,6 +45,19 @@ def test_the_table(case: str, mapping: dict[str, str], value: bytes | None, expe
         assert said(reader.read((), None, value, AT_NS)) == expected, case
 
 
+def test_local_time_is_nearest_to_its_record() -> None:
+    mapping = {"source": "payload.s", "seq": "payload.n", "ts": "payload.t"}
+    reader = reader_of(mapping | {"ts_zone": "America/Denver"})
+    value = b'{"s": "a", "n": 1, "t": "2022-11-06 01:30:00"}'
+    early_ns, late_ns = 1_667_719_800_000_000_000, 1_667_723_400_000_000_000
+    middle_ns = (early_ns + late_ns) // 2
+    found = [reader.read((), None, value, at_ns).ts_ns for at_ns in (1, middle_ns, middle_ns + 1)]
+    assert found == [early_ns, early_ns, late_ns]
+    skipped = reader.read((), None, value.replace(b"2022-11-06 01", b"2022-03-13 02"), 1)
+    assert skipped.reason == "ts_not_a_time"
+    assert "where clocks were set forward past it; write the time with its offset" in skipped.detail
+
+
 def test_other_places() -> None:
     fields = Fields(
         source=parse_where("key"),

@@ -1,0 +1,63 @@
+"""Local times: examples of times that exist once, twice and never, at the edges of both."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from inorder.contract import MAX_INT64
+from topology.wire.reasons import HUGE, SKIPPED, ZONELESS
+from topology.wire.times import Twice, instant_ns, zone_of
+from topology.wire.values import Timestamp
+
+H = 3_600 * 10**9
+BACK = round(datetime(2022, 11, 6, 8, tzinfo=UTC).timestamp()) * 10**9
+AHEAD = round(datetime(2022, 3, 13, 9, tzinfo=UTC).timestamp()) * 10**9
+TWICE = Twice(BACK - H, BACK)
+DENVER = zone_of("America/Denver")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2022-11-06 00:59:59.999999999", BACK - H - 1),
+        ("2022-11-06 01:00:00", TWICE),
+        ("2022-11-06T01:59:59.999999999", Twice(BACK - 1, BACK + H - 1)),
+        ("2022-11-06 02:00:00", BACK + H),
+        ("2022-11-06 01:00:00-07:00", BACK),
+        ("2022-03-13 01:59:59.999999999", AHEAD - 1),
+        ("2022-03-13 02:00:00", SKIPPED),
+        ("2022-03-13 02:59:59.999999999", SKIPPED),
+        ("2022-03-13 03:00:00", AHEAD),
+        ("2600-01-01 00:00:00", HUGE),
+    ],
+)
+def test_texts(text: str, expected: object) -> None:
+    assert instant_ns(text, 1, DENVER) == expected
+
+
+def test_declared_local_time() -> None:
+    local_ns = TWICE.early_ns - 6 * H
+    assert instant_ns(Timestamp(local_ns, is_local=True), 1, DENVER) == TWICE
+    assert instant_ns(Timestamp(local_ns), 1, DENVER) == local_ns
+    assert instant_ns(Timestamp(local_ns, is_local=True), 1, None) == ZONELESS
+    assert instant_ns(Timestamp(MAX_INT64, is_local=True), 1, DENVER) == HUGE
+
+
+def test_nearest_instant() -> None:
+    assert TWICE.nearest_ns(0) == TWICE.early_ns
+    assert TWICE.nearest_ns(BACK - H // 2) == TWICE.early_ns
+    assert TWICE.nearest_ns(BACK - H // 2 + 1) == TWICE.late_ns
+
+
+@pytest.mark.parametrize(
+    "name", ["Mars/X", "America", "../etc/passwd", "/etc/passwd", "a\0b", "a\nb", "x" * 300]
+)
+def test_unknown_zone_is_an_error(name: str) -> None:
+    with pytest.raises(ValueError, match="is not a time zone of this machine"):
+        zone_of(name)
+
+
+def test_no_zone() -> None:
+    assert zone_of("") is None
