@@ -102,6 +102,8 @@ def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str,
         overtaken = sum(machine.out_of_sequence for machine in machines)
         missing = sum(machine.epochs.missing for machine in machines)
         notes["reorder"] = f"arrived out of order: {overtaken:,}; never arrived: {missing:,}"
+        if dead := counting.without_number:
+            notes[""] += f"; dead, as no record of their source has a number: {dead:,}"
     wrong = [machine for machine in machines if (c := clocks.get(machine.name)) and c.is_wrong]
     if counting.arrives and wrong:
         wrong.sort(key=lambda machine: -abs(clocks[machine.name].offset_ns))

@@ -30,6 +30,12 @@ def remarks(findings: Findings) -> Iterator[str]:
             f"{_named([*wraps.by_source])}: numbers wrap, and those of others do not; give"
             " these machines a separate stream, with `seq_bits`"
         )
+    if lost := findings.counting.without_number:
+        yield (
+            f"{lost:,} records are of machines without numbers, and dead letters by the proposed"
+            " file: under `without_seq: by_time`, machines whose first record has no number would"
+            " lose all others; name a field as source that tells both kinds of records apart"
+        )
     arrived_ns = findings.counting.last_ns - (findings.counting.first_ns or 0)
     middle = middle_windows(findings)
     happened_ns = (middle[-1] - middle[0]) * findings.jobs.length_ns if middle else 0

@@ -51,7 +51,7 @@ class Advice:
 
     Attributes:
         numbered: Whether sources have sequence numbers.
-        unnumbered: The number of sources without sequence numbers.
+        unnumbered: The number of sources without sequence numbers that are in order by their time.
         max_wait_ns: The maximum wait of REORDER, derived from `waited_ns`.
         merge_wait_ns: The maximum wait of MERGE.
         idle_after_ns: The time after which a source is idle, derived from `silence_ns`.
@@ -129,9 +129,10 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
     wrong = sum(clock.is_wrong for clock in clocks.values())
     behind_ns = counting.newcomer_behind_ns
     correct_ns = stepped(max(LEAST_CORRECT_NS, late_ns * ROOM, behind_ns * ROOM))
+    unnumbered = sum(not machine.numbered for machine in counting.machines.values())
     return Advice(
         counting.numbered,
-        sum(not machine.numbered for machine in counting.machines.values()),
+        0 if counting.without_number else unnumbered,
         stepped(waited_ns * ROOM),
         stepped(late_ns * ROOM),
         stepped(max(LEAST_IDLE_NS, silence_ns * ROOM)),

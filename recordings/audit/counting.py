@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from recordings.audit.clock_readings import NewestStamps
+from recordings.audit.kinds import Kinds
 from recordings.audit.machine import Machine
 from recordings.audit.numbers import GapBudget, NumberedEpochs
 from recordings.audit.plain_jobs import NEVER_NS, PlainJobs
@@ -41,6 +42,7 @@ class Counting:
         order: How partitions are put in order.
         shown: The index of the bound by which sources and pictures are judged.
         wraps: How sequence numbers wrap.
+        kinds: The records of each source with and without a number.
         arrives: Whether rows have their arrivals.
         machines: The sources by name.
         behind_own_ns: How far each record without a number was behind the newest of its source.
@@ -56,6 +58,7 @@ class Counting:
         self.order = order
         self.shown = shown
         self.wraps = wraps
+        self.kinds = Kinds()
         self.arrives = arrives
         self.machines: dict[str, Machine] = {}
         self.rows = 0
@@ -126,6 +129,13 @@ class Counting:
             machine.readings.note(at_ns, ts_ns - (at_ns if arrival_ns is None else arrival_ns))
         elif (middle_ns := self._stamps.note(machine.number, ts_ns)) is not None:
             machine.readings.note(middle_ns, ts_ns - middle_ns)
+
+    @property
+    def without_number(self) -> int:
+        """The number of records that are dead, as their sources have no numbers and others do."""
+        if not self.numbered or self.kinds.by_time:
+            return 0
+        return sum(each.records for each in self.machines.values() if not each.numbered)
 
     def _arrive(self, at_ns: int) -> int:
         """Advance the arrival clock to `at_ns`, and return its time; it never goes back."""

@@ -108,9 +108,12 @@ class _Run:
     def events(self, topology: Topology, spool: Spool, names: list[str]) -> Iterator[Event]:
         ((stream, config),) = topology.streams.items()
         unnumbered = -1 if config.reorder.numbered else 0
+        needs_number = config.reorder.numbered and not config.reorder.is_mixed
         for line, row in enumerate(spool.rows()):
             ts_ns, at_ns, _, seq, epoch, machine, _, copy = row
             self.windows.append(NONE if copy else ts_ns // self._length_ns)
+            if needs_number and seq == NONE:
+                continue  # The record would be a dead letter.
             yield Event(
                 stream,
                 names[machine],

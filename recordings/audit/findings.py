@@ -13,6 +13,7 @@ from recordings.audit.advice import Advice, advised, spelled_duration
 from recordings.audit.counting import Counting
 from recordings.audit.engine_run import EngineFigures, through_engine
 from recordings.audit.judged_clocks import JudgedClock, judged
+from recordings.audit.kinds import Kinds
 from recordings.audit.machine import Machine
 from recordings.audit.mended import wrong_by_clock
 from recordings.audit.plain_jobs import PlainJobs
@@ -23,7 +24,6 @@ from recordings.audit.wraps import NEVER, Wraps, guessed_wraps
 from recordings.proposal import StreamProposal, topology_text
 from topology.config import parse
 from topology.model.outcome import Malformed
-from topology.reorder.mixed import UNLIKE_THE_FIRST
 
 MAX_NAMED: Final = 10_000
 """The maximum number of sources that are listed by name; the others share one line."""
@@ -106,7 +106,8 @@ def audited(
 ) -> Findings:
     """Audit the rows, and return the findings.
 
-    If numbers turn out to wrap, the rows are counted once more. The errors of `Counting.take` are
+    If numbers turn out to wrap, or sources to number only some of their records, the rows are
+    counted once more. The errors of `Counting.take` are
     passed on.
     """
     unread = Unread()
@@ -138,24 +139,39 @@ def counted(
     asked: Asked,
     unread: Unread,
     advance: Callable[[int], object] = lambda _: None,
+    kinds: Kinds | None = None,
 ) -> Iterator[tuple[Asked, Counting, Spool]]:
     """Count the rows, and yield the settings, the counts and the rows on disk.
 
     The settings are `asked` with the wraps of numbers, which are guessed if it has none. `unread`
     gets the rows that could not be read. The errors of `Counting.take` are passed on.
+
+    Args:
+        inputs: The rows.
+        asked: The settings of the audit.
+        unread: The rows that could not be read.
+        advance: A function that is called with 1 for each row.
+        kinds: The kinds of all sources, if the rows are counted again without those of other kinds.
     """
     wraps = asked.wraps or Wraps()
     jobs = PlainJobs(asked.length_ns, asked.bounds_ns, asked.order)
     counting = Counting(jobs, asked.order, asked.shown, wraps, arrives=asked.arrives)
+    counting.kinds = kinds or Kinds()
     with Spool() as spool:
-        counting.take(unread.rows(_fitting(inputs, wraps.bits or NEVER), advance), spool)
+        rows = unread.rows(_fitting(inputs, wraps.bits or NEVER), advance)
+        counting.take(rows if kinds else counting.kinds.noted(rows), spool)
         falls = {name: each.epochs.falls for name, each in counting.machines.items()}
-        if asked.wraps is not None or (found := guessed_wraps(falls)) is None:
+        found = asked.wraps or guessed_wraps(falls)
+        alone = [] if kinds else [*counting.kinds.alone()]
+        if found is asked.wraps and not alone:
             yield asked, counting, spool
             return
-        rows = spool.again([*counting.machines])
-        with counted(rows, replace(asked, wraps=found), Unread()) as again:
-            yield again
+        for each in alone:
+            unread.add(each)
+        again = counting.kinds.fitting(spool.again([*counting.machines]))
+        settings = replace(asked, wraps=found)
+        with counted(again, settings, Unread(), kinds=counting.kinds) as found_again:
+            yield found_again
 
 
 def queries_of(length_ns: int) -> list[str]:
@@ -165,19 +181,11 @@ def queries_of(length_ns: int) -> list[str]:
 
 
 def _fitting(inputs: AuditInput, bits: int) -> AuditInput:
-    """Yield the rows whose numbers fit in `bits` bits, and a fault for any other row.
-
-    The engine requires such numbers, and numbers in all records of a source or in none. So a row is
-    also a fault if it has a number and the first record of its source has none, or vice versa.
-    """
+    """Yield the rows whose numbers fit in `bits` bits, and a fault for any other row."""
     detail = f"a number does not fit into {bits} bits; set a larger --seq-bits"
-    timed: dict[str, bool] = {}
     for each in inputs:
-        is_row, is_timed = not isinstance(each, Malformed), each.seq is None
-        if is_row and (each.seq or 0) >> bits:
+        if not isinstance(each, Malformed) and (each.seq or 0) >> bits:
             yield Malformed(0, each.offset, "seq_range", detail, source=each.source)
-        elif is_row and timed.setdefault(each.source or "", is_timed) != is_timed:
-            yield Malformed(0, each.offset, "seq_mixed", UNLIKE_THE_FIRST, source=each.source)
         else:
             yield each
 

@@ -74,5 +74,9 @@ class Unread:
             if isinstance(each, AuditRow):
                 yield each
             else:
-                self.count += 1
-                self.deaths.add(each)
+                self.add(each)
+
+    def add(self, fault: Malformed) -> None:
+        """Count one more row that could not be read."""
+        self.count += 1
+        self.deaths.add(fault)

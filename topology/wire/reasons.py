@@ -72,7 +72,8 @@ REASONS: Final[dict[str, Words]] = {
     "seq_missing": Words(
         "is missing",
         f"{_ELSEWHERE} fields: {{seq: payload.NAME}} in the stream, or --seq NAME for a file"
-        f"{WITHOUT_SEQ}, or reorder: {{rule: time}}, if none of them has",
+        f"{WITHOUT_SEQ}, or reorder: {{rule: time}}, if none of them has; if a source sends both"
+        " kinds of records, map `source` to a field that tells them apart",
     ),
     "ts_missing": Words("is missing", "name a time field that every record has"),
     "clock_missing": Words("is missing", "write t1, t2, t3 and t4, or at, offset and error"),

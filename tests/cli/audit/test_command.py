@@ -222,6 +222,30 @@ def test_machines_without_numbers_are_counted_beside_those_with(
     assert (run.summary["event"], run.summary["dead"]) == (len(rows), 1)
 
 
+@pytest.mark.parametrize("joins", [1, 29])
+@pytest.mark.parametrize("plain", [0, 90])
+def test_numbers_are_kept_behind_a_join(tmp_path: Path, joins: int, plain: int) -> None:
+    at_s = iter(range(1_700_000_000, 1_700_001_000))
+    rows = [f"lora,,{next(at_s)}" for _ in range(joins)]
+    rows += [f"lora,{n},{next(at_s)}" for n in range(30)]
+    rows += [f"plain,,{next(at_s)}" for _ in range(plain)]
+    path = text_file(tmp_path / "joins.csv", "\n".join(["node,seq,time", *rows]))
+    asked = (path, "--source", "node", "--seq", "seq", "--ts", "time")
+    for command in ("audit", "init"):
+        topology = tmp_path / f"{command}.yaml"
+        answer = inorder(command, *asked, "--out", topology)
+        run = inorder("replay", "--topology", topology, "--values", "--json", path).well()
+        assert [(each["source"], each["seq"]) for each in run.of("event")] == [
+            ("lora", n) for n in range(30)
+        ]
+        assert run.summary["dead"] == joins + plain
+        text = answer.out + topology.read_text()
+        assert (f"has a number: {plain}" in text) == (plain > 0)
+    said = inorder("audit", *asked, "--json").last
+    assert (said["missing"], said["unreadable"], said["records"]) == (0, joins, len(rows))
+    assert said["unread"]["seq_mixed"]["first"] == 2
+
+
 def test_numbers_that_wrap_are_said_and_put_into_the_file(tmp_path: Path) -> None:
     path, topology = tmp_path / "spb.csv", tmp_path / "t.yaml"
     rows = [f"a,{n % 256},{1_700_000_000_000 + 10 * n}" for n in range(1_000)]

@@ -1,0 +1,69 @@
+"""Find the sources that number only some of their records, such as all but their status messages.
+
+A source is of the kind of most of its records: with numbers, or without. It has numbers if both
+kinds are as many. A record of the other kind is unreadable alone, wherever it is.
+
+Under `without_seq: by_time` the first record of a source decides, so a status message that comes
+first would cost all numbers after it. That rule is proposed only if this happens to no source.
+
+Memory: four numbers for each source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from recordings.audit.row import AuditRow
+from topology.model.outcome import Malformed
+
+ALONE: Final = (
+    "only some records of its source have a number; number all of them, or name a field as source"
+    " that tells both kinds apart: fields: {source: payload.NAME}"
+)
+
+
+@dataclass(slots=True)
+class _Kind:
+    """The records of one kind of one source; `first` is the offset of the first one."""
+
+    first: int = 0
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Kinds:
+    """The records of each source with a number (True) and without (False), the first kind first."""
+
+    _of: dict[str, dict[bool, _Kind]] = field(default_factory=dict)
+
+    def noted(self, rows: Iterable[AuditRow]) -> Iterator[AuditRow]:
+        """Yield the rows, and count them."""
+        for row in rows:
+            kinds = self._of.setdefault(row.source, {})
+            kinds.setdefault(row.seq is not None, _Kind(row.offset)).count += 1
+            yield row
+
+    def fitting(self, rows: Iterable[AuditRow]) -> Iterator[AuditRow]:
+        """Yield the rows that are of their source's kind."""
+        return (row for row in rows if (row.seq is not None) == self._is_numbered(row.source))
+
+    def alone(self) -> Iterator[Malformed]:
+        """Yield a fault for each row that is not of its source's kind."""
+        for source, kinds in self._of.items():
+            if len(kinds) > 1:
+                rare = kinds[not self._is_numbered(source)]
+                fault = Malformed(0, rare.first, "seq_mixed", ALONE, source=source)
+                yield from [fault] * rare.count
+
+    def _is_numbered(self, source: str) -> bool:
+        counts = {is_numbered: kind.count for is_numbered, kind in self._of[source].items()}
+        return counts.get(True, 0) >= counts.get(False, 0)
+
+    @property
+    def by_time(self) -> bool:
+        """Whether `without_seq: by_time` costs no source with numbers all of them."""
+        return all(
+            next(iter(kinds)) or not self._is_numbered(source) for source, kinds in self._of.items()
+        )

@@ -1,0 +1,46 @@
+"""Sources that number only some records: examples of which records stay, and of the rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from recordings.audit.kinds import Kinds
+from recordings.audit.row import AuditRow
+
+
+def kinds_of(text: str) -> tuple[Kinds, list[AuditRow]]:
+    """Return the kinds of rows like `a0 a- b-`: the source, and its number or none."""
+    rows = [
+        AuditRow(word[0], None if word[1:] == "-" else int(word[1:]), None, 0, offset=at)
+        for at, word in enumerate(text.split())
+    ]
+    kinds = Kinds()
+    return kinds, list(kinds.noted(rows))
+
+
+@pytest.mark.parametrize(
+    ("text", "alone", "by_time"),
+    [
+        ("a0 a1", "", True),
+        ("a- a-", "", True),
+        ("a0 a1 b- b-", "", True),
+        ("a0 a- a1 b-", "a", True),
+        ("a- a0 a1 b-", "a", False),
+        ("a- a0", "a", False),
+        ("a0 a- a- b1", "a", True),
+        ("a- a0 a- b1 b2 b-", "ab", True),
+    ],
+)
+def test_rare_kind_is_dead_alone(text: str, alone: str, by_time: bool) -> None:
+    kinds, rows = kinds_of(text)
+    faults = [*kinds.alone()]
+    assert "".join(str(each.source) for each in faults) == alone
+    assert len([*kinds.fitting(rows)]) == len(rows) - len(alone)
+    assert kinds.by_time == by_time
+
+
+def test_fault_has_place_and_remedy() -> None:
+    (first, second) = kinds_of("a0 a1 a2 a- b0 a-")[0].alone()
+    assert first == second
+    assert (first.reason, first.offset, first.source) == ("seq_mixed", 3, "a")
+    assert "name a field as source that tells both kinds apart" in first.detail
