@@ -13,6 +13,7 @@ from topology.config.user_functions import given_functions
 from topology.model.event import Event
 from topology.model.outcome import Malformed, Report, Step
 from topology.model.result import Finding
+from topology.model.stamp_clock import Step as StampStep
 from topology.window.aggregates.custom import Function
 from topology.wire.json_lines import in_time, report_line, result_line
 from topology.wire.line_reader import Content, LineReader, Row
@@ -95,14 +96,29 @@ class Reader:
 
     Args:
         topology: The topology whose streams define how to read an input.
-        number: The number of the last input before these.
-        arrival_ns: The arrival time of that input, in ns since 1970.
     """
 
-    def __init__(self, topology: Topology, number: int = 0, arrival_ns: int | None = None) -> None:
-        """Prepare to read the inputs that follow the input `number`."""
-        self._lines = LineReader(topology.reading(), arrival_ns)
-        self.number = number
+    def __init__(self, topology: Topology) -> None:
+        """Prepare to read the first input."""
+        self._lines = LineReader(topology.reading())
+        self.number = 0
+
+    def saved(self) -> tuple[Any, ...]:
+        """Return the number of the last input, and the state of the clock of timestamps."""
+        stamps = self._lines.stamps
+        return self.number, stamps.now_ns, None if stamps.doubted is None else (*stamps.doubted,)
+
+    def restore(self, saved: tuple[Any, ...], arrival_ns: int | None) -> None:
+        """Continue after the input whose state was saved.
+
+        Args:
+            saved: The state.
+            arrival_ns: The arrival time of that input, in ns since 1970.
+        """
+        stamps = self._lines.stamps
+        self._lines.arrival_ns = arrival_ns
+        self.number, stamps.now_ns, doubted = saved
+        stamps.doubted = None if doubted is None else StampStep(*doubted)
 
     def contents(self, inputs: Iterable[Input]) -> Iterator[Content]:
         """Yield the content of each input.

@@ -20,7 +20,8 @@ class RawEvent:
         seq: The sequence number. It may be missing only in a stream that is ordered by time.
         ts_ns: The reported timestamp, in ns since 1970.
         arrival_ns: The time at which the event reached the log, in ns since 1970. Without it the
-            event arrives at the largest `ts_ns` of all earlier events and its own.
+            event arrives at the largest `ts_ns` of all earlier events and its own. One that is
+            ahead by more than `clock.max_ahead` counts only if the next event confirms it.
         type: The type of the event.
         payload: The content of the event.
         stream: The stream. None means the only stream of the topology, or `default`.

@@ -40,7 +40,7 @@ Setting = tuple[tuple[str, ...], tuple[str, ...]]
 
 FORM: Final = Form(
     "inorder ordering",
-    STATE_NUMBER,
+    STATE_NUMBER + 1,
     anew="begin with a fresh Ordering, and feed it from the safe offsets on",
     mended="give back the bytes as they were, or begin with a fresh Ordering",
 )
@@ -82,8 +82,9 @@ class Ordering:
     The current time is the largest `arrival_ns` of an event, or `now_ns` of a `tick`, that was
     given. An earlier value counts as the current time. After the first tick, an event without
     `arrival_ns` arrives at the current time. Without ticks it arrives as in a `replay`, at the
-    largest `ts_ns` that was given. So a source whose clock is ahead moves the time ahead. If an
-    outcome is decided by the passing of time, it is returned with the next event or tick.
+    largest `ts_ns` that was given. So a source whose clock is ahead moves the time ahead. A step by
+    more than `clock.max_ahead` counts only if the next event confirms it. If an outcome is decided
+    by the passing of time, it is returned with the next event or tick.
 
     The topology bounds the events and bytes that are buffered. In addition, the object stores the
     next offset of each partition (`MAX_PARTITIONS`), and the offset of each buffered event.
@@ -244,7 +245,7 @@ class Ordering:
         saved = self._run.saved()
         values = (
             self._setting(),
-            (self._is_ticked, self._has_arrivals, self._reader.number),
+            (self._is_ticked, self._has_arrivals, self._reader.saved()),
             (self._next, self._places, dict(self._counts)),
             None if saved is None else packed_replay(saved),
         )
@@ -282,7 +283,7 @@ class Ordering:
         self.__dict__.update(fresh.__dict__)
 
     def _restored(self, values: Any) -> Ordering:
-        setting, (is_ticked, has_arrivals, number), (next_offsets, places, counts), packed = values
+        setting, (is_ticked, has_arrivals, reader), (next_offsets, places, counts), packed = values
         if not _fits(setting, self._setting()):
             raise StateUnreadable(
                 f"the snapshot is of a topology with {_setting_text(setting)}, but this one has"
@@ -296,7 +297,7 @@ class Ordering:
             fresh._run = Replay(self.topology.without_arrivals())
         if packed is not None:
             fresh._run.restore(unpacked_replay(packed))
-        fresh._reader = Reader(self.topology, number, fresh._run.now_ns)
+        fresh._reader.restore(reader, fresh._run.now_ns)
         return fresh
 
     def _setting(self) -> Setting:

@@ -155,7 +155,7 @@ class Unpacker:
     def contents(self, piece: int, content: bytes) -> Iterator[Content]:
         """Yield the contents of the lines in one parcel, in their order."""
         stretch, begin = self._stretches[piece], self._begins[piece]
-        lines, arrival_of = begin.lines, begin.arrival_of
+        lines, arrival_of, floors = begin.lines, begin.arrival_of, begin.floors(stretch)
         for packed in marshal.loads(content):
             number = packed[1]
-            yield content_of(packed, arrival_of(stretch, packed[2], number), lines + number)
+            yield content_of(packed, arrival_of(stretch, floors, packed[2], number), lines + number)

@@ -21,7 +21,7 @@ from topology.wire.packed import content_as_read, packed_as_read
 
 FORM: Final = Form(
     "inorder state",
-    STATE_NUMBER,
+    STATE_NUMBER + 1,
     anew="run the backfill again",
     mended="restore the file as it was written, or run the backfill again into a new folder",
 )

@@ -234,6 +234,7 @@ class TopologyFile(Section):
             {name: unit_ns for name, unit_ns in units_ns.items() if unit_ns != 1},
             next(iter(streams)) if len(streams) == 1 else self.unnamed_stream,
             frozenset(name for name, stream in streams.items() if stream.reorder.is_mixed),
+            max(stream.clock.max_ahead_ns for stream in streams.values()),
         )
 
     def streams_of(self, query: QueryConfig) -> list[str]:

@@ -92,13 +92,15 @@ class Topology(TopologyFile):
         """Return the same topology for a recording without arrival times.
 
         The times that replace arrival times contain no information about clocks. So `unsynced:
-        estimate` becomes `trust`, and no event contradicts a declared or measured clock.
+        estimate` becomes `trust`, and no event contradicts a declared or measured clock. No event
+        is too far ahead of its arrival either, since a step of timestamps that no other confirms
+        does not move the arrival clock.
         """
         streams = {}
         for name, stream in self.streams.items():
             clock = stream.clock
             policy = "trust" if clock.unsynced == "estimate" else clock.unsynced
-            changed = {"unsynced": policy, "broker_slack_ns": MAX_INT}
+            changed = {"unsynced": policy, "broker_slack_ns": MAX_INT, "max_ahead_ns": MAX_INT}
             streams[name] = stream.model_copy(update={"clock": clock.model_copy(update=changed)})
         return self.model_copy(update={"streams": streams})
 

@@ -64,12 +64,15 @@ class Reading(NamedTuple):
             ns. Used only for lines.
         unnamed: The stream of records that name none.
         mixed: The streams in which some sources do not number their events.
+        max_ahead_ns: The step of timestamps that a second record must confirm. Used only for lines
+            without arrival times.
     """
 
     by_time: frozenset[str] = frozenset()
     units_ns: Mapping[str, int] = {}
     unnamed: str = DEFAULT_STREAM
     mixed: frozenset[str] = frozenset()
+    max_ahead_ns: int = 3_600_000_000_000
 
 
 AS_WRITTEN: Final = Reading()

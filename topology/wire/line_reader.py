@@ -21,7 +21,8 @@ sequence numbers it replaces the number of an event (`topology.wire.checker`).
 * The line of the first event shows whether the lines have arrival times (`bears_arrivals`). If they
   do not, nothing is learned about clocks (`topology.config.Topology.without_arrivals`).
 * Without `arrival`, the arrival time of an event is the largest `ts` of the good lines up to it,
-  but not after 2100. A line with an `arrival` after 2100 or below 0 is a dead letter.
+  but not after 2100. A single `ts` far ahead does not count (`topology.model.stamp_clock`). A line
+  with an `arrival` after 2100 or below 0 is a dead letter.
 * Without `ts`, the timestamp is the arrival time.
 * A clock line has the arrival time of the line before it. A clock line before all events precedes
   everything. It may have its own, later `arrival`, which does not advance the clock.
@@ -44,6 +45,7 @@ from topology.model.append_clock import AppendClock
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample
+from topology.model.stamp_clock import StampClock
 from topology.wire.checker import AS_WRITTEN, SHORT, UNREAD, Look, Reading, in_ns
 from topology.wire.clock_words import word_of
 from topology.wire.reasons import WireFault, times_in
@@ -105,7 +107,7 @@ class LineReader:
 
     Attributes:
         arrival_ns: The arrival clock, or None before the first line.
-        largest_ts_ns: The largest `ts` of the good lines that were read, or None.
+        stamps: The clock that gives lines without arrival their arrival times.
     """
 
     def __init__(
@@ -116,10 +118,10 @@ class LineReader:
         judges: bool = False,
     ) -> None:
         self._reading = reading
-        self._by_time, self._units_ns, self._unnamed, self._mixed = reading
+        self._by_time, self._units_ns, self._unnamed, self._mixed, max_ahead_ns = reading
         self.arrival_ns = arrival_ns
         self._log = AppendClock() if judges else None
-        self.largest_ts_ns: int | None = None
+        self.stamps = StampClock(max_ahead_ns)
 
     def read(self, row: Row) -> Content:
         values = row.values
@@ -155,7 +157,7 @@ class LineReader:
             if ts_ns is not None and name in self._units_ns and not row.ts_is_instant:
                 ts_ns *= self._units_ns[name]
             if ts_ns is None or -MAX_INT64 <= ts_ns <= MAX_INT64:
-                at_ns = self._arrive(arrival_ns, ts_ns)
+                at_ns = self._arrive(arrival_ns, ts_ns, source)
                 event = Event(
                     name,
                     source,
@@ -172,12 +174,12 @@ class LineReader:
                 return event
         return self._examined(row)
 
-    def _arrive(self, arrival_ns: int | None, ts_ns: int | None) -> int:
+    def _arrive(self, arrival_ns: int | None, ts_ns: int | None, source: str) -> int:
         """Advance the arrival clock by a good line, and return the line's arrival time."""
-        if ts_ns is not None and (self.largest_ts_ns is None or ts_ns > self.largest_ts_ns):
-            self.largest_ts_ns = min(ts_ns, MAX_ARRIVAL_NS)
+        if ts_ns is not None:
+            self.stamps.take(min(ts_ns, MAX_ARRIVAL_NS), source)
         if arrival_ns is None:
-            arrival_ns = self.largest_ts_ns
+            arrival_ns = self.stamps.now_ns
         elif self._log is not None and arrival_ns >= (self._log.now_ns or arrival_ns):
             arrival_ns = self._log.take(arrival_ns, ts_ns)
         return self._advance(arrival_ns)
@@ -211,7 +213,7 @@ class LineReader:
             item.at_ns = self._advance(arrival_ns)
             return item
         said_ns = item.ts_ns if item.is_stamped else None
-        item.arrival_ns = item.at_ns = self._arrive(arrival_ns, said_ns)
+        item.arrival_ns = item.at_ns = self._arrive(arrival_ns, said_ns, item.source)
         if said_ns is None:
             item.ts_ns = item.ref_time_ns = item.at_ns
         item.is_stamped = _is_stamped(row, said_ns, arrival_ns)

@@ -185,16 +185,21 @@ def test_the_clock_of_arrivals_ends_in_2100(tmp_path: Path, time_ns: int) -> Non
     lines = [
         {"source": "a", "seq": 0, "ts": 5, "arrival": 10},
         {"source": "a", "seq": 1, "ts": time_ns},
+        {"source": "b", "seq": 0, "ts": time_ns},
         {"source": "a", "seq": 2, "ts": 6, "arrival": time_ns},
     ]
     answer = replay_of(tmp_path, topology_text(), lines)
-    ends = {line["seq"]: line.get("reason", line["kind"]) for line in answer.lines}
-    assert ends == {
-        0: "event",
-        1: "ahead" if time_ns >= 2**62 else "event",
-        2: "arrival_huge" if time_ns > LAST_NS else "set_back",
+    ends = {f"{line['source']}{line['seq']}": line for line in answer.lines}
+    assert {
+        name: line["reason"] if line["kind"] == "dead" else line["kind"]
+        for name, line in ends.items()
+    } == {
+        "a0": "event",
+        "a1": "ahead",  # Only the next line confirms it.
+        "b0": "ahead" if time_ns >= 2**62 else "event",
+        "a2": "arrival_huge" if time_ns > LAST_NS else "event",
     }
-    assert {line["at"] for line in answer.lines if line["seq"]} == {LAST_NS}
+    assert (ends["b0"]["at"], ends["a2"]["at"]) == (LAST_NS, LAST_NS)
     assert answer.code == 0
 
 

@@ -1,14 +1,18 @@
-"""Examples: recordings whose lines do not say when events arrived show nothing about clocks."""
+"""Examples: recordings whose lines do not say when events arrived show nothing about clocks, and
+one wrong timestamp in them harms its own source only."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inorder.engine import replay as replayed_in_code
-from inorder.records import OrderedEvent, RawEvent
-from tests.cli.invoking import Answer, inorder
+from inorder.ordering import Ordering
+from inorder.records import OrderedEvent, RawEvent, WindowRecord, record_of
+from tests.cli.invoking import Answer, inorder, json_lines, text_file
 
 S = 1_000_000_000
 START = 1_700_000_000 * S
@@ -98,3 +102,63 @@ def test_in_code_the_first_event_decides() -> None:
     arriving = [{"source": "a", "seq": s, "ts": START, "arrival": START + S} for s in range(3)]
     events = [e for e in replayed_in_code(PLAIN, arriving) if isinstance(e, OrderedEvent)]
     assert all(e.error_ns > 0 for e in events)
+
+
+WINDOWS = """
+streams: {default: {reorder: {rule: fixed, max_wait: 500ms}, clock: {unsynced: trust}}}
+queries: {w: {window: tumbling 1min, key: payload.k, aggregate: {n: count()}}}
+"""
+YEARS = 11 * 365 * 86_400 * S
+
+
+def one_wrong(seq: int, ahead_ns: int) -> list[dict[str, Any]]:
+    """Two sources once a second for five minutes; one timestamp is wrong."""
+    return [
+        {
+            "source": source, "seq": n, "payload": {"k": source},
+            "ts": START + n * S + (ahead_ns if (source, n) == ("a", seq) else 0),
+        }
+        for n in range(300)
+        for source in "ab"
+    ]  # fmt: skip
+
+
+def in_windows(records: Iterable[Any]) -> dict[int, int]:
+    """Return the last count of each minute of source b."""
+    found = [each for each in records if isinstance(each, WindowRecord) and each.key == "b"]
+    return {each.start_ns: each.values["n"] for each in found if each.op != "retract"}
+
+
+def pushed(lines: list[dict[str, Any]], snapshot_at: int | None = None) -> list[Any]:
+    ordering, found = Ordering(WINDOWS), []
+    for number, each in enumerate(lines):
+        if number == snapshot_at:
+            state, ordering = ordering.snapshot(), Ordering(WINDOWS)
+            ordering.restore(state)
+        found += ordering.feed(each)
+    return found + ordering.close()
+
+
+@pytest.mark.parametrize("seq", [1, 100, 299])
+@pytest.mark.parametrize("ahead_ns", [3_601 * S, YEARS, -YEARS])
+def test_one_wrong_stamp_costs_no_other_source(tmp_path: Path, seq: int, ahead_ns: int) -> None:
+    right = in_windows(replayed_in_code(WINDOWS, one_wrong(seq, 0)))
+    assert list(right.values()) == [40, 60, 60, 60, 60, 20]
+    lines = one_wrong(seq, ahead_ns)
+    in_code = list(replayed_in_code(WINDOWS, lines))
+    assert in_windows(in_code) == right
+    assert pushed(lines) == in_code
+    assert pushed(lines, 2 * seq + 1) == in_code
+    topology = text_file(tmp_path / "t.yaml", WINDOWS)
+    by_command = inorder("replay", "--topology", topology, json_lines(tmp_path / "e.jsonl", lines))
+    assert [record_of(each) for each in by_command.lines] == in_code
+
+
+def test_events_after_a_silence_are_no_dead_letters() -> None:
+    lines = [
+        {"source": "a", "seq": n, "ts": START + n * S + (n // 3) * 10 * 3_600 * S}
+        for n in range(10)
+    ]
+    found = list(replayed_in_code("streams: {default: {clock: {unsynced: trust}}}", lines))
+    assert [each.seq for each in found if isinstance(each, OrderedEvent)] == list(range(10))
+    assert len(found) == 10
