@@ -105,7 +105,7 @@ def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str,
         if dead := counting.without_number:
             notes[""] += f"; dead, as no record of their source has a number: {dead:,}"
     wrong = [machine for machine in machines if (c := clocks.get(machine.name)) and c.is_wrong]
-    if counting.arrives and wrong:
+    if wrong:
         wrong.sort(key=lambda machine: -abs(clocks[machine.name].offset_ns))
         named = ", ".join(
             f"{scalar(each.name)} {verdict_of(each, clocks[each.name], counting.last_ns)}"

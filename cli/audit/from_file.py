@@ -19,7 +19,7 @@ from recordings.values import FileMapping, ValueRow, value_rows
 
 BY_LINES: Final = (
     "no column has arrival times (--arrival): the order of the lines counts as their order of"
-    " arrival, and each clock is compared with the median of the others"
+    " arrival, and no clock is compared with others"
 )
 
 

@@ -22,7 +22,7 @@ from topology.wire.field_reader import FieldReader
 NS_PER_MS: Final = 1_000_000
 BY_RECORDS: Final = (
     "the topic has no append time: the order of the records counts as their order of arrival, and"
-    " each clock is compared with the median of the others"
+    " no clock is compared with others"
 )
 APART: Final = (
     "the records of different partitions have no common order: each partition is judged by itself,"

@@ -13,7 +13,7 @@ from cli.audit.pictures import clock_picture, lateness_picture, windows_picture
 from cli.audit.text import as_html, bounded, windows_part
 from cli.printable import printable
 from recordings.audit.findings import Findings
-from recordings.audit.verdicts import FINE, shortly
+from recordings.audit.verdicts import FINE, UNKNOWN, shortly
 
 STYLE: Final = """
 :root{color-scheme:light dark}
@@ -75,7 +75,7 @@ def _tiles(findings: Findings) -> Iterator[str]:
     bound_ns, wrong = jobs.bounds_ns[findings.asked.shown], jobs.figures(findings.asked.shown).wrong
     share = f"{wrong / max(1, jobs.windows):.0%}"
     late = findings.total("out_of_time") / max(1, findings.counting.rows)
-    bad = sum(verdict != FINE for verdict in findings.verdicts.values())
+    bad = sum(verdict not in (FINE, UNKNOWN) for verdict in findings.verdicts.values())
     yield '<div class="tiles">'
     yield _tile(share, f"of windows wrong at lateness {bounded(bound_ns)}", wrong)
     yield _tile(f"{len(engine.at_last):,}", "windows wrong with inorder", len(engine.at_last))
@@ -98,12 +98,16 @@ MACHINE_COLUMNS: Final = {
 }  # fmt: skip
 
 
+KINDS: Final = {FINE: "good", UNKNOWN: ""}
+"""The class of a verdict that names no fault."""
+
+
 def _machines(document: dict[str, Any]) -> Iterator[str]:
     heads = "".join(f"<th>{column}</th>" for column in MACHINE_COLUMNS.values())
     yield '<div class="wide"><table><tr><th>machine</th><th class="l">verdict</th>'
     yield f"{heads}</tr>"
     for name, machine in document["by_machine"].items():
-        kind = "good" if machine["verdict"] == FINE else "bad"
+        kind = KINDS.get(machine["verdict"], "bad")
         yield f"<tr><td>{escape(printable(name))}</td>"
         yield f'<td class="l {kind}">{escape(machine["verdict"])}</td>'
         yield "".join(f"<td>{_figure(machine.get(key))}</td>" for key in MACHINE_COLUMNS)

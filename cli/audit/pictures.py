@@ -91,7 +91,7 @@ def clock_picture(findings: Findings) -> str:
     """Return a picture of how far each clock is ahead of the others; wrong clocks are coloured."""
     clocks = {name: clock for name, clock in findings.clocks.items() if len(clock.course) > 1}
     if not clocks:
-        words = "clocks cannot be compared: one machine, or too few records"
+        words = "clocks cannot be compared: one machine, too few records, or no arrival times"
         return _words(words, "Clocks over time")
     wrong = sorted(
         (name for name, clock in clocks.items() if clock.is_wrong),

@@ -14,12 +14,14 @@ from cli.printable import printable
 from recordings.audit.findings import Findings, count_of
 from recordings.audit.machine import Machine
 from recordings.audit.quantiles import RANKS, nearest_rank, ranked
-from recordings.audit.verdicts import FINE, shortly
+from recordings.audit.verdicts import FINE, UNKNOWN, shortly
 
 COLUMNS: Final = 100
 SHOWN_MACHINES: Final = 10
 BAR: Final = 24
 NAME_CHARS: Final = 24
+STYLES: Final = {FINE: "green", UNKNOWN: "dim"}
+"""The style of a verdict that names no fault."""
 
 DEFINITIONS: Final = (
     "The plain job: its watermark is the largest timestamp read, less the lateness, updated at each"
@@ -74,8 +76,9 @@ def _machines(findings: Findings) -> RenderableType:
         table.add_row(*_machine_row(findings, machine))
     rest = findings.machines[SHOWN_MACHINES:]
     if rest:
-        fine = sum(findings.verdicts[machine.name] == FINE for machine in rest)
-        table.add_row(f"… {len(rest):,} more", f"{fine:,} fine", style="dim")
+        good = FINE if findings.asked.arrives else UNKNOWN
+        count = sum(findings.verdicts[machine.name] == good for machine in rest)
+        table.add_row(f"… {len(rest):,} more", f"{count:,} {good}", style="dim")
     return table
 
 
@@ -87,7 +90,7 @@ def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableTyp
     clock = findings.clocks.get(machine.name)
     verdict = findings.verdicts[machine.name]
     yield Text(printable(machine.name))
-    yield Text(verdict, style="green" if verdict == FINE else "bold red")
+    yield Text(verdict, style=STYLES.get(verdict, "bold red"))
     yield f"{machine.records:,}"
     yield f"{machine.out_of_time:,}"
     if findings.counting.numbered:
@@ -177,8 +180,8 @@ def truth_of(findings: Findings) -> str:
 def by_clocks(findings: Findings) -> str:
     if not findings.asked.arrives:
         return (
-            "Wrong by a clock: unknown without arrival times; clocks are judged by the order of"
-            " lines, against the median of the others, and none is corrected"
+            "Wrong by a clock: unknown, because without arrival times no clock can be compared with"
+            " others; only jumps are named, and no clock is corrected"
         )
     if not findings.wrong_by_clock:
         return "Wrong by a clock: none"

@@ -196,7 +196,7 @@ def _proposed(
     asked, unread = Asked(ONE_WINDOW_NS, (), ONE_ORDER, arrives), Unread()
     try:
         with counted(rows, asked, unread) as (_, counting, _):
-            clocks = judged([*counting.machines.values()], by_lines=not arrives)
+            clocks = judged([*counting.machines.values()])
     except TooManyMachines:
         raise Refused(
             "--source: nearly every record has a different value; name another field"

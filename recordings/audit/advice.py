@@ -127,6 +127,7 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
     silences = ranked(machine.longest_silence_ns for machine in counting.machines.values())
     silence_ns = nearest_rank(silences, MOST_SILENCES)
     wrong = sum(clock.is_wrong for clock in clocks.values())
+    jumped = sum(each.jumps.jumps(counting.last_ns) > 0 for each in counting.machines.values())
     behind_ns = counting.newcomer_behind_ns
     correct_ns = stepped(max(LEAST_CORRECT_NS, late_ns * ROOM, behind_ns * ROOM))
     unnumbered = sum(not machine.numbered for machine in counting.machines.values())
@@ -138,8 +139,8 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
         stepped(max(LEAST_IDLE_NS, silence_ns * ROOM)),
         min(correct_ns, stepped(max(late_ns * ROOM, behind_ns * ROOM))),
         correct_ns,
-        wrong if counting.arrives else 0,
-        0 if counting.arrives else wrong,
+        wrong,
+        jumped,
         waited_ns,
         silence_ns,
         counting.wraps.bits if counting.numbered else None,

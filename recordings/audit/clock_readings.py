@@ -1,15 +1,13 @@
 """Store the readings of one source's clock, by stretches of time.
 
-A reading is `ts` minus a reference. The reference is the arrival, if rows have it. Otherwise it is
-the median of the newest timestamps of the other sources at that line. A late event has a smaller
-reading, and no delay makes a reading larger. So only the largest reading of a stretch is used.
+A reading is `ts` minus the arrival. A late event has a smaller reading, and no delay makes a
+reading larger. So only the largest reading of a stretch is used.
 
 Memory: at most `MAX_STRETCHES` for a source; if there are more, neighbours are merged in pairs.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from typing import Final, NamedTuple
 
 MAX_STRETCHES: Final = 64
@@ -74,31 +72,6 @@ class ClockReadings:
             Stretch(number * self._width_ns + half_ns, reading_ns, count)
             for number, (reading_ns, count) in sorted(self._of.items())
         ]
-
-
-class NewestStamps:
-    """The newest timestamps of sources, to compare each source with the median of the others.
-
-    Cost: O(log sources), and shifts of elements in a list.
-    """
-
-    __slots__ = ("_newest", "_sorted")
-
-    def __init__(self) -> None:
-        self._newest: dict[int, int] = {}
-        self._sorted: list[int] = []
-
-    def note(self, machine: int, ts_ns: int) -> int | None:
-        """Record a timestamp, and return the median of the other sources' newest ones, or None."""
-        rising = self._sorted
-        before_ns = self._newest.get(machine)
-        if before_ns is not None:
-            del rising[bisect_left(rising, before_ns)]
-        middle_ns = nearer_middle(rising, ts_ns) if rising else None
-        newest_ns = ts_ns if before_ns is None else max(before_ns, ts_ns)
-        insort(rising, newest_ns)
-        self._newest[machine] = newest_ns
-        return middle_ns
 
 
 def middle_of(rising: list[int]) -> int | None:

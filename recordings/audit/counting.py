@@ -17,7 +17,6 @@ from array import array
 from collections.abc import Iterable
 from typing import Final
 
-from recordings.audit.clock_readings import NewestStamps
 from recordings.audit.kinds import Kinds
 from recordings.audit.machine import Machine
 from recordings.audit.numbers import GapBudget, NumberedEpochs
@@ -25,6 +24,8 @@ from recordings.audit.plain_jobs import NEVER_NS, PlainJobs
 from recordings.audit.row import AuditRow, OrderRule
 from recordings.audit.spool import Spool
 from recordings.audit.wraps import Wraps
+from topology.model.stamp_clock import StampClock
+from topology.wire.checker import AS_WRITTEN
 
 MAX_MACHINES: Final = 100_000
 """The maximum number of sources; if there are more, the field read as the source is wrong."""
@@ -68,7 +69,7 @@ class Counting:
         self.newcomer_behind_ns = 0
         self.last_ns = 0
         self.gaps = GapBudget()
-        self._stamps = NewestStamps()
+        self._stamps = StampClock(AS_WRITTEN.max_ahead_ns)
         self._newest_ns = dict.fromkeys(order.partitions, NEVER_NS)
 
     def take(self, rows: Iterable[AuditRow], spool: Spool) -> None:
@@ -93,7 +94,7 @@ class Counting:
         elif partition != machine.partition:
             machine.several_partitions = True
         machine.records += 1
-        at_ns = self._arrive(ts_ns if arrival_ns is None else arrival_ns)
+        at_ns = self._arrive(self._stamps.take(ts_ns, source) if arrival_ns is None else arrival_ns)
         machine.arrives(at_ns)
         copy = behind = False
         if seq is not None:
@@ -127,8 +128,8 @@ class Counting:
     def _read_clock(self, machine: Machine, ts_ns: int, at_ns: int, arrival_ns: int | None) -> None:
         if self.arrives:
             machine.readings.note(at_ns, ts_ns - (at_ns if arrival_ns is None else arrival_ns))
-        elif (middle_ns := self._stamps.note(machine.number, ts_ns)) is not None:
-            machine.readings.note(middle_ns, ts_ns - middle_ns)
+        else:
+            machine.jumps.note(ts_ns)
 
     @property
     def without_number(self) -> int:

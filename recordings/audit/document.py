@@ -77,7 +77,7 @@ def _machine(findings: Findings, machine: Machine) -> dict[str, Any]:
         "drift_ppm": None
         if clock is None or clock.drift_ppm is None
         else round(clock.drift_ppm, 1),
-        "jumps": None if clock is None else clock.jumps,
+        "jumps": machine.jumps.jumps(findings.counting.last_ns) if clock is None else clock.jumps,
         "late_ms": ranks_ms(machine.late_ns),
         "rows_dropped": machine.rows_dropped,
         "copies_counted": machine.copies_counted,
@@ -117,7 +117,7 @@ def _engine(findings: Findings) -> dict[str, Any]:
         },
         "wrong_at_first": len(engine.at_first),
         "wrong_at_last": len(engine.at_last),
-        "truth": "mended stamps" if findings.advice.wrong_clocks else "own stamps",
+        "truth": "mended stamps" if findings.advice.wrong_clocks else "lines",
     }
 
 

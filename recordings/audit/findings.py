@@ -19,7 +19,7 @@ from recordings.audit.mended import wrong_by_clock
 from recordings.audit.plain_jobs import PlainJobs
 from recordings.audit.row import AuditInput, OrderRule, Unread
 from recordings.audit.spool import Spool
-from recordings.audit.verdicts import FINE, verdict_of
+from recordings.audit.verdicts import FINE, JUMPED, UNKNOWN, verdict_of
 from recordings.audit.wraps import NEVER, Wraps, guessed_wraps
 from recordings.proposal import StreamProposal, topology_text
 from topology.config import parse
@@ -113,12 +113,12 @@ def audited(
     unread = Unread()
     with counted(inputs, asked, unread, advance) as (by, counting, spool):
         machines = list(counting.machines.values())
-        clocks = judged(machines, by_lines=not by.arrives)
+        clocks = judged(machines)
         wrong = [
             clock if (clock := clocks.get(m.name)) and clock.is_wrong else None for m in machines
         ]
         moved: set[int] = set()
-        if by.arrives and any(wrong):
+        if any(wrong):
             moved = wrong_by_clock(spool, wrong, by.length_ns)
         advice = advised(counting, clocks)
         topology = parse(
@@ -128,7 +128,10 @@ def audited(
             topology = topology.without_arrivals()
         names = [machine.name for machine in machines]
         engine = through_engine(topology, spool, names, by.length_ns)
-    verdicts = {m.name: verdict_of(m, clocks.get(m.name), counting.last_ns) for m in machines}
+    verdicts = {
+        m.name: verdict_of(m, clocks.get(m.name), counting.last_ns, arrives=by.arrives)
+        for m in machines
+    }
     machines.sort(key=lambda machine: _badness(machine, clocks, verdicts), reverse=True)
     return Findings(by, counting, unread, machines, clocks, verdicts, moved, engine, advice)
 
@@ -194,12 +197,12 @@ def _badness(
     machine: Machine, clocks: dict[str, JudgedClock], verdicts: dict[str, str]
 ) -> tuple[object, ...]:
     clock = clocks.get(machine.name)
-    wrong = clock is not None and clock.is_wrong
+    wrong = (clock is not None and clock.is_wrong) or verdicts[machine.name] == JUMPED
     return (
         machine.several_partitions,
         wrong,
         len(machine.wrong_windows),
-        verdicts[machine.name] != FINE,
+        verdicts[machine.name] not in (FINE, UNKNOWN),
         machine.epochs.missing + machine.copies + machine.out_of_time,
         machine.records,
     )

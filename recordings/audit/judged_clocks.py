@@ -19,8 +19,8 @@ cannot be measured from one side. It is the largest of three: `PASSIVE_FLOOR_NS`
 distance within which half of the others are from their median, and the usual difference of
 neighbouring readings.
 
-If rows have no arrivals, readings are compared by lines. Valleys are then not filled, jumps and
-drifts are not detected, and no clock is corrected.
+If rows have no arrivals, clocks cannot be compared. Only jumps are judged then
+(`recordings.audit.stamp_jumps`), and no clock is corrected.
 """
 
 from __future__ import annotations
@@ -96,14 +96,12 @@ class JudgedClock:
         return ts_ns - offset_ns
 
 
-def judged(machines: list[Machine], *, by_lines: bool) -> dict[str, JudgedClock]:
+def judged(machines: list[Machine]) -> dict[str, JudgedClock]:
     """Return the judgment of each source's clock, by name; sources without readings are absent."""
     width_ns = max((machine.readings.width_ns for machine in machines), default=1)
     courses = {machine.name: machine.readings.stretches(width_ns) for machine in machines}
     courses = {name: course for name, course in courses.items() if course}
     courses = _without_shared({name: _frequent(course) for name, course in courses.items()})
-    if by_lines:
-        return {name: _by_lines(course) for name, course in courses.items()}
     filled = {name: _filled(course) for name, course in courses.items()}
     noises = {name: _noise_ns(course) for name, course in courses.items()}
     segments = {name: _segments(filled[name], noises[name]) for name in filled}
@@ -129,13 +127,6 @@ def judged(machines: list[Machine], *, by_lines: bool) -> dict[str, JudgedClock]
             and moved_ns > max(DRIFTS_NS, 2 * apart_ns, NOISY * noises[name]),
         )
     return found
-
-
-def _by_lines(course: list[Stretch]) -> JudgedClock:
-    level_ns = middle_of(sorted(stretch.reading_ns for stretch in course)) or 0
-    apart_ns = _half_within([stretch.reading_ns for stretch in course], level_ns)
-    segments = ((course[0].at_ns, level_ns),)
-    return JudgedClock(level_ns, max(PASSIVE_FLOOR_NS, apart_ns), None, 0, segments, tuple(course))
 
 
 def _without_shared(courses: dict[str, list[Stretch]]) -> dict[str, list[Stretch]]:

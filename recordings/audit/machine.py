@@ -6,6 +6,7 @@ from array import array
 
 from recordings.audit.clock_readings import ClockReadings
 from recordings.audit.numbers import NumberedEpochs
+from recordings.audit.stamp_jumps import StampJumps
 
 
 class Machine:
@@ -16,6 +17,8 @@ class Machine:
         late_ns: How far each record that is out of time was behind.
         at_ns: The last arrival, or the last timestamp if no arrival is known.
         newest_ns: The largest timestamp.
+        readings: The readings of its clock, if arrivals are known.
+        jumps: The jumps of its clock that its timestamps show, if no arrival is known.
         wrong_windows: The numbers of the windows that the source makes wrong under the bound that
             pictures show.
     """
@@ -26,6 +29,7 @@ class Machine:
         "copies_counted",
         "epochs",
         "first_ns",
+        "jumps",
         "late_ns",
         "longest_silence_ns",
         "name",
@@ -50,6 +54,7 @@ class Machine:
         self.late_ns = array("q")
         self.epochs = epochs
         self.readings = ClockReadings()
+        self.jumps = StampJumps()
         self.first_ns: int | None = None
         self.at_ns = 0
         self.newest_ns = -(1 << 63)

@@ -19,6 +19,8 @@ RESENDS: Final = 100
 """A source counts as resending if one in this many of its records is a duplicate."""
 
 FINE: Final = "fine"
+UNKNOWN: Final = "unknown"
+"""The verdict on a source without any fault if its clock cannot be judged."""
 JUMPED: Final = "jumped"
 DRIFTING: Final = "drifting"
 RESENDING: Final = "resends"
@@ -26,20 +28,33 @@ RESTARTED: Final = "restarted"
 UNITS: Final = ((86_400 * S, "d"), (3_600 * S, "h"), (60 * S, "min"), (S, "s"), (1_000_000, "ms"))
 
 
-def verdict_of(machine: Machine, clock: JudgedClock | None, end_ns: int) -> str:
-    """Return the verdict on a source; `end_ns` is the last arrival of all sources."""
+def verdict_of(
+    machine: Machine, clock: JudgedClock | None, end_ns: int, *, arrives: bool = True
+) -> str:
+    """Return the verdict on a source.
+
+    Args:
+        machine: The source.
+        clock: The judgment of its clock, or None.
+        end_ns: The last arrival of all sources.
+        arrives: Whether arrivals are known, so that clocks can be judged.
+    """
     if clock is not None and clock.is_wrong:
         if clock.jumps:
             return JUMPED
         if clock.drifts:
             return DRIFTING
         return f"{'fast' if clock.offset_ns > 0 else 'slow'} by {shortly(abs(clock.offset_ns))}"
+    if machine.jumps.jumps(end_ns):
+        return JUMPED
     silent_ns = end_ns - machine.at_ns
     if silent_ns > max(LEAST_SILENCE_NS, USUAL * machine.longest_silence_ns):
         return f"silent since {clock_time(machine.at_ns)}"
     if machine.copies * RESENDS >= machine.records and machine.copies:
         return RESENDING
-    return RESTARTED if machine.epochs.restarts else FINE
+    if machine.epochs.restarts:
+        return RESTARTED
+    return FINE if arrives else UNKNOWN
 
 
 def shortly(amount_ns: float) -> str:

@@ -122,25 +122,64 @@ def test_a_counter_that_began_again_is_said() -> None:
     assert [said[name]["restarts"] for name in "abc"] == [0, 1, 1]
 
 
-@pytest.mark.parametrize("arrives", [True, False])
-def test_the_advice_about_clocks_says_as_many_as_the_verdicts(arrives: bool) -> None:
+def test_the_advice_about_clocks_says_as_many_as_the_verdicts() -> None:
     def said(fast: int) -> tuple[int, tuple[str, str, str]]:
         rows = [
-            AuditRow(name, seq, None, at_ns + 41 * S * (index < fast), at_ns if arrives else None)
+            AuditRow(name, seq, None, at_ns + 41 * S * (index < fast), at_ns)
             for seq in range(300)
             for index, name in enumerate("abcdefg")
             for at_ns in (BEGIN_NS + seq * S + index * MS,)
         ]
-        found = audited(rows, Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=arrives))
+        found = audited(rows, ASKED)
         verdicts = sum("fast" in each for each in found.verdicts.values())
         return verdicts, list(found.advice.settings())[-1]
 
-    count, (_, value, why) = said(2)
-    assert count == 2
-    assert value == ("estimate" if arrives else "trust")
-    assert "wrong" in why
-    assert ": 2" in why
+    assert said(2) == (2, ("clock.unsynced", "estimate", "wrong clocks: 2"))
     assert said(0) == (0, ("clock.unsynced", "trust", "no clock is known to be wrong"))
+
+
+DAY = 24 * H
+YEARS = 11 * 365 * DAY
+
+
+@pytest.mark.parametrize(
+    ("odd", "verdict"),
+    [
+        (lambda at: at, "unknown"),
+        (lambda at: at + 41 * S, "unknown"),
+        (lambda at: at + 5 * H, "unknown"),
+        (lambda at: at + YEARS if at == 150 * S else at, "jumped"),
+        (lambda at: at + 2 * DAY if at == 150 * S else at, "jumped"),
+        (lambda at: at + YEARS if at >= 299 * S else at, "jumped"),
+        (lambda at: at - BEGIN_NS if at == 150 * S else at, "jumped"),
+        (lambda at: at - BEGIN_NS if at < 20 * S else at, "jumped"),
+        (lambda at: at - 3 * DAY if at == 150 * S else at, "unknown"),  # It may be late.
+        (lambda at: at + 5 * DAY if at > 150 * S else at, "unknown"),  # It may have been silent.
+    ],
+)
+@pytest.mark.parametrize("others", ["", "ab"])
+def test_without_arrivals_only_jumps_are_named(
+    odd: Callable[[int], int], verdict: str, others: str
+) -> None:
+    rows = [
+        AuditRow(name, seq, None, BEGIN_NS + (odd(seq * S) if name == "x" else seq * S))
+        for seq in range(300)
+        for name in others + "x"
+    ]
+    found = audited(rows, Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=False))
+    said = document(found)["by_machine"]
+    assert said.pop("x")["verdict"] == verdict
+    assert {each["verdict"].split()[0] for each in said.values()} <= {"unknown", "silent"}
+    assert found.advice.unmended == (verdict == "jumped")
+    assert found.advice.wrong_clocks == 0
+
+
+def test_list_in_order_of_time_shows_no_clock() -> None:
+    every = {"often": 20 * S, "seldom": 1_200 * S, "rarely": 20 * DAY}
+    sent = sorted((BEGIN_NS + n * each, name, n) for name, each in every.items() for n in range(90))
+    rows = [AuditRow(name, n, None, at_ns) for at_ns, name, n in sent]
+    found = audited(rows, Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=False))
+    assert {each.split()[0] for each in found.verdicts.values()} == {"unknown", "silent"}
 
 
 def test_an_outage_of_one_machine_is_no_jump_of_its_clock() -> None:
