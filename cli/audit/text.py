@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
+from itertools import chain
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
@@ -122,6 +123,13 @@ def _disorder(findings: Findings) -> RenderableType:
             for name, thousandths in RANKS.items()
         )
         words.append(f"\n          by {ranks}")
+    if falls := ranked(chain.from_iterable(each.set_back_ns for each in findings.machines)):
+        most = max(findings.machines, key=lambda each: len(each.set_back_ns))
+        words.append(
+            f"\n          {len(falls):,} are set back, below an earlier number of their machine,"
+            f"\n          by {shortly(nearest_rank(falls, 990))} (p99), {shortly(falls[-1])} (max);"
+            f" most of them from {printable(most.name)}"
+        )
     return words
 
 

@@ -63,6 +63,8 @@ class Advice:
         silence_ns: The longest silence of a source, without the tenth of sources that were silent
             longest.
         seq_bits: The number of bits at which sequence numbers wrap; None if they do not wrap.
+        max_set_back_ns: How far timestamps may fall, derived from `fall_ns`; 0 if it is 0.
+        fall_ns: How far all records but one in a thousand are set back at most.
     """
 
     numbered: bool
@@ -77,6 +79,8 @@ class Advice:
     waited_ns: int
     silence_ns: int
     seq_bits: int | None
+    max_set_back_ns: int
+    fall_ns: int
 
     def all_settings(self) -> Iterator[tuple[str, str, str]]:
         """Yield the key, value and reason of each setting; the reason is empty if none is shown."""
@@ -106,6 +110,12 @@ class Advice:
             unmended = f"wrong clocks: {self.unmended:,}, which only arrivals could correct"
             why = unmended if self.unmended else "no clock is known to be wrong"
             yield "clock.unsynced", "trust", why
+        if self.max_set_back_ns:
+            yield (
+                "clock.max_set_back",
+                spelled_duration(self.max_set_back_ns),
+                f"timestamps fall by up to {shortly(self.fall_ns)} (all but one in a thousand)",
+            )
 
     def settings(self) -> Iterator[tuple[str, str, str]]:
         """Return the key, value and reason of the settings that have a reason."""
@@ -129,7 +139,8 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
     wrong = sum(clock.is_wrong for clock in clocks.values())
     jumped = sum(each.jumps.jumps(counting.last_ns) > 0 for each in counting.machines.values())
     behind_ns = counting.newcomer_behind_ns
-    correct_ns = stepped(max(LEAST_CORRECT_NS, late_ns * ROOM, behind_ns * ROOM))
+    fall_ns = _usual_fall_ns(counting, clocks)
+    correct_ns = stepped(max(LEAST_CORRECT_NS, ROOM * max(late_ns, behind_ns, fall_ns)))
     unnumbered = sum(not machine.numbered for machine in counting.machines.values())
     return Advice(
         counting.numbered,
@@ -144,7 +155,25 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
         waited_ns,
         silence_ns,
         counting.wraps.bits if counting.numbered else None,
+        stepped(fall_ns * ROOM) if fall_ns else 0,
+        fall_ns,
     )
+
+
+def _usual_fall_ns(counting: Counting, clocks: dict[str, JudgedClock]) -> int:
+    """Return how far all records but one in a thousand are set back at most.
+
+    The records of wrong clocks do not count, because it is the clock that is set back.
+    """
+    falls: list[int] = []
+    for machine in counting.machines.values():
+        clock = clocks.get(machine.name)
+        is_wrong = machine.jumps.jumps(counting.last_ns) if clock is None else clock.is_wrong
+        if not is_wrong:
+            falls += machine.set_back_ns
+    falls.sort(reverse=True)
+    beyond = counting.rows // 1_000
+    return falls[beyond] if len(falls) > beyond else 0
 
 
 def stepped(amount_ns: float) -> int:

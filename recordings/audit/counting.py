@@ -4,11 +4,14 @@
 * `missing`: numbers between the smallest and the largest of an epoch that have not arrived.
 * `out_of_sequence`: records, except duplicates, whose number is below an earlier number of their
   source and epoch.
+* `set_backs`: records in sequence whose timestamp is below an earlier one of their source. One that
+  equals the arrival is none of the source's own.
 * `out_of_time`: records, except duplicates, whose time is below that of an earlier record of the
   stream. If the partitions are not in one order, only records of the same partition are compared.
 
 Rows are not kept in memory; a spool on disk takes what the second pass needs. Memory: up to
-`MAX_MACHINES` sources, each with a `Machine`, and sixteen bytes for a record that is out of time.
+`MAX_MACHINES` sources, each with a `Machine`, and sixteen bytes for a record that is out of time
+or set back.
 """
 
 from __future__ import annotations
@@ -113,6 +116,8 @@ class Counting:
                 machine.newest_ns = ts_ns
             elif seq is None:
                 self.behind_own_ns.append(machine.newest_ns - ts_ns)
+            elif not behind and ts_ns != arrival_ns:
+                machine.set_back_ns.append(machine.newest_ns - ts_ns)
         # A duplicate, or a record after a later one of its source, shows nothing about the clock.
         if not (copy or behind):
             self._read_clock(machine, ts_ns, at_ns, arrival_ns)

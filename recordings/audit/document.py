@@ -79,6 +79,8 @@ def _machine(findings: Findings, machine: Machine) -> dict[str, Any]:
         else round(clock.drift_ppm, 1),
         "jumps": machine.jumps.jumps(findings.counting.last_ns) if clock is None else clock.jumps,
         "late_ms": ranks_ms(machine.late_ns),
+        "set_backs": len(machine.set_back_ns),
+        "set_back_ms": ranks_ms(machine.set_back_ns, ("p99", "max")),
         "rows_dropped": machine.rows_dropped,
         "copies_counted": machine.copies_counted,
         "windows_wrong": len(machine.wrong_windows),

@@ -17,6 +17,7 @@ class Machine:
         late_ns: How far each record that is out of time was behind.
         at_ns: The last arrival, or the last timestamp if no arrival is known.
         newest_ns: The largest timestamp.
+        set_back_ns: How far each record in sequence was below the largest timestamp before it.
         readings: The readings of its clock, if arrivals are known.
         jumps: The jumps of its clock that its timestamps show, if no arrival is known.
         wrong_windows: The numbers of the windows that the source makes wrong under the bound that
@@ -41,6 +42,7 @@ class Machine:
         "readings",
         "records",
         "rows_dropped",
+        "set_back_ns",
         "several_partitions",
         "wrong_windows",
     )
@@ -52,6 +54,7 @@ class Machine:
         self.several_partitions = self.numbered = False
         self.records = self.copies = self.out_of_sequence = 0
         self.late_ns = array("q")
+        self.set_back_ns = array("q")
         self.epochs = epochs
         self.readings = ClockReadings()
         self.jumps = StampJumps()

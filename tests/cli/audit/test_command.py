@@ -127,6 +127,9 @@ def test_names_of_others_are_no_markup(tmp_path: Path) -> None:
     assert "\u202e" not in answer.out + page.read_text()
 
 
+FALLS_NS = (0, 0, 3 * S, 0, 700 * MS, 40 * S, 0)
+"""By how much each number of a gateway is older than the one before."""
+
 WORLDS: dict[str, Callable[[int], list[AuditRow]]] = {
     "plant": plant,
     "loss": lambda seed: plant(seed, lost=0.2, copied=0.2),
@@ -135,6 +138,12 @@ WORLDS: dict[str, Callable[[int], list[AuditRow]]] = {
     "quick restarts": lambda seed: [
         row._replace(seq=(row.seq or 0) % 100) if row.source == RESTARTS else row
         for row in plant(seed, 6_000, lost=0.0, late=0.0)
+    ],
+    "a gateway": lambda seed: [
+        row._replace(ts_ns=row.ts_ns - FALLS_NS[(row.seq or 0) % len(FALLS_NS)])
+        if row.source == "robot-0"
+        else row
+        for row in plant(seed, copied=0.0)
     ],
     "machines without numbers": lambda seed: [
         row._replace(seq=None) if row.source == "robot-0" else row
@@ -196,6 +205,28 @@ def test_the_file_that_it_writes_gives_what_it_said(
     assert as_told(run, rows, 60 * S) == expected | {"wait_ms": wait_ms}
     assert run.summary["dead"] == 0
     assert sum(line["kind"] == "duplicate" for line in run.lines) == said["copies"]
+
+
+def test_timestamps_that_fall_are_counted_and_covered(tmp_path: Path) -> None:
+    path, topology = tmp_path / "gateway.jsonl", tmp_path / "t.yaml"
+    with path.open("w") as file:
+        for n in range(2_000):
+            at = 1_700_000_000_000 + 100 * n
+            fall = 4_000 if n % 50 == 20 else 30_000 if n == 1_500 else 0
+            line = {"node": "gate", "n": n, "time": at - fall, "received": at + 20}
+            file.write(json.dumps(line) + "\n")
+    answer = inorder("audit", path, "--out", topology)
+    assert "41 are set back" in answer.out
+    assert "by 30 s (p99), 30 s (max); most of them from gate" in answer.out
+    assert "clock.max_set_back: 5s  timestamps fall by up to 3.9 s" in answer.out
+    assert parse(topology.read_text()).streams["default"].clock.max_set_back_ns == 5 * S
+    said = inorder("audit", path, "--json").last
+    machine = said["by_machine"]["gate"]
+    assert (machine["set_backs"], machine["verdict"]) == (41, "fine")
+    assert machine["set_back_ms"] == {"p99": 29_900, "max": 29_900}
+    assert said["inorder"]["wrong_at_last"] == 0
+    run = inorder("replay", "--topology", topology, "--json", path)
+    assert run.summary["late_by_cause"] == {"set_back": 1}
 
 
 @pytest.mark.parametrize("machines", [2, 3, 5, 10])
