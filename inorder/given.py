@@ -129,9 +129,14 @@ class Reader:
         Raises:
             TypeError: A value is not an input.
         """
-        for each in inputs:
-            check_input(each, self.number + 1)
-            yield self.read(each)
+        for row in self._lines.begun(map(self._row, inputs)):
+            yield self._lines.read(row)
+
+    def _row(self, each: Input) -> Row:
+        self.number += 1
+        check_input(each, self.number)
+        values = each.line() if isinstance(each, TYPES) else each
+        return Row(self.number, values, ts_is_instant=isinstance(each, TYPES))
 
     def read(self, each: Input, now_ns: int | None = None) -> Content:
         """Return the content of the next input.
@@ -141,14 +146,12 @@ class Reader:
             now_ns: The current time. It is the arrival time of an input without one, and the
                 earliest arrival time of any other. None: arrival times follow as in a replay.
         """
-        self.number += 1
-        is_typed = isinstance(each, TYPES)
-        values = each.line() if isinstance(each, TYPES) else each
+        row = self._row(each)
         if now_ns is not None:
-            own = values.get("arrival")
+            own = row.values.get("arrival")
             if own is None or (type(own) is int and 0 <= own < now_ns):
-                values = {**values, "arrival": now_ns}
-        content = self._lines.read(Row(self.number, values, ts_is_instant=is_typed))
+                row = row._replace(values={**row.values, "arrival": now_ns})
+        content = self._lines.read(row)
         if now_ns is not None and isinstance(content, Malformed) and content.at_ns < now_ns:
             # The arrival time of this input could not be read.
             return replace(content, at_ns=now_ns)

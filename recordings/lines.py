@@ -27,5 +27,5 @@ def read_lines(
 def lines_of(rows: Iterable[Row], reading: Reading) -> Iterator[Content]:
     """Yield the content of each row; an arrival that is implausibly far ahead is not trusted."""
     reader = LineReader(reading, judges=True)
-    for row in rows:
+    for row in reader.begun(rows):
         yield reader.read(row)

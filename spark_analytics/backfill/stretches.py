@@ -22,11 +22,12 @@ it may get earlier arrivals than in one piece.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.model.stamp_clock import StampClock, Step
 from topology.wire.checker import Reading
 from topology.wire.line_reader import (
     BEFORE_EVERYTHING_NS,
@@ -162,6 +163,11 @@ class Beginning(NamedTuple):
             if number != NEVER:
                 yield since, ts_ns, False
 
+    def _is_timed(self, stretch: PieceStretch) -> bool:
+        """Return whether the time of the stretch's first line is known, if no line is before it."""
+        begun = self.stamp_ns is not None and stretch.first == stretch.bare_from
+        return stretch.first_is_timed or begun
+
     def arrival_of(
         self, stretch: PieceStretch, floors: Sequence[Floor], at_ns: int, number: int
     ) -> int:
@@ -172,19 +178,35 @@ class Beginning(NamedTuple):
         before_ns = self.arrival_ns
         if before_ns is not None:
             at_ns = max(at_ns, before_ns)
-        elif number >= stretch.first and not stretch.first_is_timed:
+        elif number >= stretch.first and not self._is_timed(stretch):
             at_ns = max(at_ns, 0)
         if at := bisect_right(floors, (number, NEVER)):
             at_ns = max(at_ns, floors[at - 1][1])
         return at_ns
 
 
-def begins(stretches: Iterable[PieceStretch], beginning: Beginning) -> list[Beginning]:
+def begins(stretches: Sequence[PieceStretch], beginning: Beginning) -> list[Beginning]:
     """Return the values at the start of each stretch, and after the last one."""
+    if beginning.stamp_ns is None:
+        beginning = beginning._replace(stamp_ns=_begun_ns(stretches))
     found = [beginning]
     for stretch in stretches:
         found.append(found[-1].behind(stretch))
     return found
+
+
+def _begun_ns(stretches: Sequence[PieceStretch]) -> int | None:
+    """Return the time at which the clock of timestamps begins, if it is not the first timestamp."""
+    steps: list[Step] = []
+    for stretch in stretches:
+        for _, _, stamp in stretch.heads:
+            step = Step(*stamp)
+            steps += [step] if step not in steps else []
+            if len(steps) > 1:
+                clock = StampClock(stretch.max_ahead_ns)
+                clock.begin(*steps)
+                return clock.now_ns
+    return None
 
 
 class StretchReader:

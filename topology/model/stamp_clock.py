@@ -3,7 +3,8 @@
 The clock is the largest timestamp so far. A step of more than `max_ahead` may be the end of a
 silence, or a wrong timestamp. It counts only if the next record, other than a duplicate, is not
 back by more than `max_ahead`. So one timestamp of 2036 does not make all later records late. At the
-end of the input such a step stays out of account.
+end of the input such a step stays out of account. If the first timestamp is so far ahead of the
+next one, a reader of a whole recording begins at the next one (`begin`).
 
 The clock depends on the records and their order alone. So a recording gives the same times whether
 it is read in one piece or in several (`spark_analytics.backfill.stretches`).
@@ -35,6 +36,11 @@ class StampClock:
         self._max_ahead_ns = max_ahead_ns
         self.now_ns = now_ns
         self.doubted: Step | None = None
+
+    def begin(self, first: Step, second: Step) -> None:
+        """Begin at the second timestamp of a recording if the first one is far ahead of it."""
+        if first.ts_ns > second.ts_ns + self._max_ahead_ns:
+            self.now_ns = second.ts_ns
 
     def take(self, ts_ns: int, source: str) -> int:
         """Return the time after the next record."""

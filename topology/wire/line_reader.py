@@ -37,7 +37,7 @@ reason may be `line_not_json`, `line_not_object`, `line_huge`, `row_not_csv`, `r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from inorder.contract import MAX_EPOCH, MAX_INT64, MAX_SOURCE_BYTES, MIN_INT64, UNIT_NS
@@ -45,7 +45,7 @@ from topology.model.append_clock import AppendClock
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample
-from topology.model.stamp_clock import StampClock
+from topology.model.stamp_clock import StampClock, Step
 from topology.wire.checker import AS_WRITTEN, SHORT, UNREAD, Look, Reading, in_ns
 from topology.wire.clock_words import word_of
 from topology.wire.reasons import WireFault, times_in
@@ -122,6 +122,25 @@ class LineReader:
         self.arrival_ns = arrival_ns
         self._log = AppendClock() if judges else None
         self.stamps = StampClock(max_ahead_ns)
+
+    def begun(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Return the rows of a whole recording, once their first timestamps have begun the clock.
+
+        It looks ahead to the second timestamp, by at most `LOOKED_AHEAD` rows.
+        """
+        rows, ahead = iter(rows), LineReader(self._reading)
+        seen: list[Row] = []
+        steps: list[Step] = []
+        for row in islice(rows, LOOKED_AHEAD):
+            seen.append(row)
+            content = ahead.read(row)
+            if isinstance(content, Event) and row.values.get("ts") is not None:
+                step = Step(min(content.ts_ns, MAX_ARRIVAL_NS), content.source)
+                steps += [step] if step not in steps else []
+                if len(steps) > 1:
+                    self.stamps.begin(*steps)
+                    break
+        return chain(seen, rows)
 
     def read(self, row: Row) -> Content:
         values = row.values

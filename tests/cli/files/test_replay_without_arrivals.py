@@ -139,16 +139,17 @@ def pushed(lines: list[dict[str, Any]], snapshot_at: int | None = None) -> list[
     return found + ordering.close()
 
 
-@pytest.mark.parametrize("seq", [1, 100, 299])
-@pytest.mark.parametrize("ahead_ns", [3_601 * S, YEARS, -YEARS])
+@pytest.mark.parametrize("seq", [0, 100, 299])
+@pytest.mark.parametrize("ahead_ns", [3_602 * S, YEARS, -YEARS])
 def test_one_wrong_stamp_costs_no_other_source(tmp_path: Path, seq: int, ahead_ns: int) -> None:
     right = in_windows(replayed_in_code(WINDOWS, one_wrong(seq, 0)))
     assert list(right.values()) == [40, 60, 60, 60, 60, 20]
     lines = one_wrong(seq, ahead_ns)
     in_code = list(replayed_in_code(WINDOWS, lines))
     assert in_windows(in_code) == right
-    assert pushed(lines) == in_code
-    assert pushed(lines, 2 * seq + 1) == in_code
+    if seq:  # An event that is pushed cannot wait for the next one.
+        assert pushed(lines) == in_code
+        assert pushed(lines, 2 * seq + 1) == in_code
     topology = text_file(tmp_path / "t.yaml", WINDOWS)
     by_command = inorder("replay", "--topology", topology, json_lines(tmp_path / "e.jsonl", lines))
     assert [record_of(each) for each in by_command.lines] == in_code

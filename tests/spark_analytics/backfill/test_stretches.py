@@ -58,8 +58,8 @@ def at_of(content: Content) -> int:
 def read_through(lines: Sequence[dict[str, Any] | None]) -> list[tuple[Any, ...]]:
     reader = LineReader(SAID)
     found = []
-    for number, values in enumerate(lines, start=1):
-        content = reader.read(row_of(number, values))
+    for row in reader.begun(row_of(number, each) for number, each in enumerate(lines, start=1)):
+        number, content = row.number, reader.read(row)
         ts_ns = content.ts_ns if isinstance(content, Event) else None
         found.append(told(content, number, at_of(content), ts_ns))
     return found
