@@ -59,6 +59,7 @@ class Intake:
         self._watermark = watermark
         self._numbered = numbered
         self._awaits_set_backs = bool(config.max_set_back_ns)
+        self._correct_for_ns = config.correct_for_ns
         allowance_ns = config.new_source_allowance_ns
         self._new_source_allowance_ns = (
             config.correct_for_ns if allowance_ns is None else allowance_ns
@@ -134,10 +135,15 @@ class Intake:
             self._bounds.enter(progress, newest_ns)
 
     def _set_back(self, progress: SourceProgress, event: Event) -> None:
-        """Learn from an event that is set back how far its source sets back."""
+        """Learn from an event that is set back how far its source sets back.
+
+        A fall by more than `correct_for` teaches nothing, because no result is corrected so late.
+        """
         self._passage.count_set_back(event)
-        progress.set_back_ns = max(progress.set_back_ns, progress.newest_ns - event.ref_time_ns)
-        self._known.sets_back(progress)
+        fall_ns = progress.newest_ns - event.ref_time_ns
+        if progress.set_back_ns < fall_ns <= self._correct_for_ns:
+            progress.set_back_ns = fall_ns
+            self._known.sets_back(progress)
 
     def turn_away(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
         """Count an event as late, and buffer it until the instant is over."""

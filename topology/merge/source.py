@@ -148,6 +148,7 @@ class SourceProgress(KnownSource):
         epoch: The epoch of the newest number.
         seq: The newest number.
         set_back_ns: How far the time of an event in sequence was below the newest one, at most.
+            Falls by more than `correct_for` do not count.
         tail_until_ns: The instant until which the end of the epoch before may arrive, or NEVER.
         _missing: The ranges of smaller numbers that have not arrived, which limit C.
     """

@@ -7,7 +7,6 @@ of milliseconds; `max_wait` is longer than any delay.
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -116,17 +115,19 @@ def test_c_learns_from_the_first_falls(seed: int) -> None:
     assert figures["set_backs_beyond"] < figures["set_backs"] / 4
 
 
-def test_a_fall_of_a_day_holds_c_back_for_no_longer_than_results_change() -> None:
-    operator = merge()
-    correct_for_ns = MergeConfig().correct_for_ns
-    known: dict[str, Any] = {}
-    for event in gateways(1):
-        if event.seq == 50 and event.source == "s0":
-            event.ref_time_ns -= 86_400_000 * MS
-        for said in operator.on_batch([event], event.at_ns).released:
-            if said.kind == WATERMARK:
-                known = {"w": said.ref_time_ns, "c": said.complete_ns}
-    assert known["w"] - known["c"] <= correct_for_ns + 50 * MS
+def test_a_fall_beyond_correction_holds_nobody_back() -> None:
+    """One timestamp of 1970 costs the stream nothing."""
+    frontiers = []
+    for is_wrong in (False, True):
+        operator = merge()
+        for event in orderly(1, n=300):
+            is_glitch = is_wrong and (event.source, event.seq) == ("s0", 50)
+            event.ref_time_ns = 0 if is_glitch else event.ts_ns
+            operator.on_batch([event], event.at_ns)
+        figures = operator.figures()
+        assert figures["set_backs"] == figures["set_backs_beyond"] == int(is_wrong)
+        frontiers.append(figures["completeness_frontier_ns"])
+    assert frontiers[0] == frontiers[1]
 
 
 @every_seed
