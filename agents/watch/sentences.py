@@ -73,9 +73,9 @@ def scattered(stream: str, sources: Sequence[str]) -> list[str]:
 
 
 def set_back(stream: str, merge: Mapping[str, Any]) -> list[str]:
-    """Return a sentence about sources whose timestamps fall; an empty list without any."""
+    """Return a sentence about sources whose timestamps fall; an empty list if that is declared."""
     sources = merge.get("sets_back", {})
-    if not sources:
+    if not sources or merge["set_back_ns"] <= merge["max_set_back_ns"]:
         return []
     named = ", ".join(list(sources)[:NAMED])
     largest_ns, beyond = merge["set_back_ns"], merge["set_backs_beyond"]

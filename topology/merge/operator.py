@@ -533,13 +533,14 @@ class Merge(SavedOperator):
         """Return the figures, the first buffered event, and the sources that it waits for.
 
         `late_by_cause` counts the events that MERGE found late. `sets_back` has the largest
-        set-backs, in ns by source, largest first. `wandering` lists the sources whose
-        events arrived in several input partitions.
+        set-backs, in ns by source, largest first, and `max_set_back_ns` what is declared, or 0.
+        `wandering` lists the sources whose events arrived in several input partitions.
         """
         heads = self._queues.heads
         return {
             **self.figures(),
             "late_by_cause": dict(sorted(self._passage.late_by_cause.items())),
+            "max_set_back_ns": self._config.max_set_back_ns or 0,
             "sets_back": self._known.largest_set_backs(MAX_LISTED),
             "wandering": sorted(self._known.scattered),
             "head": {"source": heads[0][1], "ref_time": heads[0][0]} if heads else None,

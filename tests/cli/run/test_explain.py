@@ -104,7 +104,7 @@ def test_why_events_were_late_and_who_is_not_back_after_a_pause() -> None:
 def test_sources_whose_timestamps_fall() -> None:
     merge = parsed("""
       {queued: 0, head: null, waits_for: [], set_backs: 40, set_backs_beyond: 3,
-       set_back_ns: 2500000000, sets_back: {gate: 2500000000, port: 10}}
+       set_back_ns: 2500000000, max_set_back_ns: 0, sets_back: {gate: 2500000000, port: 10}}
     """)
     part = MERGE | {"streams": {"pitch": {"merge": merge}}}
     line = (
@@ -114,6 +114,8 @@ def test_sources_whose_timestamps_fall() -> None:
     assert line in told([part], None)
     assert line in told([part], "gate")
     assert line not in told([part], "other")
+    merge["max_set_back_ns"] = 3_000_000_000
+    assert not any("set back" in line for line in told([part], None))
 
 
 def test_all_that_waits_in_words() -> None:
