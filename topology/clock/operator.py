@@ -42,7 +42,8 @@ These rules apply in all cases (docs/decisions/0006-clocks.md has the reasons):
 * An event also contradicts the clock if its timestamp has fallen by more than `jump_min` in the
   order of sequence. It is corrected as usual, since the event may only have taken long. Such falls
   show a jump only after they have lasted for `SETTLE_NS`, or for as long as they are deep. They do
-  not count within `max_set_back`, or if timestamps once rose faster than arrivals after a fall.
+  not count within `max_set_back`, or within twice a fall after which timestamps once rose faster
+  than arrivals.
 * `JUMP_VOTES` consecutive events that contradict the clock and agree show that it has jumped. The
   declared offset that applied is dropped, or else the measured or estimated one. A source without
   a declared or measured offset is then `broken` until it has one again, if it had one before. No
@@ -215,7 +216,7 @@ class Clock(SavedOperator):
         if event.late:
             return
         below_ns = clock.ref_time_ns - event.ref_time_ns
-        if event.ts_ns >= clock.newest_ts_ns or event.ts_ns == event.arrival_ns:
+        if event.ts_ns >= clock.newest_ts_ns or not self._is_stamped(event):
             if not clock.straying:
                 clock.newest_ts_ns = max(clock.newest_ts_ns, event.ts_ns)
             if below_ns > 0:
@@ -230,6 +231,12 @@ class Clock(SavedOperator):
             clock.segment += 1
             event.segment = clock.segment
         clock.ref_time_ns = max(clock.ref_time_ns, event.ref_time_ns)
+
+    def _is_stamped(self, event: Event) -> bool:
+        """Return whether the timestamp is the source's own, which an equal arrival disproves."""
+        if self._config.has_arrivals:
+            return event.ts_ns != event.arrival_ns
+        return event.is_stamped
 
     def _wavers(self, clock: SourceClock, ts_ns: int, reading_ns: int) -> bool:
         """Update the votes for a jump after an event whose reading is possible.

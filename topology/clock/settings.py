@@ -75,6 +75,8 @@ class ClockConfig(Section):
     jump_min_ns: Annotated[PositiveNs, Unspelled()] = 1_000_000_000
     """The smallest change of timestamps or readings that counts as a jump of the clock."""
 
+    has_arrivals: Annotated[bool, Unspelled()] = True
+    """False in a recording without arrival times, in which timestamps stand for them."""
     max_sources: Annotated[Count, Unspelled()] = 200_000
     """The value of `reorder.max_sources` of the stream."""
     forget_after_ns: Annotated[PositiveNs, Unspelled()] = MAX_INT

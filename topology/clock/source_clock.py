@@ -67,7 +67,7 @@ STAMP: Final = Shape(
     state=TEXT,
     newest_ts_ns=INT,
     sets_back=FLAG,
-    has_several_clocks=FLAG,
+    regained_ns=INT,
 )
 """The saved part of a source that may change with every event."""
 MODEL: Final = Shape(
@@ -132,8 +132,8 @@ class SourceClock(KnownSource):
         self.segment = 0
         self.sets_back = False
         """True if an event that was not trusted was set back since the last jump."""
-        self.has_several_clocks = False
-        """True once timestamps have risen faster after a fall than one clock can."""
+        self.regained_ns = 0
+        """The largest fall after which timestamps rose faster than one clock can."""
         self.broken = False
         """True if events have refuted a declared or measured offset, and no sync has followed."""
         self.proven = False
@@ -355,10 +355,12 @@ class SourceClock(KnownSource):
         The clock need not be wrong: the event may only have taken long, or have the time of another
         clock. So falls must have lasted for `SETTLE_NS` by arrivals or, if that is shorter, for as
         long as the timestamp is below the newest. Until then twice the fall covers a step of the
-        clock.
+        clock. Falls of a source with several clocks do not count, up to twice the largest of them.
+        If the clock was considered to be ahead, and the timestamp would be right without that,
+        falls count at once.
         """
         fall_ns = self.newest_ts_ns - ts_ns
-        if self.has_several_clocks or fall_ns <= (self._config.max_set_back_ns or 0):
+        if fall_ns <= max(2 * self.regained_ns, self._config.max_set_back_ns or 0):
             return False
         if not self.votes:
             self.fallen_ns += self._config.jump_min_ns
@@ -366,7 +368,8 @@ class SourceClock(KnownSource):
             return False
         first_ts_ns, first_reading_ns = self.votes[0]
         lasted_ns = ts_ns + reading_ns - first_ts_ns - first_reading_ns
-        if lasted_ns < min(fall_ns, SETTLE_NS):
+        is_right_alone = 0 <= reading_ns <= -self.cell.offset_ns
+        if lasted_ns < min(fall_ns, SETTLE_NS) and not is_right_alone:
             return False
         self._jump()
         self.segment += 1
@@ -376,9 +379,11 @@ class SourceClock(KnownSource):
     def rose(self, ts_ns: int, reading_ns: int) -> None:
         """Record that timestamps have risen again to their level before the fall."""
         if self.votes:
-            fallen_reading_ns = self.votes[-1][1]
+            fallen_ts_ns, fallen_reading_ns = self.votes[-1]
             if fallen_reading_ns - reading_ns > self._config.jump_min_ns:
-                self.has_several_clocks = True  # The timestamps rose by this much more.
+                # The timestamps rose by this much more than the arrivals.
+                fall_ns = self.newest_ts_ns - fallen_ts_ns
+                self.regained_ns = max(self.regained_ns, fall_ns)
         self.votes = ()
         self.steady = True
         self.fallen_ns = ts_ns - self._config.jump_min_ns
@@ -392,11 +397,14 @@ class SourceClock(KnownSource):
     def _agree(self, ts_ns: int, reading_ns: int) -> bool:
         """Add a vote for a jump, and return whether enough votes agree.
 
-        The first of the votes that agree is kept, and the last ones.
+        The first of the votes that agree is kept, and the last ones. Readings may be as far apart
+        as the clocks of the source, or a quarter of the time by which it was considered ahead.
         """
         votes = self.votes
         self.steady = False
-        if votes and abs(votes[0][1] - reading_ns) > self._config.jump_min_ns:
+        apart_ns = self._config.jump_min_ns + 2 * self.regained_ns
+        apart_ns = max(apart_ns, -self.cell.offset_ns // 4)
+        if votes and abs(votes[0][1] - reading_ns) > apart_ns:
             votes = ()
         if len(votes) == JUMP_VOTES:
             votes = (votes[0], *votes[2:])
@@ -419,6 +427,7 @@ class SourceClock(KnownSource):
         self.straying = False
         self.steady = True
         self.sets_back = False  # The clock itself was set back.
+        self.newest_ts_ns = SINCE_EVER
         self.cell = NO_CELL
         self.model_dirty = True
 

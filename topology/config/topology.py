@@ -100,7 +100,12 @@ class Topology(TopologyFile):
         for name, stream in self.streams.items():
             clock = stream.clock
             policy = "trust" if clock.unsynced == "estimate" else clock.unsynced
-            changed = {"unsynced": policy, "broker_slack_ns": MAX_INT, "max_ahead_ns": MAX_INT}
+            changed = {
+                "unsynced": policy,
+                "broker_slack_ns": MAX_INT,
+                "max_ahead_ns": MAX_INT,
+                "has_arrivals": False,
+            }
             streams[name] = stream.model_copy(update={"clock": clock.model_copy(update=changed)})
         return self.model_copy(update={"streams": streams})
 

@@ -224,6 +224,34 @@ def test_the_error_covers_a_clock_that_was_set_back(by: int) -> None:
         assert abs(ref_time - 100 * seq) <= error
 
 
+def test_a_first_timestamp_years_ahead_costs_three_events() -> None:
+    """The clock was considered to be ahead; timestamps that are right without that count."""
+    events = steady(60)
+    events[0].ts_ns += 12 * 365 * 24 * HOUR * MS
+    out = stamps(stamped(clock("estimate"), *events))
+    assert all(abs(ref_time - 100 * seq) <= 20 for seq, (ref_time, _) in enumerate(out) if seq > 3)
+
+
+def test_a_clock_set_back_further_than_a_gateway_falls_jumps() -> None:
+    operator = clock("estimate")
+    events = jumped(-60 * S, 300)
+    for each in events:
+        if each.seq % 8 in (3, 4):
+            each.ts_ns -= 3 * S * MS
+    out = stamps(stamped(operator, *events))
+    assert operator.jumps == 1
+    late = [abs(ref_time - 100 * seq) for seq, (ref_time, _) in enumerate(out) if seq > 150]
+    assert max(late) <= 4 * S
+
+
+def test_without_arrivals_a_timestamp_that_falls_stands() -> None:
+    """There the arrival is the largest timestamp so far."""
+    events = [event(0, 10, 10), event(1, 900, 900), event(2, 20, 900), event(3, 900, 900)]
+    events[3].is_stamped = False
+    out = stamps(stamped(clock(has_arrivals=False), *events))
+    assert out == [(10, 0), (900, 0), (20, 0), (900, 0)]
+
+
 def test_falls_of_a_gateway_are_no_jump() -> None:
     """Two sensors are read in turn; three times the records of one are delayed by some seconds."""
     operator = clock("trust", table=synced(behind=50))
