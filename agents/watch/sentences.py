@@ -72,17 +72,22 @@ def scattered(stream: str, sources: Sequence[str]) -> list[str]:
     return [f"{stream}: {found} arrived in several partitions of the input ({named}); {remedy}"]
 
 
-def set_back(stream: str, merge: Mapping[str, Any]) -> list[str]:
-    """Return a sentence about sources whose timestamps fall; an empty list if that is declared."""
-    sources = merge.get("sets_back", {})
-    if not sources or merge["set_back_ns"] <= merge["max_set_back_ns"]:
+def set_back(stream: str, merge: Mapping[str, Any], source: str | None) -> list[str]:
+    """Return a sentence about sources whose timestamps fall; an empty list if that is declared.
+
+    `source` is the only one that the sentence is about, or None for all.
+    """
+    falls = merge.get("sets_back", {})
+    falls = {name: ns for name, ns in falls.items() if source in (None, name)}
+    largest_ns = max(falls.values(), default=0)
+    if largest_ns <= merge.get("max_set_back_ns", 0):
         return []
-    named = ", ".join(list(sources)[:NAMED])
-    largest_ns, beyond = merge["set_back_ns"], merge["set_backs_beyond"]
-    found = f"{merge['set_backs']:,} events were set back by up to {duration(largest_ns)}"
-    broken = f"{beyond:,} of them below the completeness frontier"
-    remedy = f"write clock: {{max_set_back: {covering(largest_ns)}}} if this goes on"
-    return [f"{stream}: {found} ({named}), {broken}; {remedy}"]
+    named = ", ".join(list(falls)[:NAMED])
+    found = f"{stream}: events of {named} were set back by up to {duration(largest_ns)}"
+    if source is None:
+        beyond = merge["set_backs_beyond"]
+        found += f", {beyond:,} in all below the completeness frontier"
+    return [f"{found}; write clock: {{max_set_back: {covering(largest_ns)}}} if this goes on"]
 
 
 def covering(duration_ns: int) -> str:

@@ -105,12 +105,12 @@ def _set_back(topology: Topology, topic: str, falls: Falls) -> Iterator[Finding]
 def largest_fall_ns(numbered: list[tuple[int, int, int]]) -> int:
     """Return how far a timestamp is below an earlier one of the same run of numbers, at most.
 
-    `numbered` has the epoch, the number and the timestamp of events. A missing number ends a run,
-    because a source without epochs may have restarted there.
+    `numbered` has the epoch, the number and the timestamp of events, as they arrived. Any number
+    but the next one ends a run, because a source without epochs may have restarted there.
     """
     fall_ns = newest_ns = 0
-    before = -1, -1
-    for epoch, number, ts_ns in sorted(set(numbered)):
+    before: tuple[int, int] | None = None
+    for epoch, number, ts_ns in numbered:
         newest_ns = max(newest_ns, ts_ns) if before == (epoch, number - 1) else ts_ns
         fall_ns = max(fall_ns, newest_ns - ts_ns)
         before = epoch, number

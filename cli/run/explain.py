@@ -210,8 +210,7 @@ def _said_of(clock: dict[str, Any]) -> str:
 def _merge(stream: str, merge: dict[str, Any], source: str | None) -> Iterator[str]:
     apart = [name for name in merge.get("wandering", ()) if source in (None, name)]
     yield from (f"  {line}" for line in sentences.scattered(stream, apart))
-    if source is None or source in merge.get("sets_back", {}):
-        yield from (f"  {line}" for line in sentences.set_back(stream, merge))
+    yield from (f"  {line}" for line in sentences.set_back(stream, merge, source))
     causes = merge.get("late_by_cause", {})
     if causes and source is None:
         late = ", ".join(f"{cause} {count}" for cause, count in causes.items())
