@@ -194,6 +194,10 @@ class SourceBounds(Saved):
     def say_bye(self, progress: SourceProgress, *, said: bool = True) -> None:
         self.departed += said - progress.said_bye
         progress.said_bye = said
+        if said:
+            self._known.says_bye(progress.source)
+        else:
+            self._known.sets_back(progress)
         if not said and progress.state >= OUT:
             self._known.falls_silent(progress)
 

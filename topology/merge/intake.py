@@ -211,7 +211,9 @@ class Intake:
         progress.newest_ns = max(progress.newest_ns, event.ref_time_ns)
 
     def _follow(self, progress: SourceProgress, event: Event, ref_time_ns: int) -> None:
-        if event.epoch != progress.epoch >= 0 and progress.newest_ns != NO_REF:
+        if progress.newest_ns == NO_REF and event.kind == DEAD:
+            return  # The time of the numbers before it is unknown, until an event has one.
+        if event.epoch != progress.epoch >= 0:
             progress.await_tail(event.at_ns + self._tail_wait_ns, ref_time_ns)
         since_ns = ref_time_ns - self._new_source_allowance_ns
         progress.follow(event, ref_time_ns, self.start, since_ns)

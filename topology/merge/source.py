@@ -74,10 +74,6 @@ Beyond that, the newest two are joined. C may then be lower than necessary, but 
 """
 
 
-UNKNOWN_LAST: Final = (1 << 63) - 1
-"""The `last` of a range up to an unknown number."""
-
-
 @dataclass(slots=True, eq=False)
 class Missing:
     """A range of missing numbers of one epoch, from `first` to `last`.
@@ -91,14 +87,12 @@ class Missing:
     before_ns: int
     after_ns: int
 
+    def has(self, event: Event) -> bool:
+        return self.epoch == event.epoch and self.first <= event.seq <= self.last
+
     def holds(self, ref_time_ns: int) -> bool:
         """Return whether the time is between those of the events around the range."""
         return self.before_ns <= ref_time_ns <= self.after_ns
-
-    @property
-    def is_tail(self) -> bool:
-        """Whether it is the end of an epoch, whose last number is unknown."""
-        return self.last == UNKNOWN_LAST
 
     def without(self, number: int, ref_time_ns: int) -> list[Missing]:
         """Return the ranges that remain missing after `number` has arrived.
@@ -113,9 +107,10 @@ class Missing:
         return [each for each in (below, above) if each.first <= each.last]
 
 
-MISSING: Final = list_of(
-    record(Missing, epoch=INT, first=INT, last=INT, before_ns=INT, after_ns=INT)
-)
+RANGE: Final = record(Missing, epoch=INT, first=INT, last=INT, before_ns=INT, after_ns=INT)
+MISSING: Final = list_of(RANGE)
+UNKNOWN_LAST: Final = (1 << 63) - 1
+"""The `last` of a range whose last number is unknown."""
 SOURCE: Final = Shape(
     "merge.source",
     1,
@@ -135,6 +130,7 @@ SOURCE: Final = Shape(
     woke_ns=INT,
     silence_ns=INT,
     set_back_ns=INT,
+    _tail=optional(RANGE),
     tail_until_ns=INT,
 )
 
@@ -150,12 +146,14 @@ class SourceProgress(KnownSource):
         set_back_ns: How far the time of an event in sequence was below the newest one, at most.
             Falls by more than `correct_for` do not count.
         tail_until_ns: The instant until which the end of the epoch before may arrive, or NEVER.
+        _tail: The numbers of that end, which limit C, too.
         _missing: The ranges of smaller numbers that have not arrived, which limit C.
     """
 
     SHAPE = SOURCE
     __slots__ = (
         "_missing",
+        "_tail",
         "blocked",
         "delays",
         "duplicate",
@@ -212,6 +210,7 @@ class SourceProgress(KnownSource):
         self.seq = -1
         self.set_back_ns = 0
         self.tail_until_ns = NEVER
+        self._tail: Missing | None = None
         self._missing: list[Missing] | None = None
 
     @property
@@ -317,18 +316,14 @@ class SourceProgress(KnownSource):
 
         Call this before the first event of the next epoch, whose time is `ref_time_ns`.
         """
-        self.end_tail()
-        self._missing = self._missing or []
         after_ns = max(self.newest_ns, ref_time_ns)
-        self._missing.append(
-            Missing(self.epoch, self.seq + 1, UNKNOWN_LAST, self.newest_ns, after_ns)
-        )
+        self._tail = Missing(self.epoch, self.seq + 1, UNKNOWN_LAST, self.newest_ns, after_ns)
         self.tail_until_ns = until_ns
 
     def end_tail(self) -> None:
         """Expect the end of the epoch before no longer."""
         self.tail_until_ns = NEVER
-        self._missing = [each for each in self._missing or () if not each.is_tail] or None
+        self._tail = None
 
     def follow(self, event: Event, ref_time_ns: int, start: int, since_ns: int) -> None:
         """Record the event's number, and any missing numbers between it and the last one.
@@ -348,9 +343,10 @@ class SourceProgress(KnownSource):
             after_ns = max(before_ns, ref_time_ns)
             self._missing.append(Missing(event.epoch, first, event.seq - 1, before_ns, after_ns))
             if len(self._missing) > MAX_MISSING:
-                last = self._missing.pop()
-                self._missing[-1].last = last.last
-                self._missing[-1].after_ns = last.after_ns
+                last, joined = self._missing.pop(), self._missing[-1]
+                joined.after_ns = last.after_ns
+                if last.epoch == joined.epoch:
+                    joined.last = last.last
         self.epoch = event.epoch
         self.seq = event.seq
 
@@ -361,13 +357,13 @@ class SourceProgress(KnownSource):
         agrees with the order by number. In a source that sets back, any time fits. The result is
         also False if the number was not missing.
         """
-        if self._missing is None:
-            return False
-        for i, missing in enumerate(self._missing):
-            if missing.epoch == event.epoch and missing.first <= event.seq <= missing.last:
-                self._missing[i : i + 1] = missing.without(event.seq, event.ref_time_ns)
+        ranges = self._missing or []
+        for i, missing in enumerate(ranges):
+            if missing.has(event):
+                ranges[i : i + 1] = missing.without(event.seq, event.ref_time_ns)
                 return missing.holds(event.ref_time_ns) or self.set_back_ns > 0
-        return False
+        tail = self._tail
+        return tail is not None and tail.has(event) and tail.holds(event.ref_time_ns)
 
     def missing_around(self, number: int) -> list[int] | None:
         """Return the first and last number of the missing range around `number`, or None.
@@ -381,9 +377,8 @@ class SourceProgress(KnownSource):
 
     @property
     def lost_ns(self) -> int:
-        """The time of the event after the oldest missing range; call this only if there is one."""
-        assert self._missing
-        return self._missing[0].after_ns
+        """The time of the event after the oldest missing range, or NEVER without such a range."""
+        return self._missing[0].after_ns if self._missing else NEVER
 
     def write_off(self, before_ns: int) -> None:
         left = [missing for missing in self._missing or () if missing.after_ns >= before_ns]
@@ -391,9 +386,10 @@ class SourceProgress(KnownSource):
 
     @property
     def lacks_numbers(self) -> bool:
-        return bool(self._missing)
+        return bool(self._missing) or self._tail is not None
 
     @property
     def complete_ns(self) -> int:
         """The time up to which no event of the source is missing."""
-        return self._missing[0].before_ns if self._missing else self.newest_ns
+        before_ns = self._tail.before_ns if self._tail is not None else self.newest_ns
+        return min(self._missing[0].before_ns, before_ns) if self._missing else before_ns

@@ -30,7 +30,7 @@ class KnownSources(SourceTable[SourceProgress]):
         pool: The delays of all sources.
         errors: The largest time errors of the sources.
         scattered: The sources whose events arrived in several input partitions.
-        set_back_ns: The largest set-back of a source, or of one that was just forgotten.
+        set_back_ns: The largest set-back of a source, or of one that has just left.
     """
 
     def __init__(
@@ -60,12 +60,16 @@ class KnownSources(SourceTable[SourceProgress]):
     def forget(self, key: str) -> None:
         super().forget(key)
         self.scattered.discard(key)
-        if key == self._set_back_by:
+        self.says_bye(key)
+
+    def says_bye(self, source: str) -> None:
+        """Let the set-backs of a source count no longer."""
+        if source == self._set_back_by:
             self._set_back_by = ""
 
     def sets_back(self, progress: SourceProgress) -> None:
-        """Record the largest set-back of a source."""
-        if progress.set_back_ns > self.set_back_ns:
+        """Record the largest set-back of a source, which counts until its end-of-stream marker."""
+        if progress.set_back_ns > self.set_back_ns and not progress.said_bye:
             self.set_back_ns, self._set_back_by = progress.set_back_ns, progress.source
 
     def largest_set_backs(self, most: int) -> dict[str, int]:
@@ -83,7 +87,8 @@ class KnownSources(SourceTable[SourceProgress]):
         """Return how far below the newest time of its source an event is expected at most.
 
         This is twice the largest set-back, or 0 if times have only risen. Cost: O(1), or O(sources)
-        after the source with the largest set-back was forgotten.
+        after the source with the largest set-back was forgotten or has sent its end-of-stream
+        marker.
         """
         if self.set_back_ns and not self._set_back_by:
             self.set_back_ns = 0

@@ -109,7 +109,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
     SET_BACK: Cause(
         _AT_MERGE,
         "its time is below the newest of its source, in sequence, and its place had passed",
-        "`clock.max_set_back`, as large as `inorder audit` proposes",
+        "a `clock.max_set_back` as large as the falls of its source, which `inorder explain` shows",
     ),
     MERGE_FULL: Cause(
         _AT_MERGE,

@@ -10,7 +10,8 @@ import pytest
 from tests.kit.events import event as event_of
 from topology.config import MergeConfig, ReorderConfig
 from topology.merge.operator import Merge
-from topology.model.event import Event
+from topology.merge.source import MAX_MISSING, SOURCE
+from topology.model.event import BLOCKED, DEAD, Event
 from topology.model.late import GAP
 
 MS = 1_000_000
@@ -80,6 +81,23 @@ def test_they_are_given_up_when_nothing_is_corrected_any_more() -> None:
     feed(operator, *(event(seq, 1_000 * seq) for seq in range(1, 12)))
     operator.on_time(11_100 * MS)
     assert complete_ms(operator) == 11_000
+
+
+def test_numbers_before_a_dead_letter_keep_c_back() -> None:
+    operator = merge()
+    blocked = event(0, 900, kind=BLOCKED)
+    feed(operator, blocked, event(3, 1_000, kind=DEAD), event(4, 1_100), event(5, 2_000))
+    operator.on_time(2_100 * MS)
+    assert complete_ms(operator) == 1_100
+
+
+def test_many_epochs_keep_few_ranges() -> None:
+    operator = merge()
+    for number in range(MAX_MISSING + 100):
+        operator.on_batch([event(1, 1_000 + number, epoch=number)], (1_000 + number) * MS)
+    row: Any = operator.snapshot()["feed/s"]
+    assert len(row[SOURCE.fields.index("_missing")]) == MAX_MISSING
+    assert complete_ms(operator) == 1_000
 
 
 def test_after_the_first_of_an_epoch_the_end_of_the_one_before_is_awaited() -> None:

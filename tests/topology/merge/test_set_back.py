@@ -14,7 +14,7 @@ from tests.laws.streams import orderly
 from tests.seeds import seeds_of_today
 from topology.config import MergeConfig
 from topology.merge.operator import Merge
-from topology.model.event import DATA, WATERMARK, Event
+from topology.model.event import BYE, DATA, WATERMARK, Event
 from topology.model.late import SET_BACK
 from topology.model.outcome import Step
 
@@ -128,6 +128,22 @@ def test_a_fall_beyond_correction_holds_nobody_back() -> None:
         assert figures["set_backs"] == figures["set_backs_beyond"] == int(is_wrong)
         frontiers.append(figures["completeness_frontier_ns"])
     assert frontiers[0] == frontiers[1]
+
+
+def test_the_falls_of_a_source_count_until_it_says_bye() -> None:
+    """Nor do they count again before it sends more."""
+    operator = merge()
+    for each in gateways(1):
+        operator.on_batch([each], each.at_ns)
+    at_ns = each.at_ns
+    for source, seq, kind in (("s0", 100, BYE), ("s1", 100, BYE), ("s2", 100, DATA)):
+        at_ns += MS
+        one = Event("default", source, -1, seq, at_ns, at_ns, kind=kind)
+        operator.on_batch([one], at_ns)
+    operator.on_time(at_ns + 10 * MS)
+    fallen_ns = operator.explain()["sets_back"]["s2"]
+    figures = operator.figures()
+    assert figures["watermark_ns"] - figures["completeness_frontier_ns"] == 2 * fallen_ns
 
 
 @every_seed

@@ -45,7 +45,8 @@ def looked_at(merge: Merge) -> tuple[int, int]:
     sources = merge._known.rows.values()
     live = [each.newest_ns for each in sources if each.state < OUT]
     unfinished = [each.complete_ns for each in sources if not is_over(each)]
-    allowance_ns = 2 * max(each.set_back_ns for each in sources)
+    falls_ns = [each.set_back_ns for each in sources if not each.said_bye]
+    allowance_ns = 2 * max(falls_ns, default=0)
     complete_ns = min(unfinished, default=NEVER)
     if complete_ns < NEVER:
         complete_ns -= min(allowance_ns, merge._config.correct_for_ns)
