@@ -26,8 +26,9 @@ place. Readings taken where the spec leaves room:
 2. A hole whose deadline passed while it waited for its turn expires by the very
    arrival or deadline that frees it: a further arrival of the same instant is too late.
 3. Higher epoch: the old epoch's highest number is frozen at the first arrival of the
-   new one; what comes above it, from then on, is Late(gap) once for max_wait, and while
-   no further epoch has begun; its copies are duplicates. Else it is Late(old_epoch).
+   new one. For max_wait, and while no further epoch has begun, what comes above it is as
+   before, with deadlines of no more than that, until all of the old epoch has left; from
+   then on it is Late(gap) once, and its copies are duplicates. Else it is Late(old_epoch).
    What comes at or below it is as before (in time, Late(gap), Duplicate), also after
    the switch; below its start it stays Late(before_start), not Duplicate.
 4. The new epoch's start hold runs from its own first arrival, beside the wait for the
@@ -300,6 +301,7 @@ class _Source:
         opening, start = self.opening(epoch)
         opened = epoch.first and opening < self.moment(index)
         above = epoch.frozen is not None and (epoch.high is None or seq > epoch.high)
+        above = above and not (self.is_tail(epoch, index) and self.is_open(epoch, index))
         if above or seq in epoch.first or (opened and seq < start) or seq < self.start:
             epoch.others.append(index)
             return
@@ -331,6 +333,9 @@ class _Source:
             lambda: list(self.left_before((arrival.at_ns, index - 1))),
         )
         deadline_ns = arrival.at_ns + self.wait(arrival.at_ns, history)
+        if epoch.frozen is not None:
+            frozen_ns = self.arrivals[epoch.frozen].at_ns
+            deadline_ns = min(deadline_ns, frozen_ns + self.max_wait_ns)
         for seq in missing:
             epoch.shown_by[seq] = index
             epoch.deadline[seq] = deadline_ns
@@ -450,6 +455,12 @@ class _Source:
         assert epoch.frozen is not None
         until_ns = self.arrivals[epoch.frozen].at_ns + self.max_wait_ns
         return self.was_before_newest(epoch, index) and self.arrivals[index].at_ns <= until_ns
+
+    def is_open(self, epoch: _Epoch, index: int) -> bool:
+        """Whether something of the epoch has not left when this arrives."""
+        limit = (self.arrivals[index].at_ns, index - 1)
+        walk = self.walk_all(limit)[self.epochs.index(epoch)]
+        return walk is None or walk.closed is None
 
     def was_before_newest(self, epoch: _Epoch, index: int) -> bool:
         later = [one for one in self.epochs if one.number > epoch.number]

@@ -19,8 +19,8 @@ These decisions go beyond the specification:
   one plus `max_wait`. It is at least the newest of the events then buffered that are older than the
   event that revealed the restart.
 * The end of a run may arrive after the first event of the next epoch. For `max_wait` after that
-  event, a number above all of its epoch is late, reason `gap`, because MERGE may still put it in
-  its place. Afterwards it is late, reason `old_epoch`.
+  event, a number above all of its epoch is in order. If its epoch is finished, it is late, reason
+  `gap`, because MERGE may still put it in its place. Afterwards it is late, reason `old_epoch`.
 * Numbers higher than those of both epochs also belong to the earlier one, if two conditions hold.
   Their timestamps are older than that of the revealing event (`begun_ns`), and they arrive within
   `max_wait` of it (`until_ns`). Later, such a timestamp shows that the clock has been set back.
