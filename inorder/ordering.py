@@ -35,7 +35,7 @@ PLACES_UNUSED: Final = 1_024
 BY_TIME: Final = " (rule: time)"
 MIXED: Final = " (without_seq: by_time)"
 
-Setting = tuple[tuple[str, ...], tuple[str, ...]]
+_Setting = tuple[tuple[str, ...], tuple[str, ...]]
 """The streams and the operators of a topology, as a snapshot and messages have them."""
 
 FORM: Final = Form(
@@ -300,7 +300,7 @@ class Ordering:
         fresh._reader.restore(reader, fresh._run.now_ns)
         return fresh
 
-    def _setting(self) -> Setting:
+    def _setting(self) -> _Setting:
         # The order of operators matters, because the restored events depend on it.
         streams = [_stream_text(*each) for each in self.topology.streams.items()]
         return (*streams,), (*self.topology.operators,)
@@ -373,7 +373,7 @@ def _stream_text(name: str, stream: StreamConfig) -> str:
     return name + MIXED if stream.reorder.is_mixed else name
 
 
-def _fits(was: Setting, now: Setting) -> bool:
+def _fits(was: _Setting, now: _Setting) -> bool:
     """Return whether a state of this setting can go on; `without_seq: by_time` may be added."""
     streams = (name + MIXED if name + MIXED in now[0] else name for name in was[0])
     return ((*streams,), was[1]) == now
