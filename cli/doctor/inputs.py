@@ -40,7 +40,7 @@ NS_PER_MS: Final = 1_000_000
 LEAST_FALL_NS: Final = 100 * NS_PER_MS
 """The smallest fall of timestamps that is reported."""
 
-Falls = dict[tuple[str, str], list[tuple[int, int, int]]]
+Numbered = dict[tuple[str, str], list[tuple[int, int, int]]]
 """The epoch, number and timestamp of events, by stream and source."""
 
 
@@ -52,16 +52,15 @@ def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
     """
     found = []
     for topic in upstream_inputs(topology):
-        falls: Falls = {}
         try:
-            deaths, spread = asyncio.run(_looked(topology, brokers, topic, falls))
+            deaths, spread, numbered = asyncio.run(_looked(topology, brokers, topic))
         except (RegistryAway, RegistryRefuses) as fault:
             what, _, remedy = str(fault).partition("; ")
             found.append(error(topic, what, remedy or "check that it runs"))
             continue
         if spread:
             found.append(_spread(topic, spread))
-        found += _set_back(topology, topic, falls)
+        found += _set_back(topology, topic, numbered)
         if (verdict := deaths.verdict()) is not None:
             what, remedy = verdict
             all_dead = deaths.dead == deaths.read
@@ -85,11 +84,11 @@ def _spread(topic: str, spread: dict[str, set[int]]) -> Finding:
     )
 
 
-def _set_back(topology: Topology, topic: str, falls: Falls) -> Iterator[Finding]:
+def _set_back(topology: Topology, topic: str, numbered: Numbered) -> Iterator[Finding]:
     """Yield a warning for each stream with a fall that its `max_set_back` does not cover."""
     largest: dict[str, tuple[int, str]] = {}
-    for (stream, source), numbered in falls.items():
-        fall = largest_fall_ns(numbered), source
+    for (stream, source), events in numbered.items():
+        fall = largest_fall_ns(events), source
         largest[stream] = max(largest.get(stream, fall), fall)
     for stream, (fall_ns, source) in sorted(largest.items()):
         declared_ns = topology.streams[stream].clock.max_set_back_ns
@@ -118,15 +117,16 @@ def largest_fall_ns(numbered: list[tuple[int, int, int]]) -> int:
 
 
 async def _looked(
-    topology: Topology, brokers: Brokers, topic: str, falls: Falls
-) -> tuple[Deaths, dict[str, set[int]]]:
-    """Return the dead letters among the newest records, and the sources in several partitions.
+    topology: Topology, brokers: Brokers, topic: str
+) -> tuple[Deaths, dict[str, set[int]], Numbered]:
+    """Return what the newest records show: dead letters, sources in several partitions, numbers.
 
     The second result maps each such source to the numbers of its partitions. It has only sources of
-    topics with foreign records. `falls` gets the numbered events. Reading ends early if no record
-    arrives for `TIMEOUT_S`.
+    topics with foreign records. The third one has the events with a number. Reading ends early if
+    no record arrives for `TIMEOUT_S`.
     """
     places: dict[str, set[int]] = {}
+    numbered: Numbered = {}
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
     readers: dict[int, RawInlet] = {}
     schemas = SchemaFeed(0.0)
@@ -149,14 +149,14 @@ async def _looked(
                     continue
                 places.setdefault(item.source, set()).add(number)
                 if topology.streams[item.stream].reorder.numbered and item.is_stamped:
-                    numbered = falls.setdefault((item.stream, item.source), [])
-                    numbered.append((item.epoch, item.seq, item.ts_ns))
+                    events = numbered.setdefault((item.stream, item.source), [])
+                    events.append((item.epoch, item.seq, item.ts_ns))
     whole = Deaths()
     for deaths in by_partition.values():
         whole.join(deaths)
     is_foreign = any(each.fields for each in streams.values())
     several = {source: each for source, each in places.items() if len(each) > 1 and is_foreign}
-    return whole, several
+    return whole, several, numbered
 
 
 async def _known(schemas: SchemaFeed, reader: RawInlet, record: Any) -> None:
