@@ -90,8 +90,12 @@ class Epochs(SourceBuffer):
         over = [self.retired] if self.retired is not None else []
         return [*over, self.current, *self.later]
 
+    def newest(self) -> Sequence:
+        """Return the sequence of the newest epoch."""
+        return self.later[-1] if self.later else self.current
+
     def newest_epoch(self) -> int:
-        return self.later[-1].epoch if self.later else self.current.epoch
+        return self.newest().epoch
 
     def settle(self, event: Event) -> Sequence | None:
         """Set the epoch and the number of an event, and return the sequence to which it belongs.
@@ -100,7 +104,7 @@ class Epochs(SourceBuffer):
         for an epoch that is below the newest and was never seen.
         """
         if event.epoch < 0:
-            event.epoch = self._inferred(event, self.later[-1] if self.later else self.current)
+            event.epoch = self._inferred(event, self.newest())
         target = self._sequence_of(event.epoch, event.at_ns)
         known = target if target is not None else self.retired
         modulus = self.shared.modulus
@@ -143,12 +147,12 @@ class Epochs(SourceBuffer):
         """
         if event.ts_ns <= self.boundary_ns:
             return True
-        before, newest = self.before_newest(), self.later[-1] if self.later else self.current
+        before = self.before_newest()
         if before is None or event.at_ns > self.until_ns:
             return False
         modulus = self.shared.modulus
         number = _numbered(before, event.seq, modulus) if modulus else event.seq
-        return number > max(before.hi, newest.hi + 1)
+        return number > max(before.hi, self.newest().hi + 1)
 
     def _sequence_of(self, epoch: int, now_ns: int) -> Sequence | None:
         if epoch == self.current.epoch:

@@ -15,9 +15,8 @@ For the number q of an arriving event:
 
 A higher epoch waits until the gaps of the one before are filled or given up. This takes at most
 `max_wait`, because gaps that the old epoch opens after the first event of the new one are due by
-then. A restart
-without an epoch header is recognised by a small number with a timestamp too new for one clock and
-one counter (`topology.reorder.epochs`).
+then. A restart without an epoch header is recognised by a small number with a timestamp too new for
+one clock and one counter (`topology.reorder.epochs`).
 
 These decisions go beyond the specification:
 
@@ -205,23 +204,22 @@ class NumberedBuffer(Epochs):
         It may be the end of a run that arrives after the first event of the next epoch. It is in
         order while its epoch is not finished; its gap then delays the next epoch no further.
         """
-        is_tail = sequence is self.before_newest() and event.at_ns <= self.until_ns
-        if is_tail and sequence is not self.retired:
-            if event.seq - sequence.hi <= self.shared.max_jump:
-                self.accept(sequence, event, step)
-                if sequence.gaps:
-                    last = sequence.gaps[-1]
-                    last.deadline_ns = min(last.deadline_ns, self.until_ns)
-                return
-        elif sequence is self.before_newest() and event.seq in self.tail:
+        is_before_newest = sequence is self.before_newest()
+        is_tail = is_before_newest and event.at_ns <= self.until_ns
+        is_finished = sequence is self.retired
+        if is_tail and not is_finished and event.seq - sequence.hi <= self.shared.max_jump:
+            self.accept(sequence, event, step)
+            if sequence.gaps:
+                last = sequence.gaps[-1]
+                last.deadline_ns = min(last.deadline_ns, self.until_ns)
+        elif is_before_newest and event.seq in self.tail:
             self.duplicated(event, step, None)
-            return
-        elif is_tail and len(self.tail) < MAX_TAIL:
+        elif is_tail and is_finished and len(self.tail) < MAX_TAIL:
             if event.kind == DATA:
                 self.tail.append(event.seq)
             self._late(event, GAP, 0, step)
-            return
-        self._late(event, OLD_EPOCH, 0, step)
+        else:
+            self._late(event, OLD_EPOCH, 0, step)
 
     def _late(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
         if event.kind != DATA:
