@@ -107,8 +107,7 @@ def audited(
     """Audit the rows, and return the findings.
 
     If numbers turn out to wrap, or sources to number only some of their records, the rows are
-    counted once more. The errors of `Counting.take` are
-    passed on.
+    counted once more. The errors of `Counting.take` are passed on.
     """
     unread = Unread()
     with counted(inputs, asked, unread, advance) as (by, counting, spool):

@@ -195,9 +195,9 @@ class SourceBounds(Saved):
         self.departed += said - progress.said_bye
         progress.said_bye = said
         if said:
-            self._known.says_bye(progress.source)
+            self._known.forget_set_back(progress.source)
         else:
-            self._known.sets_back(progress)
+            self._known.note_set_back(progress)
         if not said and progress.state >= OUT:
             self._known.falls_silent(progress)
 

@@ -143,7 +143,7 @@ class Intake:
         fall_ns = progress.newest_ns - event.ref_time_ns
         if progress.set_back_ns < fall_ns <= self._correct_for_ns:
             progress.set_back_ns = fall_ns
-            self._known.sets_back(progress)
+            self._known.note_set_back(progress)
 
     def turn_away(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
         """Count an event as late, and buffer it until the instant is over."""

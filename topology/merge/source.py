@@ -87,7 +87,8 @@ class Missing:
     before_ns: int
     after_ns: int
 
-    def has(self, event: Event) -> bool:
+    def contains(self, event: Event) -> bool:
+        """Return whether the number of the event is in the range."""
         return self.epoch == event.epoch and self.first <= event.seq <= self.last
 
     def holds(self, ref_time_ns: int) -> bool:
@@ -359,11 +360,11 @@ class SourceProgress(KnownSource):
         """
         ranges = self._missing or []
         for i, missing in enumerate(ranges):
-            if missing.has(event):
+            if missing.contains(event):
                 ranges[i : i + 1] = missing.without(event.seq, event.ref_time_ns)
                 return missing.holds(event.ref_time_ns) or self.set_back_ns > 0
         tail = self._tail
-        return tail is not None and tail.has(event) and tail.holds(event.ref_time_ns)
+        return tail is not None and tail.contains(event) and tail.holds(event.ref_time_ns)
 
     def missing_around(self, number: int) -> list[int] | None:
         """Return the first and last number of the missing range around `number`, or None.

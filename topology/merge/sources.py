@@ -53,21 +53,21 @@ class KnownSources(SourceTable[SourceProgress]):
         """Add a new source, or one from a restored state."""
         super().put(key, row)
         self.falls_silent(row)
-        self.sets_back(row)
+        self.note_set_back(row)
         if max(len(self._live), len(self._silent)) > 2 * len(self.rows) + SPARE:
             self._throw_out()
 
     def forget(self, key: str) -> None:
         super().forget(key)
         self.scattered.discard(key)
-        self.says_bye(key)
+        self.forget_set_back(key)
 
-    def says_bye(self, source: str) -> None:
+    def forget_set_back(self, source: str) -> None:
         """Let the set-backs of a source count no longer."""
         if source == self._set_back_by:
             self._set_back_by = ""
 
-    def sets_back(self, progress: SourceProgress) -> None:
+    def note_set_back(self, progress: SourceProgress) -> None:
         """Record the largest set-back of a source, which counts until its end-of-stream marker."""
         if progress.set_back_ns > self.set_back_ns and not progress.said_bye:
             self.set_back_ns, self._set_back_by = progress.set_back_ns, progress.source
@@ -93,7 +93,7 @@ class KnownSources(SourceTable[SourceProgress]):
         if self.set_back_ns and not self._set_back_by:
             self.set_back_ns = 0
             for progress in self.rows.values():
-                self.sets_back(progress)
+                self.note_set_back(progress)
         return 2 * self.set_back_ns
 
     def revives(self, progress: SourceProgress) -> None:

@@ -21,12 +21,12 @@ announcement also has the largest error over all sources without an end-of-strea
 C: every known source has sent all events up to here, without a gap. It is below the smallest newest
 time by `max_set_back` or, without it, by twice the largest set-back, at most `correct_for`. So an
 event that is set back further than this may be below C; it is counted. A set-back by more than
-`correct_for` changes nothing else. A missing number keeps C
-back until it arrives or `correct_for` has passed. So does one before the first number of an epoch,
-if `reorder.start` says where epochs begin. For `reorder.max_wait` after the first event of an
-epoch, the end of the one before may still arrive, and keeps C back. If the last announcement said
-that C equals W, a reader may assume that C follows each event in order. So when events are emitted
-that C does not reach, C is announced at once (`is_owed`), and not at the next heartbeat.
+`correct_for` changes nothing else. A missing number keeps C back until it arrives or `correct_for`
+has passed. So does one before the first number of an epoch, if `reorder.start` says where epochs
+begin. For `reorder.max_wait` after the first event of an epoch, the end of the one before may still
+arrive, and keeps C back. If the last announcement said that C equals W, a reader may assume that C
+follows each event in order. So when events are emitted that C does not reach, C is announced at
+once (`is_owed`), and not at the next heartbeat.
 
 While W follows the clock, one record announces many heartbeats (`topology.model.ramp`).
 
