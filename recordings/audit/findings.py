@@ -161,16 +161,16 @@ def counted(
     counting.kinds = kinds or Kinds()
     with Spool() as spool:
         rows = unread.rows(_fitting(inputs, wraps.bits or NEVER), advance)
-        counting.take(rows if kinds else counting.kinds.noted(rows), spool)
+        counting.take(rows if kinds else counting.kinds.count(rows), spool)
         falls = {name: each.epochs.falls for name, each in counting.machines.items()}
         found = asked.wraps or guessed_wraps(falls)
-        alone = [] if kinds else [*counting.kinds.alone()]
+        alone = [] if kinds else [*counting.kinds.find_alone()]
         if found is asked.wraps and not alone:
             yield asked, counting, spool
             return
         for each in alone:
             unread.add(each)
-        again = counting.kinds.fitting(spool.again([*counting.machines]))
+        again = counting.kinds.select(spool.again([*counting.machines]))
         settings = replace(asked, wraps=found)
         with counted(again, settings, Unread(), kinds=counting.kinds) as found_again:
             yield found_again

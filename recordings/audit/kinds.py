@@ -38,18 +38,18 @@ class Kinds:
 
     _of: dict[str, dict[bool, _Kind]] = field(default_factory=dict)
 
-    def noted(self, rows: Iterable[AuditRow]) -> Iterator[AuditRow]:
+    def count(self, rows: Iterable[AuditRow]) -> Iterator[AuditRow]:
         """Yield the rows, and count them."""
         for row in rows:
             kinds = self._of.setdefault(row.source, {})
             kinds.setdefault(row.seq is not None, _Kind(row.offset)).count += 1
             yield row
 
-    def fitting(self, rows: Iterable[AuditRow]) -> Iterator[AuditRow]:
+    def select(self, rows: Iterable[AuditRow]) -> Iterator[AuditRow]:
         """Yield the rows that are of their source's kind."""
         return (row for row in rows if (row.seq is not None) == self._is_numbered(row.source))
 
-    def alone(self) -> Iterator[Malformed]:
+    def find_alone(self) -> Iterator[Malformed]:
         """Yield a fault for each row that is not of its source's kind."""
         for source, kinds in self._of.items():
             if len(kinds) > 1:

@@ -197,16 +197,11 @@ def begins(stretches: Sequence[PieceStretch], beginning: Beginning) -> list[Begi
 
 def _begun_ns(stretches: Sequence[PieceStretch]) -> int | None:
     """Return the time at which the clock of timestamps begins, if it is not the first timestamp."""
-    steps: list[Step] = []
-    for stretch in stretches:
-        for _, _, stamp in stretch.heads:
-            step = Step(*stamp)
-            steps += [step] if step not in steps else []
-            if len(steps) > 1:
-                clock = StampClock(stretch.max_ahead_ns)
-                clock.begin(*steps)
-                return clock.now_ns
-    return None
+    if not stretches:
+        return None
+    clock = StampClock(stretches[0].max_ahead_ns)
+    clock.begin(Step(*stamp) for stretch in stretches for _, _, stamp in stretch.heads)
+    return clock.now_ns
 
 
 class StretchReader:

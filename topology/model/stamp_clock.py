@@ -12,6 +12,7 @@ it is read in one piece or in several (`spark_analytics.backfill.stretches`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -37,9 +38,16 @@ class StampClock:
         self.now_ns = now_ns
         self.doubted: Step | None = None
 
-    def begin(self, first: Step, second: Step) -> None:
-        """Begin at the second timestamp of a recording if the first one is far ahead of it."""
-        if first.ts_ns > second.ts_ns + self._max_ahead_ns:
+    def begin(self, steps: Iterable[Step]) -> None:
+        """Begin at the second timestamp of a recording if the first one is far ahead of it.
+
+        `steps` are those of its records. None is taken after the first one that is no duplicate of
+        the very first.
+        """
+        remaining = iter(steps)
+        first = next(remaining, None)
+        second = next((each for each in remaining if each != first), None)
+        if first and second and first.ts_ns > second.ts_ns + self._max_ahead_ns:
             self.now_ns = second.ts_ns
 
     def take(self, ts_ns: int, source: str) -> int:

@@ -128,19 +128,19 @@ class LineReader:
 
         It looks ahead to the second timestamp, by at most `LOOKED_AHEAD` rows.
         """
-        rows, ahead = iter(rows), LineReader(self._reading)
+        rows = iter(rows)
         seen: list[Row] = []
-        steps: list[Step] = []
-        for row in islice(rows, LOOKED_AHEAD):
+        self.stamps.begin(self._steps(islice(rows, LOOKED_AHEAD), seen))
+        return chain(seen, rows)
+
+    def _steps(self, rows: Iterable[Row], seen: list[Row]) -> Iterator[Step]:
+        """Yield the timestamps of rows, and append each row that was read to `seen`."""
+        ahead = LineReader(self._reading)
+        for row in rows:
             seen.append(row)
             content = ahead.read(row)
             if isinstance(content, Event) and row.values.get("ts") is not None:
-                step = Step(min(content.ts_ns, MAX_ARRIVAL_NS), content.source)
-                steps += [step] if step not in steps else []
-                if len(steps) > 1:
-                    self.stamps.begin(*steps)
-                    break
-        return chain(seen, rows)
+                yield Step(min(content.ts_ns, MAX_ARRIVAL_NS), content.source)
 
     def read(self, row: Row) -> Content:
         values = row.values

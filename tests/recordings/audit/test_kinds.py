@@ -15,7 +15,7 @@ def kinds_of(text: str) -> tuple[Kinds, list[AuditRow]]:
         for at, word in enumerate(text.split())
     ]
     kinds = Kinds()
-    return kinds, list(kinds.noted(rows))
+    return kinds, list(kinds.count(rows))
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def kinds_of(text: str) -> tuple[Kinds, list[AuditRow]]:
 )
 def test_rare_kind_is_dead_alone(text: str, alone: str, by_time: bool) -> None:
     kinds, rows = kinds_of(text)
-    faults = [*kinds.alone()]
+    faults = [*kinds.find_alone()]
     assert "".join(str(each.source) for each in faults) == alone
-    assert len([*kinds.fitting(rows)]) == len(rows) - len(alone)
+    assert len([*kinds.select(rows)]) == len(rows) - len(alone)
     assert kinds.by_time == by_time
 
 
 def test_fault_has_place_and_remedy() -> None:
-    (first, second) = kinds_of("a0 a1 a2 a- b0 a-")[0].alone()
+    (first, second) = kinds_of("a0 a1 a2 a- b0 a-")[0].find_alone()
     assert first == second
     assert (first.reason, first.offset, first.source) == ("seq_mixed", 3, "a")
     assert "name a field as source that tells both kinds apart" in first.detail
