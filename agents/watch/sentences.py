@@ -22,6 +22,7 @@ WHY_HELD: Final = {
     "start": "until the first number of its source is known",
     "time": "until no earlier event can come",
     "jump": "because its number jumped and no other event has confirmed it",
+    "restart": "until the next events show whether its source has restarted",
     "epoch": "until epoch {epoch_in_force} of its source has ended",
 }
 """Completes "buffered ..." for each reason; `why_held` handles the reason `hole`."""

@@ -138,7 +138,8 @@ class Run:
         self.outputs.add(step)
         self.released += step.released
         self.reports += step.reports
-        self.freed += step.freed
+        # REORDER also lists what it holds again.
+        self.freed += [event for event in dict.fromkeys(step.freed) if not event.held_by]
 
     def outcome(self) -> tuple[Any, ...]:
         """All but the watermark records, which come with the ticks. Where operators
@@ -336,7 +337,9 @@ def test_what_was_heard_before_gives_only_duplicates_and_late(case: Case, seed: 
             assert not again or event.late, event
     for report in step.reports:
         assert not isinstance(report, Gap) or held
-        assert isinstance(report, Gap | Late | Duplicate)
+        # What was held may be given up, because suspects are held, too.
+        is_given_up = isinstance(report, Malformed) and report.offset in held
+        assert is_given_up or isinstance(report, Gap | Late | Duplicate)
 
 
 @law

@@ -56,13 +56,16 @@ place. Readings taken where the spec leaves room:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final
 
 from tests.oracle.waits import Filled, Happening, History, Left, Opened, Rule
 
 SEVERAL: Final = 3
+REMEMBERED: Final = 256
+MOST_BEHIND: Final = 16
+VARIED: Final = 8
 AUTO: Final = -1
 """`start: auto`; any other start is a number."""
 
@@ -170,19 +173,52 @@ def reorder(
     """
     sources: dict[str, _Source] = {}
     happenings: list[Happening] = []
+    admitted = _Admitted()
     for index, arrival in enumerate(arrivals):
+        _end_trials(sources, arrival.at_ns - 1)
         source = sources.get(arrival.source)
         if source is None:
             source = sources[arrival.source] = _Source(
-                arrivals, wait, max_wait_ns, start, infer_restart, happenings
+                arrivals, admitted, wait, max_wait_ns, start, infer_restart, happenings
             )
-        source.take(index)
+        source.receive(index, arrival.at_ns)
+    if until_ns is not None:
+        _end_trials(sources, until_ns)
+    if end_ns is not None:
+        _end_trials(sources, end_ns - 1)
+        for _, source in sorted(sources.items()):
+            while source.trial:
+                source.end_trial(None, end_ns)
     limit, end = _limits(arrivals, until_ns, end_ns)
-    answer = Answer([Fate(HELD, None, 0) for _ in arrivals])
+    told = Answer([Fate(HELD, None, 0) for _ in admitted.arrivals])
     for name, source in sources.items():
-        answer.left[name] = source.conclude(answer, limit, end)
-    answer.gaps.sort(key=lambda gap: (gap.at_ns, gap.source, gap.epoch, gap.first))
-    return answer
+        told.left[name] = source.conclude(told, limit, end)
+    told.gaps.sort(key=lambda gap: (gap.at_ns, gap.source, gap.epoch, gap.first))
+    return admitted.as_they_came(told, len(arrivals))
+
+
+@dataclass(slots=True)
+class _Admitted:
+    """The arrivals in the order and with the instants at which trials let them pass, each with
+    its place among those that came; and the fates of the conflicts, which pass no further."""
+
+    arrivals: list[Arrival] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    conflicts: dict[int, Fate] = field(default_factory=dict)
+
+    def as_they_came(self, told: Answer, n: int) -> Answer:
+        fates = dict(zip(self.places, told.fates, strict=True)) | self.conflicts
+        left = {name: [self.places[i] for i in of] for name, of in told.left.items()}
+        return Answer([fates.get(i, Fate(HELD, None, -1)) for i in range(n)], told.gaps, left)
+
+
+def _end_trials(sources: dict[str, _Source], until_ns: int) -> None:
+    while True:
+        due = [(s.trial_ends_ns(), name) for name, s in sources.items() if s.trial]
+        if not due or min(due)[0] > until_ns:
+            return
+        at_ns, name = min(due)
+        sources[name].end_trial(None, at_ns)
 
 
 def _limits(
@@ -200,14 +236,19 @@ class _Source:
 
     def __init__(
         self,
-        arrivals: list[Arrival],
+        sent: list[Arrival],
+        admitted: _Admitted,
         wait: Rule,
         max_wait_ns: int,
         start: int,
         infer_restart: bool,
         happenings: list[Happening],
     ) -> None:
-        self.arrivals = arrivals
+        self.sent = sent
+        self.admitted = admitted
+        self.arrivals = admitted.arrivals
+        self.trial: list[Arrival] = []  # The suspect and those behind it, with `places`.
+        self.places: list[int] = []
         self.wait = wait
         self.max_wait_ns = max_wait_ns
         self.start = start
@@ -217,6 +258,122 @@ class _Source:
         self.boundary_ns: int | None = None
         self.begun: Arrival | None = None
         self.strangers: list[tuple[int, int]] = []  # arrivals of an old epoch never seen before
+
+    # Which arrivals begin an epoch: they pass a trial before anything else is said of them.
+
+    def receive(self, place: int, at_ns: int) -> None:
+        arrival = replace(self.sent[place], at_ns=at_ns)
+        if not self.trial and not self.is_suspect(arrival):
+            self.admit(arrival, place)
+            return
+        if self.trial and arrival.epoch is None:
+            if arrival.ts_ns < self.trial[0].ts_ns and self.lacks(arrival):
+                self.admit(arrival, place)
+                # An event that waits may be the next number of the old run only now.
+                waiting = [replace(each, at_ns=at_ns) for each in self.trial[1:]]
+                told = [self.shown_by(each) for each in waiting if each.epoch is None]
+                told = [begins for begins in told if begins is not None]
+                if told:
+                    self.end_trial(told[0], at_ns)
+                return
+            begins = self.shown_by(arrival)
+            if begins is not None:
+                self.end_trial(begins, at_ns)
+                self.receive(place, at_ns)
+                return
+        if len(self.trial) > MOST_BEHIND:
+            self.end_trial(None, at_ns)
+            self.receive(place, at_ns)
+            return
+        self.trial.append(arrival)
+        self.places.append(place)
+
+    def trial_ends_ns(self) -> int:
+        return self.trial[0].at_ns + self.max_wait_ns
+
+    def end_trial(self, begins: bool | None, at_ns: int) -> None:
+        (place, *behind), suspect, newest = self.places, self.trial[0], self.epochs[-1]
+        self.trial, self.places = [], []
+        suspect = replace(suspect, at_ns=at_ns)
+        boundary_ns = self.boundary_of(newest, suspect)
+        if begins is None:
+            began_ns = self.arrivals[newest.begun].at_ns
+            is_soon = len(self.epochs) > 1 and at_ns < began_ns + self.max_wait_ns
+            begins = boundary_ns is not None and not is_soon
+        if begins:
+            if boundary_ns is not None:
+                self.boundary_ns, self.begun = boundary_ns, suspect
+            elif self.begun is None or suspect.ts_ns <= self.begun.ts_ns:
+                self.boundary_ns = self.begun = None
+            else:
+                self.begun = replace(self.begun, at_ns=at_ns)
+            self.admit(replace(suspect, epoch=newest.number + 1), place)
+        elif suspect.seq in newest.first:
+            self.admitted.conflicts[place] = Fate(LATE, at_ns, newest.number, "conflict")
+        else:
+            self.admit(replace(suspect, epoch=newest.number), place)
+        for each in behind:
+            self.receive(each, at_ns)
+
+    def admit(self, arrival: Arrival, place: int) -> None:
+        self.arrivals.append(arrival)
+        self.admitted.places.append(place)
+        self.take(len(self.arrivals) - 1)
+
+    def is_suspect(self, arrival: Arrival) -> bool:
+        if arrival.epoch is not None or not self.infer_restart or not self.epochs:
+            return False
+        newest = self.epochs[-1]
+        if self.is_of_before(arrival) or newest.high is None or arrival.seq > newest.high:
+            return False
+        if arrival.seq in self.remembered(newest):
+            return not self.is_copy(arrival)
+        return self.boundary_of(newest, arrival) is not None
+
+    def remembered(self, newest: _Epoch) -> list[int]:
+        return [seq for seq in newest.first if seq > (newest.high or 0) - REMEMBERED]
+
+    def is_copy(self, arrival: Arrival) -> bool:
+        newest = self.epochs[-1]
+        of = {seq: self.arrivals[newest.first[seq]] for seq in self.remembered(newest)}
+        alike = [seq for seq, one in of.items() if one.content == arrival.content]
+        alike = alike if arrival.content and len(of) >= VARIED else []
+        one = of.get(arrival.seq)
+        return one is not None and (one.ts_ns == arrival.ts_ns or alike == [arrival.seq])
+
+    def lacks(self, arrival: Arrival) -> bool:
+        """Whether the number is above all, or missing and not given up, or may be the first."""
+        newest, seq = self.epochs[-1], arrival.seq
+        if seq in newest.first or newest.high is None or seq < self.start:
+            return False
+        if seq > newest.high:
+            return True
+        now = arrival.at_ns, len(self.arrivals)
+        if now <= self.opening(newest)[0]:
+            return True
+        walk = self.walk_all((arrival.at_ns, len(self.arrivals) - 1))[-1]
+        return seq in newest.deadline and (walk is None or seq not in walk.lost)
+
+    def shown_by(self, arrival: Arrival) -> bool | None:
+        newest, suspect = self.epochs[-1], self.trial[0]
+        follows, is_newer = arrival.seq == suspect.seq + 1, arrival.ts_ns >= suspect.ts_ns
+        if is_newer and arrival.seq == (newest.high or 0) + 1:
+            suspect = replace(suspect, at_ns=arrival.at_ns)
+            is_new = self.boundary_of(newest, suspect) is not None and not self.is_like(suspect)
+            return follows and is_new
+        if self.is_copy(arrival):
+            return None
+        if is_newer and follows and not self.is_like(arrival):
+            return True
+        is_other = arrival.ts_ns != suspect.ts_ns and arrival.content != suspect.content
+        return True if arrival.seq == suspect.seq and is_other else None
+
+    def is_like(self, arrival: Arrival) -> bool:
+        """Whether its content is that of the one that had its number, and is one at all."""
+        newest = self.epochs[-1]
+        if not arrival.content or arrival.seq not in self.remembered(newest):
+            return False
+        return bool(self.arrivals[newest.first[arrival.seq]].content == arrival.content)
 
     # What the arrivals say, one after the other.
 
@@ -246,55 +403,51 @@ class _Source:
         arrival = self.arrivals[index]
         if arrival.epoch is not None:
             return arrival.epoch
-        if not self.epochs:
-            return 0
-        newest = self.epochs[-1]
-        if self.boundary_ns is not None and arrival.ts_ns <= self.boundary_ns:
-            return newest.number - 1
-        told = self.begun
-        if (
-            told is not None
-            and arrival.ts_ns < told.ts_ns
-            and arrival.at_ns <= told.at_ns + self.max_wait_ns
-        ):
-            before = next(e for e in self.epochs if e.number == newest.number - 1)
-            high = max(-1 if e.high is None else e.high for e in (before, newest))
-            if arrival.seq > high and arrival.seq != (newest.high or 0) + 1:
-                return before.number
-        restarted = self.infer_restart and self.contradicts_one_run(newest, index)
-        return newest.number + 1 if restarted else newest.number
+        newest = self.epochs[-1].number if self.epochs else 0
+        return newest - self.is_of_before(arrival)
 
-    def contradicts_one_run(self, newest: _Epoch, index: int) -> bool:
-        arrival = self.arrivals[index]
-        if newest.high is None or arrival.seq > newest.high:
+    def is_of_before(self, arrival: Arrival) -> bool:
+        told = self.begun
+        if told is None or arrival.ts_ns >= told.ts_ns:
             return False
+        if self.boundary_ns is not None and arrival.ts_ns <= self.boundary_ns:
+            return True
+        newest = self.epochs[-1]
+        if arrival.at_ns > told.at_ns + self.max_wait_ns:
+            return False
+        before = next(e for e in self.epochs if e.number == newest.number - 1)
+        high = max(-1 if e.high is None else e.high for e in (before, newest))
+        return arrival.seq > high and arrival.seq != (newest.high or 0) + 1
+
+    def boundary_of(self, newest: _Epoch, arrival: Arrival) -> int | None:
+        """The last stamp before a restart, or None: the stamp shows none."""
+        now = arrival.at_ns, len(self.arrivals)
+        before = arrival.at_ns, len(self.arrivals) - 1
         missing = arrival.seq in newest.deadline and arrival.seq not in newest.first
         # Below a start that is given is below that of a new run, too.
         is_above = arrival.seq >= max(self.start, 0)
-        lost = self.walk_all((arrival.at_ns, index - 1))[-1] if newest.deadline else None
+        lost = self.walk_all(before)[-1] if newest.deadline else None
         in_time = [i for seq, i in newest.first.items() if lost is None or seq not in lost.lost]
         all_ns = [self.arrivals[i].ts_ns for i in in_time]
-        if newest.low is not None and self.moment(index) <= self.opening(newest)[0]:
+        if newest.low is not None and now <= self.opening(newest)[0]:
             # In the start hold a number below all may be missing, too.
+            assert newest.high is not None
             is_above &= arrival.seq >= newest.low or newest.high - newest.low >= SEVERAL
         if not missing and is_above and all_ns and arrival.ts_ns > max(all_ns):
-            self.boundary_ns, self.begun = max(all_ns), arrival
-            return True
+            return max(all_ns)
         if missing and newest.deadline[arrival.seq] >= arrival.at_ns:
-            return False  # not yet lost, so next is no higher; spares the walk
-        walk = self.walk_all((arrival.at_ns, index - 1))[-1]
+            return None  # not yet lost, so next is no higher; spares the walk
+        walk = self.walk_all(before)[-1]
         if walk is None or not walk.left:
-            return False
+            return None
         last = max(walk.left)
         following = max([last, *walk.lost]) + 1
         last_ts_ns = self.arrivals[newest.first[last]].ts_ns
         if arrival.seq >= following or arrival.ts_ns <= last_ts_ns + self.max_wait_ns:
-            return False
+            return None
         held_ns = [self.arrivals[i].ts_ns for seq, i in newest.first.items() if seq >= following]
         older_ns = [ts_ns for ts_ns in held_ns if ts_ns < arrival.ts_ns]
-        self.boundary_ns = max([last_ts_ns + self.max_wait_ns, *older_ns])
-        self.begun = arrival
-        return True
+        return max([last_ts_ns + self.max_wait_ns, *older_ns])
 
     def note(self, epoch: _Epoch, index: int) -> None:
         seq = self.arrivals[index].seq

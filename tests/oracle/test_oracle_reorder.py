@@ -112,9 +112,11 @@ def test_a_restart_is_inferred_from_a_stamp_newer_than_all() -> None:
     events = [Arrival(at, "s", seq, ts) for at, seq, ts in ((0, 0, 100), (1, 1, 110), (2, 2, 120))]
     within = [*events, Arrival(200, "s", 0, 120)]
     beyond = [*events, Arrival(200, "s", 0, 121), Arrival(201, "s", 1, 172)]
-    assert rendered(reorder(within, fixed(10), max_wait_ns=50)) == "0 1 2 D"
+    assert rendered(reorder(within, fixed(10), max_wait_ns=50)) == "0 1 2 H"
+    told = reorder(within, fixed(10), max_wait_ns=50, until_ns=250)
+    assert rendered(told) == "0 1 2 L(conflict)"
     answer = reorder(beyond, fixed(10), max_wait_ns=50)
-    assert rendered(answer) == "0 1 2 200 201"
+    assert rendered(answer) == "0 1 2 201 201"
     assert [fate.epoch for fate in answer.fates] == [0, 0, 0, 1, 1]
     off = reorder(beyond, fixed(10), max_wait_ns=50, infer_restart=False)
     assert rendered(off) == "0 1 2 D D"

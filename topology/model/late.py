@@ -37,6 +37,7 @@ OVERTAKEN = "overtaken"
 BEYOND_MEMORY = "beyond_memory"
 BEFORE_START = "before_start"
 OLD_EPOCH = "old_epoch"
+CONFLICT = "conflict"
 MERGE_WAIT = "merge_wait"
 MERGE_IDLE = "merge_idle"
 MERGE_NEW = "merge_new"
@@ -133,6 +134,12 @@ CAUSES: Final[Mapping[str, Cause]] = {
         " had ended too; it may be a duplicate",
         "one producer for each source, and a new epoch only after a restart",
     ),
+    CONFLICT: Cause(
+        "topology.reorder.trial.Trials.decide",
+        "another event of its source had its number, with another timestamp or payload, and no new"
+        " epoch began; it may be a duplicate",
+        "one producer for each source, and an `epoch` that rises at each restart",
+    ),
     BELOW_FRONTIER: Cause(
         "topology.pattern.run.admit.Admission.refusal",
         "a later event had arrived before it, and `inorder match` corrects no results",
@@ -141,7 +148,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
 }
 """The causes by name. If several apply, the deciding function returns the first of them."""
 
-MAY_BE_COPY = frozenset({BEYOND_MEMORY, BEFORE_START, OLD_EPOCH})
+MAY_BE_COPY = frozenset({BEYOND_MEMORY, BEFORE_START, OLD_EPOCH, CONFLICT})
 """The causes of late events about which no operator remembers whether they were emitted.
 
 Such an event may be a duplicate of an emitted one, so it is not emitted under any policy.

@@ -12,7 +12,7 @@ the first source is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from topology.model.idle import LongestIdle
@@ -107,6 +107,13 @@ class SourceTable(Table[str, S]):
     def has_changes(self) -> bool:
         """Whether a source has changed since the last checkpoint."""
         return bool(self._changed)
+
+    def changed(self) -> Iterator[S]:
+        """Yield the sources that have changed since the last checkpoint and are still known."""
+        for key in self._changed:
+            row = self.rows.get(key)
+            if row is not None:
+                yield row
 
     def mark(self, row: S) -> None:
         """Record that a source's row has changed."""

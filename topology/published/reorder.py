@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from topology.model.event import BLOCKED, UNBLOCKED, Event
+from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.model.saved import INT, Shape, tuple_of
 from topology.published.smoothed import SMOOTHED, Smoothed
@@ -99,9 +99,9 @@ class PacedBuffer(NumberedBuffer):
         self._by_event_clock = by_event_clock
         self._arriving: Event | None = None
 
-    def take(self, event: Event, step: Step) -> None:
+    def arrive(self, event: Event, step: Step) -> None:
         self._arriving = event
-        super().take(event, step)
+        super().arrive(event, step)
         self._arriving = None
 
     def new_timeout(self) -> Timeout:
@@ -121,13 +121,14 @@ class PacedBuffer(NumberedBuffer):
         super()._release(sequence, event, now_ns, step)
 
     def _drain(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        before = len(step.released)
+        events = sequence.front
+        held_ns = [now_ns - event.at_ns for event in events]
         super()._drain(sequence, now_ns, step)
-        for event in step.released[before:]:
+        for event, each_ns in zip(events, held_ns, strict=True):
             if event is self._arriving:
                 self._leaves_unheld(event, now_ns)
-            elif event.kind not in (BLOCKED, UNBLOCKED):
-                self._paced().left_hold(now_ns - event.arrival_ns)
+            else:
+                self._paced().left_hold(each_ns)
 
 
 class PacedReorder(Reorder):

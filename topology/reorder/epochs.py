@@ -1,23 +1,24 @@
 """Finds the epoch of an event, and its full number if the source's counter wraps.
 
-An epoch header decides the epoch. Without one, a restart is inferred from timestamps. A late event
-has an older timestamp than the events that follow it. So a small number with too new a timestamp
-contradicts the assumption of one clock and one counter. The test for a restart comes before the
-full number is computed.
+An epoch header decides the epoch. Without one, a restart is inferred from numbers, contents and
+timestamps. `topology.reorder.trial` decides whether an epoch begins. This module tells what the
+timestamp of an event shows. A late event has an older timestamp than the events that follow it. So
+a small number with too new a timestamp contradicts the assumption of one clock and one counter.
 
 With small counters (`seq_bits`), the full number is congruent to the one sent and nearest to the
 next expected number, upward on a tie.
 
 These decisions go beyond the specification:
 
-* A number that arrived before, or is below all others, begins a new epoch at once if its timestamp
-  is newer than all. If the number is missing or was given up, its timestamp must be newer by
-  `max_wait`. The same holds for a record without a timestamp. Its arrival time is used, and the
-  arrival time of a duplicate is newer, too.
+* A number that arrived before, or is below all others, shows a restart if its timestamp is newer
+  than all. If the number was given up, its timestamp must be newer by `max_wait`. The same holds
+  for a record without a timestamp. Its arrival time is used, and the arrival time of a duplicate is
+  newer, too.
 * Without an epoch header, timestamps up to `boundary_ns` belong to the epoch before an inferred
   restart. This is the newest timestamp before it or, if `max_wait` was required, the last emitted
   one plus `max_wait`. It is at least the newest of the events then buffered that are older than the
-  event that revealed the restart.
+  event that revealed the restart. If the timestamp shows no restart, the boundary stays, or
+  is unknown if the clock was set back before it.
 * The end of a run may arrive after the first event of the next epoch. For `max_wait` after that
   event, a number above all of its epoch is in order. If its epoch is finished, it is late, reason
   `gap`, because MERGE may still put it in its place. Afterwards it is late, reason `old_epoch`.
@@ -104,55 +105,42 @@ class Epochs(SourceBuffer):
         for an epoch that is below the newest and was never seen.
         """
         if event.epoch < 0:
-            event.epoch = self._inferred(event, self.newest())
+            event.epoch = self.newest_epoch() - self.is_of_before(event)
         target = self._sequence_of(event.epoch, event.at_ns)
         known = target if target is not None else self.retired
         modulus = self.shared.modulus
         if modulus and known is not None:
-            event.seq = _numbered(known, event.seq, modulus)
+            event.seq = numbered(known, event.seq, modulus)
             if event.seq < 0 and known.next == UNSTARTED:
                 known.raise_by(modulus)
                 event.seq += modulus
         return target
 
-    def _inferred(self, event: Event, newest: Sequence) -> int:
-        shared = self.shared
-        if shared.config.infer_restart is False or event.kind == DEAD:
-            return newest.epoch
-        ts_ns = event.ts_ns
-        if ts_ns < self.begun_ns and self._is_of_before(event):
-            return newest.epoch - 1
-        number = event.seq
-        if shared.modulus:
-            number = _numbered(newest, number, shared.modulus)
-        if number > newest.hi:
-            return newest.epoch
-        # A configured start also applies to the new epoch: a smaller number is before both starts.
-        boundary_ns = (
-            newest.newest_ts_ns
-            if event.is_stamped
-            and number >= max(shared.start, 0)
-            and newest.is_begun_anew_by(number, ts_ns)
-            else newest.refuted_by(number, ts_ns, shared.max_wait_ns)
-        )
-        if boundary_ns is None:
-            return newest.epoch
-        self.boundary_ns, self.begun_ns = boundary_ns, ts_ns
-        return newest.epoch + 1
+    def restart_ns(self, event: Event, number: int, newest: Sequence) -> int | None:
+        """Return the last timestamp before a restart, or None if the event shows no restart.
 
-    def _is_of_before(self, event: Event) -> bool:
-        """Return whether the event was sent in the epoch before the last inferred restart.
-
-        Call it only for an event that is older than the one that revealed that restart.
+        Its number in the newest epoch would be `number`, which is not above all others.
         """
+        # A configured start also applies to the new epoch: a smaller number is before both starts.
+        if (
+            event.is_stamped
+            and number >= max(self.shared.start, 0)
+            and newest.is_begun_anew_by(number, event.ts_ns)
+        ):
+            return newest.newest_ts_ns
+        return newest.refuted_by(number, event.ts_ns, self.shared.max_wait_ns)
+
+    def is_of_before(self, event: Event) -> bool:
+        """Return whether an event was sent in the epoch before the last inferred restart."""
+        if not self.shared.infers or event.kind == DEAD or event.ts_ns >= self.begun_ns:
+            return False
         if event.ts_ns <= self.boundary_ns:
             return True
-        before = self.before_newest()
+        before, newest = self.before_newest(), self.newest()
         if before is None or event.at_ns > self.until_ns:
             return False
-        modulus = self.shared.modulus
-        number = _numbered(before, event.seq, modulus) if modulus else event.seq
-        return number > max(before.hi, self.newest().hi + 1)
+        number = numbered(before, event.seq, self.shared.modulus)
+        return number > max(before.hi, newest.hi + 1)
 
     def _sequence_of(self, epoch: int, now_ns: int) -> Sequence | None:
         if epoch == self.current.epoch:
@@ -164,6 +152,7 @@ class Epochs(SourceBuffer):
             return None
         self.later = (*self.later, self.new_sequence(epoch, active=False))
         self.until_ns, self.tail = now_ns + self.shared.max_wait_ns, []
+        self.shared.recents.restart(self.source)
         return self.later[-1]
 
     def before_newest(self) -> Sequence | None:
@@ -171,7 +160,10 @@ class Epochs(SourceBuffer):
         return [self.retired, self.current, *self.later][-2]
 
 
-def _numbered(sequence: Sequence, sent: int, modulus: int) -> int:
-    """Return the full number for the number sent, which is the same if no other number is known."""
+def numbered(sequence: Sequence, sent: int, modulus: int) -> int:
+    """Return the full number for the number sent, which is the same if no other number is known.
+
+    The same holds if `modulus` is 0, since the counter does not wrap.
+    """
     near = sequence.next if sequence.next != UNSTARTED else sequence.hi
-    return extended(sent, modulus, near) if near >= 0 else sent
+    return extended(sent, modulus, near) if modulus and near >= 0 else sent

@@ -26,6 +26,11 @@ def located(buffer: NumberedBuffer, epoch: int, number: int) -> dict[str, Any]:
     """Return the location of an event; the epoch `NO_EPOCH` means the current one."""
     current = buffer.current
     wanted = current.epoch if epoch == NO_EPOCH else epoch
+    until_ns = buffer.trial[0].at_ns + buffer.shared.max_wait_ns if buffer.trial else 0
+    for event in buffer.trial:
+        if event.seq == number and epoch in {NO_EPOCH, buffer.newest_epoch()}:
+            answer = {**_held(event), "reason": "restart", "until": until_ns}
+            return {**answer, "epoch": wanted, "epoch_in_force": current.epoch}
     for sequence in buffer.sequences():
         if sequence.epoch == wanted:
             answer = _in_sequence(sequence, number, buffer.shared.max_wait_ns)

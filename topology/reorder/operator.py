@@ -18,7 +18,8 @@ The bounds are settings: buffered events per source (`max_held`) and in all (`ma
 `max_sources` by up to `max_held_total`.
 
 Cost: O(1) per event in order, else O(log gaps); O(log sources) when a bound is exceeded. Memory:
-buffered events, gaps, lost ranges, and about 1 kB per source.
+buffered events, gaps, lost ranges, about 1 kB per source, and 3 kB per source without epochs
+(`topology.reorder.recent`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
+from zlib import crc32
 
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM
@@ -36,6 +38,7 @@ from topology.model.sources import SourceTable
 from topology.model.tables import Table
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
+from topology.reorder.recent import LAST, MOST, Recent, digest_of
 from topology.reorder.sequence import UNKNOWN, UNSTARTED, OpenGap
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import SHARED, Shared
@@ -64,12 +67,13 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "held": Figure("Events and dead letters buffered behind a gap or before the start of a source"),
     "held_bytes": Figure("Payload of the buffered events, in bytes"),
     "overflows": total("Gaps and starts given up because a buffer was full"),
-    "waited_ns": total("Time that emitted events spent in the buffer, added up"),
+    "waited_ns": total("Time that events spent in the buffer, added up"),
     "filled": total("Missing sequence numbers that arrived in time"),
     "filled_late": total("Missing sequence numbers that arrived after their gap was declared"),
     "target_ppm": Figure(
         "Share of missing sequence numbers that should arrive in time, of those that arrive"
     ),
+    "epochs_inferred": total("Epochs that were inferred because their source writes none"),
     "forgotten": total("Sources forgotten at a bound or after forget_after"),
 }
 
@@ -93,7 +97,8 @@ class Reorder(Shell[NumberedBuffer]):
         bounds = config.max_sources, config.forget_after_ns
         sources = SourceTable(BUFFER, shape, partial(make, shared=self._shared), *bounds)
         self._pool = Pool(self._shared)
-        super().__init__(sources, self._shared, REORDER, [self._shared.lost, self._pool])
+        tables = (self._shared.lost, self._shared.recents, self._pool)
+        super().__init__(sources, self._shared, REORDER, tables)
         self._max_held = config.max_held
         self._fullest = Fullest(self._table, self._shared, config)
 
@@ -117,6 +122,7 @@ class Reorder(Shell[NumberedBuffer]):
         takes_plain = self.takes_plain and not shared.modulus and not shared.ignores_epoch
         position = shared.position
         max_jump = shared.max_jump
+        infers = shared.infers
         fullest = self._fullest
         max_held_total, max_held_bytes = fullest.max_held, fullest.max_bytes
         for event in batch:
@@ -143,9 +149,13 @@ class Reorder(Shell[NumberedBuffer]):
                 or (epoch != current.epoch and (epoch >= 0 or event.ts_ns < buffer.begun_ns))
                 or kind == DEAD
                 or buffer.later
+                or buffer.trial
             ):
                 self._take(buffer, event, step)
                 continue
+            recent = buffer.recent
+            if recent is None and epoch < 0 and infers:
+                recent = self._remember(buffer)
             ahead = number - current.hi
             if ahead == 1 and number == current.next:
                 # Nothing is buffered, so the event is emitted at once. Its `at_ns` need not be set:
@@ -159,6 +169,15 @@ class Reorder(Shell[NumberedBuffer]):
                 if kind == DATA:
                     buffer.released += 1
                 released.append(event)
+                if recent is not None:
+                    # The effect is that of `note`, whose page need not be recorded here.
+                    value = event.value
+                    recent.stamps[number & LAST] = ts_ns
+                    recent.digests[number & LAST] = (
+                        crc32(value)
+                        if type(value) is bytes and not event.type
+                        else digest_of(event)
+                    )
                 continue
             if not buffer.blocked or current.next < 0 or not current.gaps:
                 self._take(buffer, event, step)
@@ -185,6 +204,8 @@ class Reorder(Shell[NumberedBuffer]):
                 self._take(buffer, event, step)
                 continue
             current.note_stamp(event)
+            if recent is not None:
+                recent.note(event, current.hi)
             event.epoch = current.epoch
             event.held_by = position
             if kind != DATA:
@@ -209,6 +230,11 @@ class Reorder(Shell[NumberedBuffer]):
     def changes(self) -> Changes:
         if self._sources.has_changes:
             self._pool.note("")
+        for buffer in self._sources.changed():
+            recent, hi = buffer.recent, buffer.newest().hi
+            if recent is not None:
+                self._shared.recents.note_pages(buffer.source, recent.unsaved, hi)
+                recent.unsaved = hi + 1
         return super().changes()
 
     # -- Other events ------------------------------------------------------------------------------
@@ -220,6 +246,8 @@ class Reorder(Shell[NumberedBuffer]):
             return
         if event.epoch >= 0 and shared.ignores_epoch:
             event.epoch = -1
+        if event.epoch < 0 and shared.infers and buffer.recent is None:
+            self._remember(buffer)
         before = buffer.held
         buffer.take(event, step)
         if buffer.held > before:
@@ -244,6 +272,18 @@ class Reorder(Shell[NumberedBuffer]):
         if event.epoch > 0 and not self._shared.ignores_epoch:
             buffer.current = buffer.new_sequence(event.epoch, active=True)
 
+    def _remember(self, buffer: NumberedBuffer) -> Recent:
+        """Begin to remember a source; at the bound, drop the half that was silent longest."""
+        recents = self._shared.recents
+        if len(recents.by_source) >= MOST:
+            known = [self._table[source] for source in recents.by_source]
+            known.sort(key=lambda each: (each.last_arrival_ns, each.source))
+            for each in known[: MOST // 2]:
+                self._sources.mark(each)
+                each.recent = None
+                recents.drop(each.source)
+        return buffer.remember()
+
     # -- Bounds ------------------------------------------------------------------------------------
 
     def _bound(self, buffer: NumberedBuffer, now_ns: int, step: Step) -> None:
@@ -265,6 +305,12 @@ class Reorder(Shell[NumberedBuffer]):
             buffer = self._table.get(source)
             if buffer is None or all(each.epoch != epoch for each in buffer.sequences()):
                 raise ShapeRefused(f"source {source:.60} lacks epoch {epoch} of its lost numbers")
+        for source in self._shared.recents.by_source:
+            buffer = self._table.get(source)
+            if buffer is None or buffer.recent is None:
+                raise ShapeRefused(
+                    f"source {source:.60} remembers no numbers, but has pages of them"
+                )
 
     # -- Diagnosis ---------------------------------------------------------------------------------
 
@@ -276,6 +322,7 @@ class Reorder(Shell[NumberedBuffer]):
         figures = super().figures()
         figures["filled"] = self._shared.filled
         figures["filled_late"] = self._shared.outlived
+        figures["epochs_inferred"] = self._shared.inferred
         config = self._shared.config
         if config.rule == "miss":
             figures["target_ppm"] = PPM - config.miss_target_ppm

@@ -142,6 +142,19 @@ class Sequence(Ledger):
         gap = self.gaps[i]
         return gap.behind[number - gap.last - 1] if number > gap.last else None
 
+    def came(self, number: int) -> bool:
+        """Return whether a number surely came: it is buffered, or was emitted in order or late."""
+        if number >= self.base:
+            return self.waiting_as(number) is not None
+        is_known = self.next != UNSTARTED and number >= max(self.start, self.floor)
+        return is_known and self.find_lost(number) is None
+
+    def lacks(self, number: int) -> bool:
+        """Return whether a number is missing, and not yet given up."""
+        if self.base <= number <= self.hi:
+            return self.waiting_as(number) is None
+        return self.next == UNSTARTED and 0 <= number < self.low
+
     @property
     def base(self) -> int:
         """The smallest number from which every number up to `hi` is buffered or missing."""

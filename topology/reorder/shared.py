@@ -11,6 +11,7 @@ from topology.model.event import Event
 from topology.model.saved import INT, Shape
 from topology.reorder.buffer import Totals
 from topology.reorder.lost import LostPages
+from topology.reorder.recent import Recents
 from topology.reorder.sequence import UNSTARTED
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.timeout import FILL_TIMES, FillTimes
@@ -22,6 +23,7 @@ class Shared(Totals):
     """The settings, measurements and losses that the buffers of one operator share.
 
     `modulus` is the number of values of a counter that wraps, or 0 if counters do not wrap.
+    `inferred` is the number of epochs that were inferred.
     """
 
     def __init__(self, stream: str, position: int, config: ReorderConfig) -> None:
@@ -34,8 +36,11 @@ class Shared(Totals):
         self.max_wait_ns = config.max_wait_ns
         self.max_jump = config.max_jump
         self.ignores_epoch = config.infer_restart is True
+        self.infers = config.infer_restart is not False
         self.times = FillTimes(config.miss_target_ppm)
         self.lost = LostPages(config.gap_ranges, config.gap_memory_ns)
+        self.recents = Recents()
+        self.inferred = 0
         self.blocking_until_ns = -1
 
 

@@ -6,7 +6,8 @@ For the number q of an arriving event:
     q > next              buffer it; the numbers between it and the highest so far are a
                           gap, and its deadline is fixed now
     q < next              late if q was declared lost, is before the start, or is too old
-                          to be remembered; else a duplicate
+                          to be remembered; else a duplicate, or an event of a new epoch
+                          (`topology.reorder.trial`)
     q > highest + max_jump  keep it aside as a suspect. One corrupt number must not make
                           all later events late. A second number within `max_jump` of it
                           confirms it (one gap, reason `jump`) if it arrives within
@@ -15,8 +16,8 @@ For the number q of an arriving event:
 
 A higher epoch waits until the gaps of the one before are filled or given up. This takes at most
 `max_wait`, because gaps that the old epoch opens after the first event of the new one are due by
-then. A restart without an epoch header is recognised by a small number with a timestamp too new for
-one clock and one counter (`topology.reorder.epochs`).
+then. A restart without an epoch header is recognised by a number that came before, with another
+content and timestamp, and by what follows it (`topology.reorder.trial`).
 
 These decisions go beyond the specification:
 
@@ -47,10 +48,11 @@ from topology.model.outcome import (
     dead_letter,
 )
 from topology.model.saved import FLAG, INT, Saved, Shape, list_of, optional, tuple_of
-from topology.reorder.epochs import MAX_TAIL, Epochs
+from topology.reorder.epochs import MAX_TAIL
 from topology.reorder.sequence import NO_STAMP, SEQUENCE, UNSTARTED, OpenGap, Sequence
 from topology.reorder.shared import Shared, extended, size_of
 from topology.reorder.timeout import FILL_TIMES, FillTimes, Miss, Timeout
+from topology.reorder.trial import Trials
 
 MAX_SUSPECTS: Final = 16
 """The maximum number of events kept aside per source and epoch.
@@ -89,17 +91,30 @@ def source_shape(name: str, measured: Shape) -> Shape:
         later=list_of(SEQUENCE, tuple),
         named=list_of(tuple_of(INT, INT, INT, FLAG)),
         tail=list_of(INT),
+        asked_ns=INT,
+        remembered=INT,
+        suspected=list_of(INT),
     )
 
 
 SOURCE: Final = source_shape("reorder.source", FILL_TIMES)
 
 
-class NumberedBuffer(Epochs):
+class NumberedBuffer(Trials):
     """The buffer of one source with sequence numbers; see the module's docstring."""
 
     SHAPE = SOURCE
-    __slots__ = ("_named", "dead", "duplicate", "late", "received", "released", "timeout", "words")
+    __slots__ = (
+        "_named",
+        "_suspected",
+        "dead",
+        "duplicate",
+        "late",
+        "received",
+        "released",
+        "timeout",
+        "words",
+    )
 
     def __init__(self, source: str, shared: Shared) -> None:
         super().__init__(source, shared)
@@ -110,12 +125,13 @@ class NumberedBuffer(Epochs):
         self.duplicate = 0
         self.dead = 0
         self.words = 0  # The number of buffered control events and dead letters.
-        self._named = NONE_NAMED  # Used only while a state is restored.
+        # Used only while a state is restored.
+        self._named = NONE_NAMED
+        self._suspected: list[int] = []
 
     # -- Intake ------------------------------------------------------------------------------------
 
-    def take(self, event: Event, step: Step) -> None:
-        """Process an arriving event of any kind."""
+    def arrive(self, event: Event, step: Step) -> None:
         now_ns = event.at_ns
         target = self.settle(event)
         if target is None:
@@ -141,6 +157,7 @@ class NumberedBuffer(Epochs):
     def accept(self, sequence: Sequence, event: Event, step: Step) -> None:
         number, now_ns = event.seq, event.at_ns
         sequence.note_stamp(event)
+        self.note(sequence, event)
         if number == sequence.next and sequence.active:
             if number > sequence.hi:
                 sequence.hi = number
@@ -173,7 +190,7 @@ class NumberedBuffer(Epochs):
         if is_unstarted and number == 0:
             self._start(sequence, now_ns, step)
         elif is_unstarted or not self.blocked:
-            self._report(now_ns, step)
+            self.report(now_ns, step)
 
     def _past(self, sequence: Sequence | None, event: Event, step: Step) -> None:
         """Report an event with a number below `next`, or of a finished epoch, as late or duplicate.
@@ -182,19 +199,20 @@ class NumberedBuffer(Epochs):
         """
         now_ns = event.at_ns
         if sequence is None or event.epoch != sequence.epoch:
-            self._late(event, OLD_EPOCH, 0, step)
+            self.late_by(event, OLD_EPOCH, 0, step)
             return
         found = sequence.take_lost(event.seq, now_ns)
         if found is not None:
             self.shared.outlived += 1
             self.estimator().filled(now_ns - found.known_at_ns)
-            self._late(event, GAP, now_ns - found.lost_at_ns, step)
+            self.note(sequence, event)
+            self.late_by(event, GAP, now_ns - found.lost_at_ns, step)
         elif event.seq > sequence.hi:
             self._above(sequence, event, step)
         elif event.seq < sequence.start:
-            self._late(event, BEFORE_START, 0, step)
+            self.late_by(event, BEFORE_START, 0, step)
         elif event.seq < sequence.floor:
-            self._late(event, BEYOND_MEMORY, 0, step)
+            self.late_by(event, BEYOND_MEMORY, 0, step)
         else:
             self.duplicated(event, step, None)
 
@@ -217,11 +235,11 @@ class NumberedBuffer(Epochs):
         elif is_tail and is_finished and len(self.tail) < MAX_TAIL:
             if event.kind == DATA:
                 self.tail.append(event.seq)
-            self._late(event, GAP, 0, step)
+            self.late_by(event, GAP, 0, step)
         else:
-            self._late(event, OLD_EPOCH, 0, step)
+            self.late_by(event, OLD_EPOCH, 0, step)
 
-    def _late(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
+    def late_by(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
         if event.kind != DATA:
             return  # A late control event has no effect.
         if event.seq < 0:
@@ -309,6 +327,10 @@ class NumberedBuffer(Epochs):
         for at, gap in enumerate(sequence.gaps):
             if gap.last - gap.first + 1 >= max_jump:
                 beyond = sequence.take_from(at)
+                if self.recent is not None:
+                    # Their places were those of numbers that are still remembered.
+                    self.recent.unsaved = min(self.recent.unsaved, sequence.hi + 1)
+                    self.recent.since = sequence.hi + 1
                 for event in beyond:
                     self.count_unheld(event)
                 for event in beyond:
@@ -406,16 +428,17 @@ class NumberedBuffer(Epochs):
             self.held -= len(events)
             self.released += data
             sequence.next += len(events)
-        self._report(now_ns, step)
+        self.report(now_ns, step)
 
-    def _report(self, now_ns: int, step: Step) -> None:
+    def report(self, now_ns: int, step: Step) -> None:
         """Inform MERGE if events of this source are now buffered here, or no longer are.
 
         For MERGE, an event emitted in order implies that none is. BLOCKED after it means that some
         still are.
         """
         current = self.current
-        waits = self.held > len(current.suspects) and (
+        is_quiet = bool(self.trial) and self.trial[0].at_ns != self.asked_ns
+        waits = self.held > len(current.suspects) + len(self.trial) * is_quiet and (
             current.next != UNSTARTED
             or self.retired is not None
             or now_ns <= self.shared.blocking_until_ns
@@ -451,10 +474,15 @@ class NumberedBuffer(Epochs):
             due_ns = current.gaps[0].deadline_ns
         if current.suspects:
             due_ns = min(due_ns, current.suspects[0].at_ns + self.shared.max_wait_ns)
+        if self.trial:
+            due_ns = min(due_ns, self.trial[0].at_ns + self.shared.max_wait_ns)
         return due_ns
 
     def fire(self, now_ns: int, step: Step) -> None:
-        """Process the first due gap, start hold or suspect; one of them must be due at `now_ns`."""
+        """Process a trial, gap, start hold or suspect; one of them must be due at `now_ns`."""
+        if self.trial and self.trial[0].at_ns + self.shared.max_wait_ns <= now_ns:
+            self.decide(None, now_ns, step)
+            return
         current = self.current
         due_ns = current.start_deadline_ns
         if current.next != UNSTARTED and current.gaps:
@@ -463,10 +491,16 @@ class NumberedBuffer(Epochs):
 
     def end(self, now_ns: int, step: Step) -> None:
         while self.held:
-            self.give_up_oldest(END, now_ns, step)
+            if self.trial:
+                self.decide(None, now_ns, step)
+            else:
+                self.give_up_oldest(END, now_ns, step)
 
     def give_up_oldest(self, why: str, now_ns: int, step: Step) -> None:
-        self._give_up(self.current.has_waiting(), why, now_ns, step)
+        if self.held == len(self.trial):
+            self.decide(None, now_ns, step)
+        else:
+            self._give_up(self.current.has_waiting(), why, now_ns, step)
 
     def _give_up(self, is_awaited: bool, why: str, now_ns: int, step: Step) -> None:
         """End the start hold or the first gap if `is_awaited`, else give up the oldest suspect."""
@@ -534,7 +568,7 @@ class NumberedBuffer(Epochs):
             elif sequence.start_deadline_ns <= now_ns:
                 self._start(sequence, now_ns, step)
             else:
-                self._report(now_ns, step)
+                self.report(now_ns, step)
 
     # -- State -------------------------------------------------------------------------------------
 
@@ -564,6 +598,15 @@ class NumberedBuffer(Epochs):
     def named(self, named: list[Named]) -> None:
         self._named = named
 
+    @property
+    def suspected(self) -> list[int]:
+        """The offsets of the events of the trial."""
+        return [event.offset for event in self.trial]
+
+    @suspected.setter
+    def suspected(self, offsets: list[int]) -> None:
+        self._suspected = offsets
+
     def fresh(self, field: str) -> Saved:
         if field == "measured":
             return self.estimator().measured() or FillTimes(0)
@@ -579,11 +622,17 @@ class NumberedBuffer(Epochs):
         current = self.current
         for each in self.sequences():
             each.find_ledger()
+        if self.recent is not None:
+            self.recent.unsaved = self.newest().hi + 1
         if not (held or self._named or self.later) and current.hi < current.base:
             return  # Nothing is buffered, as in most sources.
         sequences = [current, *self.later]
         found: list[dict[int, Event]] = [{} for _ in sequences]
         others = {event.offset: event for event in held}
+        self.trial = [others.pop(offset) for offset in self._suspected if offset in others]
+        self._suspected = []
+        for suspected in self.trial:
+            self.count_held(suspected)
         for at, offset, number, is_aside in self._named:
             event = others.pop(offset, None)
             if event is None:
@@ -613,6 +662,7 @@ class NumberedBuffer(Epochs):
     def forget(self) -> None:
         for sequence in self.sequences():
             sequence.forget_lost()
+        self.shared.recents.drop(self.source)
 
     # -- Diagnosis ---------------------------------------------------------------------------------
 
@@ -620,16 +670,18 @@ class NumberedBuffer(Epochs):
         for sequence in [self.current, *self.later]:
             yield from sequence.waiting()
             yield from sequence.suspects
+        yield from self.trial
 
     def explained(self) -> dict[str, Any]:
         current = self.current
         gap = current.gaps[0] if current.gaps else None
+        reason = "hole" if gap is not None else "restart" if self.trial else "jump"
         return {
             "source": self.source,
             "epoch": current.epoch,
             "held": self.held,
             "later_epochs": [sequence.epoch for sequence in self.later],
-            "reason": "start" if current.next == UNSTARTED else "hole" if gap else "jump",
+            "reason": "start" if current.next == UNSTARTED else reason,
             "missing": [gap.first, gap.last] if gap is not None else None,
             "since": gap.known_at_ns if gap is not None else self.last_arrival_ns,
             "deadline": self.deadline_ns(),

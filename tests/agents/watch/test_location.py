@@ -88,6 +88,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     "behind a hole": ([reorder(HELD)], "held", "after a gap at numbers 15 to 16, awaited"),
     "at the start": ([reorder(HELD | {"reason": "start"})], "held", "first number of its"),
     "a jump": ([reorder(HELD | {"reason": "jump"})], "held", "its number jumped"),
+    "a suspect": ([reorder(HELD | {"reason": "restart"})], "held", "its source has restarted"),
     "an epoch": ([reorder(HELD | {"reason": "epoch"})], "held", "epoch 0 of its"),
     "for a lane": ([fact("merge", aligned=ALIGNED)], "held", "progress of b/1, b/2 in the"),
     "in merge": (

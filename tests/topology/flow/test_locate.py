@@ -66,12 +66,11 @@ def test_what_is_said_is_what_became_of_each(seed: int) -> None:
     stage = stage_of()
     places = places_of(list(OPERATORS))
     left: set[tuple[str, int, int]] = set()
-    came: set[tuple[str, int, int]] = set()
+    sent = raw(seed, n=120)
     gaps: list[Gap] = []
     counted = dict.fromkeys((HELD, PASSED, LOST), 0)
-    for one in raw(seed, n=120):
+    for one in sent:
         step = stage.on_batch([one], one.at_ns)
-        came.add((one.source, one.epoch, one.seq))
         left |= {(e.source, e.epoch, e.seq) for e in step.released if e.kind == DATA and not e.late}
         gaps += [report for report in step.reports if isinstance(report, Gap)]
         for waits in stage.waiting():
@@ -79,6 +78,8 @@ def test_what_is_said_is_what_became_of_each(seed: int) -> None:
                 where = said(stage, waits.source, waits.epoch, waits.seq)
                 assert where["merge" if waits.held_by == places["merge"] else "reorder"] == HELD
                 counted[HELD] += 1
+    # Only now are the epochs of all known.
+    came = {(one.source, one.epoch, one.seq) for one in sent}
     for source, epoch, seq in left:
         assert said(stage, source, epoch, seq)["merge"] in {PASSED, OLD_EPOCH}
         counted[PASSED] += 1

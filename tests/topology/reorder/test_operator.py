@@ -116,7 +116,8 @@ Without a stamp what comes later is a restart
     0 0 -> 0
     1 1 -> 1
     2 2 -> 2
-    53 0 -> blocked, 0
+    53 0 -> blocked
+    103 -> 0
 A refused number does not shut out the source {seq_bits: 8, start: auto}
     0 300 0 0 -> dead 300 seq_range
     1 0 1 4 -> 0
@@ -159,7 +160,10 @@ def test_what_frees_an_overdue_gap_expires_it_amid_a_batch() -> None:
 def test_duplicates_and_conflicts() -> None:
     reorder = operator()
     play(reorder, [(0, 0, ["0"]), (1, 0, 0, ["duplicate 0"]), (2, 2, 7, ["blocked"])])
-    play(reorder, [(3, 2, 7, ["duplicate 2"]), (4, 2, 6, ["conflict 2"])])
+    play(reorder, [(3, 2, 7, ["duplicate 2"]), (4, 2, 6, []), (5, 3, 8, ["late 2 conflict"])])
+    other = event(6, 3, 8)
+    other.value = b"other"
+    assert rendered(reorder.on_batch([other], 6 * MS)) == ["conflict 3"]
 
 
 # -- epochs ----------------------------------------------------------------------------------------
@@ -232,7 +236,8 @@ def test_a_source_that_begins_again_at_once_loses_nothing(first: int, start: str
                   (51, None, ["258", "259", "gap 255-257 timeout"]),
                   (52, 0, ["256 (late gap)"]), (53, 253, 0, ["late 253 before_start"])]),
         # Its stamp is too new for that: the source has restarted.
-        ("auto", [(0, 0, ["0"]), (9, 1, ["1"]), (60, 254, ["blocked"]), (110, None, ["254"])]),
+        ("auto", [(0, 0, ["0"]), (9, 1, ["1"]), (60, 254, ["blocked"]), (110, None, []),
+                  (160, None, ["254"])]),
     ],
 )  # fmt: skip
 def test_a_number_from_before_the_start_of_a_small_counter(start: str, rows: Table) -> None:
@@ -311,11 +316,18 @@ def test_waits_and_holes_are_added_up(seed: int) -> None:
     """What the figures say is what a count of all that left gives."""
     reorder = operator(rule="miss", start="auto")
     waited_ns = outlived = 0
+    newest: dict[str, int] = {}
     for one in raw(seed):
-        for left in reorder.on_batch([one], one.at_ns).released:
+        step = reorder.on_batch([one], one.at_ns)
+        for report in step.reports:
+            if isinstance(report, Late | Duplicate):
+                waited_ns += report.at_ns - report.event.arrival_ns
+        for left in step.released:
             if left.kind not in (BLOCKED, UNBLOCKED):
                 waited_ns += left.at_ns - left.arrival_ns
-            outlived += left.late == GAP
+            newest[left.source] = max(newest.get(left.source, 0), left.epoch)
+            # The end of a run is late by its gap, too, but nothing was given up.
+            outlived += left.late == GAP and left.epoch == newest[left.source]
     figures = reorder.figures()
     assert figures["waited_ns"] == waited_ns
     assert figures["filled_late"] >= outlived

@@ -1,0 +1,147 @@
+"""Examples: the memory of the last numbers, its bound and its pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit.events import event
+from topology.config import ReorderConfig
+from topology.model.event import NO_EPOCH, Event
+from topology.model.outcome import Duplicate
+from topology.model.saved import ShapeRefused
+from topology.reorder import operator as reorder_operator
+from topology.reorder.operator import Reorder
+from topology.reorder.recent import (
+    BYTES,
+    MAX_BYTES,
+    MOST,
+    PAGE,
+    PAGES,
+    RECENT,
+    SIZE,
+    Recent,
+    digest_of,
+)
+
+MS = 1_000_000
+
+
+def reorder(**settings: Any) -> Reorder:
+    return Reorder("default", ReorderConfig(max_wait_ns=50 * MS, start="zero", **settings))
+
+
+def record(at: int, seq: int, source: str = "s", value: Any = b"v", ts: int | None = None) -> Event:
+    stamp = at if ts is None else ts
+    return Event("default", source, NO_EPOCH, seq, stamp * MS, at * MS, at, value=value)
+
+
+def pages(state: dict[str, Any]) -> list[str]:
+    return sorted(key for key in state if key.startswith(RECENT))
+
+
+def test_the_same_payload_has_the_same_digest_and_none_has_0() -> None:
+    assert digest_of(record(0, 0, value=b"v")) == digest_of(record(5, 9, value=b"v"))
+    assert digest_of(record(0, 0, value=b"v")) != digest_of(record(0, 0, value=b"w"))
+    assert digest_of(record(0, 0, value={"a": 1})) == digest_of(record(1, 1, value={"a": 1}))
+    typed = record(0, 0)
+    typed.type = "open"
+    assert digest_of(typed) != digest_of(record(0, 0))
+    assert {digest_of(record(0, 0, value=empty)) for empty in (None, b"")} == {0}
+
+
+def test_only_changed_pages_are_written_and_there_are_never_more() -> None:
+    one = reorder()
+    one.changes()
+    one.on_batch([record(n, n) for n in range(PAGE + 1)], PAGE * MS)
+    assert pages(one.changes()) == [f"{RECENT}0/s", f"{RECENT}1/s"]
+    one.on_batch([record(PAGE + 1, PAGE + 1)], (PAGE + 1) * MS)
+    assert pages(one.changes()) == [f"{RECENT}1/s"]
+    one.on_batch([record(n, n) for n in range(PAGE + 2, 5_000)], 5_000 * MS)
+    assert len(pages(one.changes())) == len(pages(one.snapshot())) == PAGES
+
+
+def test_a_number_that_fills_a_gap_changes_its_page() -> None:
+    one = reorder()
+    one.changes()
+    one.on_batch([record(0, 0), record(1, 40), record(2, 41)], 2 * MS)
+    one.changes()
+    one.on_batch([record(3, 20)], 3 * MS)
+    assert pages(one.changes()) == [f"{RECENT}1/s", f"{RECENT}2/s"]
+
+
+def test_a_new_epoch_removes_the_pages_of_the_old_one() -> None:
+    one = reorder()
+    one.on_batch([record(n, n) for n in range(100)], 99 * MS)
+    one.changes()
+    one.on_batch([record(100, 0, value=b"w"), record(101, 1, value=b"w")], 101 * MS)
+    changes = one.changes()
+    assert pages({key: value for key, value in changes.items() if value is not None}) == [
+        f"{RECENT}0/s"
+    ]
+    assert pages(one.snapshot()) == [f"{RECENT}0/s"]
+
+
+def test_sources_that_write_epochs_or_infer_none_are_not_remembered() -> None:
+    one = reorder()
+    one.on_batch([event(0, 0, epoch=1), event(1, 1, epoch=1)], MS)
+    assert not pages(one.snapshot())
+    other = reorder(infer_restart=False)
+    other.on_batch([record(0, 0), record(1, 1)], MS)
+    assert not pages(other.snapshot())
+
+
+def test_beyond_the_bound_the_half_that_was_silent_longest_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert MOST * BYTES <= MAX_BYTES
+    recent = Recent()
+    assert recent.stamps.itemsize * 256 + recent.digests.itemsize * 256 == BYTES
+    monkeypatch.setattr(reorder_operator, "MOST", 4)
+    one = reorder()
+    one.on_batch([record(at, 0, f"s{n}") for at, n in enumerate((3, 1, 2, 0))], 3 * MS)
+    one.on_batch([record(4, 1, "s3")], 4 * MS)
+    one.changes()
+    one.on_batch([record(5, 0, "s4")], 5 * MS)
+    assert pages(one.snapshot()) == [f"{RECENT}0/{source}" for source in ("s0", "s3", "s4")]
+    assert one.changes()[f"{RECENT}0/s1"] is None
+    # A dropped source is remembered again, and its stamp alone tells what it forgot.
+    one.on_batch([record(6, 1, "s1")], 6 * MS)
+    step = one.on_batch([record(7, 0, "s1", b"other", ts=0)], 7 * MS)
+    assert [type(report) for report in step.reports] == [Duplicate]
+    again = reorder()
+    again.restore(one.snapshot(), ())
+    assert again.snapshot() == one.snapshot()
+
+
+def test_pages_of_no_source_and_pages_of_another_length_are_refused() -> None:
+    one = reorder()
+    one.on_batch([record(0, 0)], 0)
+    state = dict(one.snapshot())
+    row = state.pop(f"{RECENT}0/s")
+    for key, value in ((f"{RECENT}0/t", row), (f"{RECENT}0/s", [1]), (f"{RECENT}99/s", row)):
+        with pytest.raises(ShapeRefused):
+            reorder().restore({**state, key: value}, ())
+    with pytest.raises(ShapeRefused):
+        reorder().restore({**state, f"{RECENT}0/s": [1 << 63] * (2 * PAGE)}, ())
+
+
+def test_a_number_far_below_the_highest_takes_the_place_of_none() -> None:
+    """Both have one place; the lower one fills a gap."""
+    one = reorder()
+    one.on_batch([record(0, 0), record(1, 300), record(2, 300 - SIZE)], 2 * MS)
+    copies = [record(3, 300, ts=1), record(4, 301), record(5, 302)]
+    (found,) = one.on_batch(copies, 5 * MS).reports
+    assert isinstance(found, Duplicate)
+    assert one.figures()["epochs_inferred"] == 0
+
+
+def test_numbers_that_are_set_aside_are_not_remembered_in_place_of_others() -> None:
+    one = Reorder("default", ReorderConfig(max_wait_ns=50 * MS, max_jump=100))
+    one.on_batch([record(n, 100 + n) for n in range(10)], 9 * MS)
+    one.on_batch([record(10, 105 + SIZE)], 10 * MS)
+    one.on_time(60 * MS)
+    (found,) = one.on_batch([record(61, 105, ts=5)], 61 * MS).reports
+    assert isinstance(found, Duplicate)
+    assert one.figures()["epochs_inferred"] == 0

@@ -1,0 +1,344 @@
+"""Oracle and examples: copies, restarts and conflicts of sources that write no epochs.
+
+The oracle is the sender, which knows what it sent: each event once, in runs that begin their
+numbers again, and copies of them. In the tables a time is a number of milliseconds; `max_wait` is
+50.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from tests.kit.events import copy_of
+from tests.kit.runs import held_after_restart, through_changelog
+from tests.kit.scenarios import Table, scenarios
+from tests.seeds import seeds_of_today
+from topology.config import ReorderConfig
+from topology.model.event import BLOCKED, DATA, NO_EPOCH, UNBLOCKED, Event
+from topology.model.late import CONFLICT
+from topology.model.location import HELD
+from topology.model.outcome import Duplicate, Gap, Late, Step
+from topology.reorder.operator import Reorder
+from topology.reorder.trial import MAX_BEHIND
+
+MS: Final = 1_000_000
+SEEDS: Final = seeds_of_today(10)
+
+
+def operator(**settings: Any) -> Reorder:
+    chosen = {"max_wait": "50ms", "rule": "fixed", "start": "zero", **settings}
+    return Reorder("default", ReorderConfig(**chosen))
+
+
+def record(at: int, seq: int, ts: int, content: str = "", offset: int = 0) -> Event:
+    value = content.encode() or None
+    return Event("default", "s", NO_EPOCH, seq, ts * MS, at * MS, offset, value=value)
+
+
+def rendered(step: Step) -> list[str]:
+    """What a step said: `3` or `1:3` for number 3 of epoch 1, `conflict 3`, `duplicate 3`."""
+    lines = []
+    for e in step.released:
+        name = e.kind if e.kind in (BLOCKED, UNBLOCKED) else f"{e.seq}"
+        name = f"{e.epoch}:{name}" if e.epoch and e.kind == DATA else name
+        lines.append(f"{name} (late {e.late})" if e.late else name)
+    for report in step.reports:
+        if isinstance(report, Late):
+            lines.append(f"{report.reason} {report.event.seq}")
+        elif isinstance(report, Duplicate):
+            lines.append(f"duplicate {report.event.seq}")
+        elif isinstance(report, Gap):
+            lines.append(f"gap {report.first}-{report.last}")
+    return lines
+
+
+# -- Examples --------------------------------------------------------------------------------------
+
+SCENARIOS = scenarios("""
+The same stamp is a copy although it was the newest of all {}
+    0 0 0 a -> 0
+    1 1 90 b -> 1
+    2 2 2 c -> 2
+    3 1 90 b -> duplicate 1
+    4 3 4 d -> 3
+A payload that is rare is a copy with a new stamp {}
+    0 0 0 a -> 0
+    1 1 1 b -> 1
+    2 2 2 c -> 2
+    3 3 3 d -> 3
+    4 4 4 e -> 4
+    5 5 5 f -> 5
+    6 6 6 g -> 6
+    7 7 7 h -> 7
+    8 5 8 f -> duplicate 5
+    9 8 9 i -> 8
+A payload that others have proves nothing, but the run goes on {}
+    0 0 0 open -> 0
+    1 1 1 shut -> 1
+    2 2 2 open -> 2
+    3 1 3 shut -> blocked
+    4 3 4 shut -> 3, conflict 1
+The next number of the suspect begins the epoch {}
+    0 0 0 a -> 0
+    1 1 1 b -> 1
+    2 2 2 c -> 2
+    3 0 3 d -> blocked
+    4 1 4 e -> 1:0, 1:1
+The clock was set back at the restart {}
+    0 0 1000 a -> 0
+    1 1 1001 b -> 1
+    2 2 1002 c -> 2
+    3 0 3 d -> blocked
+    4 1 4 e -> 1:0, 1:1
+    5 2 5 f -> 1:2
+Nothing follows, and the stamp is newer than all {}
+    0 0 0 a -> 0
+    1 1 1 b -> 1
+    2 0 2 c -> blocked
+    51
+    52 -> 1:0
+Nothing follows, and the stamp is not newer {}
+    0 0 0 a -> 0
+    1 1 10 b -> 1
+    2 0 2 c -> blocked
+    52 -> unblocked, conflict 0
+A counter that stands still loses nothing {}
+    0 9 0 a -> blocked
+    50 -> 9, gap 0-8
+    60 9 60 b -> blocked
+    70 9 70 c
+    120 -> 1:9, blocked, gap 0-8
+    170 -> 2:9, gap 0-8
+The end of the old run does not wait {}
+    0 0 0 a -> 0
+    1 1 1 b -> 1
+    2 0 5 d -> blocked
+    3 2 2 c -> 2, blocked
+    4 1 6 e -> 1:0, 1:1
+What the old run lacks does not wait {}
+    0 0 0 a -> 0
+    1 3 3 d -> blocked
+    2 0 9 e
+    3 1 1 b -> 1, blocked
+    4 2 2 c -> 2, 3, blocked
+    5 1 10 f -> 1:0, 1:1
+The second suspect of a minute does not block {}
+    0 0 0 a -> 0
+    1 1 1 b -> 1
+    2 2 2 c -> 2
+    3 1 1 d -> duplicate 1
+    4 1 4 e -> blocked
+    5 3 5 f -> 3, conflict 1
+    6 1 6 g
+    7 4 7 h -> 4, conflict 1
+    60003 5 60003 i -> 5
+    60004 1 60004 j -> blocked
+    60005 6 60005 k -> 6, conflict 1
+A number that was given up fills its gap if the run goes on {}
+    0 0 0 a -> 0
+    1 2 2 c -> blocked
+    51 -> 2, gap 1-1
+    60 1 60 b -> blocked
+    61 3 61 d -> 1 (late gap), 3
+""")
+
+
+@pytest.mark.parametrize(("settings", "rows"), SCENARIOS.values(), ids=SCENARIOS)
+def test_scenario(settings: dict[str, Any], rows: Table) -> None:
+    reorder = operator(**settings)
+    for number, (at, *rest, expected) in enumerate(rows):
+        if rest and rest[0] is not None:
+            seq, ts, content = rest
+            step = reorder.on_batch([record(at, seq, ts, str(content))], at * MS)
+        else:
+            step = reorder.on_time(at * MS)
+        assert rendered(step) == expected, f"line {number} at {at}"
+
+
+def test_no_more_events_than_the_bound_wait_behind_a_suspect() -> None:
+    reorder = operator()
+    for seq in range(3):
+        reorder.on_batch([record(seq, seq, seq, f"{seq}")], seq * MS)
+    reorder.on_batch([record(3, 0, 3, "new")], 3 * MS)
+    for n in range(MAX_BEHIND):
+        assert not reorder.on_batch([record(4, 10 + n, 9, f"c{n}")], 4 * MS).reports
+    assert reorder.figures()["held"] == MAX_BEHIND + 1
+    assert reorder.locate("s", -1, 0) == {
+        "where": HELD,
+        "arrival": 3 * MS,
+        "since": 3 * MS,
+        "ts": 3 * MS,
+        "reason": "restart",
+        "until": 53 * MS,
+        "epoch": 0,
+        "epoch_in_force": 0,
+    }
+    step = reorder.on_batch([record(5, 40, 10, "last")], 5 * MS)
+    assert rendered(step)[0] == "1:0"
+    assert reorder.figures()["epochs_inferred"] == 1
+
+
+def test_what_is_no_longer_remembered_begins_an_epoch_only_by_its_stamp() -> None:
+    reorder = operator()
+    for seq in range(300):
+        reorder.on_batch([record(seq, seq, seq, f"{seq}")], seq * MS)
+    assert rendered(reorder.on_batch([record(300, 43, 1, "x")], 300 * MS)) == ["duplicate 43"]
+    assert rendered(reorder.on_batch([record(301, 44, 1, "x")], 301 * MS)) == ["blocked"]
+    assert rendered(reorder.on_batch([record(302, 300, 302, "y")], 302 * MS)) == [
+        *("300", "conflict 44")
+    ]
+    assert rendered(reorder.on_batch([record(303, 0, 303, "z")], 303 * MS)) == []
+    assert rendered(reorder.on_batch([record(304, 1, 304, "z")], 304 * MS)) == [
+        *("blocked", "1:0", "1:1")
+    ]
+
+
+# -- The oracle ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sender:
+    """How a source sends: `runs` of `n` numbers, arriving up to `disorder` late.
+
+    The share `copied` comes twice. With `restamped`, a copy bears the time at which it was sent
+    again. `frequent` payloads are two, others differ. A `glitch` is a number that came, on another
+    record. With `stuck` all numbers are 0.
+    """
+
+    runs: int = 1
+    n: int = 100
+    disorder: int = 20
+    copied: float = 0.0
+    restamped: bool = False
+    frequent: bool = False
+    set_back: bool = False
+    stuck: bool = False
+    glitches: float = 0.0  # The share of three events.
+    first: int = 0
+    bits: int = 63
+
+    def sent(self, rng: Random) -> tuple[list[Event], list[str]]:
+        """Return the records in order of arrival, and for each what it is: `copy`, `glitch` or its
+        place in the truth."""
+        found: list[tuple[int, int, int, bytes, str]] = []
+        ts = now = 10_000
+        for run in range(self.runs):
+            gone = rng.choice((60, 200, 500)) if run else 0
+            now += gone
+            ts += gone - (rng.choice((100, 3_000)) if self.set_back and run else 0)
+            for seq in range(self.n):
+                step = rng.choice((2, 5, 9))
+                now, ts = now + step, ts + step
+                number = 0 if self.stuck else (seq + self.first * bool(run)) % (1 << self.bits)
+                place = len(found)
+                content = rng.choice((b"open", b"shut")) if self.frequent else b"%d" % place
+                at = now + 1 + rng.randint(0, self.disorder)
+                found.append((at, number, ts, content, f"{run * self.n + seq:06d}"))
+                is_amid = 8 <= seq < self.n - 30
+                if rng.random() < self.copied and (is_amid or not self.restamped):
+                    again = at + rng.randint(1, 40)
+                    stamp = again + ts - now if self.restamped else ts
+                    found.append((again, number, stamp, content, "copy"))
+                if rng.random() < self.glitches and seq in (30, 50, 70):
+                    wrong = number - rng.randint(12, 20)
+                    found.append((now + 1, wrong, ts, b"glitch%d" % place, "glitch"))
+        found.sort(key=lambda each: each[0])
+        events = [
+            Event("default", "s", NO_EPOCH, seq, ts * MS, at * MS, offset, value=content)
+            for offset, (at, seq, ts, content, _) in enumerate(found)
+        ]
+        return events, [each[-1] for each in found]
+
+
+SENDERS: Final = {
+    "retransmissions": Sender(copied=0.2),
+    "retransmissions of frequent payloads": Sender(copied=0.2, frequent=True),
+    "sent again with a new stamp": Sender(copied=0.2, restamped=True),
+    "frequent payloads again with a new stamp": Sender(copied=0.1, restamped=True, frequent=True),
+    "restarts": Sender(runs=4, n=40, copied=0.1),
+    "restarts with frequent payloads": Sender(runs=4, n=40, frequent=True),
+    "restarts, and copies with new stamps": Sender(runs=3, n=60, copied=0.1, restamped=True),
+    "restarts at a number that came": Sender(runs=3, n=40, first=17, disorder=0),
+    "restarts with a clock set back": Sender(runs=2, n=40, set_back=True),
+    "a counter that stands still": Sender(n=40, stuck=True, disorder=0),
+    "frequent payloads without a counter": Sender(n=40, stuck=True, disorder=0, frequent=True),
+    "glitches": Sender(glitches=0.7),
+    "a counter that wraps": Sender(n=600, bits=8, copied=0.1, restamped=True),
+}
+
+
+def played(reorder: Reorder, events: Sequence[Event]) -> Step:
+    step = Step(0)
+    for one in events:
+        step.add(reorder.on_batch([one], one.at_ns))
+    step.add(reorder.on_end(events[-1].at_ns + 1_000 * MS))
+    return step
+
+
+@pytest.mark.parametrize("start", ["zero", "auto"])
+@pytest.mark.parametrize("name", SENDERS)
+def test_each_event_of_the_truth_is_emitted_once_and_copies_are_told(name: str, start: str) -> None:
+    sender = SENDERS[name]
+    for seed in SEEDS:
+        events, truth = sender.sent(Random(seed))
+        start_of = "auto" if sender.first else start
+        reorder = operator(start=start_of, seq_bits=sender.bits)
+        step = played(reorder, events)
+        emitted = [truth[e.offset] for e in step.released if e.kind == DATA]
+        told: list[str] = []
+        for report in step.reports:
+            assert isinstance(report, Late | Duplicate), (seed, report)
+            is_conflict = isinstance(report, Late) and report.reason == CONFLICT
+            assert is_conflict or isinstance(report, Duplicate), (seed, report)
+            assert is_conflict or truth[report.event.offset] == "copy", (seed, report)
+            told.append(truth[report.event.offset])
+        assert emitted == sorted(each for each in truth if each.isdigit()), seed
+        assert sorted(told) == sorted(each for each in truth if not each.isdigit()), seed
+        runs = sender.n if sender.stuck else sender.runs
+        assert reorder.figures()["epochs_inferred"] == runs - 1, seed
+
+
+@pytest.mark.parametrize("name", ["retransmissions", "restarts", "restarts with frequent payloads"])
+def test_what_is_sent_again_as_a_whole_is_not_emitted_again(name: str) -> None:
+    for seed in SEEDS:
+        events, truth = SENDERS[name].sent(Random(seed))
+        later_ns = events[-1].arrival_ns + 2_000 * MS
+        again = [copy_of(one) for one in events]
+        for one in again:
+            one.offset += len(events)
+            one.arrival_ns += later_ns
+            one.at_ns = one.arrival_ns
+        step = played(operator(), [*events, *again])
+        emitted = [truth[e.offset] for e in step.released if e.kind == DATA]
+        assert emitted == sorted(each for each in truth if each.isdigit()), seed
+        reports = [each for each in step.reports if isinstance(each, Late | Duplicate)]
+        told = [report.event.offset for report in reports]
+        assert set(told) >= {one.offset for one in again}, seed
+
+
+@pytest.mark.parametrize("name", SENDERS)
+def test_a_restart_of_the_worker_changes_no_decision(name: str) -> None:
+    sender = SENDERS[name]
+    for seed in SEEDS[:3]:
+        events, _ = sender.sent(Random(seed))
+        settings = {"seq_bits": sender.bits}
+        expected = rendered(played(operator(**settings), [copy_of(one) for one in events]))
+        rng, step, reorder = Random(seed), Step(0), operator(**settings)
+        table: dict[str, Any] = {}
+        for one in [copy_of(one) for one in events]:
+            step.add(reorder.on_batch([one], one.at_ns))
+            if rng.random() < 0.1:
+                for key, value in reorder.changes().items():
+                    table[key] = through_changelog(value)
+                table = {key: value for key, value in table.items() if value is not None}
+                assert table == through_changelog(reorder.snapshot())
+                held = held_after_restart(reorder, events, 1 << 60)
+                reorder = operator(**settings)
+                reorder.restore(table, held)
+        step.add(reorder.on_end(events[-1].at_ns + 1_000 * MS))
+        assert rendered(step) == expected, seed

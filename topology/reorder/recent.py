@@ -1,0 +1,135 @@
+"""Remembers the last numbers of a source, to distinguish copies from other events of a number.
+
+For each of the last `SIZE` numbers that came, the timestamp and a digest of the content are
+remembered. `topology.reorder.trial` decides with them. They are remembered only for sources that
+write no epochs, and only for their newest epoch. The sequence knows which numbers came.
+
+All sources together remember at most `MAX_BYTES`. Beyond that, the half of the sources that has
+been silent longest is dropped from memory. A dropped source is remembered again from its next
+number on.
+
+The state is saved in pages of `PAGE` numbers, and only changed pages are written. Numbers that are
+`SIZE` apart share a place, so the pages of a source never become more.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import Final
+from zlib import crc32
+
+from topology.model.event import Event
+from topology.model.saved import INT, list_of
+from topology.model.tables import NumberAndKey, NumberedTable
+
+RECENT: Final = "recent/"
+SIZE: Final = 256
+LAST: Final = SIZE - 1
+"""The place of a number is `number & LAST`."""
+PAGE: Final = 16
+PAGES: Final = SIZE // PAGE
+BYTES: Final = SIZE * 12
+"""The memory of one source, without its objects."""
+MAX_BYTES: Final = 64 * 2**20
+"""The memory of all sources of an operator together, about 22,000 sources."""
+MOST: Final = MAX_BYTES // BYTES
+NOTHING: Final = [0] * (2 * PAGE)
+
+
+def digest_of(event: Event) -> int:
+    """Return a checksum of 32 bits of an event's payload and type, or 0 if it has no payload."""
+    value = event.value
+    if value is None or value == b"":
+        return 0
+    content = value if isinstance(value, bytes) else repr(value).encode()
+    return crc32(content, crc32(event.type.encode()))
+
+
+class Recent:
+    """The last numbers of one source.
+
+    Attributes:
+        since: The smallest number that is remembered if it came.
+        unsaved: The smallest number whose page has changed since the last checkpoint.
+    """
+
+    __slots__ = ("digests", "since", "stamps", "unsaved")
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self.stamps = array("q", bytes(8 * SIZE))
+        self.digests = array("I", bytes(4 * SIZE))
+        self.since = 0
+        self.unsaved = 0
+
+    def note(self, event: Event, highest: int) -> None:
+        """Remember an event, unless its number is too far below the highest one that came."""
+        number = event.seq
+        if number <= highest - SIZE:
+            return
+        self.stamps[number & LAST] = event.ts_ns
+        self.digests[number & LAST] = digest_of(event)
+        self.unsaved = min(self.unsaved, number)
+
+    def page(self, page: int) -> list[int]:
+        at = page * PAGE
+        return [*self.stamps[at : at + PAGE], *self.digests[at : at + PAGE]]
+
+
+class Recents(NumberedTable[list[int]]):
+    """The last numbers of all sources, saved in pages by (index of the page, source)."""
+
+    def __init__(self) -> None:
+        super().__init__(RECENT, list_of(INT))
+        self.by_source: dict[str, Recent] = {}
+
+    def of(self, source: str) -> Recent:
+        """Return the memory of a source, creating it if there is none."""
+        recent = self.by_source.get(source)
+        if recent is None:
+            recent = self.by_source[source] = Recent()
+        return recent
+
+    def restart(self, source: str) -> None:
+        """Forget the numbers of a source, if any are remembered, because it begins an epoch."""
+        recent = self.by_source.get(source)
+        if recent is not None:
+            recent.forget()
+            self.note_pages(source, 0, LAST)
+
+    def drop(self, source: str) -> None:
+        """Drop the memory of a source, if there is one."""
+        if self.by_source.pop(source, None) is not None:
+            self.note_pages(source, 0, LAST)
+
+    def note_pages(self, source: str, first: int, last: int) -> None:
+        """Record the pages of the numbers `first`..`last` as changed."""
+        for page in range(max(first, last - LAST) // PAGE, last // PAGE + 1):
+            self.note((page % PAGES, source))
+
+    # -- The table ---------------------------------------------------------------------------------
+
+    def all_keys(self) -> Iterable[NumberAndKey]:
+        for source in self.by_source:
+            for page in range(PAGES):
+                if self.find((page, source)) is not None:
+                    yield page, source
+
+    def find(self, key: NumberAndKey) -> list[int] | None:
+        recent = self.by_source.get(key[1])
+        row = NOTHING if recent is None else recent.page(key[0])
+        return None if row == NOTHING else row
+
+    def put(self, key: NumberAndKey, row: list[int]) -> None:
+        at = key[0] * PAGE
+        if len(row) != 2 * PAGE or not 0 <= at < SIZE:
+            raise ValueError("it is not a page")
+        recent = self.of(key[1])
+        try:
+            recent.stamps[at : at + PAGE] = array("q", row[:PAGE])
+            recent.digests[at : at + PAGE] = array("I", row[PAGE:])
+        except OverflowError as wrong:
+            raise ValueError("a number of it is too large") from wrong

@@ -1,0 +1,270 @@
+"""Distinguishes copies, restarts and conflicts of sources that write no epochs.
+
+If a number came before, the remembered timestamps and contents decide (`topology.reorder.recent`):
+
+    the same timestamp      a duplicate
+    the same content        a duplicate, if there is a payload and no other remembered number has it
+    otherwise               a *suspect*
+
+An event whose number is not remembered is a suspect if its timestamp shows a restart
+(`Epochs.restart_ns`). So is a number that was given up. A record without a timestamp is a suspect
+only if its arrival shows a restart, because the arrival of a duplicate is newer, too.
+
+A suspect waits for the events that follow it, for at most `max_wait` (a *trial*). Up to
+`MAX_BEHIND` events of its source wait behind it. An event that is older than the suspect does not
+wait if its number is missing or above all others.
+
+* The next number of the suspect follows, not older and with a payload of its own: a new epoch
+  begins with the suspect.
+* The next number of the old run follows, not older: there was no restart.
+* Both are the same number: a new epoch begins if the timestamp of the suspect shows a restart. The
+  payload must not be that of the remembered event of its number.
+* Another event of the same number follows, with another timestamp and content: the suspect is an
+  epoch of its own. So the events of a counter that stands still are all emitted.
+* Nothing of this follows: a new epoch begins if the timestamp of the suspect shows a restart. Such
+  an epoch begins only `max_wait` or more after the one before.
+
+If there was no restart, a suspect whose number came is late, reason `conflict`. Any other is
+processed as if there had been no suspicion. A copy is no sign of a restart.
+
+A trial blocks its source in MERGE as a gap does, but only one trial in `QUIET_NS`. Events of other
+trials may thus be late. Events in a trial are counted in no measurement of waiting times.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from topology.model.event import DEAD, Event
+from topology.model.late import CONFLICT
+from topology.model.outcome import Step
+from topology.reorder.epochs import Epochs, numbered
+from topology.reorder.recent import LAST, SIZE, Recent, digest_of
+from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
+from topology.reorder.shared import Shared
+
+VARIED: Final = 8
+"""A payload identifies a copy only if so many numbers are remembered, so that it may be rare."""
+MAX_BEHIND: Final = 16
+"""The maximum number of events that wait behind a suspect. The next event ends the trial."""
+QUIET_NS: Final = 60_000_000_000
+"""For so long after a trial that blocked its source in MERGE, no other one blocks it."""
+
+
+class Trials(Epochs):
+    """The part of a source's buffer that decides whether an epoch begins.
+
+    Attributes:
+        recent: The last numbers of the newest epoch, or None if they are not remembered.
+        trial: The suspect and the events behind it, in order of arrival.
+        asked_ns: The beginning of the last trial that blocked the source, or NO_STAMP.
+    """
+
+    __slots__ = ("asked_ns", "recent", "trial")
+
+    def __init__(self, source: str, shared: Shared) -> None:
+        super().__init__(source, shared)
+        self.recent: Recent | None = None
+        self.trial: list[Event] = []
+        self.asked_ns = NO_STAMP
+
+    # Defined by the buffer, which is the subclass.
+
+    def arrive(self, event: Event, step: Step) -> None:
+        """Process an event of which its epoch is known or cannot be a new one."""
+        raise NotImplementedError
+
+    def late_by(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
+        raise NotImplementedError
+
+    def count_held(self, event: Event) -> None:
+        raise NotImplementedError
+
+    def report(self, now_ns: int, step: Step) -> None:
+        raise NotImplementedError
+
+    def count_unheld(self, event: Event) -> None:
+        raise NotImplementedError
+
+    # -- Intake ------------------------------------------------------------------------------------
+
+    def take(self, event: Event, step: Step) -> None:
+        """Process an arriving event of any kind."""
+        if self.trial:
+            self._take_during(event, step)
+        elif self._is_suspect(event):
+            now_ns = event.at_ns
+            if self.asked_ns == NO_STAMP or now_ns >= self.asked_ns + QUIET_NS:
+                self.asked_ns = now_ns
+            self.trial = [event]
+            self.count_held(event)
+            self.report(now_ns, step)
+        else:
+            self.arrive(event, step)
+
+    def _take_during(self, event: Event, step: Step) -> None:
+        now_ns, newest = event.at_ns, self.newest()
+        if event.epoch < 0 and event.kind != DEAD:
+            if self._passes(event, newest):
+                self.arrive(event, step)
+                # An event that waits may be the next number of the old run only now.
+                shown = [
+                    begins for e in self.trial[1:] if (begins := self._shown_by(e)) is not None
+                ]
+                if shown:
+                    self.decide(shown[0], now_ns, step)
+                return
+            begins = self._shown_by(event)
+            if begins is not None:
+                self.decide(begins, now_ns, step, event)
+                return
+        if len(self.trial) > MAX_BEHIND:
+            self.decide(None, now_ns, step, event)
+            return
+        self.trial.append(event)
+        self.count_held(event)
+
+    def _passes(self, event: Event, newest: Sequence) -> bool:
+        """Return whether an event is of the old run, and not a repeated number of it."""
+        number = numbered(newest, event.seq, self.shared.modulus)
+        is_older = event.ts_ns < self.trial[0].ts_ns
+        return is_older and (number > newest.hi or newest.lacks(number))
+
+    def decide(
+        self, begins: bool | None, now_ns: int, step: Step, last: Event | None = None
+    ) -> None:
+        """End the trial: an epoch begins with the suspect, or not, or (None) nothing shows it.
+
+        `last` is the event that ends it.
+        """
+        (suspect, *behind), self.trial = self.trial, []
+        newest = self.newest()
+        number = numbered(newest, suspect.seq, self.shared.modulus)
+        boundary_ns = self.restart_ns(suspect, number, newest)
+        if begins is None:
+            begins = boundary_ns is not None and now_ns >= self.until_ns
+        self._leave(suspect, now_ns)
+        suspect.epoch = newest.epoch + begins
+        if begins:
+            self.shared.inferred += 1
+            if boundary_ns is not None:
+                self.boundary_ns, self.begun_ns = boundary_ns, suspect.ts_ns
+            elif suspect.ts_ns <= self.begun_ns:  # The clock was set back, so numbers decide.
+                self.boundary_ns = self.begun_ns = NO_STAMP
+        if not begins and newest.came(number):
+            suspect.seq = number
+            self.late_by(suspect, CONFLICT, 0, step)
+        else:
+            self.arrive(suspect, step)
+        for event in behind:
+            self._leave(event, now_ns)
+            self.take(event, step)
+        # The records of events that are buffered again must replace the old ones.
+        step.freed += [event for event in (suspect, *behind) if event.held_by]
+        if last is not None:
+            self.take(last, step)
+        self.report(now_ns, step)
+
+    def _leave(self, event: Event, now_ns: int) -> None:
+        """Take an event out of the trial, so that it can be processed as if it arrived now."""
+        self.shared.waited_ns += now_ns - event.at_ns
+        self.count_unheld(event)
+        event.at_ns = now_ns
+
+    # -- Judgement ---------------------------------------------------------------------------------
+
+    def _is_suspect(self, event: Event) -> bool:
+        if event.epoch >= 0 or event.kind == DEAD or not self.shared.infers:
+            return False
+        newest = self.newest()
+        if self.is_of_before(event):
+            return False
+        number = numbered(newest, event.seq, self.shared.modulus)
+        if number > newest.hi:
+            return False
+        if self._remembers(number, newest):
+            if self._is_copy(event, number, newest):
+                return False
+            if event.is_stamped:
+                return True
+        return self.restart_ns(event, number, newest) is not None
+
+    def _shown_by(self, event: Event) -> bool | None:
+        """Return whether an event shows that an epoch began with the suspect; None if neither."""
+        if event.epoch >= 0 or event.kind == DEAD:
+            return None
+        suspect, newest, modulus = self.trial[0], self.newest(), self.shared.modulus
+        number = numbered(newest, event.seq, modulus)
+        is_newer = event.ts_ns >= suspect.ts_ns
+        sent = suspect.seq + 1
+        follows = event.seq == (sent % modulus if modulus else sent)
+        if is_newer and number == newest.hi + 1:
+            return follows and self._may_be_new(suspect, newest)
+        is_known = self._remembers(number, newest)
+        if self._is_copy(event, number, newest):
+            return None
+        if is_newer and follows and not (is_known and self._is_like(event, number)):
+            return True
+        is_other = event.ts_ns != suspect.ts_ns and digest_of(event) != digest_of(suspect)
+        return True if event.seq == suspect.seq and is_other else None
+
+    def _remembers(self, number: int, newest: Sequence) -> bool:
+        recent = self.recent
+        return (
+            recent is not None
+            and number >= recent.since
+            and number > newest.hi - SIZE
+            and newest.came(number)
+        )
+
+    def _is_copy(self, event: Event, number: int, newest: Sequence) -> bool:
+        """Return whether an event is a copy of the remembered one of its number."""
+        recent = self.recent
+        if recent is None or not self._remembers(number, newest):
+            return False
+        if recent.stamps[number & LAST] == event.ts_ns:
+            return True
+        if not self._is_like(event, number):
+            return False
+        digest = recent.digests[number & LAST]
+        known = [n for n in range(newest.hi - LAST, newest.hi + 1) if self._remembers(n, newest)]
+        return len(known) >= VARIED and not any(
+            recent.digests[n & LAST] == digest for n in known if n != number
+        )
+
+    def _is_like(self, event: Event, number: int) -> bool:
+        """Return whether an event has the payload of the remembered one of this number."""
+        digest = digest_of(event)
+        return self.recent is not None and 0 != digest == self.recent.digests[number & LAST]
+
+    def _may_be_new(self, suspect: Event, newest: Sequence) -> bool:
+        """Return whether an epoch may begin with a suspect that repeats the highest number."""
+        number = numbered(newest, suspect.seq, self.shared.modulus)
+        is_copied = self._remembers(number, newest) and self._is_like(suspect, number)
+        return not is_copied and self.restart_ns(suspect, number, newest) is not None
+
+    # -- Memory ------------------------------------------------------------------------------------
+
+    def remember(self) -> Recent:
+        """Begin to remember the numbers of the newest epoch, and return the memory."""
+        newest = self.newest()
+        self.recent = self.shared.recents.of(self.source)
+        is_new = newest.next == UNSTARTED and newest.hi < 0
+        self.recent.since = 0 if is_new else newest.hi + 1
+        return self.recent
+
+    def note(self, sequence: Sequence, event: Event) -> None:
+        """Remember an event that came."""
+        if self.recent is not None and sequence is self.newest():
+            self.recent.note(event, sequence.hi)
+
+    @property
+    def remembered(self) -> int:
+        """The smallest number that is remembered if it came, or -1 if none is."""
+        return -1 if self.recent is None else self.recent.since
+
+    @remembered.setter
+    def remembered(self, since: int) -> None:
+        if since >= 0:
+            self.recent = self.shared.recents.of(self.source)
+            self.recent.since = since
