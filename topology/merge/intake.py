@@ -21,7 +21,7 @@ from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.queues import Queues
 from topology.merge.settings import MergeConfig
-from topology.merge.source import AWAITED, BEHIND, NO_REF, NOT_LED, OUT, SourceProgress
+from topology.merge.source import AWAITED, BEHIND, DOZING, NO_REF, NOT_LED, OUT, SourceProgress
 from topology.merge.sources import KnownSources
 from topology.merge.watermark import Watermark
 from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
@@ -208,7 +208,11 @@ class Intake:
         event.late = ""
         self._take_error(progress, event)
         self._queues.insert(progress, event)
-        progress.newest_ns = max(progress.newest_ns, event.ref_time_ns)
+        if event.ref_time_ns > progress.newest_ns:
+            if progress.state < OUT or progress.state == DOZING:
+                self._bounds.enter(progress, event.ref_time_ns)
+            else:
+                progress.newest_ns = event.ref_time_ns
 
     def _follow(self, progress: SourceProgress, event: Event, ref_time_ns: int) -> None:
         if progress.newest_ns == NO_REF and event.kind == DEAD:

@@ -275,3 +275,19 @@ def test_a_forgotten_source_holds_c_no_longer() -> None:
     assert complete_ms(900, "b") == 0
     assert complete_ms(1_300, "c") > 0
     assert merge.figures()["forgotten"] == 1
+
+
+def test_a_filled_gap_makes_the_newest_time_of_a_led_source_its_bound() -> None:
+    """After a corrupt number each event of a gateway fills a gap, also one with a newer time."""
+    merge = operator()
+    gateway = event(0, "a", 0, 2), event(1, "a", 200, 3), event(1, "a", 201, 1)
+    for early in (event(0, "b", 0, 0), *gateway):
+        merge.on_batch([early], early.at_ns)
+    merge.on_time(100 * MS)
+    filled = event(110, "a", 1, 105, late=GAP)
+    merge.on_batch([filled], filled.at_ns)
+    assert merge.on_time(112 * MS).released == []
+    following = event(113, "b", 1, 106)
+    assert merge.on_batch([following], following.at_ns).released == []
+    # Now both sources have sent something at or above 105, so that event waits no longer.
+    assert rendered(merge.on_time(113 * MS)) == ["a1 at 113"]
