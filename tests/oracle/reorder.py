@@ -31,8 +31,8 @@ place. Readings taken where the spec leaves room:
    then on it is Late(gap) once, and its copies are duplicates. Else it is Late(old_epoch).
    What comes at or below it is as before (in time, Late(gap), Duplicate), also after
    the switch; below its start it stays Late(before_start), not Duplicate.
-4. The new epoch's start hold runs from its own first arrival, beside the wait for the
-   old holes, and ends no earlier than that wait.
+4. The new epoch's start hold runs from its own first arrival, also where that one was on
+   trial, beside the wait for the old holes, and ends no earlier than that wait.
 5. An old epoch that is still in its start hold keeps it.
 6. Without a header an event belongs to the newest epoch of its source, 0 at first;
    stamps up to a boundary to the one before an inferred restart.
@@ -43,7 +43,9 @@ place. Readings taken where the spec leaves room:
    max_wait; the boundary is that sum, or the newest held stamp below the event's own if
    later. For max_wait what is older than the event that told it, and above the highest
    of both, is of the old one; not so the number that continues the new one. In the
-   start hold a number below all tells only where those above are SEVERAL apart.
+   start hold a number below all tells only where those above are SEVERAL apart. Where
+   stamps fell twice from a number to the next, a stamp shows something only by more than
+   twice the second deepest fall; and what is missing is of the old run, too.
 8. Duplicate.conflict: only while the first copy is still held.
 9. The end: deadlines < the end fire as timeouts; all other holes, also one that was
    due but waited for its turn behind such a hole, have reason `end`.
@@ -57,7 +59,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, Final
 
 from tests.oracle.waits import Filled, Happening, History, Left, Opened, Rule
@@ -134,6 +136,7 @@ class _Epoch:
 
     number: int
     begun: int
+    hold_from_ns: int
     first: dict[int, int] = field(default_factory=dict)
     shown_by: dict[int, int] = field(default_factory=dict)
     deadline: dict[int, int] = field(default_factory=dict)
@@ -294,7 +297,7 @@ class _Source:
     def end_trial(self, begins: bool | None, at_ns: int) -> None:
         (place, *behind), suspect, newest = self.places, self.trial[0], self.epochs[-1]
         self.trial, self.places = [], []
-        suspect = replace(suspect, at_ns=at_ns)
+        arrived_ns, suspect = suspect.at_ns, replace(suspect, at_ns=at_ns)
         boundary_ns = self.boundary_of(newest, suspect)
         if begins is None:
             began_ns = self.arrivals[newest.begun].at_ns
@@ -302,12 +305,15 @@ class _Source:
             begins = boundary_ns is not None and not is_soon
         if begins:
             if boundary_ns is not None:
-                self.boundary_ns, self.begun = boundary_ns, suspect
+                fall_ns = 2 * self.fall_ns(at_ns)
+                self.boundary_ns = boundary_ns - fall_ns
+                self.begun = replace(suspect, ts_ns=suspect.ts_ns + fall_ns)
             elif self.begun is None or suspect.ts_ns <= self.begun.ts_ns:
                 self.boundary_ns = self.begun = None
             else:
                 self.begun = replace(self.begun, at_ns=at_ns)
             self.admit(replace(suspect, epoch=newest.number + 1), place)
+            self.epochs[-1].hold_from_ns = arrived_ns
         elif suspect.seq in newest.first:
             self.admitted.conflicts[place] = Fate(LATE, at_ns, newest.number, "conflict")
         else:
@@ -356,7 +362,8 @@ class _Source:
 
     def shown_by(self, arrival: Arrival) -> bool | None:
         newest, suspect = self.epochs[-1], self.trial[0]
-        follows, is_newer = arrival.seq == suspect.seq + 1, arrival.ts_ns >= suspect.ts_ns
+        follows = arrival.seq == suspect.seq + 1
+        is_newer = arrival.ts_ns >= suspect.ts_ns or self.fall_ns(arrival.at_ns) > 0
         if is_newer and arrival.seq == (newest.high or 0) + 1:
             suspect = replace(suspect, at_ns=arrival.at_ns)
             is_new = self.boundary_of(newest, suspect) is not None and not self.is_like(suspect)
@@ -389,7 +396,7 @@ class _Source:
         else:
             if self.epochs:
                 self.epochs[-1].frozen = index
-            self.epochs.append(_Epoch(number, index))
+            self.epochs.append(_Epoch(number, index, self.arrivals[index].at_ns))
             self.note(self.epochs[-1], index)
 
     def is_forgotten(self, epoch: _Epoch, index: int) -> bool:
@@ -416,11 +423,34 @@ class _Source:
         if arrival.at_ns > told.at_ns + self.max_wait_ns:
             return False
         before = next(e for e in self.epochs if e.number == newest.number - 1)
-        high = max(-1 if e.high is None else e.high for e in (before, newest))
-        return arrival.seq > high and arrival.seq != (newest.high or 0) + 1
+        newest_high = -1 if newest.high is None else newest.high
+        if arrival.seq <= newest_high + 1:
+            return False
+        if before.high is None or arrival.seq > before.high:
+            return True
+        return self.fall_ns(arrival.at_ns) > 0 and self.is_missing(before, arrival)
+
+    def is_missing(self, epoch: _Epoch, arrival: Arrival) -> bool:
+        if arrival.seq in epoch.first:
+            return False
+        walks = self.walk_all((arrival.at_ns, len(self.arrivals) - 1))
+        walk = walks[self.epochs.index(epoch)]
+        return arrival.seq in epoch.deadline and (walk is None or arrival.seq not in walk.lost)
+
+    def fall_ns(self, at_ns: int) -> int:
+        """How far stamps fall from one number that left in order to the next, at least twice."""
+        falls = [0, 0]
+        for epoch, walk in zip(
+            self.epochs, self.walk_all((at_ns, len(self.arrivals) - 1)), strict=True
+        ):
+            left = walk.left if walk is not None else {}
+            stamps = [self.arrivals[epoch.first[seq]].ts_ns for seq in left]
+            falls += [max(0, one - two) for one, two in pairwise(stamps)]
+        return sorted(falls)[-2]
 
     def boundary_of(self, newest: _Epoch, arrival: Arrival) -> int | None:
         """The last stamp before a restart, or None: the stamp shows none."""
+        arrival = replace(arrival, ts_ns=arrival.ts_ns - 2 * self.fall_ns(arrival.at_ns))
         now = arrival.at_ns, len(self.arrivals)
         before = arrival.at_ns, len(self.arrivals) - 1
         missing = arrival.seq in newest.deadline and arrival.seq not in newest.first
@@ -503,7 +533,7 @@ class _Source:
         """The moment from which the start is settled, and the start."""
         if self.start != AUTO:
             return (0, -1), self.start
-        hold_end = (self.arrivals[epoch.begun].at_ns + self.max_wait_ns, _AFTER_ALL)
+        hold_end = (epoch.hold_from_ns + self.max_wait_ns, _AFTER_ALL)
         if epoch.zero is not None and self.moment(epoch.zero) <= hold_end:
             return self.moment(epoch.zero), 0
         # `first` is in arrival order.

@@ -19,6 +19,10 @@ These decisions go beyond the specification:
   one plus `max_wait`. It is at least the newest of the events then buffered that are older than the
   event that revealed the restart. If the timestamp shows no restart, the boundary stays, or
   is unknown if the clock was set back before it.
+* A gateway numbers what it forwards, and timestamps fall from number to number. So a timestamp
+  shows something only if it is newer by `FALLS` times the deepest fall that has come twice. For
+  `max_wait`, a missing number belongs to the earlier epoch, too. One fall alone is a clock that was
+  set back.
 * The end of a run may arrive after the first event of the next epoch. For `max_wait` after that
   event, a number above all of its epoch is in order. If its epoch is finished, it is late, reason
   `gap`, because MERGE may still put it in its place. Afterwards it is late, reason `old_epoch`.
@@ -40,6 +44,8 @@ from topology.reorder.buffer import SourceBuffer
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
 from topology.reorder.shared import Shared, extended
 
+FALLS: Final = 2
+"""A timestamp may be older by as many of the usual falls of its source."""
 MAX_TAIL: Final = 1_000
 """The maximum number of events of the end of a run that are accepted after the next epoch began."""
 
@@ -54,12 +60,17 @@ class Epochs(SourceBuffer):
         until_ns: The instant until which the end of the run before the newest epoch may arrive.
         tail: The numbers above all others of that run that have arrived since the newest epoch
             began.
+        fall_ns: How far timestamps fall from one number to the next, as seen at least twice.
+        deepest_fall_ns: How far they fell at most. The fall of a clock that was set back is seen
+            only once.
     """
 
     __slots__ = (
         "begun_ns",
         "boundary_ns",
         "current",
+        "deepest_fall_ns",
+        "fall_ns",
         "later",
         "retired",
         "shared",
@@ -75,6 +86,8 @@ class Epochs(SourceBuffer):
         self.boundary_ns = NO_STAMP
         self.begun_ns = NO_STAMP
         self.until_ns = 0
+        self.fall_ns = 0
+        self.deepest_fall_ns = 0
         self.tail: list[int] = []
         self.current = self.new_sequence(0, active=True)
 
@@ -121,14 +134,23 @@ class Epochs(SourceBuffer):
 
         Its number in the newest epoch would be `number`, which is not above all others.
         """
+        # A timestamp that a gateway could have set back shows nothing.
+        least_ns = event.ts_ns - FALLS * self.fall_ns
         # A configured start also applies to the new epoch: a smaller number is before both starts.
         if (
             event.is_stamped
             and number >= max(self.shared.start, 0)
-            and newest.is_begun_anew_by(number, event.ts_ns)
+            and newest.is_begun_anew_by(number, least_ns)
         ):
             return newest.newest_ts_ns
-        return newest.refuted_by(number, event.ts_ns, self.shared.max_wait_ns)
+        return newest.refuted_by(number, least_ns, self.shared.max_wait_ns)
+
+    def note_fall(self, fall_ns: int) -> None:
+        """Record that the timestamp fell from one number to the next."""
+        if fall_ns > self.deepest_fall_ns:
+            self.fall_ns, self.deepest_fall_ns = self.deepest_fall_ns, fall_ns
+        elif fall_ns > self.fall_ns:
+            self.fall_ns = fall_ns
 
     def is_of_before(self, event: Event) -> bool:
         """Return whether an event was sent in the epoch before the last inferred restart."""
@@ -140,7 +162,9 @@ class Epochs(SourceBuffer):
         if before is None or event.at_ns > self.until_ns:
             return False
         number = numbered(before, event.seq, self.shared.modulus)
-        return number > max(before.hi, newest.hi + 1)
+        if number <= newest.hi + 1:
+            return False
+        return number > before.hi or (self.fall_ns > 0 and before.lacks(number))
 
     def _sequence_of(self, epoch: int, now_ns: int) -> Sequence | None:
         if epoch == self.current.epoch:

@@ -163,9 +163,12 @@ class Reorder(Shell[NumberedBuffer]):
                 event.epoch = current.epoch
                 current.next = number + 1
                 current.hi = number
-                current.last_ts_ns = ts_ns = event.ts_ns
+                ts_ns = event.ts_ns
                 if ts_ns > current.newest_ts_ns:
                     current.newest_ts_ns = ts_ns
+                elif ts_ns < current.last_ts_ns:
+                    buffer.note_fall(current.last_ts_ns - ts_ns)
+                current.last_ts_ns = ts_ns
                 if kind == DATA:
                     buffer.released += 1
                 released.append(event)

@@ -79,6 +79,8 @@ def source_shape(name: str, measured: Shape) -> Shape:
         boundary_ns=INT,
         begun_ns=INT,
         until_ns=INT,
+        fall_ns=INT,
+        deepest_fall_ns=INT,
         blocked=FLAG,
         received=INT,
         released=INT,
@@ -385,6 +387,8 @@ class NumberedBuffer(Trials):
         event.at_ns = now_ns
         step.released.append(event)
         if event.kind != DEAD:
+            if event.ts_ns < sequence.last_ts_ns:
+                self.note_fall(sequence.last_ts_ns - event.ts_ns)
             sequence.last_ts_ns = event.ts_ns
         if event.kind == DATA:
             self.released += 1
@@ -418,11 +422,13 @@ class NumberedBuffer(Trials):
                 words = sum([event.kind != DATA for event in events])
                 data -= words
                 self.words -= words
-                for event in events:
-                    if event.kind != DEAD:
-                        sequence.last_ts_ns = event.ts_ns
-            else:
-                sequence.last_ts_ns = events[-1].ts_ns
+            last_ns = sequence.last_ts_ns
+            for event in events:
+                if event.kind != DEAD:
+                    if event.ts_ns < last_ns:
+                        self.note_fall(last_ns - event.ts_ns)
+                    last_ns = event.ts_ns
+            sequence.last_ts_ns = last_ns
             step.released += events
             shared.held -= len(events)
             self.held -= len(events)

@@ -21,6 +21,7 @@ wait if its number is missing or above all others.
   payload must not be that of the remembered event of its number.
 * Another event of the same number follows, with another timestamp and content: the suspect is an
   epoch of its own. So the events of a counter that stands still are all emitted.
+* Events that follow may be older if the timestamps of the source fall (`Epochs.fall_ns`).
 * Nothing of this follows: a new epoch begins if the timestamp of the suspect shows a restart. Such
   an epoch begins only `max_wait` or more after the one before.
 
@@ -38,7 +39,7 @@ from typing import Final
 from topology.model.event import DEAD, Event
 from topology.model.late import CONFLICT
 from topology.model.outcome import Step
-from topology.reorder.epochs import Epochs, numbered
+from topology.reorder.epochs import FALLS, Epochs, numbered
 from topology.reorder.recent import LAST, SIZE, Recent, digest_of
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
 from topology.reorder.shared import Shared
@@ -143,12 +144,14 @@ class Trials(Epochs):
         boundary_ns = self.restart_ns(suspect, number, newest)
         if begins is None:
             begins = boundary_ns is not None and now_ns >= self.until_ns
+        arrived_ns = suspect.at_ns
         self._leave(suspect, now_ns)
         suspect.epoch = newest.epoch + begins
         if begins:
             self.shared.inferred += 1
             if boundary_ns is not None:
-                self.boundary_ns, self.begun_ns = boundary_ns, suspect.ts_ns
+                self.boundary_ns = boundary_ns - FALLS * self.fall_ns
+                self.begun_ns = suspect.ts_ns + FALLS * self.fall_ns
             elif suspect.ts_ns <= self.begun_ns:  # The clock was set back, so numbers decide.
                 self.boundary_ns = self.begun_ns = NO_STAMP
         if not begins and newest.came(number):
@@ -156,6 +159,8 @@ class Trials(Epochs):
             self.late_by(suspect, CONFLICT, 0, step)
         else:
             self.arrive(suspect, step)
+            if begins and self.newest().next == UNSTARTED:  # The trial is part of the start hold.
+                self.newest().start_deadline_ns = arrived_ns + self.shared.max_wait_ns
         for event in behind:
             self._leave(event, now_ns)
             self.take(event, step)
@@ -195,7 +200,7 @@ class Trials(Epochs):
             return None
         suspect, newest, modulus = self.trial[0], self.newest(), self.shared.modulus
         number = numbered(newest, event.seq, modulus)
-        is_newer = event.ts_ns >= suspect.ts_ns
+        is_newer = event.ts_ns >= suspect.ts_ns or self.fall_ns > 0
         sent = suspect.seq + 1
         follows = event.seq == (sent % modulus if modulus else sent)
         if is_newer and number == newest.hi + 1:

@@ -27,8 +27,8 @@ RULES: dict[str, Callable[[], waits.Rule]] = {
 
 
 def arrivals(rng: Random, n: int = 70, sources: int = 2) -> list[Arrival]:
-    """Overtaking, loss, copies, silences, restarts; a time unit of 1 ms, so that
-    arrivals and deadlines fall together."""
+    """Overtaking, loss, copies, silences, restarts, stamps that fall; a time unit of 1 ms, so
+    that arrivals and deadlines fall together."""
     coming: list[Arrival] = []
     for i in range(sources):
         coming += _source(f"s{i}", rng, n // sources)
@@ -40,25 +40,26 @@ def _source(name: str, rng: Random, n: int) -> list[Arrival]:
     first = rng.choice((0, 0, 1, 40))
     delayed, reach = rng.choice((0.0, 0.1, 0.5, 0.9)), rng.choice((2, 20, 120))
     lost, restarts = rng.choice((0.0, 0.05)), rng.choice((0.0, 0.03))
-    ts, seq = 1_000, first
+    fall = rng.choice((0, 0, 20, 200))
+    now, seq = 1_000, first
     sent: list[Arrival] = []
     for _ in range(n):
-        ts += rng.choice((0, 1, 1, 2, 30))
+        now += rng.choice((0, 1, 1, 2, 30))
         if rng.random() < restarts:
             if epoch is None:
-                ts += rng.choice((1, 30, 300))
+                now += rng.choice((1, 30, 300))
             else:
                 epoch += 1
             seq = first
         if rng.random() >= lost:
             delay = rng.randint(0, reach) if rng.random() < delayed else 0
-            sent.append(Arrival((ts + delay) * MS, name, seq, ts * MS, epoch))
+            at_ns = (now + delay) * MS
+            ts = now - (fall if rng.random() < 0.3 else 0)
+            sent.append(Arrival(at_ns, name, seq, ts * MS, epoch))
             if rng.random() < 0.04:
                 late_ns = rng.randint(0, 100) * MS
                 content = rng.choice((None, b"x"))
-                sent.append(
-                    Arrival((ts + delay) * MS + late_ns, name, seq, ts * MS, epoch, content)
-                )
+                sent.append(Arrival(at_ns + late_ns, name, seq, ts * MS, epoch, content))
         seq += 1
     return sent
 

@@ -207,7 +207,8 @@ class Sender:
 
     The share `copied` comes twice. With `restamped`, a copy bears the time at which it was sent
     again. `frequent` payloads are two, others differ. A `glitch` is a number that came, on another
-    record. With `stuck` all numbers are 0.
+    record. With `stuck` all numbers are 0. A quarter of the records is older by `fall` than its
+    neighbours. The first `calm` numbers are in order.
     """
 
     runs: int = 1
@@ -221,6 +222,8 @@ class Sender:
     glitches: float = 0.0  # The share of three events.
     first: int = 0
     bits: int = 63
+    fall: int = 0
+    calm: int = 0
 
     def sent(self, rng: Random) -> tuple[list[Event], list[str]]:
         """Return the records in order of arrival, and for each what it is: `copy`, `glitch` or its
@@ -237,7 +240,8 @@ class Sender:
                 number = 0 if self.stuck else (seq + self.first * bool(run)) % (1 << self.bits)
                 place = len(found)
                 content = rng.choice((b"open", b"shut")) if self.frequent else b"%d" % place
-                at = now + 1 + rng.randint(0, self.disorder)
+                at = now + 1 + rng.randint(0, self.disorder if seq >= self.calm else 0)
+                sent, ts = ts, ts - (self.fall if rng.random() < 0.25 else 0)
                 found.append((at, number, ts, content, f"{run * self.n + seq:06d}"))
                 is_amid = 8 <= seq < self.n - 30
                 if rng.random() < self.copied and (is_amid or not self.restamped):
@@ -247,6 +251,7 @@ class Sender:
                 if rng.random() < self.glitches and seq in (30, 50, 70):
                     wrong = number - rng.randint(12, 20)
                     found.append((now + 1, wrong, ts, b"glitch%d" % place, "glitch"))
+                ts = sent
         found.sort(key=lambda each: each[0])
         events = [
             Event("default", "s", NO_EPOCH, seq, ts * MS, at * MS, offset, value=content)
@@ -269,6 +274,9 @@ SENDERS: Final = {
     "frequent payloads without a counter": Sender(n=40, stuck=True, disorder=0, frequent=True),
     "glitches": Sender(glitches=0.7),
     "a counter that wraps": Sender(n=600, bits=8, copied=0.1, restamped=True),
+    "a gateway": Sender(copied=0.2, fall=400),
+    "a gateway that restarts": Sender(runs=4, n=40, copied=0.1, fall=400),
+    "a gateway, and copies with new stamps": Sender(copied=0.1, restamped=True, fall=400),
 }
 
 
@@ -301,6 +309,19 @@ def test_each_event_of_the_truth_is_emitted_once_and_copies_are_told(name: str, 
         assert sorted(told) == sorted(each for each in truth if not each.isdigit()), seed
         runs = sender.n if sender.stuck else sender.runs
         assert reorder.figures()["epochs_inferred"] == runs - 1, seed
+
+
+def test_no_late_event_of_a_gateway_begins_an_epoch() -> None:
+    sender = Sender(n=200, disorder=300, copied=0.2, fall=400, calm=20)
+    for seed in SEEDS:
+        events, truth = sender.sent(Random(seed))
+        reorder = operator()
+        step = played(reorder, events)
+        emitted = [truth[e.offset] for e in step.released if e.kind == DATA]
+        assert sorted(emitted) == sorted(each for each in truth if each.isdigit()), seed
+        told = [r for r in step.reports if isinstance(r, Late | Duplicate)]
+        assert len(told) == truth.count("copy"), seed
+        assert reorder.figures()["epochs_inferred"] == 0, seed
 
 
 @pytest.mark.parametrize("name", ["retransmissions", "restarts", "restarts with frequent payloads"])
