@@ -20,6 +20,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Final
 
+from recordings.audit.judged_epochs import EpochJudge, TimedRow
 from recordings.audit.kinds import Kinds
 from recordings.audit.machine import Machine
 from recordings.audit.numbers import GapBudget, NumberedEpochs
@@ -72,6 +73,7 @@ class Counting:
         self.newcomer_behind_ns = 0
         self.last_ns = 0
         self.gaps = GapBudget()
+        self._judge = EpochJudge(wraps, MAX_MACHINES)
         self._stamps = StampClock(AS_WRITTEN.max_ahead_ns)
         self._newest_ns = dict.fromkeys(order.partitions, NEVER_NS)
 
@@ -83,10 +85,16 @@ class Counting:
             TooManyMachines: The field read as source is probably another one.
             TooManyWindows: The field read as time is probably another one.
         """
-        for row in rows:
-            self._take(row, spool)
+        for judged in self._judge.judge(map(self._timed, rows)):
+            self._take(*judged, spool)
 
-    def _take(self, row: AuditRow, spool: Spool) -> None:
+    def _timed(self, row: AuditRow) -> TimedRow:
+        at_ns = row.arrival_ns
+        if at_ns is None:
+            at_ns = self._stamps.take(row.ts_ns, row.source)
+        return TimedRow(row, self._arrive(at_ns))
+
+    def _take(self, row: AuditRow, judged: int | None, at_ns: int, spool: Spool) -> None:
         source, seq, epoch, ts_ns, arrival_ns, partition, _ = row
         self.rows += 1
         machine = self.machines.get(source)
@@ -97,12 +105,11 @@ class Counting:
         elif partition != machine.partition:
             machine.several_partitions = True
         machine.records += 1
-        at_ns = self._arrive(self._stamps.take(ts_ns, source) if arrival_ns is None else arrival_ns)
         machine.arrives(at_ns)
         copy = behind = False
-        if seq is not None:
+        if seq is not None and judged is not None:
             self.numbered = machine.numbered = True
-            copy, behind = machine.epochs.take(epoch, seq, ts_ns, at_ns)
+            copy, behind = machine.epochs.take(judged, seq, at_ns, is_written=epoch is not None)
             machine.copies += copy
             machine.out_of_sequence += behind
         if not copy:

@@ -1,9 +1,8 @@
 """Track the sequence numbers of a source: duplicates, missing numbers and restarts.
 
-The numbers of an epoch are stored as the gaps between the smallest and the largest. If records have
-no epoch, restarts are found by the rule of REORDER (`topology.reorder.epochs`), as for a source
-without buffered events. The number after the largest counts as the next one, and `max_wait` is the
-default. If counters wrap, a number stands for the value nearest to the next one.
+The numbers of an epoch are stored as the gaps between the smallest and the largest. The number
+after the largest counts as the next one. If counters wrap, a number stands for the value nearest to
+the next one. `recordings.audit.judged_epochs` finds the epochs of records that have none.
 
 Cost: O(1) for the next number. Other numbers cost O(log gaps), and shifts in a list. Memory: three
 numbers for each gap, at most `MAX_GAPS` gaps in all sources together, and eight bytes for each
@@ -17,14 +16,10 @@ from bisect import bisect_right
 from typing import Final
 
 from recordings.audit.wraps import Falls
-from topology.config import StreamConfig
-from topology.reorder.sequence import NO_STAMP
 from topology.reorder.shared import extended
 
 MAX_GAPS: Final = 2_000_000
 """The maximum number of gaps; if there are more, the field read as the number is wrong."""
-
-RESTART_MARGIN_NS: Final = StreamConfig().reorder.max_wait_ns
 
 
 class TooManyGaps(Exception):
@@ -58,14 +53,10 @@ class SeenNumbers:
         count: The number of distinct numbers.
     """
 
-    __slots__ = (
-        "_budget", "_firsts", "_known_ns", "_lasts", "count", "high", "high_ts_ns", "low",
-        "newest_ts_ns",
-    )  # fmt: skip
+    __slots__ = ("_budget", "_firsts", "_known_ns", "_lasts", "count", "high", "low")
 
-    def __init__(self, number: int, ts_ns: int, budget: GapBudget) -> None:
+    def __init__(self, number: int, budget: GapBudget) -> None:
         self.low = self.high = number
-        self.high_ts_ns = self.newest_ts_ns = ts_ns
         self.count = 1
         self._firsts: list[int] = []
         self._lasts: list[int] = []
@@ -77,16 +68,15 @@ class SeenNumbers:
         """The count of numbers between the smallest and the largest that have not arrived."""
         return self.high - self.low + 1 - self.count
 
-    def take(self, number: int, ts_ns: int, at_ns: int) -> bool:
+    def take(self, number: int, at_ns: int) -> bool:
         """Record a number, and return whether it is new."""
-        self.newest_ts_ns = max(self.newest_ts_ns, ts_ns)
         if number > self.high:
             if number > self.high + 1:
                 self._budget.take()
                 self._firsts.append(self.high + 1)
                 self._lasts.append(number - 1)
                 self._known_ns.append(at_ns)
-            self.high, self.high_ts_ns = number, ts_ns
+            self.high = number
         elif number < self.low:
             if number < self.low - 1:
                 self._budget.take()
@@ -135,17 +125,13 @@ class NumberedEpochs:
         restarts: The number of epochs after the first.
     """
 
-    __slots__ = (
-        "_begun_ns", "_boundary_ns", "_budget", "_modulus", "_newest", "_seen", "_until_ns",
-        "falls",
-    )  # fmt: skip
+    __slots__ = ("_budget", "_modulus", "_newest", "_seen", "falls")
 
     def __init__(self, budget: GapBudget, modulus: int) -> None:
         self.falls = Falls()
         self._modulus = modulus
         self._seen: dict[int, SeenNumbers] = {}
         self._newest = 0
-        self._boundary_ns = self._begun_ns = self._until_ns = NO_STAMP
         self._budget = budget
 
     @property
@@ -156,42 +142,21 @@ class NumberedEpochs:
     def missing(self) -> int:
         return sum(seen.missing for seen in self._seen.values())
 
-    def take(self, epoch: int | None, number: int, ts_ns: int, at_ns: int) -> tuple[bool, bool]:
+    def take(self, epoch: int, number: int, at_ns: int, *, is_written: bool) -> tuple[bool, bool]:
         """Record a number, and return whether it is a duplicate and whether it is out of sequence.
 
         Out of sequence means that a larger number was recorded before. It is False for a duplicate.
+        Only a written epoch shows that a fall of the number is not a wrap (`is_written`).
         """
-        if epoch is None:
-            epoch = self._inferred(number, ts_ns, at_ns)
-        elif epoch > self._newest:
+        if epoch > self._newest:
             self._newest = epoch
-            self.falls.height = 0
+            if is_written:
+                self.falls.height = 0
         self.falls.note(number)
         seen = self._seen.get(epoch)
         if seen is None:
-            self._seen[epoch] = SeenNumbers(number, ts_ns, self._budget)
+            self._seen[epoch] = SeenNumbers(number, self._budget)
             return False, False
         number = extended(number, self._modulus, seen.high + 1)
         behind = number < seen.high
-        return (False, behind) if seen.take(number, ts_ns, at_ns) else (True, False)
-
-    def _inferred(self, number: int, ts_ns: int, at_ns: int) -> int:
-        newest = self._seen.get(self._newest)
-        if newest is None:
-            return self._newest
-        if ts_ns < self._begun_ns and (before := self._seen.get(self._newest - 1)) is not None:
-            of_before = extended(number, self._modulus, before.high + 1)
-            is_above = of_before > max(before.high, newest.high + 1)
-            if ts_ns <= self._boundary_ns or (is_above and at_ns <= self._until_ns):
-                return self._newest - 1
-        number = extended(number, self._modulus, newest.high + 1)
-        if number > newest.high:
-            return self._newest
-        boundary_ns = newest.newest_ts_ns
-        if ts_ns <= boundary_ns or newest.gap_of(number) >= 0:
-            boundary_ns = newest.high_ts_ns + RESTART_MARGIN_NS
-        if ts_ns > boundary_ns:
-            self._boundary_ns, self._begun_ns = boundary_ns, ts_ns
-            self._until_ns = at_ns + RESTART_MARGIN_NS
-            self._newest += 1
-        return self._newest
+        return (False, behind) if seen.take(number, at_ns) else (True, False)

@@ -75,9 +75,13 @@ class Wraps(NamedTuple):
     bits: int | None = None
     by_source: Mapping[str, int] = {}
 
+    def bits_of(self, source: str) -> int:
+        """Return the width of a source's numbers in bits, or NEVER if they do not wrap."""
+        return self.bits or self.by_source.get(source, NEVER)
+
     def modulus(self, source: str) -> int:
         """Return the modulus of a source's numbers; if they do not wrap, it exceeds all of them."""
-        bits = self.bits or self.by_source.get(source, NEVER)
+        bits = self.bits_of(source)
         return 1 << (bits if bits < NEVER else 2 * NEVER)
 
 

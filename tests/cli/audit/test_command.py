@@ -143,7 +143,7 @@ WORLDS: dict[str, Callable[[int], list[AuditRow]]] = {
         row._replace(ts_ns=row.ts_ns - FALLS_NS[(row.seq or 0) % len(FALLS_NS)])
         if row.source == "robot-0"
         else row
-        for row in plant(seed, copied=0.0)
+        for row in plant(seed)
     ],
     "machines without numbers": lambda seed: [
         row._replace(seq=None) if row.source == "robot-0" else row

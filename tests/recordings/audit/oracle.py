@@ -5,76 +5,38 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 from math import ceil
-from typing import Any
+from typing import Any, Final
 
 from recordings.audit.row import AuditRow
+from tests.oracle import waits
+from tests.oracle.reorder import Arrival, reorder
 
-MARGIN_NS = 500_000_000
+WAIT_NS: Final = 500_000_000
 """`reorder.max_wait` as it is by default."""
+MISS_PPM: Final = 1_000
+"""`reorder.miss_target` as it is by default."""
 
 
 def with_epochs(rows: Sequence[AuditRow]) -> list[AuditRow]:
-    """Where a row names none, the epoch that numbers and stamps of its source show. A number that
-    is not above the largest begins a new one with a stamp newer than all, or, where it is one that
-    is missing between others, with a stamp beyond that of the largest by more than the margin.
-    What is older than the row that began it belongs to the epoch before by a stamp up to those, or,
-    if it comes within the margin, by a number above all of both that does not go on the newer."""
-    found: list[AuditRow] = []
-    came_ns: dict[AuditRow, int] = {}
-    now_ns = None
-    for row in rows:
-        at_ns = row.ts_ns if row.arrival_ns is None else row.arrival_ns
-        now_ns = at_ns if now_ns is None else max(now_ns, at_ns)
-        if row.seq is None or row.epoch is not None:
-            found.append(row)
-            continue
-        own = [each for each in found if each.source == row.source and each.seq is not None]
-        newest = max((each.epoch or 0 for each in own), default=0)
-        of_newest = [each for each in own if each.epoch == newest]
-        of_before = [each for each in own if each.epoch == newest - 1]
-        epoch = newest
-        if of_newest:
-            begun = next(i for i, each in enumerate(own) if each.epoch == newest)
-            known = [each for each in own[:begun] if each.epoch == newest - 1]
-            first = own[begun]
-            if (
-                known
-                and row.ts_ns < first.ts_ns
-                and (
-                    row.ts_ns <= (begins_anew(known, first) or 0)
-                    or (
-                        row.seq
-                        > max(largest(of_before).seq or 0, (largest(of_newest).seq or 0) + 1)
-                        and now_ns <= came_ns[first] + MARGIN_NS
-                    )
-                )
-            ):
-                epoch = newest - 1
-            elif begins_anew(of_newest, row) is not None:
-                epoch = newest + 1
-        found.append(row._replace(epoch=epoch))
-        came_ns.setdefault(found[-1], now_ns)
+    """Where a row names none, the epoch by the oracle of REORDER. A clock that is set back holds
+    the time of arrival."""
+    numbered = [at for at, row in enumerate(rows) if row.seq is not None]
+    came_ns = accumulate(
+        (row.ts_ns if row.arrival_ns is None else row.arrival_ns for row in rows), max
+    )
+    at_ns = [*came_ns]
+    arrivals = [
+        Arrival(at_ns[at], rows[at].source, rows[at].seq or 0, rows[at].ts_ns, rows[at].epoch)
+        for at in numbered
+    ]
+    end_ns = at_ns[-1] if rows else 0
+    answer = reorder(arrivals, waits.miss(MISS_PPM, WAIT_NS), max_wait_ns=WAIT_NS, end_ns=end_ns)
+    found = [*rows]
+    for at, fate in zip(numbered, answer.fates, strict=True):
+        found[at] = rows[at]._replace(epoch=fate.epoch)
     return found
-
-
-def begins_anew(known: Sequence[AuditRow], row: AuditRow) -> int | None:
-    """The stamp up to which events are of before, if the row begins an epoch after those."""
-    numbers = {each.seq or 0 for each in known}
-    number = row.seq or 0
-    if number > max(numbers):
-        return None
-    newest_ns = max(each.ts_ns for each in known)
-    is_missing = number not in numbers and number > min(numbers)
-    if row.ts_ns > newest_ns and not is_missing:
-        return newest_ns
-    beyond_ns = largest(known).ts_ns + MARGIN_NS
-    return beyond_ns if row.ts_ns > beyond_ns else None
-
-
-def largest(rows: Sequence[AuditRow]) -> AuditRow:
-    """The first one with the largest number."""
-    return max(rows, key=lambda row: row.seq or 0)
 
 
 def copies_of(rows: Sequence[AuditRow]) -> list[bool]:
