@@ -4,7 +4,8 @@ one makes, on raw, sequenced and ordered topics, with all that may stand in a he
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, cast
+from zlib import crc32
 
 import pytest
 
@@ -18,6 +19,7 @@ from codec.native import events, records
 from inorder.contract import HeaderContract
 from tests.codec.logs import APPEND_TIME, FIRST, SEEDS, Headers, batch, record
 from tests.codec.ways import Setting, Way, seeded_setting, seeded_topic_log
+from topology.reorder.recent import digest_of
 from topology.wire.header_reader import HeaderReader
 
 
@@ -52,6 +54,30 @@ def test_what_is_plain_does_not_go_to_the_general_path() -> None:
         list(records.memory_records(log).next_batch() or ()), way.clock, 0, found, found.append
     )
     assert [event.seq for event in found] == [7, 8]
+
+
+@pytest.mark.parametrize("type_", ["", "t", "reading", "\xe4" * 9, "x" * 300])
+def test_the_digest_of_a_content_of_any_length_is_zlibs(type_: str) -> None:
+    dice = random.Random(type_)
+    values = [None, *(dice.randbytes(size) for size in range(601)), bytes(99), b"\xff" * 5_000]
+    headers = [(b"sourceId", b"s"), (b"seqNum", b"1"), (b"type", type_.encode())]
+    log = batch([record(None, each, headers, offset_delta=at) for at, each in enumerate(values)])
+    names = HeaderReader(HeaderContract())
+    form = Form(RAW, names.names, names.unit_ns, max_record_bytes=1 << 20)
+    found: list[Any] = []
+    reader = events.EventReader(form, lambda *_: pytest.fail("it went there"))
+    for stretch in cast(Any, records.memory_records(log).next_batch()).stretches():
+        reader.read(stretch, ArrivalClock(0), 0, found, found.append)
+    digests = [crc32(value, crc32(type_.encode())) if value else 0 for value in values]
+    assert [event.digest for event in found] == [digest_of(event) for event in found] == digests
+
+
+def test_a_digest_is_made_only_for_sources_that_number_events_but_not_epochs() -> None:
+    plain = [(b"sourceId", b"s"), (b"seqNum", b"1")]
+    given = [plain, [*plain, (b"epoch", b"0")], [*plain, (b"streamId", b"timed")]]
+    log = batch([record(None, b"v", each, offset_delta=at) for at, each in enumerate(given)])
+    found = Way(Setting(by_time=("timed",)), is_native=True).read(RAW, log).events
+    assert [event.digest for event in found] == [crc32(b"v"), 0, 0]
 
 
 @pytest.mark.parametrize(("length", "is_kept"), [(9, True), (257, False)])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -22,6 +23,7 @@ from codec.values.mapped import field_reader, short_way
 from tests.codec.logs import APPEND_TIME, FIRST, SEEDS, batch, record
 from tests.codec.ways import dead_told, event_told
 from topology.config import HeaderConfig, StreamConfig, Topology
+from topology.reorder.recent import digest_of
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
 
@@ -125,9 +127,10 @@ def test_a_key_and_a_place_below_another_name_take_the_short_way(
     event = plainly_read(monkeypatch, record(b"s1", b'{"n":7}', []), fields=fields)
     assert (event.source, event.seq) == ("s1", 7)
     fields = {"source": "payload.in.id", "seq": "payload.in.n", "type": "payload.kind"}
-    given = record(None, b'{"kind":"A","in":{"n":7,"id":"s1"}}', [])
-    event = plainly_read(monkeypatch, given, fields=fields)
+    value = b'{"kind":"A","in":{"n":7,"id":"s1"}}'
+    event = plainly_read(monkeypatch, record(None, value, []), fields=fields)
     assert (event.source, event.seq, event.type) == ("s1", 7, "A")
+    assert event.digest == digest_of(event) == crc32(value, crc32(b"A"))
 
 
 def test_what_is_plain_does_not_go_to_the_general_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,3 +146,4 @@ def test_what_is_plain_does_not_go_to_the_general_path(monkeypatch: pytest.Monke
         ("streamId", b"presses"), ("trace", b"x"),
     ]  # fmt: skip
     assert event.record.value == value
+    assert event.digest == 0  # Its source writes epochs.

@@ -32,6 +32,7 @@ from tests.codec.logs import (
 from tests.codec.logs import read as read_log
 from tests.kit.events import fields as event_fields
 from topology.model.event import Event
+from topology.reorder.recent import digest_of
 from topology.wire.checker import Reading
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
@@ -146,8 +147,8 @@ class Way:
 
 
 def event_told(event: Event) -> list[object]:
-    found: list[object] = list(event_fields(event, "record").values())
-    return [*found, None if event.record is None else told([event.record])]
+    found: list[object] = list(event_fields(event, "record", "digest").values())
+    return [*found, digest_of(event), None if event.record is None else told([event.record])]
 
 
 def dead_told(dead: Any) -> list[object]:

@@ -68,6 +68,10 @@ class Event:
     the driver's own object for the input record. Operators use neither. `value` is the payload;
     operators compare it only to distinguish a duplicate from a conflict.
 
+    `digest` is the checksum of type and payload (`topology.reorder.recent.digest_of`), or 0 if it
+    is not computed. The codec computes it while it reads. Code that changes the content of an event
+    before REORDER sets it to 0.
+
     `held_by` is the set of operators that hold the event, with one bit for each
     (`topology.flow.registry`). An operator changes only its own bit. It may change all bits if no
     operator before it can hold the event (alignment, REORDER).
@@ -80,6 +84,7 @@ class Event:
         "arrival_ns",
         "at_ns",
         "complete_ns",
+        "digest",
         "epoch",
         "error_all_ns",
         "error_ns",
@@ -135,6 +140,7 @@ class Event:
         self.lane = 0
         self.complete_ns = 0
         self.error_all_ns = 0
+        self.digest = 0
 
     def __repr__(self) -> str:
         kind = f" {self.kind}" if self.kind else ""
@@ -170,6 +176,7 @@ def twin(event: Event) -> Event:
     other.lane = event.lane
     other.complete_ns = event.complete_ns
     other.error_all_ns = event.error_all_ns
+    other.digest = event.digest
     return other
 
 

@@ -174,11 +174,10 @@ class Reorder(Shell[NumberedBuffer]):
                 released.append(event)
                 if recent is not None:
                     # The effect is that of `note`, whose page need not be recorded here.
-                    value = event.value
                     recent.stamps[number & LAST] = ts_ns
-                    recent.digests[number & LAST] = (
+                    recent.digests[number & LAST] = event.digest or (
                         crc32(value)
-                        if type(value) is bytes and not event.type
+                        if type(value := event.value) is bytes and not event.type
                         else digest_of(event)
                     )
                 continue

@@ -38,7 +38,12 @@ NOTHING: Final = [0] * (2 * PAGE)
 
 
 def digest_of(event: Event) -> int:
-    """Return a checksum of 32 bits of an event's payload and type, or 0 if it has no payload."""
+    """Return a checksum of 32 bits of an event's payload and type, or 0 if it has no payload.
+
+    For most events the codec has computed it while it read them.
+    """
+    if event.digest:
+        return event.digest
     value = event.value
     if value is None or value == b"":
         return 0

@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit.events import event
 from topology.config import ReorderConfig
-from topology.model.event import NO_EPOCH, Event
+from topology.model.event import NO_EPOCH, Event, twin
 from topology.model.outcome import Duplicate
 from topology.model.saved import ShapeRefused
 from topology.reorder import operator as reorder_operator
@@ -49,6 +49,16 @@ def test_the_same_payload_has_the_same_digest_and_none_has_0() -> None:
     typed.type = "open"
     assert digest_of(typed) != digest_of(record(0, 0))
     assert {digest_of(record(0, 0, value=empty)) for empty in (None, b"")} == {0}
+
+
+def test_a_digest_that_the_codec_made_is_taken_and_copied() -> None:
+    in_order, unread, held = record(0, 0), record(1, 1), record(3, 3)
+    in_order.digest, held.digest = 7, 8
+    assert (digest_of(in_order), twin(in_order).digest) == (7, 7)
+    one = reorder()
+    one.on_batch([in_order, unread, held], 3 * MS)
+    digests = one.changes()[f"{RECENT}0/s"][PAGE:]
+    assert digests[:4] == [7, digest_of(unread), 0, 8]
 
 
 def test_only_changed_pages_are_written_and_there_are_never_more() -> None:
