@@ -165,6 +165,9 @@ class World:
             for _ in range(CROWD):
                 self._send("many", stream="crowd")
             self._send("late", epoch=1)
+            self._send("again")
+            if self._numbers["again"] % GAP_EVERY == 2:
+                self._send("again", seq=self._numbers["again"] - 2, value=b"{}")
             self._send("unsigned", stream="signed")
             self._send("full", stream="full")
             if not self._numbers["full"] % GAP_EVERY:
@@ -333,7 +336,7 @@ FROM_THE_START = (
     "InorderPartitionsUnassigned",  # a stage that nobody runs
     *("InorderManyDeadLetters", "InorderTwoProducers", "InorderManyLate", "InorderSourceLate"),
     *("InorderBlockedByGap", "InorderWatermarkStalled", "InorderSourceIdle", "InorderFallsBehind"),
-    *("InorderUnsigned", "InorderBoundReached"),
+    *("InorderUnsigned", "InorderBoundReached", "InorderNumbersReused"),
 )
 FAULTS: Sequence[tuple[str, Callable[[World], None]]] = [
     *((alert, nothing) for alert in FROM_THE_START),

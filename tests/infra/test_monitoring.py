@@ -115,6 +115,7 @@ UP = 'up{job="inorder",instance="w:1"}'
 MERGE = '{stage="merge"}'
 STREAM = 'stage="merge",stream="default"'
 OLD = f'inorder_records_late_total{{{STREAM},reason="old_epoch"}}'
+CONFLICT = OLD.replace("old_epoch", "conflict")
 DIFFERS = f"inorder_records_conflict_total{{{STREAM}}}"
 STORE = 'inorder_state_store_errors_total{stage="merge",'
 OVERDUE = '{stage="merge",topic="events.sequenced",partition="1",waits_for="progress of b/2"}'
@@ -333,6 +334,16 @@ FIRING = [
     ("InorderTwoProducers", {OLD: "0x5 4x25"}, 7, False),
     ("InorderTwoProducers", {OLD: "0x5 4x25"}, 12, False),
     ("InorderTwoProducers", {OLD: "0x5 4+4x25"}, 15, True),
+    ("InorderNumbersReused", {CONFLICT: "_x10 1x20"}, 12, True),
+    ("InorderNumbersReused", {CONFLICT: "0x10 1x20"}, 12, True),
+    ("InorderNumbersReused", {CONFLICT: "_x5 1x55"}, 40, False),
+    *both(
+        "InorderNumbersReused",
+        of_stream(
+            reorder_epochs_inferred_total=("0+1x90", "0+0x60 9x30"), reorder_sources=("9x90",) * 2
+        ),
+        80,
+    ),
     ("InorderUnsigned", {FORGED: "_x10 1x20"}, 12, True),
     ("InorderUnsigned", {FORGED: "0+1x30"}, 12, True),
     ("InorderUnsigned", {FORGED: "_x5 1x55"}, 40, False),

@@ -7,6 +7,7 @@ numbers again, and copies of them. In the tables a time is a number of milliseco
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -363,3 +364,46 @@ def test_a_restart_of_the_worker_changes_no_decision(name: str) -> None:
                 reorder.restore(table, held)
         step.add(reorder.on_end(events[-1].at_ns + 1_000 * MS))
         assert rendered(step) == expected, seed
+
+
+def hostile(rng: Random, n: int) -> list[Event]:
+    """What a sender can do to be suspected again and again: numbers far back, or that came, with
+    new stamps and contents; its own run replayed; stamps that step back by a nanosecond."""
+    sent: list[Event] = []
+    highest = 0
+    for offset in range(n):
+        at = 10 * offset
+        ts_ns = at * MS - offset % 2
+        number = rng.choice((highest + 1, highest + 1, highest, rng.randint(0, highest), 0))
+        highest = max(highest, number)
+        sent.append(
+            Event("default", "s", NO_EPOCH, number, ts_ns, at * MS, offset, value=b"%d" % offset)
+        )
+    return sent
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_hostile_sender_hurts_itself_alone_and_within_its_bounds(seed: int) -> None:
+    rng, n = Random(seed), 2_000
+    attack = hostile(rng, n)
+    others = [
+        Event("default", f"o{at % 3}", NO_EPOCH, at // 3, at * 10 * MS, at * 10 * MS + 1, n + at)
+        for at in range(n)
+    ]
+    alone = [e.offset for e in played(operator(), [copy_of(one) for one in others]).released]
+    reorder, step = operator(), Step(0)
+    ended = Counter[int]()
+    for one in sorted([*attack, *others], key=lambda e: e.at_ns):
+        step.add(reorder.on_batch([one], one.at_ns))
+        assert reorder.figures()["held"] <= MAX_BEHIND + 1
+    step.add(reorder.on_end(20 * n * MS))
+    assert [e.offset for e in step.released if e.source != "s"] == alone
+    left = [e for e in step.released if e.source == "s" and e.kind == DATA]
+    places = [(e.epoch, e.seq) for e in left if not e.late]
+    assert places == sorted(places), "each epoch is in order"
+    assert len({(e.epoch, e.seq) for e in left}) == len(left), "none is emitted twice"
+    ended.update(e.offset for e in left)
+    ended.update(r.event.offset for r in step.reports if isinstance(r, Late | Duplicate))
+    assert ended == Counter(range(n)), "each record ends once"
+    # Each of the suspects before an event, and then its gap, delays it by `max_wait` at most.
+    assert max(e.at_ns - e.arrival_ns for e in left) <= (MAX_BEHIND + 1) * 50 * MS
