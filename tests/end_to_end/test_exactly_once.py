@@ -12,12 +12,15 @@ import pytest
 
 from benchmarks.workloads import Row, crowd
 from tests.end_to_end.oracle import assert_sound
+from tests.end_to_end.records import Headers, Read, Sender, contract
 from tests.end_to_end.setting import FUSED, SPLIT, Settles
 from tests.end_to_end.trouble import Act, Trouble, play
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 7_000
+RUN = 140
+"""The numbers of a run; no event comes so late that its source has begun the run after the next."""
 SPEED = 0.125
 """A share of 10,000 events a second: 5.6 s of sending."""
 
@@ -59,7 +62,7 @@ def test_each_event_once(
 def test_each_event_of_a_gateway_once(settles: Settles) -> None:
     """The events of five sources have the times of sensors; some fall by more than is declared."""
     clock = "unsynced: trust, max_set_back: 100ms"
-    setting = settles(state="rocksdb", clock=clock, stream="reorder: {infer_restart: false}")
+    setting = settles(state="rocksdb", clock=clock)
     rows = [row._replace(ts_ns=row.ts_ns - fall_ns(row)) for row in crowd(EVENTS).rows]
     play(setting, rows, SPEED, [(0.2, Trouble.kill_worker), (0.6, Trouble.kill_stages)])
     verdict = assert_sound(setting)
@@ -71,6 +74,30 @@ def fall_ns(row: Row) -> int:
     """How far an event is set back; its copies are as far."""
     falls = (0, 0, 0, 20, 95, 400 if row.seq % 70 == 5 else 0)
     return falls[row.seq % len(falls)] * 1_000_000 if row.source < "s05" else 0
+
+
+class Restarting(Sender):
+    """Begins the numbers of each source again after `RUN`, and writes no epochs."""
+
+    def record_of(self, row: Row, ts_ns: int) -> tuple[bytes, Headers]:
+        value, _ = super().record_of(row, ts_ns)
+        return value, contract(row.source, row.seq % RUN, ts_ns)
+
+
+def with_epoch(record: Read) -> Read:
+    """Its value has the number that would have come without restarts."""
+    number = int((record.value or b"").split()[1])
+    return record._replace(headers=[*record.headers, ("epoch", b"%d" % (number // RUN))])
+
+
+def test_each_event_of_restarting_sources_once(settles: Settles) -> None:
+    setting = settles(state="rocksdb", stream="reorder: {max_wait: 1s, start: zero}")
+    rows = crowd(EVENTS).rows
+    sender = Restarting(setting, rows, speed=SPEED)
+    script = [(0.2, Trouble.kill_worker), (0.6, Trouble.kill_stages)]
+    play(setting, rows, SPEED, script, sender=sender)
+    verdict = assert_sound(setting, as_ours=with_epoch)
+    assert verdict.unmarked > verdict.accepted * 0.9
 
 
 def test_at_least_once_loses_nothing(settles: Settles) -> None:

@@ -52,7 +52,8 @@ place. Readings taken where the spec leaves room:
 10. A Gap is a maximal run of numbers of one hole that expire together; its
     `ts_before` is None where nothing has left before it.
 11. The last one of the epochs that are over is remembered; once the second after an
-    epoch has its turn, arrivals of it are Late(old_epoch).
+    epoch has its turn, arrivals of it are Late(old_epoch). So is what is older than the
+    event that told the last restart but one, unless it is in time or still held.
 """
 
 from __future__ import annotations
@@ -259,7 +260,9 @@ class _Source:
         self.happenings = happenings
         self.epochs: list[_Epoch] = []
         self.boundary_ns: int | None = None
+        self.ended_ns: int | None = None
         self.begun: Arrival | None = None
+        self.guessed: set[int] = set()  # Arrivals of before the last two epochs, by their stamp.
         self.strangers: list[tuple[int, int]] = []  # arrivals of an old epoch never seen before
 
     # Which arrivals begin an epoch: they pass a trial before anything else is said of them.
@@ -304,12 +307,14 @@ class _Source:
             is_soon = len(self.epochs) > 1 and at_ns < began_ns + self.max_wait_ns
             begins = boundary_ns is not None and not is_soon
         if begins:
+            if self.begun is not None:
+                self.ended_ns = self.begun.ts_ns - 4 * self.fall_ns(at_ns)
             if boundary_ns is not None:
                 fall_ns = 2 * self.fall_ns(at_ns)
                 self.boundary_ns = boundary_ns - fall_ns
                 self.begun = replace(suspect, ts_ns=suspect.ts_ns + fall_ns)
             elif self.begun is None or suspect.ts_ns <= self.begun.ts_ns:
-                self.boundary_ns = self.begun = None
+                self.boundary_ns = self.begun = self.ended_ns = None
             else:
                 self.begun = replace(self.begun, at_ns=at_ns)
             self.admit(replace(suspect, epoch=newest.number + 1), place)
@@ -386,6 +391,8 @@ class _Source:
 
     def take(self, index: int) -> None:
         number = self.settle_epoch(index)
+        if self.ended_ns is not None and self.arrivals[index].ts_ns < self.ended_ns:
+            self.guessed.add(index)
         known = {epoch.number: epoch for epoch in self.epochs}
         if number in known and self.is_forgotten(known[number], index):
             self.strangers.append((index, number))
@@ -411,6 +418,8 @@ class _Source:
         if arrival.epoch is not None:
             return arrival.epoch
         newest = self.epochs[-1].number if self.epochs else 0
+        if self.ended_ns is not None and arrival.ts_ns < self.ended_ns:
+            return newest - 2
         return newest - self.is_of_before(arrival)
 
     def is_of_before(self, arrival: Arrival) -> bool:
@@ -629,6 +638,8 @@ class _Source:
         left = walk.left.get(arrival.seq) if walk is not None else None
         lost = walk is not None and arrival.seq in walk.lost
         was_held = not lost and (left is None or left > self.moment(index))
+        if index in self.guessed and not was_held:
+            return self.late(index, epoch.number, "old_epoch")
         one, other = self.arrivals[first], arrival
         conflict = was_held and (one.ts_ns, one.content) != (other.ts_ns, other.content)
         return Fate(DUPLICATE, arrival.at_ns, epoch.number, conflict=conflict)

@@ -29,7 +29,8 @@ These decisions go beyond the specification:
 * Numbers higher than those of both epochs also belong to the earlier one, if two conditions hold.
   Their timestamps are older than that of the revealing event (`begun_ns`), and they arrive within
   `max_wait` of it (`until_ns`). Later, such a timestamp shows that the clock has been set back.
-* The last finished epoch is remembered. Events of earlier ones are late, reason `old_epoch`.
+* The last finished epoch is remembered. Events of earlier ones are late, reason `old_epoch`. So are
+  those with a timestamp of before the last two epochs (`ended_ns`), even if their number came.
 * Events with a number below 0 are not emitted. If the first events of a source come from both sides
   of a wrap, its numbers are raised by one cycle. Once the source has started, a number below 0 is
   before its start.
@@ -57,6 +58,7 @@ class Epochs(SourceBuffer):
         current: The sequence of the current epoch.
         later: The sequences of later epochs, oldest first, whose events are buffered.
         retired: The sequence of the last finished epoch.
+        ended_ns: The timestamp below which events are of epochs before the last two.
         until_ns: The instant until which the end of the run before the newest epoch may arrive.
         tail: The numbers above all others of that run that have arrived since the newest epoch
             began.
@@ -70,6 +72,7 @@ class Epochs(SourceBuffer):
         "boundary_ns",
         "current",
         "deepest_fall_ns",
+        "ended_ns",
         "fall_ns",
         "later",
         "retired",
@@ -85,6 +88,7 @@ class Epochs(SourceBuffer):
         self.retired: Sequence | None = None
         self.boundary_ns = NO_STAMP
         self.begun_ns = NO_STAMP
+        self.ended_ns = NO_STAMP
         self.until_ns = 0
         self.fall_ns = 0
         self.deepest_fall_ns = 0
@@ -119,6 +123,8 @@ class Epochs(SourceBuffer):
         """
         if event.epoch < 0:
             event.epoch = self.newest_epoch() - self.is_of_before(event)
+            if event.ts_ns < self.ended_ns and event.kind != DEAD:
+                event.epoch = self.newest_epoch() - 2
         target = self._sequence_of(event.epoch, event.at_ns)
         known = target if target is not None else self.retired
         modulus = self.shared.modulus

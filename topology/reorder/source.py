@@ -78,6 +78,7 @@ def source_shape(name: str, measured: Shape) -> Shape:
         last_arrival_ns=INT,
         boundary_ns=INT,
         begun_ns=INT,
+        ended_ns=INT,
         until_ns=INT,
         fall_ns=INT,
         deepest_fall_ns=INT,
@@ -215,6 +216,8 @@ class NumberedBuffer(Trials):
             self.late_by(event, BEFORE_START, 0, step)
         elif event.seq < sequence.floor:
             self.late_by(event, BEYOND_MEMORY, 0, step)
+        elif event.ts_ns < self.ended_ns:  # Its epoch is a guess, so its number proves nothing.
+            self.late_by(event, OLD_EPOCH, 0, step)
         else:
             self.duplicated(event, step, None)
 

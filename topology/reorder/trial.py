@@ -149,11 +149,12 @@ class Trials(Epochs):
         suspect.epoch = newest.epoch + begins
         if begins:
             self.shared.inferred += 1
+            self.ended_ns = max(NO_STAMP, self.begun_ns - 2 * FALLS * self.fall_ns)
             if boundary_ns is not None:
                 self.boundary_ns = boundary_ns - FALLS * self.fall_ns
                 self.begun_ns = suspect.ts_ns + FALLS * self.fall_ns
             elif suspect.ts_ns <= self.begun_ns:  # The clock was set back, so numbers decide.
-                self.boundary_ns = self.begun_ns = NO_STAMP
+                self.boundary_ns = self.begun_ns = self.ended_ns = NO_STAMP
         if not begins and newest.came(number):
             suspect.seq = number
             self.late_by(suspect, CONFLICT, 0, step)
