@@ -19,7 +19,9 @@ from tests.services import absent
 
 ROOMS = (*PACKAGES, "infra")
 MAX_LINES = 700
-LONGER_WITH_REASON: dict[str, str] = {}
+LONGER_WITH_REASON: dict[str, str] = {
+    "tests/oracle/reorder.py": "its readings of the specification are read beside what they define",
+}
 """File to reason, for source that is one room although it is longer than MAX_LINES."""
 
 TEXT_SUFFIXES = {

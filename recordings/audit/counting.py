@@ -95,7 +95,7 @@ class Counting:
         return TimedRow(row, self._arrive(at_ns))
 
     def _take(self, row: AuditRow, judged: int | None, at_ns: int, spool: Spool) -> None:
-        source, seq, epoch, ts_ns, arrival_ns, partition, _ = row
+        source, seq, epoch, ts_ns, arrival_ns, partition, _, digest = row
         self.rows += 1
         machine = self.machines.get(source)
         if machine is None:
@@ -135,7 +135,8 @@ class Counting:
         elif copy:
             machine.copies_counted += 1
             machine.wrong_windows.add(ts_ns // self.jobs.length_ns)
-        spool.add(ts_ns, at_ns, arrival_ns, seq, epoch, machine.number, partition, copy)
+        place = machine.number, partition
+        spool.add(ts_ns, at_ns, arrival_ns, seq, epoch, *place, digest, copy)
 
     def _read_clock(self, machine: Machine, ts_ns: int, at_ns: int, arrival_ns: int | None) -> None:
         if self.arrives:

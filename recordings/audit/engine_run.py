@@ -110,11 +110,11 @@ class _Run:
         unnumbered = -1 if config.reorder.numbered else 0
         needs_number = config.reorder.numbered and not config.reorder.is_mixed
         for line, row in enumerate(spool.rows()):
-            ts_ns, at_ns, _, seq, epoch, machine, _, copy = row
+            ts_ns, at_ns, _, seq, epoch, machine, _, digest, copy = row
             self.windows.append(NONE if copy else ts_ns // self._length_ns)
             if needs_number and seq == NONE:
                 continue  # The record would be a dead letter.
-            yield Event(
+            event = Event(
                 stream,
                 names[machine],
                 NO_EPOCH if epoch == NONE else epoch,
@@ -123,6 +123,8 @@ class _Run:
                 max(0, min(at_ns, MAX_ARRIVAL_NS)),
                 line,
             )
+            event.digest = digest
+            yield event
 
     def note(self, step: Step) -> None:
         for event in step.released:

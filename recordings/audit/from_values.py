@@ -10,6 +10,7 @@ from recordings.audit.row import AuditRow
 from recordings.values import Arrivals, FileMapping, ValueRow
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
+from topology.reorder.recent import digest_of
 from topology.wire.checker import Reading
 from topology.wire.field_reader import NO_HEADERS, FieldReader
 from topology.wire.reasons import WireFault, fault_of
@@ -47,7 +48,10 @@ def audit_row(
     if isinstance(found, Malformed):
         return Malformed(0, found.offset, found.reason, found.detail, source=found.source)
     seq, epoch = reader.own_seq(found), None if found.epoch == NO_EPOCH else found.epoch
-    return AuditRow(found.source, seq, epoch, found.ts_ns, arrival_ns, partition, found.offset)
+    place = arrival_ns, partition, found.offset
+    # A row of columns has its timestamp among them, so no other has the same content.
+    digest = digest_of(found) if isinstance(found.value, bytes) else 0
+    return AuditRow(found.source, seq, epoch, found.ts_ns, *place, digest)
 
 
 def row_of_record(

@@ -3,7 +3,7 @@
 Each such record passes through REORDER, which infers restarts (`topology.reorder.trial`). It may
 take until `max_wait` after the record to judge it. So all rows are delayed until then, in their
 order, but at most `MAX_DELAYED` of them. If there are more, the oldest counts as of the newest
-epoch of its source. Contents are not compared, because rows do not have them.
+epoch of its source.
 
 Cost: that of REORDER for each record without an epoch. Memory: the delayed rows, and the state of
 REORDER.
@@ -82,6 +82,7 @@ class EpochJudge:
             seq = row.seq or 0
             epoch = NO_EPOCH if row.epoch is None else row.epoch
             event = Event(STREAM, row.source, epoch, seq, row.ts_ns, at_ns, row.offset)
+            event.digest = row.digest
             self._delayed.append((timed, event))
             if epoch != NO_EPOCH:
                 continue

@@ -21,6 +21,7 @@ class AuditRow(NamedTuple):
         arrival_ns: The arrival; None if it is not known.
         partition: The number of the partition.
         offset: The offset, or the number of the line in a file.
+        digest: A checksum of the value, or 0 if it is not known (`topology.reorder.recent`).
     """
 
     source: str
@@ -30,6 +31,7 @@ class AuditRow(NamedTuple):
     arrival_ns: int | None = None
     partition: int = 0
     offset: int = 0
+    digest: int = 0
 
 
 AuditInput = Iterable[AuditRow | Malformed]

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from recordings.audit.row import AuditRow
 
 NONE: Final = -(1 << 63)
-_ROW: Final = struct.Struct("<qqqqqii?")
+_ROW: Final = struct.Struct("<qqqqqiiI?")
 ROW_BYTES: Final = _ROW.size
 PAGE_ROWS: Final = 16_384
 
@@ -35,6 +35,7 @@ class SpooledRow(NamedTuple):
     epoch: int
     machine: int
     partition: int
+    digest: int
     copy: bool
 
 
@@ -65,6 +66,7 @@ class Spool:
         epoch: int | None,
         machine: int,
         partition: int,
+        digest: int,
         copy: bool,
     ) -> None:
         self._page += _ROW.pack(
@@ -75,6 +77,7 @@ class Spool:
             NONE if epoch is None else epoch,
             machine,
             partition,
+            digest,
             copy,
         )
         if len(self._page) >= PAGE_ROWS * ROW_BYTES:
@@ -91,9 +94,9 @@ class Spool:
 
         `names` has the sources by number.
         """
-        for ts_ns, _, arrival_ns, seq, epoch, machine, partition, _ in self.rows():
+        for ts_ns, _, arrival_ns, seq, epoch, machine, partition, digest, _ in self.rows():
             sent, of, came_ns = (None if n == NONE else n for n in (seq, epoch, arrival_ns))
-            yield AuditRow(names[machine], sent, of, ts_ns, came_ns, partition)
+            yield AuditRow(names[machine], sent, of, ts_ns, came_ns, partition, 0, digest)
 
     def _flush(self) -> None:
         self._file.write(self._page)

@@ -69,6 +69,8 @@ SEVERAL: Final = 3
 REMEMBERED: Final = 256
 MOST_BEHIND: Final = 16
 VARIED: Final = 8
+FIRSTS: Final = 16
+EARLY: Final = 4
 AUTO: Final = -1
 """`start: auto`; any other start is a number."""
 
@@ -303,12 +305,18 @@ class _Source:
         arrived_ns, suspect = suspect.at_ns, replace(suspect, at_ns=at_ns)
         boundary_ns = self.boundary_of(newest, suspect)
         if begins is None:
+            may_be_copy = self.may_be_copy(suspect)
+            if boundary_ns is None and self.is_first_of_gateway(suspect):
+                boundary_ns = suspect.ts_ns - 1
             began_ns = self.arrivals[newest.begun].at_ns
             is_soon = len(self.epochs) > 1 and at_ns < began_ns + self.max_wait_ns
             begins = boundary_ns is not None and not is_soon
+            begins = begins and (bool(behind) or not may_be_copy)
         if begins:
             if self.begun is not None:
                 self.ended_ns = self.begun.ts_ns - 4 * self.fall_ns(at_ns)
+            if boundary_ns is None and suspect.ts_ns >= self.newest_ns(newest, at_ns):
+                boundary_ns = suspect.ts_ns - 1  # both runs are in one tick
             if boundary_ns is not None:
                 fall_ns = 2 * self.fall_ns(at_ns)
                 self.boundary_ns = boundary_ns - fall_ns
@@ -342,15 +350,50 @@ class _Source:
         return self.boundary_of(newest, arrival) is not None
 
     def remembered(self, newest: _Epoch) -> list[int]:
-        return [seq for seq in newest.first if seq > (newest.high or 0) - REMEMBERED]
+        first = max(self.start, 0)
+        firsts = range(first, first + FIRSTS)
+        return [s for s in newest.first if s > (newest.high or 0) - REMEMBERED or s in firsts]
 
     def is_copy(self, arrival: Arrival) -> bool:
         newest = self.epochs[-1]
         of = {seq: self.arrivals[newest.first[seq]] for seq in self.remembered(newest)}
-        alike = [seq for seq, one in of.items() if one.content == arrival.content]
-        alike = alike if arrival.content and len(of) >= VARIED else []
+        last = [seq for seq in of if seq > (newest.high or 0) - REMEMBERED]
+        alike = {seq for seq in last if of[seq].content == arrival.content}
         one = of.get(arrival.seq)
-        return one is not None and (one.ts_ns == arrival.ts_ns or alike == [arrival.seq])
+        if one is None:
+            return False
+        is_like = arrival.content and arrival.content == one.content
+        is_rare = len(last) >= VARIED and not alike - {arrival.seq}
+        return one.ts_ns == arrival.ts_ns or bool(is_like and is_rare)
+
+    def may_be_copy(self, suspect: Arrival) -> bool:
+        """Whether nothing but its stamp tells it from a copy with a new stamp."""
+        newest = self.epochs[-1]
+        if suspect.seq not in self.remembered(newest):
+            return False
+        opening, start = self.opening(newest)
+        is_begun = (suspect.at_ns, len(self.arrivals)) > opening
+        if len({self.arrivals[i].ts_ns for i in newest.first.values()}) == 1:
+            return False  # a counter that stands still
+        return (is_begun and suspect.seq >= start + EARLY) or self.is_like(suspect)
+
+    def is_first_of_gateway(self, suspect: Arrival) -> bool:
+        newest, fall_ns = self.epochs[-1], self.fall_ns(suspect.at_ns)
+        opening, start = self.opening(newest)
+        is_begun = (suspect.at_ns, len(self.arrivals)) > opening
+        if not fall_ns or suspect.seq not in self.remembered(newest):
+            return False
+        if suspect.seq >= (start if is_begun else 0) + EARLY or self.is_like(suspect):
+            return False
+        has_both = suspect.content and self.arrivals[newest.first[suspect.seq]].content
+        is_new = suspect.ts_ns >= self.newest_ns(newest, suspect.at_ns) - 2 * fall_ns
+        return bool(has_both) and is_new
+
+    def newest_ns(self, newest: _Epoch, at_ns: int) -> int:
+        """The newest stamp of all that came in time."""
+        walk = self.walk_all((at_ns, len(self.arrivals) - 1))[-1]
+        lost = walk.lost if walk is not None else ()
+        return max(self.arrivals[i].ts_ns for seq, i in newest.first.items() if seq not in lost)
 
     def lacks(self, arrival: Arrival) -> bool:
         """Whether the number is above all, or missing and not given up, or may be the first."""
@@ -640,9 +683,23 @@ class _Source:
         was_held = not lost and (left is None or left > self.moment(index))
         if index in self.guessed and not was_held:
             return self.late(index, epoch.number, "old_epoch")
+        if self.is_older_than_all(epoch, index) and not was_held:
+            is_newest = not any(
+                each.begun < index
+                for each in self.epochs
+                if each is not epoch and each.number > epoch.number
+            )
+            return self.late(index, epoch.number, "conflict" if is_newest else "old_epoch")
         one, other = self.arrivals[first], arrival
         conflict = was_held and (one.ts_ns, one.content) != (other.ts_ns, other.content)
         return Fate(DUPLICATE, arrival.at_ns, epoch.number, conflict=conflict)
+
+    def is_older_than_all(self, epoch: _Epoch, index: int) -> bool:
+        """Whether its stamp is below all of an epoch that no header names."""
+        if self.sent[0].epoch is not None:
+            return False
+        before = [i for i in epoch.first.values() if i < index]
+        return all(self.arrivals[index].ts_ns < self.arrivals[i].ts_ns for i in before)
 
     def is_tail(self, epoch: _Epoch, index: int) -> bool:
         """Above all that came, and not long after the next epoch began."""

@@ -38,7 +38,7 @@ from topology.model.sources import SourceTable
 from topology.model.tables import Table
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
-from topology.reorder.recent import LAST, MOST, Recent, digest_of
+from topology.reorder.recent import FIRST_PAGE, LAST, MOST, Recent, digest_of
 from topology.reorder.sequence import UNKNOWN, UNSTARTED, OpenGap
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import SHARED, Shared
@@ -155,7 +155,7 @@ class Reorder(Shell[NumberedBuffer]):
                 continue
             recent = buffer.recent
             if recent is None and epoch < 0 and infers:
-                recent = self._remember(buffer)
+                recent = self._remember(buffer, event)
             ahead = number - current.hi
             if ahead == 1 and number == current.next:
                 # Nothing is buffered, so the event is emitted at once. Its `at_ns` need not be set:
@@ -168,6 +168,8 @@ class Reorder(Shell[NumberedBuffer]):
                     current.newest_ts_ns = ts_ns
                 elif ts_ns < current.last_ts_ns:
                     buffer.note_fall(current.last_ts_ns - ts_ns)
+                    if ts_ns < current.oldest_ts_ns:
+                        current.oldest_ts_ns = ts_ns
                 current.last_ts_ns = ts_ns
                 if kind == DATA:
                     buffer.released += 1
@@ -180,6 +182,8 @@ class Reorder(Shell[NumberedBuffer]):
                         if type(value := event.value) is bytes and not event.type
                         else digest_of(event)
                     )
+                    if number < recent.first_until:
+                        recent.note_first(event)
                 continue
             if not buffer.blocked or current.next < 0 or not current.gaps:
                 self._take(buffer, event, step)
@@ -237,6 +241,9 @@ class Reorder(Shell[NumberedBuffer]):
             if recent is not None:
                 self._shared.recents.note_pages(buffer.source, recent.unsaved, hi)
                 recent.unsaved = hi + 1
+                if recent.is_first_unsaved:
+                    self._shared.recents.note((FIRST_PAGE, buffer.source))
+                    recent.is_first_unsaved = False
         return super().changes()
 
     # -- Other events ------------------------------------------------------------------------------
@@ -249,7 +256,7 @@ class Reorder(Shell[NumberedBuffer]):
         if event.epoch >= 0 and shared.ignores_epoch:
             event.epoch = -1
         if event.epoch < 0 and shared.infers and buffer.recent is None:
-            self._remember(buffer)
+            self._remember(buffer, event)
         before = buffer.held
         buffer.take(event, step)
         if buffer.held > before:
@@ -274,7 +281,7 @@ class Reorder(Shell[NumberedBuffer]):
         if event.epoch > 0 and not self._shared.ignores_epoch:
             buffer.current = buffer.new_sequence(event.epoch, active=True)
 
-    def _remember(self, buffer: NumberedBuffer) -> Recent:
+    def _remember(self, buffer: NumberedBuffer, event: Event) -> Recent:
         """Begin to remember a source; at the bound, drop the half that was silent longest."""
         recents = self._shared.recents
         if len(recents.by_source) >= MOST:
@@ -284,7 +291,7 @@ class Reorder(Shell[NumberedBuffer]):
                 self._sources.mark(each)
                 each.recent = None
                 recents.drop(each.source)
-        return buffer.remember()
+        return buffer.remember(event)
 
     # -- Bounds ------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Remembers the last numbers of a source, to distinguish copies from other events of a number.
 
 For each of the last `SIZE` numbers that came, the timestamp and a digest of the content are
-remembered. `topology.reorder.trial` decides with them. They are remembered only for sources that
+remembered. So are those of the first numbers of an epoch, because most restarts begin with them.
+`topology.reorder.trial` decides with them. They are remembered only for sources that
 write no epochs, and only for their newest epoch. The sequence knows which numbers came.
 
 All sources together remember at most `MAX_BYTES`. Beyond that, the half of the sources that has
@@ -29,7 +30,9 @@ LAST: Final = SIZE - 1
 """The place of a number is `number & LAST`."""
 PAGE: Final = 16
 PAGES: Final = SIZE // PAGE
-BYTES: Final = SIZE * 12
+FIRST_PAGE: Final = PAGES
+"""The page of the first numbers, which are as many as a page has."""
+BYTES: Final = (SIZE + PAGE) * 12
 """The memory of one source, without its objects."""
 MAX_BYTES: Final = 64 * 2**20
 """The memory of all sources of an operator together, about 22,000 sources."""
@@ -56,28 +59,60 @@ class Recent:
 
     Attributes:
         since: The smallest number that is remembered if it came.
+        first: The first number that an epoch usually begins with.
+        first_until: The number after the first ones.
         unsaved: The smallest number whose page has changed since the last checkpoint.
+        is_first_unsaved: Whether the page of the first numbers has changed.
     """
 
-    __slots__ = ("digests", "since", "stamps", "unsaved")
+    __slots__ = (
+        "digests",
+        "first",
+        "first_until",
+        "is_first_unsaved",
+        "since",
+        "stamps",
+        "unsaved",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, first: int) -> None:
+        self.first, self.first_until = first, first + PAGE
         self.forget()
 
     def forget(self) -> None:
-        self.stamps = array("q", bytes(8 * SIZE))
-        self.digests = array("I", bytes(4 * SIZE))
+        self.stamps = array("q", bytes(8 * (SIZE + PAGE)))
+        self.digests = array("I", bytes(4 * (SIZE + PAGE)))
         self.since = 0
         self.unsaved = 0
+        self.is_first_unsaved = True
+
+    def has(self, number: int, highest: int) -> bool:
+        """Return whether the number is remembered if it came."""
+        return number >= self.since and (
+            number > highest - SIZE or self.first <= number < self.first_until
+        )
+
+    def place_of(self, number: int, highest: int) -> int:
+        """Return the place of a number that is remembered."""
+        return number & LAST if number > highest - SIZE else SIZE + number - self.first
 
     def note(self, event: Event, highest: int) -> None:
         """Remember an event, unless its number is too far below the highest one that came."""
         number = event.seq
-        if number <= highest - SIZE:
-            return
-        self.stamps[number & LAST] = event.ts_ns
-        self.digests[number & LAST] = digest_of(event)
-        self.unsaved = min(self.unsaved, number)
+        if self.first <= number < self.first_until:
+            self.note_first(event)
+        if number > highest - SIZE:
+            self.stamps[number & LAST] = event.ts_ns
+            self.digests[number & LAST] = digest_of(event)
+            self.unsaved = min(self.unsaved, number)
+
+    def note_first(self, event: Event) -> None:
+        """Remember an event as one of the first ones, if it is."""
+        place = SIZE + event.seq - self.first
+        if place >= SIZE:
+            self.stamps[place] = event.ts_ns
+            self.digests[place] = digest_of(event)
+            self.is_first_unsaved = True
 
     def page(self, page: int) -> list[int]:
         at = page * PAGE
@@ -87,15 +122,16 @@ class Recent:
 class Recents(NumberedTable[list[int]]):
     """The last numbers of all sources, saved in pages by (index of the page, source)."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int) -> None:
         super().__init__(RECENT, list_of(INT))
+        self._first = first
         self.by_source: dict[str, Recent] = {}
 
     def of(self, source: str) -> Recent:
         """Return the memory of a source, creating it if there is none."""
         recent = self.by_source.get(source)
         if recent is None:
-            recent = self.by_source[source] = Recent()
+            recent = self.by_source[source] = Recent(self._first)
         return recent
 
     def restart(self, source: str) -> None:
@@ -103,12 +139,17 @@ class Recents(NumberedTable[list[int]]):
         recent = self.by_source.get(source)
         if recent is not None:
             recent.forget()
-            self.note_pages(source, 0, LAST)
+            self.note_all(source)
 
     def drop(self, source: str) -> None:
         """Drop the memory of a source, if there is one."""
         if self.by_source.pop(source, None) is not None:
-            self.note_pages(source, 0, LAST)
+            self.note_all(source)
+
+    def note_all(self, source: str) -> None:
+        """Record all pages of a source as changed."""
+        self.note_pages(source, 0, LAST)
+        self.note((FIRST_PAGE, source))
 
     def note_pages(self, source: str, first: int, last: int) -> None:
         """Record the pages of the numbers `first`..`last` as changed."""
@@ -119,7 +160,7 @@ class Recents(NumberedTable[list[int]]):
 
     def all_keys(self) -> Iterable[NumberAndKey]:
         for source in self.by_source:
-            for page in range(PAGES):
+            for page in range(PAGES + 1):
                 if self.find((page, source)) is not None:
                     yield page, source
 
@@ -130,7 +171,7 @@ class Recents(NumberedTable[list[int]]):
 
     def put(self, key: NumberAndKey, row: list[int]) -> None:
         at = key[0] * PAGE
-        if len(row) != 2 * PAGE or not 0 <= at < SIZE:
+        if len(row) != 2 * PAGE or not 0 <= at <= SIZE:
             raise ValueError("it is not a page")
         recent = self.of(key[1])
         try:

@@ -67,6 +67,7 @@ SEQUENCE: Final = Shape(
     hi=INT,
     last_ts_ns=INT,
     newest_ts_ns=INT,
+    oldest_ts_ns=INT,
     gaps=list_of(
         record(OpenGap, first=INT, last=INT, known_at_ns=INT, deadline_ns=INT, is_jump=FLAG)
     ),
@@ -80,6 +81,7 @@ class Sequence(Ledger):
         active: Whether all epochs before this one are finished.
         last_ts_ns: The timestamp of the last event emitted in order, or NO_STAMP if there is none.
         newest_ts_ns: The newest timestamp of all buffered events and those emitted in order.
+        oldest_ts_ns: The oldest of these, if no event brought its epoch.
     """
 
     SHAPE = SEQUENCE
@@ -95,6 +97,7 @@ class Sequence(Ledger):
         self.hi = -1
         self.last_ts_ns = NO_STAMP
         self.newest_ts_ns = NO_STAMP
+        self.oldest_ts_ns = NO_STAMP
         self.front: list[Event] = []
         self.gaps: list[OpenGap] = []
         self.suspects: list[Event] = []
@@ -266,6 +269,13 @@ class Sequence(Ledger):
         """Update the newest timestamp with an event that is emitted or buffered."""
         if event.ts_ns > self.newest_ts_ns and event.kind != DEAD:
             self.newest_ts_ns = event.ts_ns
+        if event.ts_ns < self.oldest_ts_ns or self.oldest_ts_ns == NO_STAMP:
+            self.note_oldest(event)
+
+    def note_oldest(self, event: Event) -> None:
+        """Take the timestamp of an event as the oldest of the epoch."""
+        if event.kind != DEAD:
+            self.oldest_ts_ns = event.ts_ns
 
     def is_begun_anew_by(self, number: int, ts_ns: int) -> bool:
         """Return whether a number begins a new epoch although it is not the highest.

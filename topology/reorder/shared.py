@@ -39,7 +39,7 @@ class Shared(Totals):
         self.infers = config.infer_restart is not False
         self.times = FillTimes(config.miss_target_ppm)
         self.lost = LostPages(config.gap_ranges, config.gap_memory_ns)
-        self.recents = Recents()
+        self.recents = Recents(max(self.start, 0))
         self.inferred = 0
         self.blocking_until_ns = -1
 

@@ -35,7 +35,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
-from topology.model.late import BEFORE_START, BEYOND_MEMORY, GAP, OLD_EPOCH
+from topology.model.late import BEFORE_START, BEYOND_MEMORY, CONFLICT, GAP, OLD_EPOCH
 from topology.model.operator import NEVER
 from topology.model.outcome import (
     END,
@@ -109,7 +109,6 @@ class NumberedBuffer(Trials):
     SHAPE = SOURCE
     __slots__ = (
         "_named",
-        "_suspected",
         "dead",
         "duplicate",
         "late",
@@ -130,7 +129,6 @@ class NumberedBuffer(Trials):
         self.words = 0  # The number of buffered control events and dead letters.
         # Used only while a state is restored.
         self._named = NONE_NAMED
-        self._suspected: list[int] = []
 
     # -- Intake ------------------------------------------------------------------------------------
 
@@ -209,6 +207,8 @@ class NumberedBuffer(Trials):
             self.shared.outlived += 1
             self.estimator().filled(now_ns - found.known_at_ns)
             self.note(sequence, event)
+            if event.ts_ns < sequence.oldest_ts_ns:
+                sequence.note_oldest(event)
             self.late_by(event, GAP, now_ns - found.lost_at_ns, step)
         elif event.seq > sequence.hi:
             self._above(sequence, event, step)
@@ -218,6 +218,10 @@ class NumberedBuffer(Trials):
             self.late_by(event, BEYOND_MEMORY, 0, step)
         elif event.ts_ns < self.ended_ns:  # Its epoch is a guess, so its number proves nothing.
             self.late_by(event, OLD_EPOCH, 0, step)
+        elif self.recent is not None and event.ts_ns < sequence.oldest_ts_ns:
+            # The clock of its run was set back, so no other event has its number and timestamp.
+            is_newest = sequence is self.newest()
+            self.late_by(event, CONFLICT if is_newest else OLD_EPOCH, 0, step)
         else:
             self.duplicated(event, step, None)
 
@@ -334,7 +338,7 @@ class NumberedBuffer(Trials):
                 beyond = sequence.take_from(at)
                 if self.recent is not None:
                     # Their places were those of numbers that are still remembered.
-                    self.recent.unsaved = min(self.recent.unsaved, sequence.hi + 1)
+                    self.shared.recents.note_all(self.source)
                     self.recent.since = sequence.hi + 1
                 for event in beyond:
                     self.count_unheld(event)
@@ -607,15 +611,6 @@ class NumberedBuffer(Trials):
     def named(self, named: list[Named]) -> None:
         self._named = named
 
-    @property
-    def suspected(self) -> list[int]:
-        """The offsets of the events of the trial."""
-        return [event.offset for event in self.trial]
-
-    @suspected.setter
-    def suspected(self, offsets: list[int]) -> None:
-        self._suspected = offsets
-
     def fresh(self, field: str) -> Saved:
         if field == "measured":
             return self.estimator().measured() or FillTimes(0)
@@ -633,15 +628,13 @@ class NumberedBuffer(Trials):
             each.find_ledger()
         if self.recent is not None:
             self.recent.unsaved = self.newest().hi + 1
+            self.recent.is_first_unsaved = False
         if not (held or self._named or self.later) and current.hi < current.base:
             return  # Nothing is buffered, as in most sources.
         sequences = [current, *self.later]
         found: list[dict[int, Event]] = [{} for _ in sequences]
         others = {event.offset: event for event in held}
-        self.trial = [others.pop(offset) for offset in self._suspected if offset in others]
-        self._suspected = []
-        for suspected in self.trial:
-            self.count_held(suspected)
+        self.suspect_again(others)
         for at, offset, number, is_aside in self._named:
             event = others.pop(offset, None)
             if event is None:
@@ -685,6 +678,7 @@ class NumberedBuffer(Trials):
         current = self.current
         gap = current.gaps[0] if current.gaps else None
         reason = "hole" if gap is not None else "restart" if self.trial else "jump"
+        since_ns = self.trial[0].at_ns if self.trial else self.last_arrival_ns
         return {
             "source": self.source,
             "epoch": current.epoch,
@@ -692,6 +686,6 @@ class NumberedBuffer(Trials):
             "later_epochs": [sequence.epoch for sequence in self.later],
             "reason": "start" if current.next == UNSTARTED else reason,
             "missing": [gap.first, gap.last] if gap is not None else None,
-            "since": gap.known_at_ns if gap is not None else self.last_arrival_ns,
+            "since": gap.known_at_ns if gap is not None else since_ns,
             "deadline": self.deadline_ns(),
         }

@@ -23,7 +23,8 @@ wait if its number is missing or above all others.
   epoch of its own. So the events of a counter that stands still are all emitted.
 * Events that follow may be older if the timestamps of the source fall (`Epochs.fall_ns`).
 * Nothing of this follows: a new epoch begins if the timestamp of the suspect shows a restart. Such
-  an epoch begins only `max_wait` or more after the one before.
+  an epoch begins only `max_wait` or more after the one before. A remembered number must be one of
+  the first of its epoch, with another payload. Otherwise it may be a copy with a new timestamp.
 
 If there was no restart, a suspect whose number came is late, reason `conflict`. Any other is
 processed as if there had been no suspicion. A copy is no sign of a restart.
@@ -34,9 +35,10 @@ trials may thus be late. Events in a trial are counted in no measurement of wait
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
-from topology.model.event import DEAD, Event
+from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.late import CONFLICT
 from topology.model.outcome import Step
 from topology.reorder.epochs import FALLS, Epochs, numbered
@@ -44,6 +46,8 @@ from topology.reorder.recent import LAST, SIZE, Recent, digest_of
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
 from topology.reorder.shared import Shared
 
+EARLY: Final = 4
+"""If nothing else shows a restart, its first event must have one of so many first numbers."""
 VARIED: Final = 8
 """A payload identifies a copy only if so many numbers are remembered, so that it may be rare."""
 MAX_BEHIND: Final = 16
@@ -61,13 +65,14 @@ class Trials(Epochs):
         asked_ns: The beginning of the last trial that blocked the source, or NO_STAMP.
     """
 
-    __slots__ = ("asked_ns", "recent", "trial")
+    __slots__ = ("_suspected", "asked_ns", "recent", "trial")
 
     def __init__(self, source: str, shared: Shared) -> None:
         super().__init__(source, shared)
         self.recent: Recent | None = None
         self.trial: list[Event] = []
         self.asked_ns = NO_STAMP
+        self._suspected: list[int] = []  # Used only while a state is restored.
 
     # Defined by the buffer, which is the subclass.
 
@@ -143,13 +148,18 @@ class Trials(Epochs):
         number = numbered(newest, suspect.seq, self.shared.modulus)
         boundary_ns = self.restart_ns(suspect, number, newest)
         if begins is None:
+            if boundary_ns is None and self._is_first_of_gateway(suspect, number, newest):
+                boundary_ns = suspect.ts_ns - 1
             begins = boundary_ns is not None and now_ns >= self.until_ns
+            begins = begins and (bool(behind) or not self._may_be_copy(suspect, number, newest))
         arrived_ns = suspect.at_ns
         self._leave(suspect, now_ns)
         suspect.epoch = newest.epoch + begins
         if begins:
             self.shared.inferred += 1
             self.ended_ns = max(NO_STAMP, self.begun_ns - 2 * FALLS * self.fall_ns)
+            if boundary_ns is None and suspect.ts_ns >= newest.newest_ts_ns > NO_STAMP:
+                boundary_ns = suspect.ts_ns - 1  # Both runs are in one tick.
             if boundary_ns is not None:
                 self.boundary_ns = boundary_ns - FALLS * self.fall_ns
                 self.begun_ns = suspect.ts_ns + FALLS * self.fall_ns
@@ -191,7 +201,7 @@ class Trials(Epochs):
         if self._remembers(number, newest):
             if self._is_copy(event, number, newest):
                 return False
-            if event.is_stamped:
+            if event.is_stamped or self._is_other(event, number, newest):
                 return True
         return self.restart_ns(event, number, newest) is not None
 
@@ -209,60 +219,118 @@ class Trials(Epochs):
         is_known = self._remembers(number, newest)
         if self._is_copy(event, number, newest):
             return None
-        if is_newer and follows and not (is_known and self._is_like(event, number)):
+        if is_newer and follows and not (is_known and self._is_like(event, number, newest)):
             return True
         is_other = event.ts_ns != suspect.ts_ns and digest_of(event) != digest_of(suspect)
         return True if event.seq == suspect.seq and is_other else None
 
     def _remembers(self, number: int, newest: Sequence) -> bool:
         recent = self.recent
-        return (
-            recent is not None
-            and number >= recent.since
-            and number > newest.hi - SIZE
-            and newest.came(number)
-        )
+        return recent is not None and recent.has(number, newest.hi) and newest.came(number)
 
     def _is_copy(self, event: Event, number: int, newest: Sequence) -> bool:
         """Return whether an event is a copy of the remembered one of its number."""
         recent = self.recent
         if recent is None or not self._remembers(number, newest):
             return False
-        if recent.stamps[number & LAST] == event.ts_ns:
+        place = recent.place_of(number, newest.hi)
+        if recent.stamps[place] == event.ts_ns:
             return True
-        if not self._is_like(event, number):
+        if not self._is_like(event, number, newest):
             return False
-        digest = recent.digests[number & LAST]
-        known = [n for n in range(newest.hi - LAST, newest.hi + 1) if self._remembers(n, newest)]
-        return len(known) >= VARIED and not any(
-            recent.digests[n & LAST] == digest for n in known if n != number
+        known = range(newest.hi, newest.hi - SIZE, -1)
+        varied = islice((n for n in known if self._remembers(n, newest)), VARIED)
+        if sum(1 for _ in varied) < VARIED:
+            return False
+        digest = recent.digests[place]
+        # Places of numbers that never came may have digests of older ones.
+        return recent.digests[:SIZE].count(digest) <= (place < SIZE) or not any(
+            recent.digests[n & LAST] == digest and n != number and self._remembers(n, newest)
+            for n in known
         )
 
-    def _is_like(self, event: Event, number: int) -> bool:
+    def _is_like(self, event: Event, number: int, newest: Sequence) -> bool:
         """Return whether an event has the payload of the remembered one of this number."""
-        digest = digest_of(event)
-        return self.recent is not None and 0 != digest == self.recent.digests[number & LAST]
+        return 0 != digest_of(event) == self._digest_of(number, newest)
+
+    def _is_other(self, event: Event, number: int, newest: Sequence) -> bool:
+        """Return whether an event has another payload than the remembered one of this number."""
+        return 0 not in (digest_of(event), self._digest_of(number, newest)) and not self._is_like(
+            event, number, newest
+        )
+
+    def _digest_of(self, number: int, newest: Sequence) -> int:
+        recent = self.recent
+        return 0 if recent is None else recent.digests[recent.place_of(number, newest.hi)]
+
+    def _may_be_copy(self, suspect: Event, number: int, newest: Sequence) -> bool:
+        """Return whether a suspect that nothing has followed may be a copy with a new timestamp.
+
+        A restart is not known by what follows if its source sends rarely. Then it must begin with
+        one of the first numbers, with another payload, or with a number that is not remembered.
+        """
+        if not self._remembers(number, newest):
+            return False
+        if newest.oldest_ts_ns == newest.newest_ts_ns:
+            return False  # A counter that stands still makes an epoch of each event.
+        is_first = newest.next == UNSTARTED or suspect.seq < newest.start + EARLY
+        return not is_first or self._is_like(suspect, number, newest)
 
     def _may_be_new(self, suspect: Event, newest: Sequence) -> bool:
         """Return whether an epoch may begin with a suspect that repeats the highest number."""
         number = numbered(newest, suspect.seq, self.shared.modulus)
-        is_copied = self._remembers(number, newest) and self._is_like(suspect, number)
+        is_copied = self._remembers(number, newest) and self._is_like(suspect, number, newest)
         return not is_copied and self.restart_ns(suspect, number, newest) is not None
+
+    def _is_first_of_gateway(self, suspect: Event, number: int, newest: Sequence) -> bool:
+        """Return whether numbers alone show that a gateway has restarted.
+
+        Its timestamps need not be the newest, but not older than falls explain.
+        """
+        return (
+            self.fall_ns > 0
+            and self._remembers(number, newest)
+            and suspect.seq < newest.start + EARLY
+            and self._is_other(suspect, number, newest)
+            and suspect.ts_ns >= newest.newest_ts_ns - FALLS * self.fall_ns
+        )
 
     # -- Memory ------------------------------------------------------------------------------------
 
-    def remember(self) -> Recent:
-        """Begin to remember the numbers of the newest epoch, and return the memory."""
+    def remember(self, event: Event) -> Recent:
+        """Begin to remember the numbers of the newest epoch from `event` on."""
         newest = self.newest()
         self.recent = self.shared.recents.of(self.source)
         is_new = newest.next == UNSTARTED and newest.hi < 0
         self.recent.since = 0 if is_new else newest.hi + 1
+        if newest.hi == max(self.shared.start, 0) - 1:
+            newest.note_oldest(event)
         return self.recent
 
     def note(self, sequence: Sequence, event: Event) -> None:
         """Remember an event that came."""
         if self.recent is not None and sequence is self.newest():
             self.recent.note(event, sequence.hi)
+
+    # -- State -------------------------------------------------------------------------------------
+
+    @property
+    def suspected(self) -> list[int]:
+        """The offsets of the events of the trial."""
+        return [event.offset for event in self.trial]
+
+    @suspected.setter
+    def suspected(self, offsets: list[int]) -> None:
+        self._suspected = offsets
+
+    def suspect_again(self, held: dict[int, Event]) -> None:
+        """Take the restored events of the trial out of `held`, which has events by offset."""
+        self.trial = [held.pop(offset) for offset in self._suspected if offset in held]
+        self._suspected = []
+        for event in self.trial:
+            if self.shared.ignores_epoch:
+                event.epoch = NO_EPOCH
+            self.count_held(event)
 
     @property
     def remembered(self) -> int:
