@@ -29,6 +29,9 @@ wait if its number is missing or above all others.
 If there was no restart, a suspect whose number came is late, reason `conflict`. Any other is
 processed as if there had been no suspicion. A copy is no sign of a restart.
 
+At most `MAX_LATER` inferred epochs wait for gaps or starts of those before. Beyond that, the oldest
+gap or start is given up.
+
 A trial blocks its source in MERGE as a gap does, but only one trial in `QUIET_NS`. Events of other
 trials may thus be late. Events in a trial are counted in no measurement of waiting times.
 """
@@ -40,7 +43,7 @@ from typing import Final
 
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.late import CONFLICT
-from topology.model.outcome import Step
+from topology.model.outcome import OVERFLOW, Step
 from topology.reorder.epochs import FALLS, Epochs, numbered
 from topology.reorder.recent import LAST, SIZE, Recent, digest_of
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
@@ -52,6 +55,8 @@ VARIED: Final = 8
 """A payload identifies a copy only if so many numbers are remembered, so that it may be rare."""
 MAX_BEHIND: Final = 16
 """The maximum number of events that wait behind a suspect. The next event ends the trial."""
+MAX_LATER: Final = 16
+"""The maximum number of inferred epochs that wait for the one before."""
 QUIET_NS: Final = 60_000_000_000
 """For so long after a trial that blocked its source in MERGE, no other one blocks it."""
 
@@ -87,6 +92,9 @@ class Trials(Epochs):
         raise NotImplementedError
 
     def report(self, now_ns: int, step: Step) -> None:
+        raise NotImplementedError
+
+    def give_up_oldest(self, why: str, now_ns: int, step: Step) -> None:
         raise NotImplementedError
 
     def count_unheld(self, event: Event) -> None:
@@ -165,6 +173,9 @@ class Trials(Epochs):
                 self.begun_ns = suspect.ts_ns + FALLS * self.fall_ns
             elif suspect.ts_ns <= self.begun_ns:  # The clock was set back, so numbers decide.
                 self.boundary_ns = self.begun_ns = self.ended_ns = NO_STAMP
+            while len(self.later) >= MAX_LATER:
+                self.shared.overflows += 1
+                self.give_up_oldest(OVERFLOW, now_ns, step)
         if not begins and newest.came(number):
             suspect.seq = number
             self.late_by(suspect, CONFLICT, 0, step)

@@ -25,7 +25,7 @@ from topology.model.late import CONFLICT
 from topology.model.location import HELD
 from topology.model.outcome import Duplicate, Gap, Late, Step
 from topology.reorder.operator import Reorder
-from topology.reorder.trial import MAX_BEHIND
+from topology.reorder.trial import MAX_BEHIND, MAX_LATER
 
 MS: Final = 1_000_000
 SEEDS: Final = seeds_of_today(10)
@@ -499,3 +499,14 @@ def test_changes_are_those_of_the_snapshot_if_a_number_jumps() -> None:
     reorder.on_time(60 * MS)
     table |= reorder.changes()
     assert {key: row for key, row in table.items() if row is not None} == reorder.snapshot()
+
+
+def test_no_more_epochs_than_the_bound_wait_for_those_before() -> None:
+    reorder, step = operator(start="auto", max_wait="5s"), Step(0)
+    for at in range(400):
+        one = record(at // 10, 5 + at % 2, at, f"{at}")
+        step.add(reorder.on_batch([one], one.at_ns))
+        assert len(reorder._table["s"].later) <= MAX_LATER
+    step.add(reorder.on_end(9_000 * MS))
+    assert [e.ts_ns // MS for e in step.released if e.kind == DATA] == [*range(400)]
+    assert reorder.figures()["overflows"] > 0
