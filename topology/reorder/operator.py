@@ -211,6 +211,7 @@ class Reorder(Shell[NumberedBuffer]):
                 continue
             current.note_stamp(event)
             if recent is not None:
+                current.note_oldest(event)
                 recent.note(event, current.hi)
             event.epoch = current.epoch
             event.held_by = position

@@ -81,7 +81,8 @@ class Sequence(Ledger):
         active: Whether all epochs before this one are finished.
         last_ts_ns: The timestamp of the last event emitted in order, or NO_STAMP if there is none.
         newest_ts_ns: The newest timestamp of all buffered events and those emitted in order.
-        oldest_ts_ns: The oldest of these, if no event brought its epoch.
+        oldest_ts_ns: The oldest of these and of late ones, or NO_STAMP if the epoch was written or
+            its first numbers are not remembered.
     """
 
     SHAPE = SEQUENCE
@@ -269,12 +270,10 @@ class Sequence(Ledger):
         """Update the newest timestamp with an event that is emitted or buffered."""
         if event.ts_ns > self.newest_ts_ns and event.kind != DEAD:
             self.newest_ts_ns = event.ts_ns
-        if event.ts_ns < self.oldest_ts_ns or self.oldest_ts_ns == NO_STAMP:
-            self.note_oldest(event)
 
     def note_oldest(self, event: Event) -> None:
-        """Take the timestamp of an event as the oldest of the epoch."""
-        if event.kind != DEAD:
+        """Update the oldest timestamp, which is set when the epoch begins."""
+        if event.ts_ns < self.oldest_ts_ns and event.kind != DEAD:
             self.oldest_ts_ns = event.ts_ns
 
     def is_begun_anew_by(self, number: int, ts_ns: int) -> bool:

@@ -207,8 +207,6 @@ class NumberedBuffer(Trials):
             self.shared.outlived += 1
             self.estimator().filled(now_ns - found.known_at_ns)
             self.note(sequence, event)
-            if event.ts_ns < sequence.oldest_ts_ns:
-                sequence.note_oldest(event)
             self.late_by(event, GAP, now_ns - found.lost_at_ns, step)
         elif event.seq > sequence.hi:
             self._above(sequence, event, step)

@@ -160,29 +160,16 @@ class Trials(Epochs):
                 boundary_ns = suspect.ts_ns - 1
             begins = boundary_ns is not None and now_ns >= self.until_ns
             begins = begins and (bool(behind) or not self._may_be_copy(suspect, number, newest))
-        arrived_ns = suspect.at_ns
+        until_ns = suspect.at_ns + self.shared.max_wait_ns
         self._leave(suspect, now_ns)
         suspect.epoch = newest.epoch + begins
         if begins:
-            self.shared.inferred += 1
-            self.ended_ns = max(NO_STAMP, self.begun_ns - 2 * FALLS * self.fall_ns)
-            if boundary_ns is None and suspect.ts_ns >= newest.newest_ts_ns > NO_STAMP:
-                boundary_ns = suspect.ts_ns - 1  # Both runs are in one tick.
-            if boundary_ns is not None:
-                self.boundary_ns = boundary_ns - FALLS * self.fall_ns
-                self.begun_ns = suspect.ts_ns + FALLS * self.fall_ns
-            elif suspect.ts_ns <= self.begun_ns:  # The clock was set back, so numbers decide.
-                self.boundary_ns = self.begun_ns = self.ended_ns = NO_STAMP
-            while len(self.later) >= MAX_LATER:
-                self.shared.overflows += 1
-                self.give_up_oldest(OVERFLOW, now_ns, step)
-        if not begins and newest.came(number):
+            self._begin_epoch(suspect, boundary_ns, until_ns, step)
+        elif newest.came(number):
             suspect.seq = number
             self.late_by(suspect, CONFLICT, 0, step)
         else:
             self.arrive(suspect, step)
-            if begins and self.newest().next == UNSTARTED:  # The trial is part of the start hold.
-                self.newest().start_deadline_ns = arrived_ns + self.shared.max_wait_ns
         for event in behind:
             self._leave(event, now_ns)
             self.take(event, step)
@@ -191,6 +178,32 @@ class Trials(Epochs):
         if last is not None:
             self.take(last, step)
         self.report(now_ns, step)
+
+    def _begin_epoch(
+        self, first: Event, boundary_ns: int | None, until_ns: int, step: Step
+    ) -> None:
+        """Begin an epoch with an event, and hold its start until `until_ns`.
+
+        The last timestamp before it is `boundary_ns`, or None if timestamps do not show it.
+        """
+        before = self.newest()
+        self.shared.inferred += 1
+        self.ended_ns = max(NO_STAMP, self.begun_ns - 2 * FALLS * self.fall_ns)
+        if boundary_ns is None and first.ts_ns >= before.newest_ts_ns > NO_STAMP:
+            boundary_ns = first.ts_ns - 1  # Both runs are in one tick.
+        if boundary_ns is not None:
+            self.boundary_ns = boundary_ns - FALLS * self.fall_ns
+            self.begun_ns = first.ts_ns + FALLS * self.fall_ns
+        elif first.ts_ns <= self.begun_ns:  # The clock was set back, so numbers decide.
+            self.boundary_ns = self.begun_ns = self.ended_ns = NO_STAMP
+        while len(self.later) >= MAX_LATER:
+            self.shared.overflows += 1
+            self.give_up_oldest(OVERFLOW, first.at_ns, step)
+        self.arrive(first, step)
+        begun = self.newest()
+        begun.oldest_ts_ns = first.ts_ns
+        if begun.next == UNSTARTED:  # The trial is part of the start hold.
+            begun.start_deadline_ns = until_ns
 
     def _leave(self, event: Event, now_ns: int) -> None:
         """Take an event out of the trial, so that it can be processed as if it arrived now."""
@@ -314,14 +327,16 @@ class Trials(Epochs):
         self.recent = self.shared.recents.of(self.source)
         is_new = newest.next == UNSTARTED and newest.hi < 0
         self.recent.since = 0 if is_new else newest.hi + 1
-        if newest.hi == max(self.shared.start, 0) - 1:
-            newest.note_oldest(event)
+        if newest.hi == max(self.shared.start, 0) - 1 and event.kind != DEAD:
+            newest.oldest_ts_ns = event.ts_ns
         return self.recent
 
     def note(self, sequence: Sequence, event: Event) -> None:
         """Remember an event that came."""
-        if self.recent is not None and sequence is self.newest():
-            self.recent.note(event, sequence.hi)
+        if self.recent is not None:
+            sequence.note_oldest(event)
+            if sequence is self.newest():
+                self.recent.note(event, sequence.hi)
 
     # -- State -------------------------------------------------------------------------------------
 
