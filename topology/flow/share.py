@@ -25,6 +25,7 @@ from topology.model.composite import SEPARATOR
 from topology.model.event import Event, twin
 from topology.model.operator import Plain, State
 from topology.reorder.lost import LOST
+from topology.reorder.recent import RECENT
 
 IsOfPartition = Callable[[str, str], bool]
 """A function that returns whether a source, given by stream and name, belongs to the partition."""
@@ -91,6 +92,8 @@ def _source_of(key: str) -> str:
     """Return the source of a key of REORDER or CLOCK, or "" if the key concerns all sources."""
     if key.startswith(LOST):
         return key.split("/", 3)[3]
+    if key.startswith(RECENT):
+        return key.split("/", 2)[2]
     return key.partition("/")[2]
 
 

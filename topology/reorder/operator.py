@@ -38,7 +38,7 @@ from topology.model.sources import SourceTable
 from topology.model.tables import Table
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
-from topology.reorder.recent import FIRST_PAGE, LAST, MOST, Recent, digest_of
+from topology.reorder.recent import FIRST_PAGE, LAST, MOST, PAGE, Recent, digest_of
 from topology.reorder.sequence import UNKNOWN, UNSTARTED, OpenGap
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import SHARED, Shared
@@ -174,16 +174,19 @@ class Reorder(Shell[NumberedBuffer]):
                 if kind == DATA:
                     buffer.released += 1
                 released.append(event)
-                if recent is not None:
-                    # The effect is that of `note`, whose page need not be recorded here.
-                    recent.stamps[number & LAST] = ts_ns
-                    recent.digests[number & LAST] = event.digest or (
-                        crc32(value)
-                        if type(value := event.value) is bytes and not event.type
-                        else digest_of(event)
-                    )
-                    if number < recent.first_until:
-                        recent.note_first(event)
+                if recent is None:
+                    continue
+                if number < recent.quick_from:
+                    recent.note_last(event)
+                    continue
+                # The effect is that of `note`, whose page need not be recorded here.
+                place = PAGE + (number & LAST)
+                recent.stamps[place] = ts_ns
+                recent.digests[place] = event.digest or (
+                    crc32(value)
+                    if type(value := event.value) is bytes and not event.type
+                    else digest_of(event)
+                )
                 continue
             if not buffer.blocked or current.next < 0 or not current.gaps:
                 self._take(buffer, event, step)

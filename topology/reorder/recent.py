@@ -27,8 +27,8 @@ from topology.model.tables import NumberAndKey, NumberedTable
 RECENT: Final = "recent/"
 SIZE: Final = 256
 LAST: Final = SIZE - 1
-"""The place of a number is `number & LAST`."""
 PAGE: Final = 16
+"""The place of a number is `PAGE + (number & LAST)`, behind those of the first numbers."""
 PAGES: Final = SIZE // PAGE
 FIRST_PAGE: Final = PAGES
 """The page of the first numbers, which are as many as a page has."""
@@ -37,7 +37,8 @@ BYTES: Final = (SIZE + PAGE) * 12
 MAX_BYTES: Final = 64 * 2**20
 """The memory of all sources of an operator together, about 22,000 sources."""
 MOST: Final = MAX_BYTES // BYTES
-NOTHING: Final = [0] * (2 * PAGE)
+NEVER_QUICK: Final = 1 << 62
+"""The `quick_from` of a source that has no places for its last numbers."""
 
 
 def digest_of(event: Event) -> int:
@@ -55,12 +56,15 @@ def digest_of(event: Event) -> int:
 
 
 class Recent:
-    """The last numbers of one source.
+    """The first and the last numbers of one source.
+
+    The last ones have places only once a number is not among the first, because many sources of a
+    large fleet send little.
 
     Attributes:
         since: The smallest number that is remembered if it came.
         first: The first number that an epoch usually begins with.
-        first_until: The number after the first ones.
+        quick_from: The smallest number that `note_last` need not handle.
         unsaved: The smallest number whose page has changed since the last checkpoint.
         is_first_unsaved: Whether the page of the first numbers has changed.
     """
@@ -68,55 +72,65 @@ class Recent:
     __slots__ = (
         "digests",
         "first",
-        "first_until",
         "is_first_unsaved",
+        "quick_from",
         "since",
         "stamps",
         "unsaved",
     )
 
     def __init__(self, first: int) -> None:
-        self.first, self.first_until = first, first + PAGE
+        self.first = first
         self.forget()
 
     def forget(self) -> None:
-        self.stamps = array("q", bytes(8 * (SIZE + PAGE)))
-        self.digests = array("I", bytes(4 * (SIZE + PAGE)))
+        self.stamps = array("q", bytes(8 * PAGE))
+        self.digests = array("I", bytes(4 * PAGE))
+        self.quick_from = NEVER_QUICK
         self.since = 0
-        self.unsaved = 0
+        self.unsaved = self.first + PAGE
         self.is_first_unsaved = True
 
     def has(self, number: int, highest: int) -> bool:
         """Return whether the number is remembered if it came."""
         return number >= self.since and (
-            number > highest - SIZE or self.first <= number < self.first_until
+            number > highest - SIZE or self.first <= number < self.first + PAGE
         )
 
-    def place_of(self, number: int, highest: int) -> int:
+    def place_of(self, number: int) -> int:
         """Return the place of a number that is remembered."""
-        return number & LAST if number > highest - SIZE else SIZE + number - self.first
+        begun = number - self.first
+        return begun if 0 <= begun < PAGE else PAGE + (number & LAST)
 
     def note(self, event: Event, highest: int) -> None:
         """Remember an event, unless its number is too far below the highest one that came."""
         number = event.seq
-        if self.first <= number < self.first_until:
-            self.note_first(event)
-        if number > highest - SIZE:
-            self.stamps[number & LAST] = event.ts_ns
-            self.digests[number & LAST] = digest_of(event)
-            self.unsaved = min(self.unsaved, number)
+        if number > highest - SIZE or 0 <= number - self.first < PAGE:
+            self.note_last(event)
+            self.unsaved = min(self.unsaved, max(number, self.first + PAGE))
 
-    def note_first(self, event: Event) -> None:
-        """Remember an event as one of the first ones, if it is."""
-        place = SIZE + event.seq - self.first
-        if place >= SIZE:
-            self.stamps[place] = event.ts_ns
-            self.digests[place] = digest_of(event)
+    def note_last(self, event: Event) -> None:
+        """Remember an event whose number is among the first or the last ones."""
+        place = self.place_of(event.seq)
+        if place < PAGE:
             self.is_first_unsaved = True
+        elif self.quick_from == NEVER_QUICK:
+            self.make_room()
+        self.stamps[place] = event.ts_ns
+        self.digests[place] = digest_of(event)
+
+    def make_room(self) -> None:
+        """Make places for the last numbers."""
+        self.stamps.frombytes(bytes(8 * SIZE))
+        self.digests.frombytes(bytes(4 * SIZE))
+        self.quick_from = self.first + PAGE
 
     def page(self, page: int) -> list[int]:
-        at = page * PAGE
+        at = self.place_of_page(page)
         return [*self.stamps[at : at + PAGE], *self.digests[at : at + PAGE]]
+
+    def place_of_page(self, page: int) -> int:
+        return 0 if page == FIRST_PAGE else PAGE + page * PAGE
 
 
 class Recents(NumberedTable[list[int]]):
@@ -166,14 +180,16 @@ class Recents(NumberedTable[list[int]]):
 
     def find(self, key: NumberAndKey) -> list[int] | None:
         recent = self.by_source.get(key[1])
-        row = NOTHING if recent is None else recent.page(key[0])
-        return None if row == NOTHING else row
+        row = [] if recent is None else recent.page(key[0])
+        return row if any(row) else None
 
     def put(self, key: NumberAndKey, row: list[int]) -> None:
-        at = key[0] * PAGE
-        if len(row) != 2 * PAGE or not 0 <= at <= SIZE:
+        if len(row) != 2 * PAGE or not 0 <= key[0] <= FIRST_PAGE:
             raise ValueError("it is not a page")
         recent = self.of(key[1])
+        at = recent.place_of_page(key[0])
+        if at and recent.quick_from == NEVER_QUICK:
+            recent.make_room()
         try:
             recent.stamps[at : at + PAGE] = array("q", row[:PAGE])
             recent.digests[at : at + PAGE] = array("I", row[PAGE:])

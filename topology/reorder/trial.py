@@ -45,7 +45,7 @@ from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.late import CONFLICT
 from topology.model.outcome import OVERFLOW, Step
 from topology.reorder.epochs import FALLS, Epochs, numbered
-from topology.reorder.recent import LAST, SIZE, Recent, digest_of
+from topology.reorder.recent import SIZE, Recent, digest_of
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
 from topology.reorder.shared import Shared
 
@@ -225,7 +225,7 @@ class Trials(Epochs):
         if self._remembers(number, newest):
             if self._is_copy(event, number, newest):
                 return False
-            if event.is_stamped or self._is_other(event, number, newest):
+            if event.is_stamped or self._is_other(event, number):
                 return True
         return self.restart_ns(event, number, newest) is not None
 
@@ -243,7 +243,7 @@ class Trials(Epochs):
         is_known = self._remembers(number, newest)
         if self._is_copy(event, number, newest):
             return None
-        if is_newer and follows and not (is_known and self._is_like(event, number, newest)):
+        if is_newer and follows and not (is_known and self._is_like(event, number)):
             return True
         is_other = event.ts_ns != suspect.ts_ns and digest_of(event) != digest_of(suspect)
         return True if event.seq == suspect.seq and is_other else None
@@ -257,10 +257,10 @@ class Trials(Epochs):
         recent = self.recent
         if recent is None or not self._remembers(number, newest):
             return False
-        place = recent.place_of(number, newest.hi)
+        place = recent.place_of(number)
         if recent.stamps[place] == event.ts_ns:
             return True
-        if not self._is_like(event, number, newest):
+        if not self._is_like(event, number):
             return False
         known = range(newest.hi, newest.hi - SIZE, -1)
         varied = islice((n for n in known if self._remembers(n, newest)), VARIED)
@@ -268,24 +268,25 @@ class Trials(Epochs):
             return False
         digest = recent.digests[place]
         # Places of numbers that never came may have digests of older ones.
-        return recent.digests[:SIZE].count(digest) <= (place < SIZE) or not any(
-            recent.digests[n & LAST] == digest and n != number and self._remembers(n, newest)
+        return recent.digests.count(digest) == 1 or not any(
+            recent.digests[recent.place_of(n)] == digest
+            and n != number
+            and self._remembers(n, newest)
             for n in known
         )
 
-    def _is_like(self, event: Event, number: int, newest: Sequence) -> bool:
+    def _is_like(self, event: Event, number: int) -> bool:
         """Return whether an event has the payload of the remembered one of this number."""
-        return 0 != digest_of(event) == self._digest_of(number, newest)
+        return 0 != digest_of(event) == self._digest_of(number)
 
-    def _is_other(self, event: Event, number: int, newest: Sequence) -> bool:
+    def _is_other(self, event: Event, number: int) -> bool:
         """Return whether an event has another payload than the remembered one of this number."""
-        return 0 not in (digest_of(event), self._digest_of(number, newest)) and not self._is_like(
-            event, number, newest
-        )
+        digests = digest_of(event), self._digest_of(number)
+        return 0 not in digests and digests[0] != digests[1]
 
-    def _digest_of(self, number: int, newest: Sequence) -> int:
+    def _digest_of(self, number: int) -> int:
         recent = self.recent
-        return 0 if recent is None else recent.digests[recent.place_of(number, newest.hi)]
+        return 0 if recent is None else recent.digests[recent.place_of(number)]
 
     def _may_be_copy(self, suspect: Event, number: int, newest: Sequence) -> bool:
         """Return whether a suspect that nothing has followed may be a copy with a new timestamp.
@@ -298,12 +299,12 @@ class Trials(Epochs):
         if newest.oldest_ts_ns == newest.newest_ts_ns:
             return False  # A counter that stands still makes an epoch of each event.
         is_first = newest.next == UNSTARTED or suspect.seq < newest.start + EARLY
-        return not is_first or self._is_like(suspect, number, newest)
+        return not is_first or self._is_like(suspect, number)
 
     def _may_be_new(self, suspect: Event, newest: Sequence) -> bool:
         """Return whether an epoch may begin with a suspect that repeats the highest number."""
         number = numbered(newest, suspect.seq, self.shared.modulus)
-        is_copied = self._remembers(number, newest) and self._is_like(suspect, number, newest)
+        is_copied = self._remembers(number, newest) and self._is_like(suspect, number)
         return not is_copied and self.restart_ns(suspect, number, newest) is not None
 
     def _is_first_of_gateway(self, suspect: Event, number: int, newest: Sequence) -> bool:
@@ -315,7 +316,7 @@ class Trials(Epochs):
             self.fall_ns > 0
             and self._remembers(number, newest)
             and suspect.seq < newest.start + EARLY
-            and self._is_other(suspect, number, newest)
+            and self._is_other(suspect, number)
             and suspect.ts_ns >= newest.newest_ts_ns - FALLS * self.fall_ns
         )
 

@@ -58,7 +58,7 @@ def test_a_digest_that_the_codec_made_is_taken_and_copied() -> None:
     assert (digest_of(in_order), twin(in_order).digest) == (7, 7)
     one = reorder()
     one.on_batch([in_order, unread, held], 3 * MS)
-    digests = one.changes()[f"{RECENT}0/s"][PAGE:]
+    digests = one.changes()[f"{RECENT}{FIRST_PAGE}/s"][PAGE:]
     assert digests[:4] == [7, digest_of(unread), 0, 8]
 
 
@@ -66,7 +66,7 @@ def test_only_changed_pages_are_written_and_there_are_never_more() -> None:
     one = reorder()
     one.changes()
     one.on_batch([record(n, n) for n in range(PAGE + 1)], PAGE * MS)
-    assert pages(one.changes()) == [f"{RECENT}{page}/s" for page in (0, 1, FIRST_PAGE)]
+    assert pages(one.changes()) == [f"{RECENT}{page}/s" for page in (1, FIRST_PAGE)]
     one.on_batch([record(PAGE + 1, PAGE + 1)], (PAGE + 1) * MS)
     assert pages(one.changes()) == [f"{RECENT}1/s"]
     one.on_batch([record(n, n) for n in range(PAGE + 2, 5_000)], 5_000 * MS)
@@ -89,7 +89,7 @@ def test_a_new_epoch_removes_the_pages_of_the_old_one() -> None:
     one.changes()
     one.on_batch([record(100, 0, value=b"w"), record(101, 1, value=b"w")], 101 * MS)
     changes = one.changes()
-    left = [f"{RECENT}{page}/s" for page in (0, FIRST_PAGE)]
+    left = [f"{RECENT}{FIRST_PAGE}/s"]
     assert pages({key: value for key, value in changes.items() if value is not None}) == left
     assert pages(one.snapshot()) == left
 
@@ -108,6 +108,7 @@ def test_beyond_the_bound_the_half_that_was_silent_longest_is_dropped(
 ) -> None:
     assert MOST * BYTES <= MAX_BYTES
     recent = Recent(0)
+    recent.note_last(record(0, SIZE))
     assert memoryview(recent.stamps).nbytes + memoryview(recent.digests).nbytes == BYTES
     monkeypatch.setattr(reorder_operator, "MOST", 4)
     one = reorder()
@@ -117,7 +118,7 @@ def test_beyond_the_bound_the_half_that_was_silent_longest_is_dropped(
     one.on_batch([record(5, 0, "s4")], 5 * MS)
     sources = {key.rsplit("/", 1)[1] for key in pages(one.snapshot())}
     assert sources == {"s0", "s3", "s4"}
-    assert one.changes()[f"{RECENT}0/s1"] is None
+    assert one.changes()[f"{RECENT}{FIRST_PAGE}/s1"] is None
     # A dropped source is remembered again, and its stamp alone tells what it forgot.
     one.on_batch([record(6, 1, "s1")], 6 * MS)
     step = one.on_batch([record(7, 0, "s1", b"other", ts=3)], 7 * MS)
@@ -131,8 +132,8 @@ def test_pages_of_no_source_and_pages_of_another_length_are_refused() -> None:
     one = reorder()
     one.on_batch([record(0, 0)], 0)
     state = dict(one.snapshot())
-    row = state.pop(f"{RECENT}0/s")
-    for key, value in ((f"{RECENT}0/t", row), (f"{RECENT}0/s", [1]), (f"{RECENT}99/s", row)):
+    row = state.pop(f"{RECENT}{FIRST_PAGE}/s")
+    for key, value in ((f"{RECENT}0/t", row), (f"{RECENT}0/s", [1]), (f"{RECENT}17/s", row)):
         with pytest.raises(ShapeRefused):
             reorder().restore({**state, key: value}, ())
     with pytest.raises(ShapeRefused):
