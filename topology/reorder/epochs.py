@@ -132,6 +132,7 @@ class Epochs(SourceBuffer):
             event.seq = numbered(known, event.seq, modulus)
             if event.seq < 0 and known.next == UNSTARTED:
                 known.raise_by(modulus)
+                self.shared.recents.raise_numbers(self.source)
                 event.seq += modulus
         return target
 

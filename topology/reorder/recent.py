@@ -125,6 +125,18 @@ class Recent:
         self.digests.frombytes(bytes(4 * SIZE))
         self.quick_from = self.first + PAGE
 
+    def raise_numbers(self) -> None:
+        """Treat the first numbers as later ones, because they come after a wrap of the counter.
+
+        A cycle is a multiple of `SIZE`, so the places of other numbers stay.
+        """
+        if self.quick_from == NEVER_QUICK:
+            self.make_room()
+        for begun in range(PAGE):
+            place = PAGE + (self.first + begun & LAST)
+            if self.stamps[begun] and not self.stamps[place]:
+                self.stamps[place], self.digests[place] = self.stamps[begun], self.digests[begun]
+
     def page(self, page: int) -> list[int]:
         at = self.place_of_page(page)
         return [*self.stamps[at : at + PAGE], *self.digests[at : at + PAGE]]
@@ -158,6 +170,13 @@ class Recents(NumberedTable[list[int]]):
     def drop(self, source: str) -> None:
         """Drop the memory of a source, if there is one."""
         if self.by_source.pop(source, None) is not None:
+            self.note_all(source)
+
+    def raise_numbers(self, source: str) -> None:
+        """Do so for a source, if its numbers are remembered (`Recent.raise_numbers`)."""
+        recent = self.by_source.get(source)
+        if recent is not None:
+            recent.raise_numbers()
             self.note_all(source)
 
     def note_all(self, source: str) -> None:
