@@ -28,6 +28,7 @@ from prometheus_client.samples import Sample
 
 import codec
 from agents.process.child_process import Child
+from agents.process.memory import memory_limit
 from topology.model import event
 
 AGE: Final = "inorder_scrape_age_seconds"
@@ -43,25 +44,6 @@ IN_PYTHON: Final = (
     " '.[kafka]' on a machine with a C compiler, or use the image (docs/operate/size.md)"
 )
 """The log line at the start of a worker whose core is not compiled."""
-
-
-CGROUP: Final = (
-    "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-)
-
-
-def memory_limit() -> int:
-    """Return the memory limit of all the worker's processes, in bytes.
-
-    It is the limit of the container, or the memory of the machine if that is smaller.
-    """
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for path in CGROUP:
-        # This version of cgroups may be missing, or may set no limit.
-        with suppress(OSError, ValueError):
-            found.append(int(Path(path).read_text()))
-    return min(found)
 
 
 def resident_bytes(pid: int) -> int:

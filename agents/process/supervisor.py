@@ -46,7 +46,8 @@ from prometheus_client import CollectorRegistry
 from agents.exits import Exit
 from agents.process import child_process
 from agents.process.child_process import SIGNALS, Child, NotBegun, Process
-from agents.process.scrapes import SUPERVISOR, Scrapes, memory_limit, resident_bytes
+from agents.process.memory import memory_limit
+from agents.process.scrapes import SUPERVISOR, Scrapes, resident_bytes
 from agents.watch.last_lines import LOG, LastLines
 from agents.watch.location import verdict
 from agents.watch.page.serving import Page

@@ -23,6 +23,7 @@ import click
 from agents.exits import Exit
 from agents.kafka.stage_topics import inputs_of
 from agents.process.child_process import ANNOUNCE, announce, leave_with
+from agents.process.memory import be_ended_first
 from agents.process.stage_process import EXPECTED_FAILURES, ProcessSettings, run_stage
 from cli.http_token import http_token
 from cli.kafka_options import security
@@ -54,6 +55,8 @@ def command(options: StageOptions, name: str, parent: int | None, announce_fd: i
     if parent is not None and not leave_with(parent):
         log.error("the supervisor has ended")
         sys.exit(Exit.DONE)
+    if parent is not None:
+        be_ended_first()
     topology = load(options.topology_path, options.redis)
     stage = next(stage for stage in topology.stages if stage.name == name)
     access = security(options.kafka_path)

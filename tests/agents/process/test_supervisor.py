@@ -21,9 +21,9 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.process import scrapes
 from agents.process import supervisor as supervising
 from agents.process.child_process import Child, Process
+from agents.process.memory import memory_limit
 from agents.process.scrapes import AGE, BUILD, MEMORY, READY, STAGES, SUPERVISOR, Scrapes
 from agents.process.stage_process import StageProcess
 from agents.process.supervisor import Supervisor
@@ -193,7 +193,7 @@ def test_each_process_shows_its_memory_also_when_it_does_not_answer() -> None:
     assert [each.labels for each in samples] == [{"stage": SUPERVISOR}, {"stage": "reorder"}]
     assert all(each.value > 1 << 20 for each in samples)
     (info,) = families[BUILD].samples
-    assert (1 << 20) < families[MEMORY].samples[0].value <= scrapes.memory_limit()
+    assert (1 << 20) < families[MEMORY].samples[0].value <= memory_limit()
     assert set(info.labels) == {"version", "core", "codec", "python"}
 
 
@@ -211,18 +211,6 @@ async def test_it_asks_seldom_while_all_are_well_and_nobody_wants_to_know(
     trouble = Supervisor({"reorder": ["false"]}, "127.0.0.1", 0, stuck_after_s=60.0)
     trouble._asked_s -= 2 * supervising.LATELY_S
     assert trouble._pause_s() == supervising.ASK_PAUSE_S
-
-
-def test_the_limit_of_memory_is_the_smallest_there_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limit, none = tmp_path / "memory.max", tmp_path / "none"
-    none.write_text("max\n")
-    whole = scrapes.memory_limit()
-    monkeypatch.setattr(scrapes, "CGROUP", (str(limit), str(none)))
-    assert scrapes.memory_limit() >= whole, "there is no limit"
-    limit.write_text("2097152\n")
-    assert scrapes.memory_limit() == 2_097_152
 
 
 def test_the_log_of_a_stage_is_kept_beyond_its_end() -> None:

@@ -1,0 +1,93 @@
+"""Examples: the limit of the groups of a process, and which process the system ends first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agents.process.memory import OOM_SCORE, STAGE_OOM_SCORE, be_ended_first, memory_limit
+
+MIB = 1 << 20
+
+
+class Machine:
+    """The folder of a process, and a mounted tree of its groups, which begins at `root`."""
+
+    def __init__(self, folder: Path, group: str, root: str = "/", *, version: int = 2) -> None:
+        self._mount = folder / "sys with a space"
+        self._file = {1: "memory.limit_in_bytes", 2: "memory.max"}[version]
+        self.process = folder / "proc"
+        self.process.mkdir()
+        mount = str(self._mount).replace(" ", "\\040")
+        kind = {1: "cgroup cgroup rw,memory", 2: "cgroup2 cgroup rw"}[version]
+        (self.process / "mountinfo").write_text(
+            f"22 1 0:20 / /proc rw - proc proc rw\n"
+            f"30 23 0:27 / /elsewhere rw,relatime shared:4 - cgroup cgroup rw,cpu\n"
+            f"31 23 0:28 {root} {mount} rw,relatime shared:5 - {kind}\n"
+        )
+        line = {1: f"4:hugetlb,memory:{group}", 2: f"0::{group}"}[version]
+        (self.process / "cgroup").write_text(f"9:name=systemd:/other\n3:cpu:/other\n{line}\n")
+
+    def limit(self, group: str, content: str) -> None:
+        folder = self._mount / group
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / self._file).write_text(content + "\n")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_limit_is_that_of_the_own_group(tmp_path: Path, version: int) -> None:
+    machine = Machine(tmp_path, "/pods/a", version=version)
+    machine.limit("", str(96 * 1024 * MIB))
+    machine.limit("other", str(MIB))
+    machine.limit("pods/a", str(96 * MIB))
+    assert memory_limit(machine.process) == 96 * MIB
+
+
+def test_a_group_above_it_limits_it_too(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, "/pods/a/b")
+    machine.limit("pods/a/b", "max")
+    machine.limit("pods", str(64 * MIB))
+    assert memory_limit(machine.process) == 64 * MIB
+
+
+@pytest.mark.parametrize(
+    ("group", "root"), [("/docker/x", "/docker/x"), ("/", "/"), ("/../y", "/")]
+)
+def test_in_a_container_the_tree_begins_at_its_own_group(
+    tmp_path: Path, group: str, root: str
+) -> None:
+    machine = Machine(tmp_path, group, root)
+    machine.limit("", str(32 * MIB))
+    assert memory_limit(machine.process) == 32 * MIB
+
+
+@pytest.mark.parametrize("absent", ["cgroup", "mountinfo", ""])
+def test_without_a_limit_it_is_the_memory_of_the_machine(tmp_path: Path, absent: str) -> None:
+    machine = Machine(tmp_path, "/pods/a")
+    machine.limit("pods/a", "max")
+    if absent:
+        (machine.process / absent).unlink()
+    assert memory_limit(machine.process) == memory_limit(tmp_path / "none") > 64 * MIB
+
+
+def test_a_stage_is_ended_before_its_supervisor(tmp_path: Path) -> None:
+    score = tmp_path / OOM_SCORE
+    for before, after in ((0, STAGE_OOM_SCORE), (950, 1_000), (-500, STAGE_OOM_SCORE - 500)):
+        score.write_text(f"{before}\n")
+        be_ended_first(tmp_path)
+        assert int(score.read_text()) == after
+    be_ended_first(tmp_path / "none")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this score")
+def test_the_system_takes_the_score() -> None:
+    code = (
+        "from pathlib import Path; from agents.process.memory import *; be_ended_first();"
+        " print(Path('/proc/self/oom_score_adj').read_text())"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    assert int(ran.stdout) == min(1_000, own + STAGE_OOM_SCORE)
