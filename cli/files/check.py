@@ -18,11 +18,9 @@ from agents.user_functions import bringing
 from cli.as_json import json_option
 from cli.functions_text import reading
 from cli.kafka_options import Kafka, on_kafka
-from cli.topology_file import Refused, load, refusing
+from cli.topology_file import Refused, load, refusing, sound
 from topology.config import QueryConfig, Topology, TopologyError, reference
 from topology.config.change import refusals
-from topology.config.cut import scattered
-from topology.spelling.problem import Problem
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -69,7 +67,7 @@ def command(
     elif path is None:
         raise Refused("FILE is missing; give a topology file, or --schema, or --defaults")
     elif kafka.servers:
-        differences = changes(sound(path, trust), kafka)
+        differences = changes(sound(path, runs_functions=trust), kafka)
         if as_json:
             answer = {**found(path, trust), "changes": [each._asdict() for each in differences]}
             click.echo(orjson.dumps(answer))
@@ -85,7 +83,7 @@ def command(
     else:
         from rich.console import Console
 
-        Console().print(drawn(path, sound(path, trust)))
+        Console().print(drawn(path, sound(path, runs_functions=trust)))
 
 
 def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
@@ -100,6 +98,11 @@ def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
     from agents.state.changelog import StateRefused
 
     brokers = kafka.brokers()
+    if brokers.is_embedded:
+        raise Refused(
+            f"{kafka.servers} is an embedded broker: a worker keeps no state there, so nothing"
+            " shows with which file it runs; leave --brokers out to check the file alone"
+        )
     try:
         with refusing(StateRefused):
             return asyncio.run(plan(brokers, topology)).differences
@@ -119,32 +122,13 @@ def filled(path: str | None, trust: bool = False) -> str:
     return reference.filled(document, (bringing if trust else reading)(Path(path).parent))
 
 
-def sound(path: str, trust: bool) -> Topology:
-    """Load the topology; raise `Refused` if it contradicts the number of input partitions.
-
-    Only `inorder check` refuses that, because a replay has no partitions.
-    """
-    topology = load(path, runs_functions=trust)
-    count = topology.topics.partitions
-    inputs = dict.fromkeys((stream.input for stream in topology.streams.values()), count)
-    said = f"`topics.partitions` is {count} (write 1 where the input has one)"
-    problems = [
-        Problem(f"streams.{each.stream}.keyed_by", f"{said}, and {each.what}", each.remedy)
-        for each in scattered(topology.streams, topology.stages, inputs)
-    ]
-    if problems:
-        error = TopologyError(problems)
-        raise Refused(f"{path}:\n{error}") from error
-    return topology
-
-
 def found(path: str, trust: bool) -> dict[str, Any]:
     """Return the result of the check as an object for JSON.
 
     If the file has faults, print them as JSON and raise `Refused`.
     """
     try:
-        topology = sound(path, trust)
+        topology = sound(path, runs_functions=trust)
     except Refused as refused:
         cause = refused.__cause__
         if isinstance(cause, TopologyError):

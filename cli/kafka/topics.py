@@ -16,7 +16,15 @@ from agents.kafka.stage_topics import upstream_inputs
 from agents.kafka.topics import CompactedInput, Outcome, refuse_compacted
 from cli.as_json import json_option
 from cli.kafka_options import Kafka, brokers_wait_named, on_kafka
-from cli.topology_file import Refused, failing, load, refusing, stage_option, topology_option
+from cli.topology_file import (
+    Refused,
+    failing,
+    load,
+    refusing,
+    sound,
+    stage_option,
+    topology_option,
+)
 from topology.config import Topology
 
 SAFE_COPIES: Final = 3
@@ -42,7 +50,7 @@ def create_command(
     topology_path: str, kafka: Kafka, grow: bool, brokers_wait_s: float, as_json: bool
 ) -> None:
     """Create every topic that the topology needs, and leave existing ones as they are."""
-    topology = load(topology_path)
+    topology = sound(topology_path)
     servers, access = kafka.servers, kafka.access
     brokers = kafka.brokers(brokers_wait_s)
     with refusing(CompactedInput):

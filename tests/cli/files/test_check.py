@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agents.kafka.declared import declared
+from cli.local.embedded import EmbeddedBroker
 from tests.cli.invoking import TOPOLOGY, inorder, text_file
 from topology.config import parse
 
@@ -207,6 +208,18 @@ def test_sources_in_several_partitions_of_one_stage_are_refused(tmp_path: Path, 
     assert problem["remedy"].startswith("either write `keyed_by: stream`")
     events = text_file(tmp_path / "events.jsonl", '{"source": "s", "seq": 0, "ts": 0}\n')
     inorder("replay", "--topology", path, events).well()
+    inorder("topics", "create", "--topology", path, "--brokers", "127.0.0.1:1").refused(
+        "partitions of events.raw: events would be out of order",
+    )
+
+
+def test_an_application_at_an_embedded_broker_is_unknown(
+    embedded_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    path = written(tmp_path, "streams: {default: {}}\n")
+    inorder("check", "--brokers", embedded_broker.bootstrap, path).refused(
+        "is an embedded broker", "leave --brokers out"
+    )
 
 
 def test_each_remedy_makes_the_file_sound(tmp_path: Path) -> None:
