@@ -13,6 +13,10 @@ single result has more. It inserts a row, or updates it if the new revision is h
 locked in the order of their ids, so several sinks on one table do not deadlock. A `write` is one
 transaction; the server's `synchronous_commit` decides how durable it is.
 
+A table may be slow, for example because of a trigger. If a statement is cancelled after
+`STATEMENT_TIMEOUT_S`, the next ones write half as many rows, and each is a transaction of its own.
+So what was written is kept. After quick statements the number doubles again.
+
 Errors of the server are distinguished by SQLSTATE:
 
 * Content (CONTENT) that the table can never hold: a NUL character, a number beyond its range, a
@@ -34,13 +38,14 @@ writes numbers out in full when they are selected, and fails if a value then exc
 bound is `READABLE_BYTES`, which includes the digits that exponents add.
 
 The connection is opened at the first `write`. It uses UTF-8, whatever the environment says
-(PGCLIENTENCODING). A statement is cancelled after `STATEMENT_TIMEOUT_S`.
+(PGCLIENTENCODING).
 """
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -57,6 +62,8 @@ CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 30
 ROWS_PER_STATEMENT: Final = 1_000
 BYTES_PER_STATEMENT: Final = 8 << 20
+QUICK: Final = 0.25
+"""The share of `STATEMENT_TIMEOUT_S` up to which a statement is quick."""
 LARGE_BYTES: Final = 1 << 20
 READABLE_BYTES: Final = 64 << 20
 UNSUSPECTED_BYTES: Final = 32 << 10
@@ -71,6 +78,7 @@ CONTENT: Final = ("22", "23", "44", "54", "P0001")
 PLACE: Final = ("0A", "28", "3D", "3F", "42")
 """Classes of SQLSTATE: not supported, authorization, no such database or schema, access or name."""
 
+CANCELLED: Final = "57014"
 INTERNAL: Final = "XX000"
 DATA: Final = "22"
 
@@ -163,6 +171,7 @@ class PostgresSink:
         self._upsert = sql.SQL(_UPSERT).format(**names)
         self._connection: Connection | None = None
         self._closed = False
+        self._most_rows = ROWS_PER_STATEMENT  # Of one statement.
 
     @property
     def address(self) -> str:
@@ -212,10 +221,13 @@ class PostgresSink:
     def _write(self, rows: Sequence[Result], given: Sequence[Result]) -> Sequence[Refused]:
         connection = self._connected()
         try:
-            with connection.transaction():
-                connection.execute(_TIMEOUT)
-                for piece in _pieces(rows):
-                    self._put(connection, piece)
+            if self._most_rows < ROWS_PER_STATEMENT:
+                self._write_slowly(connection, rows)
+            else:
+                with connection.transaction():
+                    connection.execute(_TIMEOUT)
+                    for piece in self._pieces(rows):
+                        self._put(connection, piece)
         except psycopg.Error as error:
             if not _is_content(error) and error.sqlstate != INTERNAL:
                 raise
@@ -229,12 +241,21 @@ class PostgresSink:
             self._halve(connection, sorted(given, key=lambda each: each.id), refused)
         return refused
 
+    def _write_slowly(self, connection: Connection, rows: Sequence[Result]) -> None:
+        """Write each piece in a transaction of its own; the size of pieces may change."""
+        while rows:
+            piece = next(iter(self._pieces(rows)))
+            with connection.transaction():
+                connection.execute(_TIMEOUT)
+                self._put(connection, piece)
+            rows = rows[len(piece) :]
+
     def _halve(
         self, connection: Connection, given: Sequence[Result], refused: list[Refused]
     ) -> None:
         try:
             with connection.transaction():
-                for piece in _pieces(newest(given)):
+                for piece in self._pieces(newest(given)):
                     self._put(connection, piece)
         except psycopg.Error as error:
             is_internal = error.sqlstate == INTERNAL
@@ -259,7 +280,21 @@ class PostgresSink:
 
     def _put(self, connection: Connection, rows: Sequence[Result]) -> None:
         records = b",".join(each.record for each in rows)
-        connection.execute(self._upsert, [f"[{records.decode()}]"])
+        began_s = time.monotonic()
+        try:
+            connection.execute(self._upsert, [f"[{records.decode()}]"])
+        except psycopg.Error as error:
+            if error.sqlstate == CANCELLED:
+                self._most_rows = max(1, min(self._most_rows, len(rows)) // 2)
+            raise
+        if (
+            time.monotonic() - began_s < QUICK * STATEMENT_TIMEOUT_S
+            and len(rows) >= self._most_rows
+        ):
+            self._most_rows = min(ROWS_PER_STATEMENT, 2 * self._most_rows)
+
+    def _pieces(self, rows: Sequence[Result]) -> Iterable[Sequence[Result]]:
+        return pieces(rows, self._most_rows, BYTES_PER_STATEMENT)
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -282,7 +317,7 @@ class PostgresSink:
         ours = {
             "connect_timeout": CONNECT_TIMEOUT_S,
             "application_name": "inorder-sink",
-            "tcp_user_timeout": STATEMENT_TIMEOUT_S * 1000,
+            "tcp_user_timeout": int(STATEMENT_TIMEOUT_S * 1000),
         }
         return {**ours, **self._given, "client_encoding": "UTF8"}
 
@@ -291,10 +326,6 @@ class PostgresSink:
         if connection is not None:
             with suppress(psycopg.Error):
                 connection.close()
-
-
-def _pieces(rows: Sequence[Result]) -> Iterable[Sequence[Result]]:
-    return pieces(rows, ROWS_PER_STATEMENT, BYTES_PER_STATEMENT)
 
 
 def _is_readable(row: Result) -> bool:

@@ -284,3 +284,35 @@ def test_a_server_that_is_killed_is_unavailable_and_then_gone_on_with(
     store.sink.close()
     with pytest.raises(SinkError, match="closed"):
         store.write(result())
+
+
+def test_a_slow_table_gets_its_rows_in_smaller_pieces(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "STATEMENT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(kind, "_TIMEOUT", "set local statement_timeout = '0.5s'")
+    store.write(result("before", 0))
+    store.fails("perform pg_sleep(0.02);")
+    rows = [result(f"r{number:03}", 0) for number in range(60)]
+    store.write(*rows)
+    assert store.ids == ["before", *(row.id for row in rows)]
+    assert store.sink._most_rows < 60
+    store.run(f"drop trigger fail on {store.table}")
+    for revision in range(1, 4):
+        store.write(*(result(row.id, revision) for row in rows))
+    assert store.sink._most_rows > 60
+
+
+def test_what_a_cancelled_batch_has_written_stays(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "STATEMENT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(kind, "_TIMEOUT", "set local statement_timeout = '0.3s'")
+    store.write(result("before", 0))
+    # One row takes for ever, so no batch with it is ever written as a whole.
+    store.fails("if new.id = 'r050' then perform pg_sleep(60); end if;")
+    rows = [result(f"r{number:03}", 0) for number in range(100)]
+    for _ in range(4):
+        with pytest.raises(SinkUnavailable, match="statement timeout"):
+            store.write(*rows)
+    assert set(store.ids) == {"before", *(row.id for row in rows[:50])}
