@@ -21,6 +21,7 @@ sys.path.insert(0, str(REFERENCE.parents[1]))
 from agents.watch.metrics.worker import Metrics  # noqa: E402
 from cli.main import main  # noqa: E402
 from docs import topology_page  # noqa: E402
+from sinks.counts import Counts, SinkCollector  # noqa: E402
 
 NOTICE: Final = "`make docs-reference` generates this page; do not edit it."
 COMMANDS: Final = f"""\
@@ -31,7 +32,7 @@ variable: `--brokers` from `INORDER_BROKERS`, and so on. The command line wins.
 See [errors](errors.md) for exit codes.
 """
 METRICS: Final = f"""\
-# Metrics of a worker
+# Metrics
 
 {NOTICE} A worker answers at `/metrics`, in the text format of Prometheus. Times are in seconds.
 Counters end in `_total`. [Monitor and alerts](../operate/alerts.md) says which of them to watch.
@@ -67,15 +68,20 @@ def _text(text: str | None) -> str:
 
 
 def metrics() -> str:
-    """Return the page of all metrics of a worker."""
-    registry = CollectorRegistry()
-    Metrics(registry, "merge")
+    """Return the page of all metrics of a worker and of a sink."""
+    worker, sink = CollectorRegistry(), CollectorRegistry()
+    Metrics(worker, "merge")
+    sink.register(SinkCollector(Counts()))
+    return f"{METRICS}\n{_table(worker)}\n## A sink\n\n{_table(sink)}"
+
+
+def _table(registry: CollectorRegistry) -> str:
     rows = [
         f"| `{each.name}{'_total' if each.type == 'counter' else ''}` | {each.type} |"
         f" {re.sub('[|]', ' ', each.documentation)} |"
         for each in sorted(registry.collect(), key=lambda each: each.name)
     ]
-    return METRICS + "\n| metric | kind | |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
+    return "| metric | kind | |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
 
 
 PAGES: Final = {"topology": topology_page.page, "cli": commands, "metrics": metrics}

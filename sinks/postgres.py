@@ -23,7 +23,7 @@ Errors of the server are distinguished by SQLSTATE:
   value too long for an index. A row that breaks a constraint, or that a user's own trigger refuses,
   counts too. The batch is halved, each half in a savepoint, until the faulty rows are found one by
   one. They are returned as `Refused`. With k such rows among n this costs about 2 k log n
-  statements.
+  statements. If the table refuses many in a row, `sinks.refusals` takes the table to be at fault.
 * An internal error (INTERNAL), for example of an array with more elements than jsonb holds. It
   counts as content if the row is alone and above `LARGE_BYTES`, and a statement without rows
   succeeds.
@@ -264,7 +264,7 @@ class PostgresSink:
             if len(given) == 1:
                 if is_internal:
                     self._see_that_it_is_the_row(connection, given[0], error)
-                refused.append(Refused(given[0], _message(error)))
+                refused.append(Refused(given[0], _message(error), _cause(error)))
                 return
             half = len(given) // 2
             self._halve(connection, given[:half], refused)
@@ -351,6 +351,12 @@ def _is_content(error: psycopg.Error) -> bool:
 def _is_place(error: psycopg.Error) -> bool:
     state = error.sqlstate
     return isinstance(error, psycopg.ProgrammingError) if state is None else state.startswith(PLACE)
+
+
+def _cause(error: psycopg.Error) -> str:
+    """Return the name of the constraint or column that refused a row, or the SQLSTATE."""
+    found = error.diag.constraint_name or error.diag.column_name or error.sqlstate
+    return "" if error.sqlstate == INTERNAL else found or ""
 
 
 def _message(error: psycopg.Error) -> str:

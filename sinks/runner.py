@@ -13,11 +13,11 @@ dead letter, and is not parsed.
 Headers are read only where they are needed, because reading a header whose name is not UTF-8 can
 crash the process. The client then returns a NULL where Python expects an object.
 
-The runner waits without limit for a store that does not answer, because it would otherwise lose
-results. It pauses its partitions and stays in its group. The same batch is tried again after
-`retry_pause_s`, then twice that, at most `max_retry_pause_s`. Each attempt is logged, and is in
-`counts.trouble`. Meanwhile memory is bounded by this batch and the records that the client has
-fetched in advance (`fetched_bytes`).
+The runner waits without limit for a store that does not answer, or that refuses everything
+(`sinks.refusals`), because it would otherwise lose results. It pauses its partitions and stays in
+its group. The same batch is tried again after `retry_pause_s`, then twice that, at most
+`max_retry_pause_s`. Each attempt is logged, and is in `counts.trouble`. Meanwhile memory is bounded
+by this batch and the records that the client has fetched in advance (`fetched_bytes`).
 
 A partition without a committed offset is read from its beginning. If the topic has deleted the next
 record, this is counted as expired and logged as an error. Reading continues with the first existing
@@ -42,6 +42,7 @@ from confluent_kafka import TopicPartition as Place
 
 from sinks.counts import Counts
 from sinks.dead import DeadLetter, DeadLetters
+from sinks.refusals import Refusals
 from sinks.result import Control, Malformed, Result, parse
 from sinks.sink import REFUSED, Refused, Sink, SinkError, SinkUnavailable
 
@@ -107,6 +108,7 @@ class Runner:
         sink: Sink,
         dead: DeadLetters,
         limits: RunnerLimits | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self.counts = Counts()
         self.turned_s = time.monotonic()
@@ -117,6 +119,7 @@ class Runner:
         self._sink = sink
         self._dead = dead
         self._limits = limits or RunnerLimits()
+        self._refusals = refusals or Refusals()
         self._owned: set[int] = set()
         self._came_while_paused: list[Message] = []
         self._is_paused = False
@@ -265,6 +268,7 @@ class Runner:
 
     def _put(self, batch: Batch) -> None:
         refused = self._sink.write(batch.results)
+        self._refusals.judge(len(batch.results), refused)
         letters = batch.letters + [self._letter(batch, each) for each in refused]
         if letters:
             self._dead.write(letters)

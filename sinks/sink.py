@@ -46,10 +46,14 @@ class SinkUnusable(SinkError):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A result that the store can never hold; `detail` is the reason."""
+    """A result that the store does not take; `detail` is the reason.
+
+    `cause` names what refused it, such as a constraint. It is empty if no store could hold it.
+    """
 
     result: Result
     detail: str
+    cause: str = ""
 
 
 class Sink(Protocol):

@@ -34,6 +34,7 @@ from cli.topology_file import (
 )
 from sinks.counts import Counts, SinkCollector
 from sinks.dead import DeadLetters, DeadLines, DeadTopic
+from sinks.refusals import Refusals
 from sinks.runner import Runner, RunnerLimits, SourceFailed, consumer_of
 from sinks.sink import Sink, SinkUnusable
 
@@ -132,13 +133,20 @@ def into_redis(
     "variable.",
 )
 @click.option("--table", default="results", help="TABLE or SCHEMA.TABLE.")
-def into_postgres(source: Source, postgres: str, table: str) -> None:
+@click.option(
+    "--set-aside",
+    multiple=True,
+    metavar="CAUSE",
+    help="Constraint, column or SQLSTATE whose refused rows become dead letters, even if the table "
+    "refuses many in a row. Without it, the sink then waits until the table is repaired.",
+)
+def into_postgres(source: Source, postgres: str, table: str, set_aside: tuple[str, ...]) -> None:
     """Keep one row for each id in a table, which is created if absent."""
     from sinks.postgres import PostgresSink
 
     with refusing(ValueError, at="--postgres, --table: "):
         sink = PostgresSink(postgres, table)
-    _run(source, sink, group_of("postgres", sink.address, table))
+    _run(source, sink, group_of("postgres", sink.address, table), Refusals(set_aside))
 
 
 @command.command("files")
@@ -188,16 +196,21 @@ def group_of(kind: str, store: str, place: str) -> str:
     return f"inorder.sink.{kind}.{place}.{sha256(store.encode()).hexdigest()[:8]}"
 
 
-def _run(source: Source, sink: Sink, group: str) -> None:
+def _run(source: Source, sink: Sink, group: str, refusals: Refusals | None = None) -> None:
     set_up("sink", quiet=source.quiet, style=source.log_style)
     at = listening("--http", source.http)
     access = security(source.kafka_path)
     with refusing(BrokersUnavailable, HttpUnavailable, SinkUnusable), failing(SourceFailed):
-        asyncio.run(_serve(source, access, sink, source.group or group, at))
+        asyncio.run(_serve(source, access, sink, source.group or group, at, refusals))
 
 
 async def _serve(
-    source: Source, access: Security, sink: Sink, group: str, at: tuple[str, int]
+    source: Source,
+    access: Security,
+    sink: Sink,
+    group: str,
+    at: tuple[str, int],
+    refusals: Refusals | None,
 ) -> None:
     brokers = await await_brokers(source.brokers, access, source.brokers_wait_s)
     topics = [source.topic] + ([source.dead_topic] if source.dead_topic else [])
@@ -206,7 +219,7 @@ async def _serve(
             raise Refused(f"{source.brokers} has no topic {topic}; create it first")
     limits = RunnerLimits(batch_records=source.batch)
     consumer = consumer_of(source.brokers, group, access.librdkafka(), limits, source.session_s)
-    runner = Runner(consumer, source.topic, sink, _dead_letters(source, access), limits)
+    runner = Runner(consumer, source.topic, sink, _dead_letters(source, access), limits, refusals)
     counts = runner.counts
     async with asked_by_http(
         *(runner, at, SinkCollector(counts), lambda: counts.trouble),

@@ -92,6 +92,7 @@ BY_PROMTOOL_ALONE = {
     "InorderClocksStale": "needs clocks that age for hours",
     "InorderQualityTargetMissed": "needs delays that change after a promise was measured",
     "InorderGapsDeclaredTooSoon": "needs a learned wait",
+    "InorderSinkRefuses": "needs a sink and a store",
     "InorderFrequentRebalances": "needs a dozen workers that come and go",
 }
 

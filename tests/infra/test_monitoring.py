@@ -26,6 +26,7 @@ from inorder.sync.keys import KeyRing
 from producers.sync_server.metrics import ServerCollector
 from producers.sync_server.publishing import LinePublishing
 from producers.sync_server.server import SyncServer
+from sinks.counts import Counts, SinkCollector
 from tests import ROOT
 from tests.agents.watch.page import many
 from tests.infra.test_helm import STAGES as VALUES
@@ -49,12 +50,13 @@ async def nothing() -> View:
 
 @pytest.fixture(scope="module")
 def names() -> set[str]:
-    """Every name that a worker or a sync server may tell."""
+    """Every name that a worker, a sync server or a sink may tell."""
     registry = CollectorRegistry()
     Metrics(registry, "merge")
     publishing = LinePublishing(io.BytesIO(), "sync-1")
     server = SyncServer(LOOPBACK, 0, KeyRing.open_to_all(), publishing.take)
     registry.register(ServerCollector(server, publishing))
+    registry.register(SinkCollector(Counts()))
     families = [AGE, BUILD, MEMORY, READY, STAGES, *(family.name for family in registry.collect())]
     server.stop()
     server.run()  # closes its socket
@@ -83,7 +85,7 @@ def test_each_fault_is_in_the_table_with_what_shows_it(names: set[str]) -> None:
 
 
 @pytest.mark.parametrize(("title", "expression"), EXPRESSIONS)
-def test_each_metric_is_told_by_a_worker(title: str, expression: str, names: set[str]) -> None:
+def test_each_metric_is_told_by_somebody(title: str, expression: str, names: set[str]) -> None:
     asked = set(NAME.findall(expression))
     assert asked, title
     assert asked <= names
@@ -334,6 +336,7 @@ FIRING = [
     ("InorderTwoProducers", {OLD: "0x5 4x25"}, 7, False),
     ("InorderTwoProducers", {OLD: "0x5 4x25"}, 12, False),
     ("InorderTwoProducers", {OLD: "0x5 4+4x25"}, 15, True),
+    *both("InorderSinkRefuses", {'inorder_sink_dead_total{reason="refused"}': ("0+1x60", "7x60")}),
     ("InorderNumbersReused", {CONFLICT: "_x10 1x20"}, 12, True),
     ("InorderNumbersReused", {CONFLICT: "0x10 1x20"}, 12, True),
     ("InorderNumbersReused", {CONFLICT: "_x5 1x55"}, 40, False),

@@ -316,3 +316,24 @@ def test_what_a_cancelled_batch_has_written_stays(
         with pytest.raises(SinkUnavailable, match="statement timeout"):
             store.write(*rows)
     assert set(store.ids) == {"before", *(row.id for row in rows[:50])}
+
+
+def test_a_refusal_names_its_cause(store: Store) -> None:
+    store.write(result("before", 0))
+    store.run(
+        f"alter table {store.table} add constraint short check (length(id) < 9)",
+        f"alter table {store.table} add column added text",
+        f"alter table {store.table} alter column added set default 'x'",
+    )
+    causes = {each.cause for each in store.write(result("far_too_long", 0))}
+    assert causes == {"short"}
+    store.run(
+        f"alter table {store.table} alter column added drop default",
+        f"update {store.table} set added = 'x'",
+        f"alter table {store.table} alter column added set not null",
+    )
+    assert {each.cause for each in store.write(result("a", 0))} == {"added"}
+    store.fails("raise 'closed on Sundays';")
+    assert {each.cause for each in store.write(result("b", 0))} == {"P0001"}
+    (nul,) = store.write(result("c", 0, values={"text": "\0"}))
+    assert nul.cause == "22P05"

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from sinks import result as kinds_of_result
 from sinks.counts import SinkCollector
 from sinks.dead import DeadLetter
+from sinks.refusals import IN_A_ROW, Refusals
 from sinks.result import Result
 from sinks.runner import TOO_LARGE, Runner, RunnerLimits, SourceFailed
 from sinks.sink import REFUSED, Refused, SinkUnavailable, SinkUnusable
@@ -66,6 +67,7 @@ class ScriptedConsumer:
         self.log = log
         self.at_the_end: Callable[[], None] = lambda: None
         self.while_paused: list[Record] = []
+        self.while_waiting: Callable[[], None] = lambda: None
         self._partitions = [TopicPartition("results", number) for number in range(partitions)]
         self._assigned = False
         self._was_empty = False
@@ -109,6 +111,7 @@ class ScriptedConsumer:
 
     def poll(self, timeout_s: float) -> Record | None:
         if not self.while_paused:
+            self.while_waiting()
             CLOCK.sleep(timeout_s)
             return None
         return self.while_paused.pop(0)
@@ -130,6 +133,7 @@ class LoggedSink(MemorySink):
         self.log = log
         self.fails = 0
         self.refuses: set[str] = set()
+        self.cause = ""
         self.on_fail: Callable[[], None] = lambda: None
 
     def write(self, results: Sequence[Result]) -> Sequence[Refused]:
@@ -140,7 +144,8 @@ class LoggedSink(MemorySink):
         if results:
             self.log.append(("write", [each.revision for each in results]))
         super().write([each for each in results if each.id not in self.refuses])
-        return [Refused(each, "no room") for each in results if each.id in self.refuses]
+        refused = [each for each in results if each.id in self.refuses]
+        return [Refused(each, "no room", self.cause) for each in refused]
 
     def close(self) -> None:
         self.log.append(("close", "sink"))
@@ -167,14 +172,19 @@ class Setting:
     """A runner with everything around it scripted."""
 
     def __init__(
-        self, records: Sequence[Record], limits: RunnerLimits = LIMITS, partitions: int = 1
+        self,
+        records: Sequence[Record],
+        limits: RunnerLimits = LIMITS,
+        partitions: int = 1,
+        set_aside: Sequence[str] = (),
     ) -> None:
         self.log: list[Any] = []
         self.consumer = ScriptedConsumer(records, self.log, partitions)
         self.sink = LoggedSink(self.log)
         self.letters = LoggedLetters(self.log)
         consumer: Any = self.consumer
-        self.runner = Runner(consumer, "results", self.sink, self.letters, limits)
+        refusals = Refusals(set_aside)
+        self.runner = Runner(consumer, "results", self.sink, self.letters, limits, refusals)
         self.consumer.at_the_end = self.runner.stop
 
     def run(self) -> list[Any]:
@@ -408,3 +418,58 @@ def test_the_same_result_twice_in_a_batch_keeps_both_places() -> None:
     setting.run()
     assert [each.offset for each in setting.letters.letters] == [0, 1]
     assert setting.sink.current() == {}
+
+
+# -- A store that refuses everything ---------------------------------------------------------------
+
+
+def poison(count: int, begin: int = 0) -> list[Record]:
+    return [Record(begin + number, record("p", number), b"p") for number in range(count)]
+
+
+def refusing(records: Sequence[Record], batch: int, **how: Any) -> Setting:
+    """The store refuses the ids `p`, by one constraint."""
+    setting = Setting(records, RunnerLimits(batch, batch_wait_s=0.4), **how)
+    setting.sink.refuses, setting.sink.cause = {"p"}, "no_gaps"
+    return setting
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1_000])
+def test_a_store_that_refuses_all_is_waited_for(batch: int) -> None:
+    setting = refusing(poison(300), batch)
+    said: list[str] = []
+
+    def stop() -> None:
+        said.append(setting.runner.counts.trouble)
+        setting.runner.stop()
+
+    setting.consumer.while_waiting = stop
+    setting.runner.run()
+    assert "refused" in said[0]
+    assert "no room (no_gaps)" in said[0]
+    assert "--set-aside no_gaps" in said[0]
+    letters = len(setting.letters.letters)
+    assert letters < IN_A_ROW
+    committed = [max(what.values()) for step, what in setting.log if step == "commit"]
+    assert max(committed, default=0) == letters
+
+
+def test_a_cause_that_the_operator_names_is_set_aside() -> None:
+    setting = refusing(poison(300), 7, set_aside=("no_gaps",))
+    setting.run()
+    assert len(setting.letters.letters) == 300
+
+
+def test_refusals_with_a_success_between_are_those_of_the_results() -> None:
+    ids = ["a" if number % IN_A_ROW == 0 else "p" for number in range(300)]
+    records = [Record(at, record(id_, at), id_.encode()) for at, id_ in enumerate(ids)]
+    setting = refusing(records, 1)
+    setting.run()
+    assert len(setting.letters.letters) == 300 - 300 // IN_A_ROW
+
+
+def test_refusals_without_a_cause_are_never_the_store() -> None:
+    setting = refusing(poison(300), 7)
+    setting.sink.cause = ""
+    setting.run()
+    assert len(setting.letters.letters) == 300
