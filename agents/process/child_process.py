@@ -140,6 +140,8 @@ class Child:
     silent_s: float = 0.0
     hung: str = ""
     """The reason why the process was killed; "" again when the next one announces its address."""
+    ended: str = ""
+    """How the last process ended; "" once the next one answers."""
     resident_bytes: int = 0
     """Resident memory of the process at the last check; 0 if unknown."""
     lines: LastLines = field(default_factory=LastLines)
@@ -160,6 +162,8 @@ class Child:
         """Return why this stage is not live or not ready (`path` says which); empty if it is."""
         if self.hung:
             return [self.hung]
+        if self.ended and "fault" in self.health:
+            return [f"{self.health['fault']}, after {self.ended}"] if path == "ready" else []
         if "fault" in self.health:
             # A restarting stage is alive; later answers show whether it becomes ready.
             return [self.health["fault"]] if path == "ready" else []

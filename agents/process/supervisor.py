@@ -233,6 +233,8 @@ class Supervisor:
         child.address = None
         child.metrics = None
         child.health = {"fault": "not running"}
+        if code != Exit.DONE:
+            child.ended = f"exit {code}{_why(child)}{_last_words(child)}"
         return code
 
     async def _read_address(self, child: Child, process: Process) -> None:
@@ -302,6 +304,7 @@ class Supervisor:
             async with session.get(f"http://{child.address}/health") as response:
                 said = await response.json() if response.ok else None
             child.health = said or {"fault": f"answers {response.status}"}
+            child.ended = child.ended if said is None else ""
             child.lines.add(child.health.get(LOG, []))
         except (TimeoutError, aiohttp.ClientError) as error:
             child.health = {"fault": f"does not answer: {type(error).__name__}"}
@@ -409,6 +412,12 @@ def _why(child: Child) -> str:
         f" {memory_limit() >> 20:,} MiB; raise the memory limit, or lower max_held_bytes"
         " (docs/operate/size.md, Memory)"
     )
+
+
+def _last_words(child: Child) -> str:
+    """Return the last error that the ended process is known to have logged, or ""."""
+    errors = [line["text"] for line in child.lines.plain() if line["level"] == "error"]
+    return f": {errors[-1]}" if errors else ""
 
 
 def _exit_of(code: int | None) -> Exit:

@@ -377,3 +377,22 @@ def test_that_the_supervisor_is_gone_is_said_once(caplog: pytest.LogCaptureFixtu
             StageProcess._look_after(stage)
     assert caplog.messages == ["the supervisor has ended"]
     assert stage._stop.is_set()
+
+
+async def test_why_a_stage_ended_is_said_until_it_answers_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervising, "RESTART_PAUSE_S", PATIENCE_S)
+    ends = [sys.executable, "-c", "raise SystemExit(7)"]
+    supervisor = Supervisor({"merge": ends}, "127.0.0.1", 0, stuck_after_s=PATIENCE_S)
+    (child,) = supervisor._children
+    child.lines.add([{"at_ns": 1, "level": "error", "text": "the brokers refuse the topic"}])
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: asyncio.sleep(0, bool(child.ended)))
+    (reason,) = supervisor._answer("ready").reasons
+    assert "exit 7: the brokers refuse the topic" in reason
+    assert supervisor._answer("live").ok
+    child.health, child.ended = {"ready": {"ok": True, "reasons": []}}, ""
+    assert supervisor._answer("ready").ok
+    supervisor._stopping.set()
+    await running
