@@ -171,7 +171,7 @@ class PostgresSink:
         self._upsert = sql.SQL(_UPSERT).format(**names)
         self._connection: Connection | None = None
         self._closed = False
-        self._most_rows = ROWS_PER_STATEMENT  # Of one statement.
+        self._most_rows = ROWS_PER_STATEMENT  # The rows of one statement.
 
     @property
     def address(self) -> str:

@@ -1,10 +1,10 @@
 """Tells a store that refuses everything from results that it cannot hold.
 
-A refusal has a *cause*, such as the name of a constraint. If `IN_A_ROW` results were refused for
-one cause, and none was accepted since the first of them, the store is at fault: a partition is
-missing, or a column is not as it was. The sink then waits, as for a store that is away, and writes
-no dead letters. The operator repairs the store. If the results are at fault after all, the operator
-names the cause, and its results are set aside as dead letters (`--set-aside`).
+A refusal has a *cause*, such as the name of a constraint. The store is at fault if `IN_A_ROW`
+results were refused for one cause, and none was accepted since the first of them. For example, a
+partition is missing, or a column is required now. The sink then waits, as for a store that is away,
+and writes no dead letters. The operator repairs the store. If the results are at fault after all,
+the operator names the cause, and its results are set aside as dead letters (`--set-aside`).
 
 Refusals without a cause, for example of a text that no table can hold, do not count.
 """
