@@ -2,8 +2,8 @@
 
 For each of the last `SIZE` numbers that came, the timestamp and a digest of the content are
 remembered. So are those of the first numbers of an epoch, because most restarts begin with them.
-`topology.reorder.trial` decides with them. They are remembered only for sources that
-write no epochs, and only for their newest epoch. The sequence knows which numbers came.
+`topology.reorder.trial` decides with them. They are remembered only for sources that write no
+epochs, and only for their newest epoch. The sequence knows which numbers came.
 
 All sources together remember at most `MAX_BYTES`. Beyond that, the half of the sources that has
 been silent longest is dropped from memory. A dropped source is remembered again from its next
@@ -27,8 +27,8 @@ from topology.model.tables import NumberAndKey, NumberedTable
 RECENT: Final = "recent/"
 SIZE: Final = 256
 LAST: Final = SIZE - 1
-PAGE: Final = 16
 """The place of a number is `PAGE + (number & LAST)`, behind those of the first numbers."""
+PAGE: Final = 16
 PAGES: Final = SIZE // PAGE
 FIRST_PAGE: Final = PAGES
 """The page of the first numbers, which are as many as a page has."""
@@ -173,7 +173,7 @@ class Recents(NumberedTable[list[int]]):
             self.note_all(source)
 
     def raise_numbers(self, source: str) -> None:
-        """Do so for a source, if its numbers are remembered (`Recent.raise_numbers`)."""
+        """Treat the first numbers of a source as later ones, if they are remembered."""
         recent = self.by_source.get(source)
         if recent is not None:
             recent.raise_numbers()

@@ -127,8 +127,7 @@ class NumberedBuffer(Trials):
         self.duplicate = 0
         self.dead = 0
         self.words = 0  # The number of buffered control events and dead letters.
-        # Used only while a state is restored.
-        self._named = NONE_NAMED
+        self._named = NONE_NAMED  # Used only while a state is restored.
 
     # -- Intake ------------------------------------------------------------------------------------
 
@@ -408,11 +407,16 @@ class NumberedBuffer(Trials):
         if events:
             sequence.front = []
             data = len(events)
-            waited_ns = 0
+            waited_ns, last_ns = 0, sequence.last_ts_ns
             for event in events:
                 event.held_by = 0
                 waited_ns += now_ns - event.at_ns
                 event.at_ns = now_ns
+                if event.kind != DEAD:
+                    if event.ts_ns < last_ns:
+                        self.note_fall(last_ns - event.ts_ns)
+                    last_ns = event.ts_ns
+            sequence.last_ts_ns = last_ns
             shared = self.shared
             shared.waited_ns += waited_ns
             if self.held_bytes:
@@ -427,13 +431,6 @@ class NumberedBuffer(Trials):
                 words = sum([event.kind != DATA for event in events])
                 data -= words
                 self.words -= words
-            last_ns = sequence.last_ts_ns
-            for event in events:
-                if event.kind != DEAD:
-                    if event.ts_ns < last_ns:
-                        self.note_fall(last_ns - event.ts_ns)
-                    last_ns = event.ts_ns
-            sequence.last_ts_ns = last_ns
             step.released += events
             shared.held -= len(events)
             self.held -= len(events)

@@ -8,7 +8,8 @@ If a number came before, the remembered timestamps and contents decide (`topolog
 
 An event whose number is not remembered is a suspect if its timestamp shows a restart
 (`Epochs.restart_ns`). So is a number that was given up. A record without a timestamp is a suspect
-only if its arrival shows a restart, because the arrival of a duplicate is newer, too.
+only if both payloads are known and differ, or if its arrival shows a restart. The arrival of a
+duplicate is newer, too.
 
 A suspect waits for the events that follow it, for at most `max_wait` (a *trial*). Up to
 `MAX_BEHIND` events of its source wait behind it. An event that is older than the suspect does not
@@ -326,8 +327,7 @@ class Trials(Epochs):
         """Begin to remember the numbers of the newest epoch from `event` on."""
         newest = self.newest()
         self.recent = self.shared.recents.of(self.source)
-        is_new = newest.next == UNSTARTED and newest.hi < 0
-        self.recent.since = 0 if is_new else newest.hi + 1
+        self.recent.since = newest.hi + 1
         if newest.hi == max(self.shared.start, 0) - 1 and event.kind != DEAD:
             newest.oldest_ts_ns = event.ts_ns
         return self.recent
