@@ -162,11 +162,10 @@ class Child:
         """Return why this stage is not live or not ready (`path` says which); empty if it is."""
         if self.hung:
             return [self.hung]
-        if self.ended and "fault" in self.health:
-            return [f"{self.health['fault']}, after {self.ended}"] if path == "ready" else []
         if "fault" in self.health:
             # A restarting stage is alive; later answers show whether it becomes ready.
-            return [self.health["fault"]] if path == "ready" else []
+            fault = self.health["fault"] + (f", after {self.ended}" if self.ended else "")
+            return [fault] if path == "ready" else []
         found: Sequence[str] = self.health[path]["reasons"]
         return [] if self.health[path]["ok"] else found
 
