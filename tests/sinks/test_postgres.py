@@ -286,11 +286,16 @@ def test_a_server_that_is_killed_is_unavailable_and_then_gone_on_with(
         store.write(result())
 
 
+def cancel_after(timeout_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statements are cancelled after this time."""
+    monkeypatch.setattr(kind, "STATEMENT_TIMEOUT_S", timeout_s)
+    monkeypatch.setattr(kind, "_TIMEOUT", f"set local statement_timeout = '{timeout_s}s'")
+
+
 def test_a_slow_table_gets_its_rows_in_smaller_pieces(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kind, "STATEMENT_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(kind, "_TIMEOUT", "set local statement_timeout = '0.5s'")
+    cancel_after(0.5, monkeypatch)
     store.write(result("before", 0))
     store.fails("perform pg_sleep(0.02);")
     rows = [result(f"r{number:03}", 0) for number in range(60)]
@@ -306,8 +311,7 @@ def test_a_slow_table_gets_its_rows_in_smaller_pieces(
 def test_what_a_cancelled_batch_has_written_stays(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kind, "STATEMENT_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(kind, "_TIMEOUT", "set local statement_timeout = '0.3s'")
+    cancel_after(0.3, monkeypatch)
     store.write(result("before", 0))
     # One row takes for ever, so no batch with it is ever written as a whole.
     store.fails("if new.id = 'r050' then perform pg_sleep(60); end if;")
