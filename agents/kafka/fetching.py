@@ -36,7 +36,7 @@ from faust.types import TP
 
 from agents.kafka.membership import InstanceFenced, Meant, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
-from agents.kafka.partition_queue import End, Partitions, Record
+from agents.kafka.partition_queue import Asked, End, Partitions, Record
 from agents.kafka.whole_batches import WholeBatches
 
 MAX_POLL_RECORDS = 3_000
@@ -87,7 +87,7 @@ class Poll:
 
 
 class FetchTimes:
-    """The time at which the last answered fetch of each partition was requested.
+    """When the last answered fetch of each partition was requested, and of which broker.
 
     aiokafka records when it *processed* an answer (`timestamp`), which after a pause of the process
     is long after the broker sent it. It records that only for an answer without error at the
@@ -98,7 +98,7 @@ class FetchTimes:
     """
 
     def __init__(self, fetcher: Fetcher, on_records: Callable[[], None] = lambda: None) -> None:
-        self.asked_at_ns: dict[TopicPartition, int] = {}
+        self.asked: dict[TopicPartition, Asked] = {}
         # Wait times of the current fetches in ms, by the broker's node id.
         self.waits_ms: dict[Any, int] = {}
         self._on_records = on_records
@@ -106,7 +106,7 @@ class FetchTimes:
         fetcher._proc_fetch_request = self._timed_fetch
 
     async def _timed_fetch(self, assignment: Any, node_id: Any, request: Any) -> bool:
-        asked_at_ns = time.time_ns()
+        asked = Asked(time.monotonic_ns(), time.time_ns(), node_id)
         states = {
             partition: assignment.state_value(partition)
             for topic, shares in request.topics
@@ -121,7 +121,7 @@ class FetchTimes:
             self.waits_ms.pop(node_id, None)
         for partition, state in states.items():
             if state.timestamp is not None:
-                self.asked_at_ns[partition] = asked_at_ns
+                self.asked[partition] = asked
         if has_records:
             self._on_records()
         return has_records
@@ -242,16 +242,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         assignment = self._ensure_consumer()._subscription.subscription.assignment
         for partition in partitions & assignment.tps:
             state = assignment.state_value(partition)
-            asked_at_ns = self._times.asked_at_ns.get(partition)
-            if asked_at_ns is not None and state.has_valid_position:
-                poll.ends[partition] = End(state.position, state.highwater, asked_at_ns)
+            asked = self._times.asked.get(partition)
+            if asked is not None and state.has_valid_position:
+                poll.ends[partition] = End(state.position, state.highwater, asked)
 
     async def _seek_all(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         consumer = self._ensure_consumer()
         unnamed = [partition for partition, offset in offsets.items() if offset is None]
         first = await consumer.beginning_offsets(unnamed) if unnamed else {}
         for partition, offset in offsets.items():
-            self._times.asked_at_ns.pop(partition, None)
+            self._times.asked.pop(partition, None)
             consumer.seek(partition, first[partition] if offset is None else offset)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:

@@ -14,7 +14,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiokafka.structs import TopicPartition
 
@@ -31,27 +31,39 @@ pairs.
 """
 
 
+class Asked(NamedTuple):
+    """When a fetch was requested, by the monotonic and the wall clock, and the broker's node id."""
+
+    mono_ns: int
+    wall_ns: int
+    broker: int
+
+
+NEVER: Final = Asked(-(1 << 63), 0, -1)
+
+
 class End(NamedTuple):
     """The end of a partition at the time of a poll.
 
     `position` is after the last polled record, and after the commit markers and aborted records
-    that follow it. `high_watermark` is the broker's value in the last answered fetch. `asked_at_ns`
-    is the time at which that fetch was requested; 0 means unknown.
+    that follow it. `high_watermark` is the broker's value in the last answered fetch. `asked` says
+    when that fetch was requested, NEVER if this is unknown.
     """
 
     position: int
     high_watermark: int
-    asked_at_ns: int = 0
+    asked: Asked = NEVER
 
     @property
-    def caught_up_at_ns(self) -> int | None:
-        """Wall-clock time at which the partition had nothing after `position`; None if unknown.
+    def caught_up(self) -> Asked | None:
+        """When the partition had nothing after `position`; None if unknown.
 
-        The time is also None if there were more records, even those of an open transaction. It is
-        the time of the request, so a process that was paused before it read the answer claims no
-        later time.
+        It is also None if there were more records, even those of an open transaction. It is the
+        time of the request, so a process that was paused before it read the answer claims no later
+        time.
         """
-        return self.asked_at_ns or None if self.position == self.high_watermark else None
+        is_at_end = self.position == self.high_watermark and self.asked is not NEVER
+        return self.asked if is_at_end else None
 
 
 @dataclass(slots=True)
@@ -85,9 +97,9 @@ class PartitionQueue:
     on_error: Callable[[PartitionQueue, Exception], None]
     expected: int = 0
     """Number of batches that are on their way to the queue, waiting, or in process."""
-    ticked_at_ns: int = 0
-    last_batch_ns: int = field(default_factory=time.time_ns)
-    """Time of the partition's last batch, with or without records."""
+    ticked_at_ns: int = NEVER.mono_ns
+    last_batch_ns: int = field(default_factory=time.monotonic_ns)
+    """Monotonic time of the partition's last batch, with or without records."""
     _waiting: asyncio.Queue[PolledBatch] = field(default_factory=asyncio.Queue, init=False)
     _under_work: PolledBatch | None = field(default=None, init=False)
     _is_closing: bool = field(default=False, init=False)

@@ -89,6 +89,17 @@ def changelogs_of(topology: Topology) -> dict[str, tuple[str, str]]:
     }
 
 
+def append_times_topic(topology: Topology, stage: StageConfig) -> str | None:
+    """Return the topic whose append times show the brokers' clocks; None if none is needed.
+
+    A stage needs it if it reads an input whose arrival times are append times.
+    """
+    settings = {topology.arrival_of(name)[0] for name in upstream_inputs(topology)}
+    if reads(topology, stage) != RAW or settings.isdisjoint((None, "append")):
+        return None
+    return f"{topology.application}.append-times"
+
+
 def sequenced_readers(topology: Topology) -> list[str]:
     """Return the groups that read `events.sequenced`."""
     return [

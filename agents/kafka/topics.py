@@ -66,6 +66,11 @@ def create(
     """
     admin = admin_client(bootstrap_servers, security)
     copies = BROKERS_DEFAULT if replication is None else replication
+    brokers = len(admin.list_topics(timeout=TIMEOUT_S).brokers)
+    specs = [
+        spec._replace(partitions=max(spec.partitions, brokers)) if spec.per_broker else spec
+        for spec in specs
+    ]
     new = [NewTopic(spec.name, spec.partitions, copies, config=spec.config) for spec in specs]
     futures = admin.create_topics(new, request_timeout=TIMEOUT_S)
     created = {spec.name: _is_new(futures[spec.name], spec, bootstrap_servers) for spec in specs}

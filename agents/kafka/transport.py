@@ -332,16 +332,16 @@ class BatchConsumer(driver.Consumer):
             if not records:
                 if queue.expected or not self._is_due(queue, end, poll.pace.tick_ns):
                     continue
-                queue.ticked_at_ns = end.asked_at_ns
-            queue.last_batch_ns = end.asked_at_ns
+                queue.ticked_at_ns = end.asked.mono_ns
+            queue.last_batch_ns = end.asked.mono_ns
             yield PolledBatch(partition, records or [], end)
 
     def _is_due(self, queue: PartitionQueue, end: End, tick_ns: int) -> bool:
         """Return whether an empty batch is due: a tick, or a sign of life."""
-        if end.asked_at_ns - queue.last_batch_ns >= LIFE_INTERVAL_NS:
+        if end.asked.mono_ns - queue.last_batch_ns >= LIFE_INTERVAL_NS:
             return True
-        is_tick = self.handler.wants_ticks and end.caught_up_at_ns is not None
-        return is_tick and end.asked_at_ns - queue.ticked_at_ns >= tick_ns
+        is_tick = self.handler.wants_ticks and end.caught_up is not None
+        return is_tick and end.asked.mono_ns - queue.ticked_at_ns >= tick_ns
 
     async def _skip_lost(self, out_of_range: Mapping[TopicPartition, int]) -> list[PolledBatch]:
         skips = []

@@ -28,13 +28,14 @@ from prometheus_client import CollectorRegistry
 
 import codec
 from agents.kafka.application import Application, build_app, run
+from agents.kafka.broker_times import Probing
 from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
 from agents.kafka.purging import KafkaTopic, Purging
 from agents.kafka.security import PLAINTEXT, Security
-from agents.kafka.stage_topics import purges, sequenced_readers
+from agents.kafka.stage_topics import append_times_topic, purges, sequenced_readers
 from agents.kafka.topics import CompactedInput, refuse_compacted
 from agents.process import garbage
 from agents.process.scrapes import CORE
@@ -147,6 +148,7 @@ class StageProcess:
         topology = arrangement.topology
         operators = arrangement.operator_names
         metrics = self._metrics = Metrics(self._registry, arrangement.stage.name, operators)
+        self._probing = self._new_probing()
         widest = max(arrangement.partitions[topic] for topic in arrangement.inputs)
         metrics.input_partitions.labels(arrangement.stage.name).set(widest)
         if not {*KINDS}.isdisjoint(operators):
@@ -161,6 +163,7 @@ class StageProcess:
             histories=self.settings.histories,
             seen=None if brokers.is_embedded else made.seen.get(arrangement.stage.name, {}),
             midstream=made.midstream.get(arrangement.stage.name, ()),
+            broker_times=None if self._probing is None else self._probing.times,
         )
         watchdog = Watchdog(Patience(stuck_after_ns=topology.stuck_after_ns))
         self._log = StageLog(metrics)
@@ -216,6 +219,8 @@ class StageProcess:
         beside = [asyncio.create_task(self._beside(app, self._pulse()))]
         if self._topics is not None:
             beside.append(asyncio.create_task(self._beside(app, self._topics.run())))
+        if self._probing is not None:
+            beside.append(asyncio.create_task(self._beside(app, self._probing.run())))
         if purges(arrangement.topology, arrangement.stage) and not self.brokers.is_embedded:
             beside.append(asyncio.create_task(self._beside(app, self._purge())))
         try:
@@ -270,6 +275,11 @@ class StageProcess:
                 self._handler.observe()
                 self._look_after()
 
+    def _new_probing(self) -> Probing | None:
+        """Return the probing of the brokers' clocks; None if the stage takes no time from them."""
+        topic = append_times_topic(self.arrangement.topology, self.arrangement.stage)
+        return None if topic is None or self.brokers.is_embedded else Probing(self.brokers, topic)
+
     def _look_after(self) -> None:
         verdict = self._handler.verdict()
         if verdict.is_stuck and self._stuck is None:
@@ -291,7 +301,9 @@ class StageProcess:
 
     def _ready(self) -> Health:
         reasons = self._why_not_ready(self._handler.verdict())
-        return Health(not reasons, reasons, self._handler.behind())
+        note = "" if self._probing is None else self._probing.times.note()
+        notes = filter(None, (*self._handler.behind(), note))
+        return Health(not reasons, reasons, tuple(notes))
 
     def _about(self) -> dict[str, Any]:
         """Return the versions of core and codec, and the last warnings and errors of the log."""
@@ -303,7 +315,10 @@ class StageProcess:
 
     def _why_not_ready(self, verdict: Verdict) -> tuple[str, ...]:
         of_topics = () if self._topics is None else self._topics.faults
-        return (*of_topics, *self._handler.faults(), *verdict.reasons)
+        probing, now_ns = self._probing, time.monotonic_ns()
+        of_times = "" if probing is None else probing.times.fault(now_ns)
+        faults = (*of_topics, of_times, *self._handler.faults(), *verdict.reasons)
+        return tuple(filter(None, faults))
 
     def _delivery(self, source: TopicPartition) -> Delivery:
         topology, group = self.arrangement.topology, self.arrangement.group

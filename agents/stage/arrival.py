@@ -6,11 +6,18 @@ back. It also handles a broker's clock that is wrong. The arrival clock is part 
 So catching up after a stop gives the same results as live work, and so does a replay of the log.
 
 If no record arrives, time advances only while the partition is caught up. It advances to the start
-of the fetch that showed this, less `tick_lag`. It never advances to the wall clock. Otherwise time
-would overtake unread records when a worker wakes from a pause. A record that arrived before such a
-tick gets the tick's time as its arrival time, and is counted. If the broker's clock is in doubt,
-this machine's clock may be nearer to it than to the arrival clock. Then the doubted amount is
-subtracted from the tick.
+of the fetch that showed this, by the *broker's* clock (`agents.kafka.broker_times`), less
+`tick_lag`. It never advances to this machine's clock. Otherwise a wrong clock, or a pause, would
+let time overtake unread records. A record that arrived before such a tick gets the tick's time as
+its arrival time, and is counted. If the append times are in doubt, the doubted amount is subtracted
+from the tick, unless the broker's clock was seen to be steady all the while. Then records were only
+sent late.
+
+If the saved time is ahead of the broker's clock by more than `BACK_NS`, the broker's clock is or
+was wrong. An earlier version may also have taken a wrong clock of its machine. Time then advances
+at half the speed of the broker's clock until that has caught up, so the wait is bounded: nothing
+waits more than twice as long as it should. Meanwhile the arrival times of events are those of the
+log, so no clock of a source is corrected by the wrong time.
 
 A topic with `CreateTime` has no append time (LogAppendTime). The arrival time is then the time of
 reading, and two runs over one log may differ. With `arrival: timestamp` it is the largest of the
@@ -31,7 +38,7 @@ from typing import Any, Final
 
 from topology.config import Topology
 from topology.config.fields import Arrival
-from topology.model.append_clock import BLOCK, AppendClock
+from topology.model.append_clock import BACK_NS, BLOCK, AppendClock
 from topology.model.event import DEAD, Event
 from topology.model.outcome import Malformed
 
@@ -52,6 +59,7 @@ class ArrivalClock:
         arrival: The topology's `arrival` setting for the topic.
         max_ahead_ns: The topology's `max_ahead` setting for the topic.
         log: The clock of the arrival times alone, without ticks.
+        steady_since_ns: Time of the broker's clock since which it has not stepped; None if unknown.
         `overtaken`: Number of records whose arrival time was not after the last tick.
     """
 
@@ -66,7 +74,10 @@ class ArrivalClock:
         self._ticked_ns = 0
         self.log = AppendClock()
         self.now_ns = 0
+        self.steady_since_ns: int | None = None
         self.overtaken = 0
+        # The latest time of the broker's clock, while `now_ns` is ahead of it.
+        self._behind_at_ns: int | None = None
         self.without_append_time = False
 
     def arrive(
@@ -93,9 +104,25 @@ class ArrivalClock:
         return self._come(arrival_ns, records)
 
     @property
+    def is_of_broker(self) -> bool:
+        """Whether arrival is the append time, so that the broker's clock is the clock of ticks."""
+        return self.judges and not self.embedded and not self.without_append_time
+
+    @property
     def is_of_reading(self) -> bool:
         """Whether arrival is the time of reading, which hides how long records have waited."""
         return self.arrival == "read" or self.without_append_time
+
+    @property
+    def arrival_ns(self) -> int:
+        """The arrival time of the last record, which is below `now_ns` if that is far ahead."""
+        log_ns = self.log.now_ns
+        return self.now_ns if log_ns is None or self.now_ns - log_ns <= BACK_NS else log_ns
+
+    def least_arrival_ns(self, append_ns: int) -> int:
+        """Return the least arrival time of the next record, which was appended at `append_ns`."""
+        is_apart = self.log.doubted_ns or self.now_ns - append_ns > BACK_NS
+        return min(self.now_ns, self.arrival_ns) if is_apart else self.now_ns
 
     def _come(self, arrival_ns: int, records: int = 1) -> int:
         # A tick has already fired everything that is due at its time, inclusive.
@@ -114,6 +141,8 @@ class ArrivalClock:
         """
         if not self._is_judged(records):
             return True
+        if self.now_ns - records[0].timestamp * NS_PER_MS > BACK_NS:
+            return False
         return self.log.goes_on([record.timestamp * NS_PER_MS for record in records])
 
     def went_on(self, records: Sequence[Any], events: Sequence[Event], ts_name: str) -> None:
@@ -143,6 +172,7 @@ class ArrivalClock:
         """
         if timestamp_type != LOG_APPEND_TIME or not self.judges:
             return self.arrive(timestamp_ms, timestamp_type, read_at_ns)
+        self._follow_slowly(timestamp_ms * NS_PER_MS)
         return self._come(self.log.take(timestamp_ms * NS_PER_MS, stamp_ns))
 
     def judge_all(
@@ -159,12 +189,12 @@ class ArrivalClock:
                 stamp_ns = item.ts_ns
             item.at_ns = self.judge(record.timestamp, record.timestamp_type, read_at_ns, stamp_ns)
             if isinstance(item, Event):
-                item.arrival_ns = item.at_ns
+                item.arrival_ns = self.arrival_ns
 
     def fault(self) -> str:
         """Return a readable description of the broker's clock fault; "" if no fault is known."""
         log = self.log
-        if log.doubted_ns:
+        if log.doubted_ns and not self._is_sent_late:
             return (
                 f"append times have stepped ahead by {log.doubted_ns / 1e9:.0f} s, but the records'"
                 " own timestamps have not: a broker's clock is wrong, or records were sent late;"
@@ -176,7 +206,29 @@ class ArrivalClock:
                 " a broker's clock is or was wrong; until they have caught up, time advances at"
                 " half speed (docs/operate/outages.md, A broker's clock is wrong)"
             )
+        if self._behind_at_ns is not None:
+            return (
+                f"time is {self.off_ns / 1e9:.0f} s ahead of the broker's clock: that clock, or a"
+                " worker's, was wrong; until the broker's has caught up, time advances at half"
+                " speed (docs/operate/outages.md, A broker's clock is wrong)"
+            )
         return ""
+
+    @property
+    def off_ns(self) -> int:
+        """How far the broker's clock is ahead of or behind this clock."""
+        if self._behind_at_ns is not None:
+            return self.now_ns - self._behind_at_ns
+        return 0 if self._is_sent_late else self.log.off_ns
+
+    @property
+    def _is_sent_late(self) -> bool:
+        """Whether append times are in doubt, but the broker's clock has been steady since before.
+
+        Then the records of a doubted step were kept by their producers, as during an outage.
+        """
+        since_ns, steady_ns = self.log.doubted_since_ns, self.steady_since_ns
+        return since_ns is not None and steady_ns is not None and steady_ns < since_ns
 
     def tick(self, caught_up_at_ns: int) -> bool:
         """Advance the time of a partition that has caught up, and return whether it moved.
@@ -184,13 +236,28 @@ class ArrivalClock:
         `caught_up_at_ns` is a time at which the partition had no more records.
         """
         tick_ns = caught_up_at_ns - self.tick_lag_ns
-        doubted_ns = self.log.doubted_ns
+        doubted_ns = 0 if self._is_sent_late else self.log.doubted_ns
         if doubted_ns and tick_ns - self.now_ns > doubted_ns // 2:
             tick_ns -= doubted_ns
         if tick_ns <= self.now_ns:
-            return False
+            return self._follow_slowly(tick_ns)
+        self._behind_at_ns = None
         self.now_ns = self._ticked_ns = tick_ns
         return True
+
+    def _follow_slowly(self, time_ns: int) -> bool:
+        """Advance at half the speed of a clock that is behind by more than `BACK_NS`.
+
+        Return whether time moved.
+        """
+        last_ns, self._behind_at_ns = self._behind_at_ns, None
+        if self.now_ns - time_ns <= BACK_NS:
+            return False
+        self._behind_at_ns = time_ns if last_ns is None else max(last_ns, time_ns)
+        step_ns = 0 if last_ns is None else (self._behind_at_ns - last_ns) // 2
+        self.now_ns += step_ns
+        self._ticked_ns = self.now_ns
+        return step_ns > 0
 
     def snapshot(self) -> list[int]:
         return [self.now_ns, self._ticked_ns, self.overtaken, *self.log.snapshot()]

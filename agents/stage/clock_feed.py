@@ -38,6 +38,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.fetching import FetchTimes
+from agents.kafka.partition_queue import NEVER
 from agents.kafka.whole_batches import WholeBatches
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.state.copy_writer import CopyWriter
@@ -89,7 +90,7 @@ class Share:
     """A partition of the topic: its reading position and its local copy.
 
     Attributes:
-        ended_at_ns: Wall-clock time at which the partition last had no more records.
+        ended_at_ns: Monotonic time at which the partition last had no more records.
         position: The largest reading position that was reached, to which the copy is moved. It
           never goes back, although reading may.
         copied_to: The position of the copy after the changes handed to it.
@@ -99,7 +100,7 @@ class Share:
     partition: TopicPartition
     copying: CopyWriter
     clock: ArrivalClock
-    ended_at_ns: int = 0
+    ended_at_ns: int = NEVER.mono_ns
     position: int = 0
     copied_to: int = 0
     changes: dict[bytes, bytes | None] = field(default_factory=dict)
@@ -149,7 +150,7 @@ class ClockFeed:
         `asker` identifies the owner of that input. Raises FeedEnded if the topic is no longer read.
         """
         self._needed[asker] = (since_ns, until_ns)
-        begun_ns, began_s, logged = time.time_ns(), time.monotonic(), False
+        begun_ns, began_s, logged = time.monotonic_ns(), time.monotonic(), False
         while not self._covers(since_ns, until_ns, begun_ns):
             if not logged and time.monotonic() - began_s > LOG_AFTER_S:
                 logged = True
@@ -276,7 +277,7 @@ class ClockFeed:
         self._forgotten_ns = since_ns
         for share in self._shares:
             share.clock = self._new_clock()
-            share.ended_at_ns = 0
+            share.ended_at_ns = NEVER.mono_ns
             at = found[share.partition]
             if at is not None:
                 consumer.seek(share.partition, at.offset)
@@ -302,7 +303,7 @@ class ClockFeed:
         position = await consumer.position(share.partition)
         share.position = max(share.position, position)
         if position == consumer.highwater(share.partition):
-            share.ended_at_ns = times.asked_at_ns.get(share.partition, 0)
+            share.ended_at_ns = times.asked.get(share.partition, NEVER).mono_ns
 
     def _take(self, share: Share, record: Any) -> None:
         word = word_of(record, share.clock)

@@ -253,8 +253,13 @@ class StageHandler:
     def observe(self) -> None:
         for partition in self._opened:
             partition.observe()
-        off_ns = max((each.state.clock.log.off_ns for each in self._partitions.values()), default=0)
+        off_ns = max((each.state.clock.off_ns for each in self._partitions.values()), default=0)
         self.services.metrics.append_time_off.labels(self.arrangement.stage.name).set(off_ns / 1e9)
+        if self.services.broker_times is not None:
+            off_ns = self.services.broker_times.wall_off_ns
+            self.services.metrics.wall_clock_off.labels(self.arrangement.stage.name).set(
+                off_ns / 1e9
+            )
         self._apart.look({p: each.metrics.streams_seen for p, each in self._partitions.items()})
 
     def needed_from(self) -> dict[int, int]:

@@ -5,6 +5,8 @@ Two lower bounds on the arrival of that record are known, and the later one is u
 * the arrival time of the last record read, because a log is in the order of arrival;
 * the request time of the broker's last answer in which the log ended at or before that record.
 
+The first is a time of the broker's clock, the second of this machine's monotonic clock.
+
 So the true lag is at most the reported one. The difference is at most the interval between two
 records or answers. The second bound also works for topics without arrival times. A backlog from
 before the start has only the first bound, and none until some of it is read.
@@ -30,7 +32,7 @@ reports the partition as silent after 6 s without an answer.
 
 
 class InputLag:
-    """The lag of a partition since it was opened, by the wall clock.
+    """The lag of a partition since it was opened.
 
     `arrived_ns` is the arrival time of the last record read, 0 if it is unknown. Each call takes
     amortized constant time.
@@ -42,7 +44,7 @@ class InputLag:
         self.arrived_ns = 0
 
     def answered(self, asked_at_ns: int, end_offset: int) -> None:
-        """Record the time of a request to the broker, and the log's end in its answer."""
+        """Record the monotonic time of a request, and the log's end in its answer."""
         answers = self._answers
         if len(answers) > 1 and asked_at_ns - answers[-2][0] < self._apart_ns:
             answers[-1] = (max(answers[-1][0], asked_at_ns), end_offset)
@@ -52,17 +54,21 @@ class InputLag:
             self._answers = deque([*list(answers)[:-1:2], answers[-1]])
             self._apart_ns *= 2
 
-    def ns(self, next_offset: int, now_ns: int) -> int | None:
-        """Return how long the record at `next_offset` has waited, in ns; None if unknown."""
+    def ns(self, next_offset: int, now_ns: int | None, mono_ns: int) -> int | None:
+        """Return how long the record at `next_offset` has waited, in ns; None if unknown.
+
+        `now_ns` is the time of the broker's clock, None if unknown, and `mono_ns` the monotonic
+        time.
+        """
         answers = self._answers
         while len(answers) > 1 and answers[1][1] <= next_offset:
             answers.popleft()
         if len(answers) == 1:
             self._apart_ns = ANSWERS_APART_NS
-        since_ns = self.arrived_ns
+        lags_ns = [] if now_ns is None or not self.arrived_ns else [now_ns - self.arrived_ns]
         if answers and answers[0][1] <= next_offset:
             asked_at_ns = answers[0][0]
-            if len(answers) == 1 and now_ns - asked_at_ns < SILENT_AFTER_NS:
+            if len(answers) == 1 and mono_ns - asked_at_ns < SILENT_AFTER_NS:
                 return 0
-            since_ns = max(since_ns, asked_at_ns)
-        return max(0, now_ns - since_ns) if since_ns else None
+            lags_ns.append(mono_ns - asked_at_ns)
+        return max(0, min(lags_ns)) if lags_ns else None

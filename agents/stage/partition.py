@@ -26,7 +26,8 @@ from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.partition_queue import PolledBatch
+from agents.kafka.broker_times import BrokerTimes
+from agents.kafka.partition_queue import NEVER, Asked, PolledBatch
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS
 from agents.stage.checkpoint_size import CheckpointSize
@@ -98,6 +99,7 @@ class Partition:
         self.overdue = Overdue(self.state.stage, topology)
         self.waits = True  # Whether any event was buffered at the last `observe`.
         self.high_watermark = 0
+        self._broker = NEVER.broker
         self.is_open = False
         self.is_queued = False
         self.is_read = False
@@ -128,8 +130,9 @@ class Partition:
         self.got_batch = True
         end = batch.end
         self.high_watermark = end.high_watermark
-        if end.asked_at_ns:
-            self.work.lag.answered(end.asked_at_ns, end.high_watermark)
+        if end.asked is not NEVER:
+            self._broker = end.asked.broker
+            self.work.lag.answered(end.asked.mono_ns, end.high_watermark)
         if batch.skipped:
             self.services.metrics.store_error("input_retention", batch.skipped)
         begin = self.state.next_offset
@@ -143,16 +146,37 @@ class Partition:
             if not self.is_open:
                 return
         self.state.next_offset = max(begin or 0, end.position)
-        if self.arrangement.is_first and end.caught_up_at_ns is not None:
-            if self.services.clock_feed is not None:
-                self.services.clock_feed.wants(self.source, end.caught_up_at_ns)
-            with self._whole_or_nothing():
-                self.work.tick(end.caught_up_at_ns)
+        if self.arrangement.is_first and end.caught_up is not None:
+            self._tick(end.caught_up)
         if self.checkpoints.is_full:
             await self.checkpoints.arrived()
             self._begin_checkpoint()
         else:
             self.pulse()
+
+    def _tick(self, caught_up: Asked) -> None:
+        """Advance time to that of the broker when the partition had caught up, if it is known."""
+        if (times := self._times) is not None:
+            times.want(caught_up.mono_ns)
+            self.state.clock.steady_since_ns = times.steady_since_ns(caught_up.broker)
+        now_ns = self._now_ns(caught_up)
+        if now_ns is None:
+            return
+        if self.services.clock_feed is not None:
+            self.services.clock_feed.wants(self.source, now_ns)
+        with self._whole_or_nothing():
+            self.work.tick(now_ns)
+
+    def _now_ns(self, asked: Asked) -> int | None:
+        """Return the time of the partition's clock at a request; None if it is unknown."""
+        if self._times is None:
+            return asked.wall_ns
+        return self._times.least_ns(asked.broker, asked.mono_ns)
+
+    @property
+    def _times(self) -> BrokerTimes | None:
+        """The brokers' clocks; None if arrival is not the append time, but another clock's."""
+        return self.services.broker_times if self.state.clock.is_of_broker else None
 
     async def _know_schemas(self, batch: PolledBatch, records: Sequence[Any]) -> None:
         """Wait until the registered schemas that the records need have been looked up.
@@ -170,10 +194,10 @@ class Partition:
     async def _know_clocks(self, records: Sequence[Any]) -> None:
         """Wait until the drift table has all samples that apply to these records."""
         if self.services.clock_feed is not None:
-            now_ns = self.state.clock.now_ns
-            times_ns = [record.timestamp * NS_PER_MS for record in records]
-            until_ns = max(now_ns, *times_ns)
-            await self.services.clock_feed.reach(self.source, now_ns or min(times_ns), until_ns)
+            clock, times_ns = self.state.clock, [record.timestamp * NS_PER_MS for record in records]
+            since_ns = clock.least_arrival_ns(times_ns[0]) or min(times_ns)
+            until_ns = max(clock.now_ns, *times_ns)
+            await self.services.clock_feed.reach(self.source, since_ns, until_ns)
 
     async def _work_through(self, records: Sequence[Any]) -> None:
         """Process the records piece by piece.
@@ -255,7 +279,8 @@ class Partition:
     @property
     def lag_ns(self) -> int | None:
         """How long the next record has waited, in ns; None if unknown (`stage.input_lag`)."""
-        return self.work.lag.ns(self.state.next_offset or 0, time.time_ns())
+        asked = Asked(time.monotonic_ns(), time.time_ns(), self._broker)
+        return self.work.lag.ns(self.state.next_offset or 0, self._now_ns(asked), asked.mono_ns)
 
     def explain(self, most_unhealthy: int) -> dict[str, Any]:
         """Return which events the partition buffers, since when, and what they wait for.

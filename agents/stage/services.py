@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from aiokafka.structs import TopicPartition
 
+from agents.kafka.broker_times import BrokerTimes
 from agents.kafka.log_reader import LogReader
 from agents.registry.feed import SchemaFeed
 from agents.stage.checkpoint_size import CheckpointSize
@@ -25,6 +26,7 @@ class Services:
     Attributes:
         new_copy: Function that opens the local copy of a topic for a partition.
         histories: The first states of partitions without a state; if None, these begin empty.
+        broker_times: The brokers' clocks, if the stage takes time from append times.
         seen: The contracts of the states that existed when the process started.
         midstream: The inputs whose streams came from another input before.
         cut_sizes: The limits on checkpoints, for each partition that was open in this process.
@@ -41,3 +43,4 @@ class Services:
     midstream: Collection[str] = ()
     cut_sizes: dict[TopicPartition, CheckpointSize] = field(default_factory=dict)
     schemas: SchemaFeed = field(default_factory=SchemaFeed)
+    broker_times: BrokerTimes | None = None

@@ -81,6 +81,11 @@ class AppendClock:
         return behind_ns if behind_ns > BACK_NS else 0
 
     @property
+    def doubted_since_ns(self) -> int | None:
+        """The broker's time before the step that is in doubt; None without a doubt."""
+        return self._since_ns - self.doubted_ns if self.doubted_ns else None
+
+    @property
     def off_ns(self) -> int:
         """How far the broker's clock is ahead of or behind this clock, as far as records show."""
         return self.doubted_ns or self.behind_ns

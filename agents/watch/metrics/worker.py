@@ -153,6 +153,11 @@ class Metrics(Collector):
             "Seconds by which a broker's clock is ahead, or has stepped back",
             _STAGE,
         )
+        self.wall_clock_off = gauge(
+            "wall_clock_off_seconds",
+            "Seconds by which this machine's clock is ahead of the brokers', or behind if negative",
+            _STAGE,
+        )
         self.overdue = gauge(
             "overdue_seconds",
             "Time by which the oldest buffered event exceeds all waits of the topology file, in"

@@ -4,15 +4,16 @@ Topics are lists, and so is what is committed; partitions are lost now and then.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from random import Random
 from unittest.mock import AsyncMock
 
 import pytest
 from aiokafka.structs import TopicPartition
 
+from agents.kafka.broker_times import BrokerTimes, Probe
 from agents.kafka.log_reader import LogReader
-from agents.kafka.partition_queue import End, PolledBatch
+from agents.kafka.partition_queue import Asked, End, PolledBatch
 from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, inputs_of, works
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.delivery import Checkpoint, CommitFailed, Delivery
@@ -31,19 +32,30 @@ MS = 1_000_000
 TICK_MS = 100
 """Half a heartbeat: each beat is told as it comes."""
 
+BROKER = 0
+
+Wall = Callable[[int], int]
+"""From the true time to what the wall clock of a worker shows."""
+
 Logs = dict[TopicPartition, list[FakeRecord]]
 
 
 class Chain:
     """`logs`: what the input topics hold; those between stages, and the outputs, come to it.
-    `widths`: the partitions of input topics that have others than the topology says."""
+    `widths`: the partitions of input topics that have others than the topology says. `wall`: the
+    wall clock of the workers."""
 
     def __init__(
         self,
         topology: Topology,
         logs: Mapping[TopicPartition, list[FakeRecord]],
         widths: Mapping[str, int] | None = None,
+        wall: Wall = lambda true_ns: true_ns,
     ) -> None:
+        self.wall = wall
+        # Probes without any delay: the broker's clock is the true time.
+        self.broker_times = BrokerTimes()
+        self.broker_times.probed({BROKER: Probe(0, 0, 0)})
         self.topology = topology
         self.logs: Logs = defaultdict(list, {place: list(log) for place, log in logs.items()})
         stamps_ms = [record.timestamp for log in logs.values() for record in log]
@@ -115,7 +127,9 @@ class Place(Delivery):
     # -- partitions of it --------------------------------------------------------------------------
 
     async def opened(self, histories: Histories | None, patch: pytest.MonkeyPatch) -> Partition:
-        around = services_of(self.arrangement.stage.name, self, histories=histories)
+        times = self.chain.broker_times if self.arrangement.is_first else None
+        name = self.arrangement.stage.name
+        around = services_of(name, self, histories=histories, broker_times=times)
         partition = Partition(self.source, self.arrangement, around)
         patch.setattr(partition.checkpoints.restoring, "find", self._found)
         patch.setattr(LogReader, "bounds", self._bounds)
@@ -188,5 +202,9 @@ class Place(Delivery):
         since_ms = max(partition.state.clock.now_ns // MS, self.chain.begin_ms)
         for ms in range(since_ms + TICK_MS, until_ms, TICK_MS):
             at = partition.state.next_offset or 0
-            await partition.take(PolledBatch(self.source, [], End(at, at, ms * MS + lag_ns)))
+            now_ns = ms * MS + lag_ns
+            # A probe is never older than this one.
+            self.chain.broker_times.probed({BROKER: Probe(now_ns, now_ns, now_ns)})
+            asked = Asked(now_ns, self.chain.wall(now_ns), BROKER)
+            await partition.take(PolledBatch(self.source, [], End(at, at, asked)))
             await partition.checkpoints.arrived()

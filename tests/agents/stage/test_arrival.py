@@ -102,3 +102,55 @@ def test_only_topics_of_others_have_to_say_it() -> None:
     said = no_arrival(topology, "b")
     assert said is not None
     assert "write streams: {theirs: {arrival: timestamp}}" in said
+
+
+S = 1_000_000_000
+LATER_NS = 1_000 * S
+
+
+def judged(clock: ArrivalClock, append_ns: int, stamp_ns: int | None = None) -> int:
+    return clock.judge(append_ns // NS_PER_MS, LOG_APPEND_TIME, 0, stamp_ns)
+
+
+@pytest.mark.parametrize("ahead_s", [60, 3_600])
+def test_a_saved_time_ahead_of_the_broker_goes_on_at_half_speed(ahead_s: int) -> None:
+    """So no wait is longer than twice what the topology file says; arrival is that of the log."""
+    before, clock = ArrivalClock(LAG_NS), ArrivalClock(LAG_NS)
+    before.tick(LATER_NS + ahead_s * S)
+    clock.restore(before.snapshot())
+    began_ns = clock.now_ns
+    for second in range(5):
+        clock.tick(LATER_NS + second * S)
+    assert clock.now_ns == began_ns + 2 * S
+    assert f"time is {ahead_s - 2} s ahead of the broker's clock" in clock.fault()
+    judged(clock, LATER_NS + 5 * S)
+    assert clock.arrival_ns == LATER_NS + 5 * S
+    for second in range(6, 2 * ahead_s + 10):
+        before_ns = clock.now_ns
+        clock.tick(LATER_NS + second * S)
+        assert clock.now_ns >= before_ns
+    assert clock.now_ns == LATER_NS + (2 * ahead_s + 9) * S - LAG_NS
+    assert not clock.fault()
+    assert not clock.off_ns
+
+
+@pytest.mark.parametrize("is_steady", [True, False])
+def test_records_that_were_sent_late_accuse_no_clock_that_was_watched(is_steady: bool) -> None:
+    """During an outage of a minute, producers keep what they send: its own stamps are old."""
+    clock = ArrivalClock(LAG_NS)
+    for number in range(200):
+        judged(clock, LATER_NS + number * S // 100, LATER_NS + number * S // 100)
+    back_ns = LATER_NS + 62 * S
+    clock.steady_since_ns = LATER_NS if is_steady else None
+    judged(clock, back_ns, LATER_NS + 2 * S)
+    assert clock.log.doubted_ns
+    clock.tick(back_ns + LAG_NS + S)
+    if is_steady:
+        assert not clock.fault()
+        assert not clock.off_ns
+        assert clock.now_ns == back_ns + S
+        # As in a replay, which has no ticks.
+        assert clock.arrival_ns < LATER_NS + 3 * S
+    else:
+        assert "a broker's clock is wrong" in clock.fault()
+        assert clock.now_ns < LATER_NS + 10 * S

@@ -67,7 +67,9 @@ def handler(
     """A stage with partitions of which each rests or does not."""
     text = f"streams: {{default: {{keyed_by: {keyed_by}}}}}\nstages: [{stages}]\n"
     around: Any = SimpleNamespace(
-        schemas=SchemaFeed(), metrics=Metrics(CollectorRegistry(), "reorder+merge")
+        broker_times=None,
+        schemas=SchemaFeed(),
+        metrics=Metrics(CollectorRegistry(), "reorder+merge"),
     )
     log: Any = StageLog(around.metrics)
     found = StageHandler(arranged(text, stage, of), around, Watchdog(), log)

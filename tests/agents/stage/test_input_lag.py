@@ -45,7 +45,7 @@ def test_the_lag(
     for asked_at_ns, end_offset in answers:
         lag.answered(asked_at_ns, end_offset)
     lag.arrived_ns = arrived_ns
-    assert lag.ns(next_offset, NOW) == expected
+    assert lag.ns(next_offset, NOW, NOW) == expected
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(4))
@@ -67,7 +67,7 @@ def test_it_is_never_below_the_truth(seed: int, bears_append_time: bool) -> None
         if bears_append_time and next_offset > before:
             lag.arrived_ns = log[next_offset - 1]
         truth_ns = now_ns - log[next_offset] if next_offset < len(log) else 0
-        found_ns = lag.ns(next_offset, now_ns)
+        found_ns = lag.ns(next_offset, now_ns, now_ns)
         by_answers_alone = next_offset == 0 or not bears_append_time
         assert found_ns is not None or (by_answers_alone and truth_ns)
         if found_ns is not None:
@@ -80,6 +80,6 @@ def test_a_backlog_without_end_keeps_few_answers() -> None:
     for second in range(100_000):
         lag.answered(NOW + second * S, second)
     assert len(lag._answers) <= MAX_ANSWERS
-    found_ns = lag.ns(50_000, NOW + 100_000 * S)
+    found_ns = lag.ns(50_000, NOW + 100_000 * S, NOW + 100_000 * S)
     assert found_ns is not None
     assert 50_000 * S <= found_ns <= 51_000 * S

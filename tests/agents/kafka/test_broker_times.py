@@ -1,0 +1,198 @@
+"""Laws and examples: what probes tell of the brokers' clocks, whatever the wall clock shows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from agents.kafka.broker_times import DRIFT_PPM, MILLION, NS_PER_MS, BrokerTimes, Probe, Probing
+from agents.kafka.brokers import Brokers
+from tests.seeds import seeds_of_today
+from tests.services import SharedKafka
+from tests.waiting import until
+
+S = 1_000_000_000
+BEGIN = 1_700_000_000 * S
+HOUR = 3_600 * S
+ONE, TWO = 1, 2
+
+Clock = Callable[[int], int]
+"""From monotonic time to the time of a broker's clock."""
+
+
+def probe(clock: Clock, sent_ns: int, way_ns: int, back_ns: int, wall_ns: int = 0) -> Probe:
+    append_ns = clock(sent_ns + way_ns) // NS_PER_MS * NS_PER_MS
+    return Probe(append_ns, sent_ns, sent_ns + way_ns + back_ns, wall_ns)
+
+
+def asked(times: BrokerTimes, mono_ns: int, broker: int = ONE) -> int:
+    found_ns = times.least_ns(broker, mono_ns)
+    assert found_ns is not None
+    return found_ns
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(5))
+def test_a_bound_is_never_ahead_of_its_broker_and_soon_near(seed: int) -> None:
+    """The clock drifts, and is set back at times; ways are slow, and the process is paused."""
+    dice = Random(seed)
+    drift_ppm, steps_ns = dice.randrange(-100, 101), [BEGIN]
+
+    def clock(mono_ns: int) -> int:
+        return sum(steps_ns) + mono_ns + mono_ns * drift_ppm // MILLION
+
+    times, mono_ns, fastest_ns, checks = BrokerTimes(), 0, HOUR, 0
+    for _ in range(2_000):
+        mono_ns += dice.randrange(1, 3 * S)
+        if dice.random() < 0.01:
+            # A step back that lasts longer than the probe is seen by the next probe.
+            steps_ns.append(-dice.randrange(2 * S, 100 * S))
+            fastest_ns = HOUR
+        way_ns, back_ns = (int(dice.expovariate(1) * NS_PER_MS) + 1 for _ in range(2))
+        back_ns += S * (dice.random() < 0.1)
+        times.probed({ONE: probe(clock, mono_ns, way_ns, back_ns)})
+        mono_ns += way_ns + back_ns
+        fastest_ns = min(fastest_ns + 3 * S * 2 * DRIFT_PPM // MILLION, way_ns + back_ns)
+        for later_ns in (0, S // 20, 10 * S):
+            truth_ns, found_ns = clock(mono_ns + later_ns), asked(times, mono_ns + later_ns)
+            # A step back by less than the time of a probe cannot be told from a slow way.
+            assert found_ns <= truth_ns
+            checks += 1
+        assert clock(mono_ns) - asked(times, mono_ns) <= fastest_ns + 2 * NS_PER_MS + S // 1_000
+    assert checks == 6_000
+
+
+def steady(mono_ns: int) -> int:
+    return BEGIN + mono_ns
+
+
+def ahead(by_ns: int, since_ns: int, until_ns: int) -> Clock:
+    return lambda mono_ns: steady(mono_ns) + by_ns * (since_ns <= mono_ns < until_ns)
+
+
+def test_a_broker_that_is_ahead_for_a_while_moves_no_time() -> None:
+    clock, times = ahead(HOUR, 10 * S, 20 * S), BrokerTimes()
+    for second in range(40):
+        times.probed({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
+        assert asked(times, second * S) <= steady(second * S)
+        assert steady(second * S) - asked(times, second * S) < S // 10
+
+
+def test_a_step_that_lasts_for_its_own_length_is_believed() -> None:
+    clock, times = ahead(60 * S, 10 * S, HOUR), BrokerTimes()
+    for second in range(10 + 60):
+        times.probed({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
+        assert asked(times, second * S) <= steady(second * S)
+    for second in (70, 71):
+        times.probed({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
+    assert clock(72 * S) - S // 10 < asked(times, 72 * S) <= clock(72 * S)
+
+
+def test_a_step_of_all_brokers_is_this_machine_that_slept() -> None:
+    clock, times = ahead(HOUR, 10 * S, 2 * HOUR), BrokerTimes()
+    for second in (0, 11):
+        each = probe(clock, second * S, NS_PER_MS, NS_PER_MS)
+        times.probed({ONE: each, TWO: each})
+    assert asked(times, 12 * S) > steady(12 * S) + HOUR - S
+
+
+def test_a_broker_without_a_probe_gets_the_least_of_all() -> None:
+    times = BrokerTimes()
+    assert times.least_ns(ONE, S) is None
+    late = ahead(-5 * S, 0, HOUR)
+    times.probed({ONE: probe(steady, 0, 1, 1), TWO: probe(late, 0, 1, 1)})
+    assert asked(times, S, broker=7) == asked(times, S, broker=TWO)
+    assert asked(times, S, broker=ONE) > asked(times, S, broker=TWO) + 4 * S
+
+
+def test_it_is_steady_from_its_first_probe_or_its_last_step_on() -> None:
+    times = BrokerTimes()
+    assert times.steady_since_ns(ONE) is None
+    times.probed({ONE: probe(steady, S, 1, 1)})
+    times.probed({ONE: probe(steady, 90 * S, 1, 1)})
+    since_ns = times.steady_since_ns(ONE)
+    assert since_ns is not None
+    assert steady(S) <= since_ns <= steady(S) + 3 * NS_PER_MS
+    times.probed({ONE: probe(ahead(-5 * S, 0, HOUR), 100 * S, 1, 1)})
+    since_ns = times.steady_since_ns(ONE)
+    assert since_ns is not None
+    assert since_ns >= steady(95 * S)
+    times.probed({ONE: probe(ahead(HOUR, 0, HOUR), 101 * S, 1, 1)})
+    assert times.steady_since_ns(ONE) is None
+
+
+@pytest.mark.parametrize(
+    ("off_ns", "expected"),
+    [
+        (0, ""),
+        (S, ""),
+        (-S, ""),
+        (HOUR, "3600 s ahead of the brokers"),
+        (-HOUR, "3300 s behind the brokers"),
+    ],
+)
+def test_a_wall_clock_that_is_off_is_noted(off_ns: int, expected: str) -> None:
+    times = BrokerTimes()
+    # Of two brokers that disagree, the nearer is believed.
+    other = ahead(-300 * S, 0, HOUR)
+    wall_ns = steady(2) + off_ns
+    times.probed({ONE: probe(steady, 0, 1, 1, wall_ns), TWO: probe(other, 0, 1, 1, wall_ns)})
+    note = times.note()
+    assert expected in note if expected else not note
+
+
+def test_a_time_that_stays_unknown_is_a_fault_that_says_why() -> None:
+    times = BrokerTimes()
+    assert not times.fault(HOUR)
+    times.want(0)
+    assert not times.fault(9 * S)
+    times.why_unknown = "the right Write to app.append-times is missing"
+    assert "the right Write to app.append-times is missing" in times.fault(11 * S)
+    times.probed({ONE: probe(steady, 12 * S, 1, 1)})
+    assert not times.fault(HOUR)
+
+
+@pytest.mark.kafka
+async def test_a_real_broker_tells_its_time(
+    kafka: SharedKafka, unique_name: Callable[[str], str]
+) -> None:
+    topic = unique_name("append-times")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    stamped = NewTopic(topic, 1, 1, config={"message.timestamp.type": "LogAppendTime"})
+    admin.create_topics([stamped])[topic].result(30)
+    probing = Probing(Brokers(kafka.bootstrap, is_embedded=False), topic)
+    running = asyncio.create_task(probing.run())
+    try:
+        before_ns = time.monotonic_ns()
+        probing.times.want(before_ns)
+        await until(lambda: probing.times.least_ns(ONE, time.monotonic_ns()) is not None)
+        # This broker runs on this machine, so both have one wall clock.
+        mono_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+        found_ns = asked(probing.times, mono_ns)
+        assert wall_ns - (mono_ns - before_ns) - 2 * NS_PER_MS <= found_ns <= wall_ns
+        assert not probing.times.note()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+@pytest.mark.kafka
+async def test_a_topic_without_append_times_is_named(
+    kafka: SharedKafka, unique_name: Callable[[str], str]
+) -> None:
+    topic = unique_name("append-times")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    probing = Probing(Brokers(kafka.bootstrap, is_embedded=False), topic)
+    running = asyncio.create_task(probing.run())
+    try:
+        probing.times.want(0)
+        await until(lambda: "message.timestamp.type=LogAppendTime" in probing.times.why_unknown)
+        assert probing.times.least_ns(ONE, 0) is None
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
