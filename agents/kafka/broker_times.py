@@ -3,10 +3,10 @@
 A partition that has caught up must know the time of its broker, because later records get their
 arrival times from that clock. Every `PROBE_S` an empty record is written to a topic of ours, which
 has a partition for each broker (`agents.kafka.declared`). It is written only while something asks
-for the time. The answer has the append time of the record, which lies between sending and answer:
+for the time. The answer has the record's arrival time, which lies between sending and answer:
 
-    append time - monotonic time of the answer <= broker's clock - monotonic clock
-    append time - monotonic time of sending    >= broker's clock - monotonic clock
+    arrival time - monotonic time of the answer <= broker's clock - monotonic clock
+    arrival time - monotonic time of sending    >= broker's clock - monotonic clock
 
 The lower bound gives the least time that the broker's clock can show at any later moment. A slow
 answer, a pause or a busy process make it lower, and so the partition late, but never early. An
@@ -264,7 +264,7 @@ class Probing:
         place = TopicPartition(self.topic, number)
         if stored.timestamp_type != LOG_APPEND_TIME:
             self.times.why_unknown = (
-                f"{self.topic} has no append times; set message.timestamp.type=LogAppendTime"
+                f"{self.topic} gives no arrival times; set message.timestamp.type=LogAppendTime"
             )
             return None
         if producer.client.cluster.leader_for_partition(place) != leader:

@@ -9,7 +9,7 @@
   a query with `upsert`, a retracted result has no value, so the topic equals the current table.
 * Changelogs are compacted, one for each stage and input topic, and have small segments. Brokers
   never compact the active segment, and a restore reads everything that is not compacted.
-* The topic of append times shows the brokers' clocks (`agents.kafka.broker_times`). It has a
+* One topic only shows the brokers' clocks (`agents.kafka.broker_times`). It has a
   partition for each broker. Its empty records have no reader, and are soon deleted.
 * A stage adds headers to the records that it copies. So derived topics and changelogs accept larger
   records than the input, and no header of a stage makes a record too large.
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from agents.kafka.stage_topics import append_times_topic, changelogs_of, working
+from agents.kafka.stage_topics import broker_times_topic, changelogs_of, working
 from topology.config import Topology
 
 FOREVER_MS: Final = str(2**63 - 1)
@@ -57,7 +57,7 @@ A stage that reads old input needs the samples of that time, and not only the la
 """
 
 
-APPEND_TIMES: Final = {**ARRIVAL, "retention.ms": "3600000", "segment.ms": "3600000"}
+BROKER_TIMES: Final = {**ARRIVAL, "retention.ms": "3600000", "segment.ms": "3600000"}
 
 
 class TopicSpec(NamedTuple):
@@ -100,8 +100,8 @@ def declared(topology: Topology) -> list[TopicSpec]:
     if topics.resend is not None:
         add([topics.resend])
     add(changelogs_of(topology), COMPACTED, segments, written)
-    shown = {append_times_topic(topology, stage) for stage in working(topology)} - {None}
-    specs.extend(TopicSpec(name, 1, APPEND_TIMES, per_broker=True) for name in shown if name)
+    shown = {broker_times_topic(topology, stage) for stage in working(topology)} - {None}
+    specs.extend(TopicSpec(name, 1, BROKER_TIMES, per_broker=True) for name in shown if name)
     return specs
 
 

@@ -4,9 +4,9 @@ A stage reads its input and, to correct timestamps, the clock feed. It writes it
 reports, and has its own changelog, group and transactional ids. At its start it reads its
 outputs and the application's changelogs. So it sees which application wrote their records, and how
 a changed topology file affects them (agents.stage.plan). It needs Describe for a topic whose
-partitions it only counts. A stage that takes time from append times writes to a topic that shows
-them (agents.kafka.broker_times). The stage with MERGE may delete records of `events.sequenced` that
-no stage needs any more.
+partitions it only counts. A stage that takes time from the brokers writes to a topic that shows
+their clocks (agents.kafka.broker_times). The stage with MERGE may delete records of
+`events.sequenced` that no stage needs any more.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def rights(topology: Topology, stage: StageConfig) -> list[Right]:
     changelogs = [stage_topics.changelog_topic(topology.application, stage.name, t) for t in inputs]
     need(READ, *changelogs)
     need(WRITE, *changelogs)
-    if (append_times := stage_topics.append_times_topic(topology, stage)) is not None:
-        need(WRITE, append_times)
+    if (broker_times := stage_topics.broker_times_topic(topology, stage)) is not None:
+        need(WRITE, broker_times)
     group = stage_topics.group_of(topology, stage)
     others = []
     if stage_topics.purges(topology, stage):

@@ -89,15 +89,15 @@ def changelogs_of(topology: Topology) -> dict[str, tuple[str, str]]:
     }
 
 
-def append_times_topic(topology: Topology, stage: StageConfig) -> str | None:
-    """Return the topic whose append times show the brokers' clocks; None if none is needed.
+def broker_times_topic(topology: Topology, stage: StageConfig) -> str | None:
+    """Return the topic that shows the brokers' clocks; None if the stage needs none.
 
-    A stage needs it if it reads an input whose arrival times are append times.
+    A stage needs it if it reads an input whose arrival times come from the brokers.
     """
     settings = {topology.arrival_of(name)[0] for name in upstream_inputs(topology)}
     if reads(topology, stage) != RAW or settings.isdisjoint((None, "append")):
         return None
-    return f"{topology.application}.append-times"
+    return f"{topology.application}.broker-times"
 
 
 def sequenced_readers(topology: Topology) -> list[str]:

@@ -35,7 +35,7 @@ from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
 from agents.kafka.purging import KafkaTopic, Purging
 from agents.kafka.security import PLAINTEXT, Security
-from agents.kafka.stage_topics import append_times_topic, purges, sequenced_readers
+from agents.kafka.stage_topics import broker_times_topic, purges, sequenced_readers
 from agents.kafka.topics import CompactedInput, refuse_compacted
 from agents.process import garbage
 from agents.process.scrapes import CORE
@@ -277,7 +277,7 @@ class StageProcess:
 
     def _new_probing(self) -> Probing | None:
         """Return the probing of the brokers' clocks; None if the stage takes no time from them."""
-        topic = append_times_topic(self.arrangement.topology, self.arrangement.stage)
+        topic = broker_times_topic(self.arrangement.topology, self.arrangement.stage)
         return None if topic is None or self.brokers.is_embedded else Probing(self.brokers, topic)
 
     def _look_after(self) -> None:

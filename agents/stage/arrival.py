@@ -9,14 +9,14 @@ If no record arrives, time advances only while the partition is caught up. It ad
 of the fetch that showed this, by the *broker's* clock (`agents.kafka.broker_times`), less
 `tick_lag`. It never advances to this machine's clock. Otherwise a wrong clock, or a pause, would
 let time overtake unread records. A record that arrived before such a tick gets the tick's time as
-its arrival time, and is counted. If the append times are in doubt, the doubted amount is subtracted
-from the tick, unless the broker's clock was seen to be steady all the while. Then records were only
-sent late.
+its arrival time, and is counted. If arrival times are in doubt, the doubted amount is subtracted
+from the tick. It is not if the broker's clock was steady all the while, because then records were
+only sent late.
 
 If the saved time is ahead of the broker's clock by more than `BACK_NS`, the broker's clock is or
 was wrong. An earlier version may also have taken a wrong clock of its machine. Time then advances
-at half the speed of the broker's clock until that has caught up, so the wait is bounded: nothing
-waits more than twice as long as it should. Meanwhile the arrival times of events are those of the
+at half the speed of the broker's clock until that has caught up. So nothing waits more than twice
+as long as it should. Meanwhile the arrival times of events are those of the
 log, so no clock of a source is corrected by the wrong time.
 
 A topic with `CreateTime` has no append time (LogAppendTime). The arrival time is then the time of
@@ -105,7 +105,7 @@ class ArrivalClock:
 
     @property
     def is_of_broker(self) -> bool:
-        """Whether arrival is the append time, so that the broker's clock is the clock of ticks."""
+        """Whether arrival times are the broker's, so that its clock is that of ticks, too."""
         return self.judges and not self.embedded and not self.without_append_time
 
     @property
@@ -223,7 +223,7 @@ class ArrivalClock:
 
     @property
     def _is_sent_late(self) -> bool:
-        """Whether append times are in doubt, but the broker's clock has been steady since before.
+        """Whether arrival times are in doubt, but the broker's clock has been steady since before.
 
         Then the records of a doubted step were kept by their producers, as during an outage.
         """

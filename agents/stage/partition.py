@@ -175,7 +175,7 @@ class Partition:
 
     @property
     def _times(self) -> BrokerTimes | None:
-        """The brokers' clocks; None if arrival is not the append time, but another clock's."""
+        """The brokers' clocks; None if arrival times are another clock's."""
         return self.services.broker_times if self.state.clock.is_of_broker else None
 
     async def _know_schemas(self, batch: PolledBatch, records: Sequence[Any]) -> None:

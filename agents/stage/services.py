@@ -26,7 +26,7 @@ class Services:
     Attributes:
         new_copy: Function that opens the local copy of a topic for a partition.
         histories: The first states of partitions without a state; if None, these begin empty.
-        broker_times: The brokers' clocks, if the stage takes time from append times.
+        broker_times: The brokers' clocks, if the stage takes time from them.
         seen: The contracts of the states that existed when the process started.
         midstream: The inputs whose streams came from another input before.
         cut_sizes: The limits on checkpoints, for each partition that was open in this process.

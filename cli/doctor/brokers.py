@@ -79,7 +79,7 @@ def broker_findings(topology: Topology, seen: SeenBrokers) -> Iterator[Finding]:
         yield warning(
             "clock",
             f"the newest record is {seen.ahead_ms} ms ahead of this machine's clock",
-            "keep brokers and workers on NTP; a worker whose clock is behind delays its input",
+            "keep brokers and workers on NTP; results take time from the brokers alone",
         )
     yield from _bounds(topology, seen.config)
 

@@ -93,6 +93,7 @@ BY_PROMTOOL_ALONE = {
     "InorderQualityTargetMissed": "needs delays that change after a promise was measured",
     "InorderGapsDeclaredTooSoon": "needs a learned wait",
     "InorderSinkRefuses": "needs a sink and a store",
+    "InorderWallClockOff": "needs a wrong clock; tests/end_to_end/test_wall_clocks.py has one",
     "InorderFrequentRebalances": "needs a dozen workers that come and go",
 }
 

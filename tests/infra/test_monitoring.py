@@ -327,6 +327,7 @@ FIRING = [
     ("InorderNoLocalCopy", {f'{STORE}reason="input_retention"}}': "0x20 1x40"}, 25, False),
     *both("InorderInputLost", {f'{STORE}reason="input_retention"}}': ("_x20 7x40", "7x60")}, 25),
     ("InorderInputLost", {f'{STORE}reason="held_record_gone"}}': "0x20 1x40"}, 25, True),
+    *both("InorderWallClockOff", {f"inorder_wall_clock_off_seconds{MERGE}": ("-3x60", "0x60")}),
     *both("InorderMemoryScarce", memory("19x60", "9x60")),
     *both("InorderMemoryScarce", memory("9x40 19x20", "9x47 19x13")),
     *both("InorderFrequentRebalances", {f"inorder_rebalances_total{MERGE}": ("0+2x60", "7x60")}),

@@ -137,7 +137,7 @@ def test_it_is_steady_from_its_first_probe_or_its_last_step_on() -> None:
 )
 def test_a_wall_clock_that_is_off_is_noted(off_ns: int, expected: str) -> None:
     times = BrokerTimes()
-    # Of two brokers that disagree, the nearer is believed.
+    # If two brokers disagree, the nearer one is believed.
     other = ahead(-300 * S, 0, HOUR)
     wall_ns = steady(2) + off_ns
     times.probed({ONE: probe(steady, 0, 1, 1, wall_ns), TWO: probe(other, 0, 1, 1, wall_ns)})
@@ -150,8 +150,8 @@ def test_a_time_that_stays_unknown_is_a_fault_that_says_why() -> None:
     assert not times.fault(HOUR)
     times.want(0)
     assert not times.fault(9 * S)
-    times.why_unknown = "the right Write to app.append-times is missing"
-    assert "the right Write to app.append-times is missing" in times.fault(11 * S)
+    times.why_unknown = "the right Write to app.broker-times is missing"
+    assert "the right Write to app.broker-times is missing" in times.fault(11 * S)
     times.probed({ONE: probe(steady, 12 * S, 1, 1)})
     assert not times.fault(HOUR)
 
@@ -160,7 +160,7 @@ def test_a_time_that_stays_unknown_is_a_fault_that_says_why() -> None:
 async def test_a_real_broker_tells_its_time(
     kafka: SharedKafka, unique_name: Callable[[str], str]
 ) -> None:
-    topic = unique_name("append-times")
+    topic = unique_name("broker-times")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     stamped = NewTopic(topic, 1, 1, config={"message.timestamp.type": "LogAppendTime"})
     admin.create_topics([stamped])[topic].result(30)
@@ -181,10 +181,10 @@ async def test_a_real_broker_tells_its_time(
 
 
 @pytest.mark.kafka
-async def test_a_topic_without_append_times_is_named(
+async def test_a_topic_without_broker_times_is_named(
     kafka: SharedKafka, unique_name: Callable[[str], str]
 ) -> None:
-    topic = unique_name("append-times")
+    topic = unique_name("broker-times")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
     probing = Probing(Brokers(kafka.bootstrap, is_embedded=False), topic)

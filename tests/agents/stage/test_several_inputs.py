@@ -191,7 +191,7 @@ async def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
     partition = await merge.opened(None, monkeypatch)
     log = live.logs[merge.source]
     await partition.take(PolledBatch(merge.source, log, End(len(log), len(log))))
-    around: Any = SimpleNamespace(schemas=SchemaFeed(), metrics=metrics)
+    around: Any = SimpleNamespace(schemas=SchemaFeed(), metrics=metrics, broker_times=None)
     no_log: Any = None
     found = StageHandler(merge.arrangement, around, Watchdog(), no_log)
     found._partitions[merge.source] = partition
