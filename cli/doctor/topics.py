@@ -105,12 +105,11 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     """
     admin = admin_client(there.servers, there.security)
     known = admin.list_topics(timeout=TIMEOUT_S)
-    names = [spec.name for spec in declared(topology) if spec.name in known.topics]
+    specs = declared(topology)
+    names = [spec.name for spec in specs if spec.name in known.topics]
     widths = {name: len(known.topics[name].partitions) for name in names}
-    ahead_ms = newest_after_now_ms(
-        admin,
-        {name: widths[name] for name in stage_topics.upstream_inputs(topology) if name in widths},
-    )
+    stamped = {*stage_topics.upstream_inputs(topology)} | {s.name for s in specs if s.per_broker}
+    ahead_ms = newest_after_now_ms(admin, {name: widths[name] for name in stamped & {*names}})
     if there.is_embedded:
         brokers = SeenBrokers(len(known.brokers), ahead_ms=ahead_ms, shows_settings=False)
         return Cluster(brokers, {name: _seen(known.topics[name]) for name in names})

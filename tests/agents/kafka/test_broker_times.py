@@ -8,10 +8,11 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from agents.kafka.broker_times import DRIFT_PPM, MILLION, NS_PER_MS, BrokerTimes, Probe, Probing
 from agents.kafka.brokers import Brokers
+from agents.kafka.declared import BROKER_TIMES, TopicSpec
+from agents.kafka.topics import create
 from tests.seeds import seeds_of_today
 from tests.services import SharedKafka
 from tests.waiting import until
@@ -161,9 +162,7 @@ async def test_a_real_broker_tells_its_time(
     kafka: SharedKafka, unique_name: Callable[[str], str]
 ) -> None:
     topic = unique_name("broker-times")
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    stamped = NewTopic(topic, 1, 1, config={"message.timestamp.type": "LogAppendTime"})
-    admin.create_topics([stamped])[topic].result(30)
+    create([TopicSpec(topic, 1, BROKER_TIMES, per_broker=True)], kafka.bootstrap, 1)
     probing = Probing(Brokers(kafka.bootstrap, is_embedded=False), topic)
     running = asyncio.create_task(probing.run())
     try:
@@ -185,8 +184,7 @@ async def test_a_topic_without_broker_times_is_named(
     kafka: SharedKafka, unique_name: Callable[[str], str]
 ) -> None:
     topic = unique_name("broker-times")
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    create([TopicSpec(topic, 1, {})], kafka.bootstrap, 1)
     probing = Probing(Brokers(kafka.bootstrap, is_embedded=False), topic)
     running = asyncio.create_task(probing.run())
     try:
