@@ -23,7 +23,7 @@ streams:
 application: app-{name}
 topics:
   partitions: {partitions}
-  replication: 1
+  replication: {replication}
   sequenced: sequenced-{name}
   gaps: gaps-{name}
   late: late-{name}
@@ -83,6 +83,7 @@ def settle(
     raw: str | None = None,
     clocks: str | None = None,
     partitions: int = 2,
+    replication: int = 1,
     state: str = "rocksdb",
     delivery: str = "exactly_once",
     clock: str = "unsynced: trust",
@@ -114,6 +115,7 @@ def settle(
         ),
         stages=stages,
         partitions=partitions,
+        replication=replication,
         state=state,
         delivery=delivery,
         clock=clock,
@@ -130,7 +132,7 @@ def settle(
     path.write_text(text)
     setting = Setting(bootstrap, path, parse(text, bringing(folder)))
     if make:
-        create(declared(setting.topology), bootstrap, 1)
+        create(declared(setting.topology), bootstrap, replication)
     return setting
 
 

@@ -12,35 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from tests import ROOT
 from tests.end_to_end.numbered import NUMBERED, send_all
 from tests.end_to_end.records import events_of
 from tests.end_to_end.replaying import dump, replay, said
 from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.wall_clock import WallClock
 from tests.end_to_end.worker import Spawned, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-SHIM = ROOT / "tests" / "kit" / "wall_clock"
 SOURCES = 6
 HOUR_S = 3_600
-
-
-class WallClock:
-    """The wall clock of a worker, in a file that the worker reads each time."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._file = folder / "wall-clock"
-        self.set_off(0)
-        self.env = {
-            "PYTHONPATH": f"{SHIM}:{ROOT}",
-            "INORDER_TEST_WALL_CLOCK": str(self._file),
-        }
-
-    def set_off(self, seconds: int) -> None:
-        self._file.write_text(f"{seconds}")
 
 
 @contextmanager
