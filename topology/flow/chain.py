@@ -20,14 +20,19 @@ from topology.model.composite import Composite, CompositePart
 from topology.model.event import Event, at_ns
 from topology.model.operator import Figures
 from topology.model.outcome import Step
+from topology.query.beginning import UNKNOWN
+from topology.query.passed import PASSED, Passed
 
 
 class Chain(Composite):
     """A sequence of nodes, with the edges that leave them."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        super().__init__(nodes)
+    def __init__(self, nodes: Sequence[Node], passed: Passed | None = None) -> None:
+        """Run the nodes, and let added queries begin after the events that `passed` records."""
+        parts = [] if passed is None else [CompositePart(PASSED, passed, f"{PASSED}/")]
+        super().__init__([*nodes, *parts])
         self.nodes = list(nodes)
+        self.passed = passed
         self.edges: list[JoinInput] = []
         """The edges that get the chain's input before any node does."""
         self.accepted_edges: list[JoinInput] = []
@@ -37,6 +42,7 @@ class Chain(Composite):
 
         `Stage` sets the list to track which operator holds which event.
         """
+        self._merge = next((node for node in self.nodes if node.name == MERGE), None)
         self._has_readers = any(node.reads_accepted for node in self.nodes)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
@@ -56,6 +62,8 @@ class Chain(Composite):
         found = Step(now_ns)
         for edge in self.edges:
             edge.put(events, now_ns)
+        if self.passed is not None and self._merge is None:
+            self.passed.note(events)
         is_first = True
         accepted: Accepted | None = None
         for node in self.nodes:
@@ -71,10 +79,8 @@ class Chain(Composite):
                 accepted = Accepted(events, passes_late=merge.passes_late)
             nothing_came = is_first and what != BATCH
             step = node.passes(what, now_ns) if nothing_came else node.on(what, events, now_ns)
-            if merge is not None and accepted is not None:
-                accepted.note(step)
-                for edge in self.accepted_edges:
-                    edge.accept(accepted, step.now_ns)
+            if merge is not None:
+                self._note_merged(step, accepted)
             is_first = False
             found.add_found(step)
             events, now_ns = step.released, step.now_ns
@@ -85,6 +91,27 @@ class Chain(Composite):
         found.reports.sort(key=at_ns)
         found.results.sort(key=at_ns)
         return found
+
+    def _note_merged(self, step: Step, accepted: Accepted | None) -> None:
+        """Record what MERGE emitted, for readers of accepted events too."""
+        if self.passed is not None:
+            self.passed.note(step.released)
+        if accepted is not None:
+            accepted.note(step)
+            for edge in self.accepted_edges:
+                edge.accept(accepted, step.now_ns)
+
+    def passed_by(self, reader: Node) -> tuple[int, int]:
+        """Return an instant after all events that have passed, and the error of later events.
+
+        The reader may read accepted events, which MERGE may still hold. The instant is UNKNOWN if
+        nothing was recorded.
+        """
+        if self.passed is None:
+            return UNKNOWN, 0
+        merge = self._merge if reader.reads_accepted else None
+        held = () if merge is None else merge.operator.held()
+        return self.passed.since_ns(held), self.passed.error_ns
 
     def prefix_of(self, key: str) -> str:
         return key[: key.find("/") + 1]

@@ -141,6 +141,16 @@ class Graph:
         step.reports.sort(key=at_ns)
         return step
 
+    def begin_queries(self) -> None:
+        """Let restored queries without a state begin after the events that have passed."""
+        for chain in self.chains.values():
+            for node in chain.nodes:
+                node.operator.begin_late(*chain.passed_by(node))
+        for junction in self.junctions:
+            passed = [self.chains[stream].passed_by(junction) for stream in junction.streams]
+            since_ns, error_ns = map(max, zip(*passed, strict=True))
+            junction.operator.begin_late(since_ns, error_ns)
+
     # -- For people and drivers --------------------------------------------------------------------
 
     def figures_of(self, stream: str) -> Figures:

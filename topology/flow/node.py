@@ -5,6 +5,7 @@ the state have these prefixes:
 
     <stream>\n<operator>/    a node in the chain of a stream
     <stream>\naccepted <operator>/    the same, for queries that read what MERGE accepts
+    <stream>\npassed/    the record of the events that have passed (`topology.query.passed`)
     \n<stream>\n            a junction of several streams, by the first of them
     \n<stream>\naccepted/   the same, for queries that read what MERGE accepts
     \n\n                   a part before or after all nodes

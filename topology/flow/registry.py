@@ -21,6 +21,7 @@ from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
 from topology.flow.node import JoinInput, Node
 from topology.model.operator import Figure, Operator
+from topology.query.passed import Passed
 
 CLOCK: Final = "clock"
 ALIGN_PLACE: Final = 1
@@ -28,6 +29,10 @@ ALIGN_PLACE: Final = 1
 
 FIRST_PLACE: Final = 2
 """The bit of the first operator; each operator after it has the next higher bit."""
+
+
+BEGIN_LATE: Final = frozenset({WINDOW, PATTERN, JOIN})
+"""The operators whose queries begin after the events that have passed (`Passed`)."""
 
 
 class OperatorRow(NamedTuple):
@@ -116,7 +121,8 @@ def chain_of(
         operator = None if row.takes_several else row.build(site)
         if operator is not None:
             nodes.append(Node(name, operator, place, f"{name}/"))
-    return Chain(nodes)
+    passed = Passed(announced=topology.watermark) if BEGIN_LATE & {*operators} else None
+    return Chain(nodes, passed)
 
 
 def graph_of(

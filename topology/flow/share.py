@@ -18,12 +18,13 @@ from typing import Final
 
 from topology.config import Topology
 from topology.config.stages import JOIN, REORDER
-from topology.flow.registry import CLOCK, places_of
+from topology.flow.registry import BEGIN_LATE, CLOCK, places_of
 from topology.flow.replay import SavedReplay
 from topology.join.marks import ABSENT, WIDE
 from topology.model.composite import SEPARATOR
 from topology.model.event import Event, twin
 from topology.model.operator import Plain, State
+from topology.query.passed import PASSED
 from topology.reorder.lost import LOST
 from topology.reorder.recent import RECENT
 
@@ -76,6 +77,8 @@ def _belongs(
         return JOIN in operators and prefix.strip(SEPARATOR) in streams
     stream, _, node = prefix.partition(SEPARATOR)
     name = node.rstrip("/")
+    if name == PASSED:
+        return stream in streams and not BEGIN_LATE.isdisjoint(operators)
     if stream not in streams or name not in operators:
         return False
     source = _source_of(key[len(prefix) :]) if name in BY_SOURCE else ""

@@ -303,6 +303,7 @@ class Stage(Composite):
         # A stream whose only events are in the alignment has not begun.
         self.begin(met & self._order.keys())
         yield from super().restoring(state, held)
+        self._graph.begin_queries()
 
     def prefix_of(self, key: str) -> str:
         if key.startswith(ALIGN):
@@ -320,6 +321,9 @@ class Stage(Composite):
 
 def _begin_midstream(graph: Graph, what: int) -> None:
     """Tell the operators of a graph without input that there were earlier events."""
+    for chain in graph.chains.values():
+        if chain.passed is not None:
+            chain.passed.restore({}, ())
     for node in graph.nodes:
         if node.kind in (WINDOW, PATTERN, JOIN):
             node.operator.restore({}, ())

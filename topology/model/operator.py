@@ -138,6 +138,13 @@ class Operator:
         """
         return iter(())
 
+    def begin_late(self, since_ns: int, error_ns: int) -> None:
+        """Let queries that were restored without a state begin at an instant after all old events.
+
+        Call it after `restore`. The time errors of later events are at most `error_ns`. By default
+        nothing begins late.
+        """
+
     def close(self) -> None:
         """Release the resources that are shared with other operators. By default there are none."""
 

@@ -211,15 +211,19 @@ class Pattern(InstantOperator):
 
         Pass the instant to the engine, and return whether it is now known.
         """
+        self._beginning.observe(event)
+        self._exclude_missed(max(event.error_ns, event.error_all_ns))
+        return not self._beginning.is_unknown
+
+    def _exclude_missed(self, error_ns: int) -> None:
+        """Exclude matches that may depend on missed events, if the instant is known.
+
+        An event may have happened earlier by its error, up to `error_ns`. So a match that starts
+        with it may depend on events that were missed.
+        """
         beginning = self._beginning
-        beginning.observe(event)
-        if beginning.is_unknown:
-            return False
-        # This event may have happened earlier by its error, so a match that starts with it may
-        # depend on events that were missed.
-        error_ns = max(event.error_ns, event.error_all_ns)
-        self._engine.begin_after(beginning.since_ns - 1 + error_ns)
-        return True
+        if beginning.is_midstream and not beginning.is_unknown:
+            self._engine.begin_after(beginning.since_ns - 1 + error_ns)
 
     def _is_due(self, watermarks: Sequence[Event]) -> bool:
         if self._beginning.is_unknown or any(each.is_waiting for each in self._targets.values()):
@@ -361,6 +365,11 @@ class Pattern(InstantOperator):
         self._free()
         self._engine.findings.clear()
         yield len(held)
+
+    def begin_late(self, since_ns: int, error_ns: int) -> None:
+        if self._beginning.is_unknown:
+            self._beginning.begin_at(since_ns)
+            self._exclude_missed(error_ns)
 
     def explain(self) -> dict[str, Any]:
         """Return the queries, their quality targets, their open time range and the figures.

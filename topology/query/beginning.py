@@ -4,15 +4,18 @@ The query has not seen the earlier events, so its first windows and matches woul
 query that was changed, or removed and added again, begins like a new one. It emits nothing until
 the instant is known. The instant is part of its state.
 
-The instant is after every event that the query has not seen:
+The instant is after every event that the query has not seen. The state of the stream records it
+(`topology.query.passed`). Without a record, it is found after the restart:
 
 * After MERGE, the first watermark determines the instant. The events emitted before the watermark
   are not after it by more than the largest time error of the sources. An event would give an
   instant sooner, but does not show which events are missing. So a result could be confirmed
   although an event is lost. If no watermarks are announced, the first event in order is used.
-* Before MERGE, events are out of order. The operator that runs the queries stores the latest
-  possible time of its events (`topology.query.queries`). If nothing is stored, the instant is
-  `max_ahead` after the first arrival. CLOCK accepts no event further ahead of its arrival.
+* Before MERGE, events are out of order. The instant is `max_ahead` after the first arrival. CLOCK
+  accepts no event further ahead of its arrival.
+
+With a recorded instant, results are not confirmed before the first watermark either
+(`topology.answer.frontier`).
 """
 
 from __future__ import annotations
@@ -80,6 +83,14 @@ class QueryBeginning:
         """Begin after `newest_ns`, the latest possible time of an event that was not seen."""
         if self.is_unknown:
             self.begin(newest_ns + 1)
+
+    def begin_at(self, since_ns: int) -> None:
+        """Begin at an instant after all earlier events, if the query's own one is unknown.
+
+        ALWAYS means that there are none, and UNKNOWN changes nothing.
+        """
+        if self.is_unknown and since_ns != UNKNOWN:
+            self.begin(since_ns if since_ns == ALWAYS else since_ns + self._margin_ns)
 
     def came_before(self, event: Event) -> bool:
         """Return whether the event is certainly before the instant."""

@@ -16,23 +16,16 @@ from hashlib import blake2b
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.composite import SEPARATOR, Composite, CompositePart
-from topology.model.event import DATA, Event, at_ns
+from topology.model.event import Event, at_ns
 from topology.model.instant import InstantOperator
 from topology.model.native import mypyc_attr
-from topology.model.operator import Changes, Figures, Plain, State
+from topology.model.operator import Figures, Plain
 from topology.model.outcome import Step
 from topology.model.ramp import climb, pieces, side_by_side
 from topology.model.result import Finding
-from topology.model.saved import packed, unpacked
-from topology.query.beginning import ALWAYS, QueryBeginning, begin_midstream
+from topology.query.beginning import QueryBeginning, begin_midstream
 
 KNOWN_BY_BYTES: Final = 8
-
-NEWEST: Final = "newest"
-"""The state key of the latest possible time of all earlier events, for queries before MERGE.
-
-The keys of queries contain a SEPARATOR, so they cannot equal this key.
-"""
 
 WORST: Final[Mapping[str, Any]] = {
     "target_ppm": max,
@@ -96,9 +89,6 @@ class Queries(Composite, Generic[Q]):
         self._queries = list(queries)
         self._runners: list[InstantOperator] = [*self._queries]
         """The operators that run: each query by itself, unless some depend on others."""
-        self._is_ordered = all(query.is_ordered for query in queries)
-        self._newest_ns = ALWAYS
-        """The latest possible time of all earlier events; used only for queries before MERGE."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
@@ -113,9 +103,6 @@ class Queries(Composite, Generic[Q]):
         return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
-        if not self._is_ordered:
-            ends = [each.ref_time_ns + each.error_ns for each in events if each.kind == DATA]
-            self._newest_ns = max([self._newest_ns, *ends])
         return [found for each in self._runners for found in each.on_batch(events, now_ns).results]
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
@@ -137,23 +124,10 @@ class Queries(Composite, Generic[Q]):
 
     # -- State -------------------------------------------------------------------------------------
 
-    def snapshot(self) -> State:
-        return super().snapshot() | self._passed()
-
-    def changes(self) -> Changes:
-        return super().changes() | self._passed()
-
-    def _passed(self) -> State:
-        return {} if self._newest_ns == ALWAYS else {NEWEST: packed(self._newest_ns)}
-
-    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        own = dict(state)
-        if not self._is_ordered and NEWEST in own:
-            self._newest_ns = unpacked(own.pop(NEWEST))
-        yield from super().restoring(own, held)
-        if self._newest_ns != ALWAYS:
-            for beginning in [each for query in self._queries for each in query.beginnings]:
-                beginning.follow(self._newest_ns)
+    def begin_late(self, since_ns: int, error_ns: int) -> None:
+        for query in self._queries:
+            for beginning in query.beginnings:
+                beginning.begin_at(since_ns)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.kit.queries import Output, beginnings_in, quality_of, window_query
+from tests.kit.queries import Output, beginnings_in, window_query
 from tests.kit.runs import results_of, through_changelog
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.model.event import Event
 from topology.model.operator import NEVER
 from topology.model.result import CONFIRMED, RETRACT, UNCERTAIN
 from topology.query.beginning import ALWAYS, UNKNOWN
-from topology.query.queries import NEWEST, Queries
 from topology.window.operator import Windows
 
 COUNT = (Output("n", "count"),)
@@ -33,7 +32,7 @@ def added(kind: str, **settings: Any) -> Windows:
     return operator
 
 
-def found(operator: Windows | Queries[Windows], *events: Event) -> list[Any]:
+def found(operator: Windows, *events: Event) -> list[Any]:
     results = results_of(operator, *events) + list(operator.on_time(events[-1].at_ns).results)
     return [
         (r.op, (r.start_ns - START) // MS, r.values.get("n"), r.confidence, r.final)
@@ -96,25 +95,3 @@ def test_a_query_that_was_there_keeps_no_instant(kind: str) -> None:
     again = added(kind)
     again.restore(through_changelog(operator.snapshot()), ())
     assert again.beginnings[0].since_ns == ALWAYS
-
-
-def test_before_merge_the_newest_event_that_passed_there_says_it() -> None:
-    quality = quality_of(900_000, 10 * MS)
-
-    def query(name: str) -> Windows:
-        clock = {"max_ahead_ns": 100 * MS}
-        settings = {**KINDS["tumbling"], "quality": quality, "clock": clock}
-        return Windows("default", window_query(name, "tumbling", COUNT, **settings), ordered=False)
-
-    before = Queries([query("old")])
-    before.on_batch([event("s", 1, 50, at_ms=20), event("t", 1, 21, error_ms=5)], START + 21 * MS)
-    state = through_changelog(before.snapshot())
-    assert state[NEWEST] == START + 50 * MS
-    old, new = query("old"), query("new")
-    Queries([old, new]).restore(state, ())
-    assert old.beginnings[0].since_ns == ALWAYS
-    assert new.beginnings[0].since_ns == START + 50 * MS + 1
-    alone = query("new")
-    Queries([alone]).restore({}, ())
-    found(alone, event("s", 2, 40, at_ms=41))
-    assert alone.beginnings[0].since_ns == START + 141 * MS + 1
