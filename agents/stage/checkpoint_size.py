@@ -15,6 +15,11 @@ commit counts as the fixed cost of every commit, up to the same quarter. Only th
 counts against the limit. A failed commit halves the bounds. The results are the same for every size
 of checkpoint.
 
+A batch is processed in pieces, between which the process answers. A costly query may take a second
+for each event. So the number of records in a piece is adapted to `PIECE_S` in the same way. The
+first piece is a single record, because the cost is not known yet. No piece is shorter than that. So
+a single record that takes longer than `stuck_after` counts as a hang.
+
 The garbage collector is off during a cut. A cut makes hundreds of thousands of lists, encodes them
 and drops them, and none of them is in a cycle. A collector that traverses them repeatedly takes a
 fifth of the time or more.
@@ -45,6 +50,9 @@ MAX_BATCH: Final = 20_000
 
 PIECE: Final = 500
 """Maximum number of records that are processed before other tasks get a turn."""
+
+PIECE_S: Final = 0.5
+"""Time that a piece may take, in seconds, unless it is a single record."""
 
 FEWEST: Final = 1_000
 """Lower bound of the limit on records after slow cuts; each transaction has a fixed cost."""
@@ -92,6 +100,7 @@ class CheckpointSize:
         self._cut = Fit(CUT_S, FEWEST, MAX_BATCH)
         self._sent = Fit(self._commit_s, FEWEST_SENT, FEWEST)
         self._bytes = Fit(self._commit_s, LEAST_BYTES, FIRST_BYTES, MOST_BYTES)
+        self._piece = Fit(PIECE_S, 1, 1, PIECE)
 
     @property
     def records(self) -> int:
@@ -105,15 +114,20 @@ class CheckpointSize:
         """Yield the records in pieces that fit the bounds.
 
         A piece has at most `PIECE` records, and no more records or payload than may wait for a
-        checkpoint. A larger record is in a separate piece.
+        checkpoint. It has fewer if the last pieces took long. A larger record is in a separate
+        piece.
         """
         sizes = list(accumulate([len(record.value or b"") for record in records], initial=0))
         first = 0
         while first < len(records):
             fits = bisect_right(sizes, sizes[first] + self.bytes) - 1
-            end = max(first + 1, min(first + PIECE, first + self.records, fits))
+            end = max(first + 1, min(first + self._piece.amount, first + self.records, fits))
             yield records[first:end]
             first = end
+
+    def worked(self, seconds: float, records: int) -> None:
+        """Adapt the next pieces to the time that the work on one piece took."""
+        self._piece.took(seconds, records)
 
     @contextmanager
     def timed(self, records: int) -> Iterator[None]:

@@ -48,6 +48,9 @@ log = logging.getLogger(__name__)
 LONG_S: Final = 0.5
 """Time of uninterrupted work after which other tasks of the process get a turn."""
 
+TURN_S: Final = 0.005
+"""Duration of that turn, because an answer on the port takes several rounds of the event loop."""
+
 FAR_BEHIND_NS: Final = 10_000_000_000
 """Lag in time above which a partition has a backlog."""
 
@@ -208,14 +211,18 @@ class Partition:
         for piece in self.checkpoints.size.pieces(records):
             if not self.is_open:
                 return  # The partition was closed while another task had a turn.
+            begun_s = time.monotonic()
             with self._whole_or_nothing():
                 self.work.records(piece)
+            now_s = time.monotonic()
+            self.checkpoints.size.worked(now_s - begun_s, len(piece))
             self.got_batch = True
             self.checkpoints.taken += len(piece)
-            if self.checkpoints.is_full or time.monotonic() - since_s >= LONG_S:
+            is_long = now_s - since_s >= LONG_S
+            if self.checkpoints.is_full or is_long:
                 await self.checkpoints.arrived()
                 self._begin_checkpoint()
-                await asyncio.sleep(0)
+                await asyncio.sleep(TURN_S if is_long else 0)
                 since_s = time.monotonic()
 
     def pulse(self) -> None:

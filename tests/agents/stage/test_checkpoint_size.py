@@ -14,9 +14,12 @@ from agents.stage.checkpoint_size import (
     LEAST_BYTES,
     MAX_BATCH,
     MOST_BYTES,
+    PIECE,
+    PIECE_S,
     CheckpointSize,
 )
 from agents.stage.delivery import COMMIT_TIMEOUT_S
+from tests.agents.records import FakeRecord
 
 TIMEOUT_NS = 10_000_000_000
 LIMIT_S = 2.5
@@ -144,6 +147,37 @@ def test_a_long_time_out_allows_no_commit_that_this_side_gives_up() -> None:
     before = size.bytes
     size.committed(COMMIT_TIMEOUT_S / 2, size.records, before)
     assert size.bytes < before
+
+
+def pieces_of(size: CheckpointSize, cost_s: float, count: int) -> list[int]:
+    """The lengths of the pieces of a batch whose records take so long each."""
+    lengths = []
+    for piece in size.pieces([FakeRecord(offset) for offset in range(count)]):
+        size.worked(cost_s * len(piece), len(piece))
+        lengths.append(len(piece))
+    assert sum(lengths) == count
+    return lengths
+
+
+def test_cheap_records_soon_come_in_large_pieces() -> None:
+    size = quick()
+    assert pieces_of(size, 1e-5, 1_500) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 489]
+    assert pieces_of(size, 1e-5, 1_000) == [PIECE, PIECE]
+
+
+@pytest.mark.parametrize("cost_s", [0.002, 0.122, 0.6, 3.0])
+def test_no_piece_of_dear_records_takes_long(cost_s: float) -> None:
+    lengths = pieces_of(quick(), cost_s, 600)
+    assert max(lengths) == 1 or max(lengths) * cost_s <= 2 * PIECE_S
+    assert max(lengths) == 1 or sum(lengths) / len(lengths) * cost_s >= PIECE_S / 8
+
+
+def test_pieces_follow_a_cost_that_rises_and_falls() -> None:
+    size = quick()
+    pieces_of(size, 1e-5, 2_000)
+    assert pieces_of(size, 0.01, 600) == [500, 50, 50]
+    assert pieces_of(size, 0.1, 60) == [50, 5, 5]
+    assert pieces_of(size, 1e-5, 630) == [5, 10, 20, 40, 80, 160, 315]
 
 
 def test_no_garbage_is_looked_for_in_a_cut_and_afterwards_as_before() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from itertools import pairwise
@@ -17,10 +18,10 @@ from aiokafka.structs import TopicPartition
 from agents.kafka.partition_queue import End, PolledBatch
 from agents.stage.checkpoint_size import FIRST_BYTES
 from agents.stage.delivery import Checkpoint
-from agents.stage.partition import Partition
+from agents.stage.partition import LONG_S, Partition
 from agents.state import changelog
 from agents.state.changelog import StateRefused
-from tests.agents.records import FakeBatch, FakeRecord, arranged, close, services_of
+from tests.agents.records import FakeBatch, FakeRecord, arranged, close, put_into, services_of
 
 SOURCE = TopicPartition("events.raw", 0)
 TOPOLOGY = "streams: {default: {}}\nstages: [reorder+merge]\ncheckpoint: 1ms\nstate: memory\n"
@@ -176,7 +177,84 @@ async def test_of_a_batch_that_takes_long_what_is_done_is_committed(
     asking.cancel()
     assert answers >= 3
     await close(partition)
-    assert delivery.offsets == [2, 4, 5]
+    assert delivery.offsets == [1, 3, 5]  # the first piece is one record
+
+
+class SlowClock:
+    """A clock of its own, which the work on events alone moves."""
+
+    time = staticmethod(time.time)
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+def numbered(count: int) -> list[FakeRecord]:
+    """The records of one source."""
+    return [
+        FakeRecord(
+            n,
+            (("sourceId", b"s1"), ("seqNum", b"%d" % n), ("ts", b"%d" % (10**12 + n))),
+            timestamp=10**12 + n,
+        )
+        for n in range(count)
+    ]
+
+
+async def worked(cost_s: float, monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[Any]]:
+    """Two batches of records that take so long each: the pieces, and all outputs.
+
+    Between two pieces that take long, somebody who asks is answered in several rounds."""
+    clock, delivery, pieces, rounds = SlowClock(), Delivery(), list[int](), 0
+    monkeypatch.setattr("agents.stage.partition.time", clock)
+    trusted = "{default: {reorder: {start: zero}, clock: {unsynced: trust}}}"
+    partition = partition_of(delivery, TOPOLOGY.replace("{default: {}}", trusted))
+    work = partition.state.stage.on_batch
+
+    def on_batch(events: Any, now_ns: int) -> Any:
+        nonlocal rounds
+        assert not pieces or pieces[-1] * cost_s < LONG_S or rounds >= 5
+        rounds = 0
+        clock.now_s += cost_s * len(events)
+        pieces.append(len(events))
+        return work(events, now_ns)
+
+    async def asks() -> None:
+        nonlocal rounds
+        while True:
+            await asyncio.sleep(0)
+            rounds += 1
+
+    monkeypatch.setattr(partition.state.stage, "on_batch", on_batch)
+    asking, records = asyncio.create_task(asks()), numbered(1_000)
+    for first in (0, 500):
+        end = End(first + 500, 1_000)
+        await partition.take(PolledBatch(SOURCE, records[first : first + 500], end))
+    asking.cancel()
+    await close(partition)
+    outputs = [
+        (target, put)
+        for checkpoint in delivery.committed
+        for target, batches in checkpoint.outputs.items()
+        for put in put_into(batches)
+    ]
+    return pieces, outputs
+
+
+async def test_a_costly_query_gets_small_pieces_and_gives_the_same_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A piece of 500 took a minute without a sign of life, and the stage was killed for ever."""
+    cheap, expected = await worked(1e-6, monkeypatch)
+    dear, found = await worked(0.122, monkeypatch)
+    assert max(cheap) > 200
+    assert max(dear) * 0.122 < 2 * LONG_S
+    assert sum(cheap) == sum(dear) == 1_000
+    assert found == expected
+    assert len(found) > 900
 
 
 async def test_large_records_are_committed_a_few_at_a_time() -> None:
@@ -192,7 +270,7 @@ async def test_large_records_are_committed_a_few_at_a_time() -> None:
     await partition.take(PolledBatch(SOURCE, records, End(9, 9)))
     await close(partition)
     taken = [after - before for before, after in pairwise([0, *delivery.offsets])]
-    assert taken[:2] == [2, 4]  # a quick commit lets the next one have twice as much
+    assert taken[:2] == [3, 4]  # a quick commit lets the next one have twice as much
     assert sum(taken) == 9
 
 
