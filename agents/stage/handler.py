@@ -284,11 +284,17 @@ class StageHandler:
         return (*self.services.schemas.faults, *of_input)
 
     def behind(self) -> tuple[str, ...]:
-        """Return a line for each partition that lags by over `FAR_BEHIND_NS`, worst first."""
-        lags = sorted((-(each.lag_ns or 0), each.source, each.lag) for each in self._opened)
+        """Return a line for each partition that lags by over `FAR_BEHIND_NS`, worst first.
+
+        The line also says what a record takes, if records are costly.
+        """
+        lags = sorted(
+            (-(each.lag_ns or 0), each.source, each.lag, each.cost.text) for each in self._opened
+        )
         return tuple(
             f"{source.topic}/{source.partition}: {records:,} records, {-ns / 1e9:.0f} s behind"
-            for ns, source, records in lags
+            + (cost and f"; {cost}")
+            for ns, source, records, cost in lags
             if -ns > FAR_BEHIND_NS
         )
 

@@ -32,6 +32,7 @@ from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS
 from agents.stage.checkpoint_size import CheckpointSize
 from agents.stage.checkpoints import PartitionCheckpoints
+from agents.stage.event_cost import EventCost
 from agents.stage.opening import Opening
 from agents.stage.outbox import Outbox
 from agents.stage.partition_state import PartitionState
@@ -99,6 +100,7 @@ class Partition:
             topology.checkpoint_ns / 1e9,
         )
         self.opening = Opening(arrangement, services, self.state, self.work, self.checkpoints)
+        self.cost = EventCost(source, self.state.stage.meter)
         self.overdue = Overdue(self.state.stage, topology)
         self.waits = True  # Whether any event was buffered at the last `observe`.
         self.high_watermark = 0
@@ -216,6 +218,7 @@ class Partition:
                 self.work.records(piece)
             now_s = time.monotonic()
             self.checkpoints.size.worked(now_s - begun_s, len(piece))
+            self.cost.worked(now_s, now_s - begun_s, len(piece))
             self.got_batch = True
             self.checkpoints.taken += len(piece)
             is_long = now_s - since_s >= LONG_S

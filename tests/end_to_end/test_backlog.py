@@ -6,6 +6,7 @@ time: nothing is sent behind it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.changing import EVERY_NS, App, S, plain
+from tests.end_to_end.changing import EVERY_NS, App, S, plain, typed
 from tests.end_to_end.records import Headers
 from tests.services import SharedKafka
 from tests.waiting import wait_until
@@ -63,3 +64,37 @@ def test_it_says_what_its_stamps_say_while_nothing_follows(app: App) -> None:
         assert event.header("late") is None, event
     app.stop()
     assert not app.lines("late")
+
+
+COSTLY = "PATTERN SEQ(A a, A b, A+ c[]) WHERE a.i + b.i > 3 * c.i WITHIN 1 hour"
+"""It finds nothing, and looks at all pairs of the events before for each event."""
+
+
+def test_a_costly_query_gives_signs_of_life_under_a_backlog_and_is_named(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
+    """All of it in one piece would take many seconds, in which the stage answers nobody."""
+    queries = {
+        "cheap": {"pattern": "PATTERN SEQ(A a, B b) WITHIN 1 s"},
+        "costly": {"pattern": COSTLY},
+    }
+    stages: dict[str, Any] = {"stages": ["reorder", "merge", "pattern"]}
+    with App(kafka.bootstrap, tmp_path, queries=queries, **stages) as app:
+        app.create()
+        app.send(range(280), form=typed("A"))
+        app.start()
+        seen: list[Any] = []
+
+        def offset() -> int:
+            seen.append(app.worker.ask("ready"))
+            found = [part for part in app.worker.partitions() if part["stage"] == "pattern"]
+            return found[0]["next_offset"] or 0 if found else 0
+
+        wait_until(lambda: offset() >= 280, "the end of the backlog", lambda: len(seen))
+        app.stop()
+        silent = [each for each in seen if "does not answer" in str(each)]
+        assert len(silent) <= len(seen) // 10, silent[-1]  # A busy machine may miss a moment.
+        assert re.search(
+            r"/0: a record takes \d+ ms, \d+ % of it in the query costly", app.worker.log
+        )
+        assert "query cheap" not in app.worker.log

@@ -134,6 +134,7 @@ class DetectorQueries(KeepingQueries[Detecting]):
         super().__init__(detecting, position)
         self._levels = levels_of(detecting)
         self._runners[:] = self._levels
+        self._names = [", ".join(each.name for each in level.members) for level in self._levels]
         self._listens = {each.query for query in detecting for each in query.inputs.reads}
         self._read_events: list[Event] = []
 

@@ -40,6 +40,7 @@ from topology.flow.registry import ALIGN_PLACE, graph_of, tied, waiting_places
 from topology.merge.operator import Merge
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, at_ns, twin
+from topology.model.meter import Meter
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Malformed, Report, Step, dead_letter
 from topology.model.result import LEAVES_AS, Result
@@ -94,6 +95,8 @@ class Stage(Composite):
         A driver may set the cost of their work (`items_cost`), which affects how early their
         results are.
         """
+        self.meter = Meter()
+        """The time of each query, while the driver has set the meter's clock."""
         self.begins_midstream = 0
         """How streams without a state begin; set it by `begin_midstream`."""
         self._moved: list[Event] | None = None
@@ -135,6 +138,8 @@ class Stage(Composite):
         self.reading_ahead += [
             each.detectors for each in part.nodes if each.reads_accepted and each.detectors
         ]
+        for node in part.nodes:
+            node.operator.measure(self.meter)
         if self.begins_midstream:
             _begin_midstream(part, self.begins_midstream)
         self._graph.add(part, self._order)

@@ -50,6 +50,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from topology.model.event import Event
+from topology.model.meter import Meter
 from topology.model.native import mypyc_attr
 from topology.model.outcome import Step
 
@@ -144,6 +145,9 @@ class Operator:
         Call it after `restore`. The time errors of later events are at most `error_ns`. By default
         nothing begins late.
         """
+
+    def measure(self, meter: Meter) -> None:
+        """Time the queries by this meter from now on. By default there are none."""
 
     def close(self) -> None:
         """Release the resources that are shared with other operators. By default there are none."""

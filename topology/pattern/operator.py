@@ -44,6 +44,7 @@ from topology.answer.quality_target import QualityTarget, target_figures
 from topology.answer.rules import FINAL
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
+from topology.model.meter import Meter
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
@@ -370,6 +371,9 @@ class Pattern(InstantOperator):
         if self._beginning.is_unknown:
             self._beginning.begin_at(since_ns)
             self._exclude_missed(error_ns)
+
+    def measure(self, meter: Meter) -> None:
+        self._engine.measure(meter)
 
     def explain(self) -> dict[str, Any]:
         """Return the queries, their quality targets, their open time range and the figures.

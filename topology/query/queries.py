@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import Event, at_ns
 from topology.model.instant import InstantOperator
+from topology.model.meter import Meter
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Step
@@ -89,6 +90,9 @@ class Queries(Composite, Generic[Q]):
         self._queries = list(queries)
         self._runners: list[InstantOperator] = [*self._queries]
         """The operators that run: each query by itself, unless some depend on others."""
+        self._names = [query.name for query in queries]
+        """For each of these operators, the names of its queries."""
+        self._meter = Meter()
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
@@ -103,7 +107,15 @@ class Queries(Composite, Generic[Q]):
         return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
-        return [found for each in self._runners for found in each.on_batch(events, now_ns).results]
+        found: list[Finding] = []
+        for name, each in zip(self._names, self._runners, strict=True):
+            begun_ns = self._meter.begin()
+            found += each.on_batch(events, now_ns).results
+            self._meter.end(name, begun_ns)
+        return found
+
+    def measure(self, meter: Meter) -> None:
+        self._meter = meter
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         return any(query.is_due(watermarks) for query in self._queries)

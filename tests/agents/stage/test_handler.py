@@ -103,8 +103,9 @@ def test_it_names_partitions_that_are_far_behind_and_what_is_overdue() -> None:
     found = handler("reorder+merge", [True] * 3)
     for far, lag_s in zip(found._partitions.values(), (11, 168, 10), strict=True):
         far.lag, far.lag_ns = 157_000, lag_s * S_NS
+        far.cost = SimpleNamespace(text="a record takes 122 ms" if lag_s > 100 else "")
     assert found.behind() == (
-        "events.raw/1: 157,000 records, 168 s behind",
+        "events.raw/1: 157,000 records, 168 s behind; a record takes 122 ms",
         "events.raw/0: 157,000 records, 11 s behind",
     )
     far.overdue = "it waits for progress of b/0"

@@ -40,6 +40,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import Event
+from topology.model.meter import Meter
 from topology.model.operator import Changes, Plain, State
 from topology.model.result import Finding
 from topology.model.saved import INT
@@ -202,9 +203,14 @@ class Engine:
                 now.clock_ns = entry.time_ns
             admission.retained[entry.identity] = entry
             in_order = partition.take(entry, filters)
+            meter = level.meter
+            is_timed = meter.clock_ns is not None
             for run in partition.runs:
+                begun_ns = meter.begin() if is_timed else 0
                 if not run.follow(entry, filters, in_order=in_order):
                     level.note_changed(run, entry, filters, at_ns, in_order=in_order)
+                if is_timed:
+                    meter.end(run.query.name, begun_ns)
             if level.is_due:
                 level.settle(at_ns)
         else:
@@ -321,6 +327,11 @@ class Engine:
         for level in self.levels:
             level.raise_target(query, until_ns)
         self._settle(at_ns)
+
+    def measure(self, meter: Meter) -> None:
+        """Time the evaluation of each query by this meter, and the emission of its results."""
+        for level in self.levels:
+            level.meter = meter
 
     def seal(self, watermark_ns: int) -> None:
         """Mark the input as ended: only its end decides results that are open at the watermark."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from topology.model.meter import Meter
 from topology.model.operator import NEVER, Plain, State
 from topology.model.saved import INT, PLAIN, tuple_of
 from topology.pattern.match.compiled import Compiled
@@ -53,6 +54,7 @@ class QueryLevel(RunContext):
     Attributes:
         types: The match types that the queries read.
         feeds: The queries that find these matches, each with its level.
+        meter: The driver's meter of the queries' time.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class QueryLevel(RunContext):
         super().__init__(queries, types, emitter, emits_final, max_error_ns, is_plain=is_plain)
         self.types = types
         self.feeds = feeds
+        self.meter = Meter()
         self._admission = admission
         self.groups = [PartitionGroup(each, self, max_partitions) for each in alike(queries)]
         self.wirings = [wiring for group in self.groups for wiring in group.wirings]
@@ -109,14 +112,19 @@ class QueryLevel(RunContext):
         """Put an event into the indexes, and record the units that it can change."""
         self.pass_by(entry.time_ns, entry.event.error_ns)
         in_order = self._put_everywhere(entry)
+        meter = self.meter
+        is_timed = meter.clock_ns is not None
         for group in self.groups:
             filters = group.filters_of(entry)
             partition = group.put(entry, filters)
             if partition is not None:
                 for run in partition.runs:
                     ordered = in_order if run.query.shape.everywhere else partition.in_order
+                    begun_ns = meter.begin() if is_timed else 0
                     if not run.follow(entry, filters, in_order=ordered):
                         self.note_changed(run, entry, filters, at_ns, in_order=ordered)
+                    if is_timed:
+                        meter.end(run.query.name, begun_ns)
                 self.agenda.quiet_ns = min(self.agenda.quiet_ns, group.purge_ns)
             if group.strict_everywhere and (not in_order or group.doubt.margin_ns):
                 for other in group.partitions.values():
@@ -214,9 +222,11 @@ class QueryLevel(RunContext):
         """Evaluate the recorded units, and return the units to emit."""
         found, self._corrected = self._corrected, []
         for run, each in self._dirty.items():
+            begun_ns = self.meter.begin()
             found += run.evaluate(
                 each.anchors, each.new_entry, self._withdrawn, is_exchanged=each.is_exchanged
             )
+            self.meter.end(run.query.name, begun_ns)
         self._dirty.clear()
         self._withdrawn.clear()
         return found
@@ -238,7 +248,9 @@ class QueryLevel(RunContext):
             for unit in units:
                 by_run.setdefault(unit.owner, {})[unit.anchor.key] = unit
             for run, changed in by_run.items():
+                begun_ns = self.meter.begin()
                 run.emit(changed.values())
+                self.meter.end(run.query.name, begun_ns)
         if self.emitter.has_news:
             self.emitter.flush(at_ns)
 

@@ -47,6 +47,7 @@ from typing import Any, Final, Protocol
 
 from topology.model.operator import NEVER
 from topology.model.result import CONFIRMED
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry, Key
 from topology.query.results import CurrentResult
@@ -146,6 +147,7 @@ class UnitOwner(Protocol):
     """The interface of the run that owns a unit, for timers and checkpoints."""
 
     gathered: Gathered
+    query: Compiled
 
     def __hash__(self) -> int: ...
 
