@@ -301,8 +301,9 @@ class StageProcess:
 
     def _ready(self) -> Health:
         reasons = self._why_not_ready(self._handler.verdict())
-        note = "" if self._probing is None else self._probing.times.note()
-        notes = filter(None, (*self._handler.behind(), note))
+        of_topics = () if self._topics is None else self._topics.notes
+        of_times = "" if self._probing is None else self._probing.times.note()
+        notes = filter(None, (*of_topics, *self._handler.behind(), of_times))
         return Health(not reasons, reasons, tuple(notes))
 
     def _about(self) -> dict[str, Any]:

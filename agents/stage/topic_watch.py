@@ -18,7 +18,9 @@ The findings differ in severity:
 * **fewer partitions than at the start**: the same, because the topic has been recreated;
 * **an input has more partitions**: no worker reads the new ones, so the worker is not ready. The
   old partitions continue. After `inorder topics create --grow` a restart reads all of them;
-* **no broker answers**: not ready;
+* **no broker answers**: not ready. The client describes topics at one broker, the controller that
+  it knows. If that one is silent, any other broker is asked (`ANY_TRIES` times);
+* **some brokers are away**, and others answer: work goes on, so this is a note and a warning;
 * **an output has more partitions, or was recreated**: until a restart nothing changes, so this is
   only logged;
 * **a changelog or an input was recreated**: the state is no longer in the changelog, or its offsets
@@ -36,13 +38,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import ceil
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from agents.kafka.brokers import Brokers, admin_client, known_id
 from agents.stage.arrangement import Arrangement
@@ -58,6 +61,13 @@ FIRST_LOOKS: Final = 24
 TURN: Final = 4
 OTHERS_EVERY: Final = 2
 ASK_TIMEOUT_S: Final = 3.0
+ANY_TRIES: Final = 3
+"""Number of requests to any broker before none is said to answer.
+
+The client chooses a connected broker at random, which may be a paused one that it takes for well.
+"""
+
+ANY_TIMEOUT_S: Final = 1.0
 BROKERS: Final = ""
 """The key, instead of a topic, of the fault that no broker answers."""
 
@@ -75,13 +85,19 @@ class TopicState(NamedTuple):
     topic_id: str = ""
     """The topic's id, which changes if it is recreated; "" if brokers give none."""
 
+    away: tuple[str, ...] = ()
+    """The brokers that have a replica and are not in the cluster now, by id and address."""
+
 
 class NoAnswer(Exception):
     """No broker answered."""
 
 
 Look = Callable[[Collection[str]], Mapping[str, TopicState]]
-"""A function that asks the brokers about topics; it blocks briefly, and may raise NoAnswer."""
+"""A function that asks the brokers about topics; it blocks briefly, and may raise NoAnswer.
+
+The answer lacks topics about which nothing is known now.
+"""
 
 
 @dataclass(eq=False)
@@ -110,11 +126,23 @@ class TopicWatch:
         self._grown: set[str] = set()
         self._ids = dict(self.ids)
         self._anew: dict[str, str] = {}
+        self._away: dict[str, tuple[str, ...]] = {}
 
     @property
     def faults(self) -> tuple[str, ...]:
         """The faults of topics that make the stage not ready."""
         return tuple(self._faults.values())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence on each broker that is away while others do its work."""
+        return tuple(
+            f"broker {broker} is away, so topics have fewer replicas; start it again"
+            for broker in self._brokers_away()
+        )
+
+    def _brokers_away(self) -> list[str]:
+        return sorted({broker for brokers in self._away.values() for broker in brokers})
 
     async def run(self) -> None:
         while True:
@@ -129,11 +157,13 @@ class TopicWatch:
         except NoAnswer as failed:
             found = self._suspected | {BROKERS: str(failed)}
         else:
-            faults = {topic: self._fault(topic, seen[topic]) for topic in topics}
-            found = {topic: fault for topic, fault in faults.items() if fault}
-            for topic in topics:
-                self._log_growth(topic, seen[topic])
-                self._look_for_anew(topic, seen[topic].topic_id)
+            faults = {topic: self._fault(topic, state) for topic, state in seen.items()}
+            unseen = {t: fault for t, fault in self._suspected.items() if t and t not in seen}
+            found = unseen | {topic: fault for topic, fault in faults.items() if fault}
+            self._note_away(seen)
+            for topic, state in seen.items():
+                self._log_growth(topic, state)
+                self._look_for_anew(topic, state.topic_id)
         faults = {topic: fault for topic, fault in found.items() if topic in self._suspected}
         self._suspected = found
         for topic, fault in faults.items():
@@ -182,6 +212,15 @@ class TopicWatch:
             )
         return ""
 
+    def _note_away(self, seen: Mapping[str, TopicState]) -> None:
+        before = {*self._brokers_away()}
+        self._away |= {topic: state.away for topic, state in seen.items()}
+        now = {*self._brokers_away()}
+        for broker in sorted(now - before):
+            log.warning("broker %s is away; work goes on at the others", broker)
+        for broker in sorted(before - now):
+            log.warning("broker %s is back", broker)
+
     def _log_growth(self, topic: str, seen: TopicState) -> None:
         known = self.arrangement.partitions[topic]
         needed = {*self._read, *self._changelogs, *self._grown}
@@ -224,24 +263,80 @@ def _next(topics: deque[str], most: int) -> list[str]:
 
 def looking_at(brokers: Brokers) -> Look:
     """Return a `Look` that asks these brokers with a separate client."""
-    admin = admin_client(brokers.servers, brokers.security)
-
-    def look(topics: Collection[str]) -> Mapping[str, TopicState]:
-        asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ASK_TIMEOUT_S)
-        return {topic: _seen(answer, brokers.servers) for topic, answer in asked.items()}
-
-    return look
+    return _Looking(admin_client(brokers.servers, brokers.security), brokers.servers)
 
 
-def _seen(answer: Any, servers: str) -> TopicState:
-    try:
-        found = answer.result()
-    except KafkaException as failed:
-        error: KafkaError = failed.args[0]
-        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return TopicState(0)
-        if error.code() in UNANSWERED:
-            raise NoAnswer(f"no broker answers at {servers}: {error.str()}") from failed
-        return TopicState(0, refused=error.str())
-    leaderless = tuple(each.id for each in found.partitions if each.leader is None)
-    return TopicState(len(found.partitions), leaderless, topic_id=known_id(found.topic_id))
+class _Looking:
+    """A `Look` that asks the controller, or any broker if the controller does not answer.
+
+    The client learns the controller's id from metadata, and waits for that broker even if it has
+    ended. The metadata of any broker names the present controller, so the next check can ask it.
+    """
+
+    def __init__(self, admin: AdminClient, servers: str) -> None:
+        self._admin = admin
+        self._servers = servers
+        self._addresses: dict[int, str] = {}
+        """The last known address of each broker, by its id."""
+
+    def __call__(self, topics: Collection[str]) -> Mapping[str, TopicState]:
+        asked = self._admin.describe_topics(
+            TopicCollection(list(topics)), request_timeout=ASK_TIMEOUT_S
+        )
+        try:
+            return {topic: self._described(answer) for topic, answer in asked.items()}
+        except KafkaException:
+            return self._listed(topics)
+
+    def _described(self, answer: Any) -> TopicState:
+        """Return the state from an answer; raise KafkaException if no answer came."""
+        try:
+            found = answer.result()
+        except KafkaException as failed:
+            error: KafkaError = failed.args[0]
+            if error.code() in UNANSWERED:
+                raise
+            if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return TopicState(0)
+            return TopicState(0, refused=error.str())
+        nodes = {node.id: node for each in found.partitions for node in each.replicas}
+        here = {node.id: f"{node.host}:{node.port}" for node in nodes.values() if node.host}
+        return TopicState(
+            len(found.partitions),
+            tuple(each.id for each in found.partitions if each.leader is None),
+            topic_id=known_id(found.topic_id),
+            away=self._away(nodes, here),
+        )
+
+    def _listed(self, topics: Collection[str]) -> Mapping[str, TopicState]:
+        """Return the topics' states from the metadata of any broker, which has no topic ids.
+
+        It has the visible topics only, and requesting one by name could create it. So a topic that
+        is absent there is left out.
+        """
+        cluster = self._metadata()
+        here = {each.id: f"{each.host}:{each.port}" for each in cluster.brokers.values()}
+        states = {}
+        for topic in cluster.topics.keys() & topics:
+            partitions = cluster.topics[topic].partitions
+            replicas = {replica for each in partitions.values() for replica in each.replicas}
+            states[topic] = TopicState(
+                len(partitions),
+                tuple(number for number, each in partitions.items() if each.leader < 0),
+                away=self._away(replicas, here),
+            )
+        return states
+
+    def _metadata(self) -> Any:
+        """Return the cluster's metadata from any broker; raise NoAnswer after `ANY_TRIES`."""
+        for _ in range(ANY_TRIES):
+            try:
+                return self._admin.list_topics(timeout=ANY_TIMEOUT_S)
+            except KafkaException as failed:
+                error: KafkaError = failed.args[0]
+        raise NoAnswer(f"no broker answers at {self._servers}: {error.str()}")
+
+    def _away(self, replicas: Iterable[int], here: Mapping[int, str]) -> tuple[str, ...]:
+        self._addresses |= here
+        absent = sorted({*replicas} - here.keys())
+        return tuple(f"{each} ({self._addresses.get(each, 'address unknown')})" for each in absent)

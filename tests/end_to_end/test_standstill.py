@@ -107,6 +107,28 @@ def test_checkpoints_that_fail(settles: Settles) -> None:
 
 
 @pytest.mark.chaos
+def test_one_of_three_brokers_dead(tmp_path: Path) -> None:
+    """Work goes on, the worker is ready, and names the broker until it is back."""
+    with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
+        setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, make=False)
+        create(declared(setting.topology), setting.bootstrap, 3)
+        with at_work(setting) as worker, sending(setting) as sender:
+            wait_out(setting, SOME)
+            brokers.kill(0)
+            away = f"broker 1 ({brokers.bootstrap.split(',')[0]}) is away"
+            wait_until(lambda: worker.ask("ready")[0] == 200 and away in note(worker), "the note")
+            wait_out(setting, sender.sent + SOME)
+            assert worker.ask("ready")[0] == 200
+            brokers.nodes[0].start()
+            wait_until(lambda: worker.ask("ready")[0] == 200 and not note(worker), "its end")
+        assert "no broker answers" not in worker.log
+
+
+def note(worker: Worker) -> str:
+    return str(worker.ask("ready")[1].get("notes", ""))
+
+
+@pytest.mark.chaos
 def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, make=False)

@@ -9,9 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from agents.kafka.brokers import Brokers as ClusterAddress
 from agents.stage import topic_watch
-from agents.stage.topic_watch import NoAnswer, TopicState, TopicWatch
+from agents.stage.topic_watch import Look, NoAnswer, TopicState, TopicWatch, looking_at
 from agents.state.changelog import StateRefused
 from topology.config import parse
 
@@ -54,7 +56,7 @@ class Brokers:
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, NoAnswer):
             raise answer
-        return {topic: answer[topic] for topic in topics}
+        return {topic: answer[topic] for topic in topics if topic in answer}
 
 
 def faults(brokers: Brokers, looks: int, is_well: bool = True) -> tuple[str, ...]:
@@ -119,6 +121,90 @@ def test_brokers_that_do_not_answer_leave_what_was_known_as_it_was() -> None:
     assert gone.startswith(GONE)
     assert silent == "no broker answers"
     assert after(3, silence, silence, SOUND) == ()
+
+
+def described(*replicas: tuple[int, str | None]) -> Any:
+    """An answer to a request for `raw`, whose replicas these brokers have."""
+    nodes = [SimpleNamespace(id=number, host=host, port=9) for number, host in replicas]
+    parts = [SimpleNamespace(id=n, leader=nodes[0], replicas=nodes) for n in range(2)]
+    return SimpleNamespace(result=lambda: SimpleNamespace(partitions=parts, topic_id="id"))
+
+
+def listed(*brokers: int, replicas: Sequence[int], leader: int) -> Any:
+    """The metadata of a cluster of these brokers with the topic `raw`."""
+    parts = {n: SimpleNamespace(leader=leader, replicas=replicas) for n in range(2)}
+    return SimpleNamespace(
+        brokers={n: SimpleNamespace(id=n, host=f"host{n}", port=9) for n in brokers},
+        topics={"raw": SimpleNamespace(partitions=parts)},
+    )
+
+
+class Admin:
+    """A client whose controller and whose brokers answer in turn, None for no answer."""
+
+    def __init__(self, controller: Sequence[Any], brokers: Sequence[Any] = ()) -> None:
+        self._controller, self._brokers = iter(controller), iter(brokers)
+
+    def describe_topics(self, topics: Any, request_timeout: float) -> dict[str, Any]:
+        answer = next(self._controller)
+        return {"raw": SimpleNamespace(result=self.no_answer) if answer is None else answer}
+
+    def list_topics(self, timeout: float) -> Any:
+        return next(self._brokers) or self.no_answer()
+
+    @staticmethod
+    def no_answer() -> Any:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "waiting for controller"))
+
+
+def look_of(monkeypatch: pytest.MonkeyPatch, admin: Admin) -> Look:
+    monkeypatch.setattr(topic_watch, "admin_client", lambda *_: admin)
+    return looking_at(ClusterAddress("here:9", is_embedded=False))
+
+
+def test_any_broker_is_asked_if_the_controller_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    well, ill = listed(1, 3, replicas=[1, 3], leader=1), listed(1, replicas=[3], leader=-1)
+    look = look_of(monkeypatch, Admin([None, None], [well, None, None, ill]))
+    assert look(["gone", "raw"]) == {"raw": TopicState(2)}
+    assert look(["raw"]) == {"raw": TopicState(2, leaderless=(0, 1), away=("3 (host3:9)",))}
+
+
+def test_no_broker_answers_only_if_none_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = look_of(monkeypatch, Admin([None], [None] * topic_watch.ANY_TRIES))
+    with pytest.raises(NoAnswer, match="no broker answers at here:9: waiting for controller"):
+        look(["raw"])
+
+
+def test_topics_unknown_to_the_answering_broker_stay_as_they_were() -> None:
+    without = {**SOUND, "ordered": TopicState(0)}
+    partial = {topic: SOUND[topic] for topic in ("raw", "changelog")}
+    (gone,) = after(4, without, without, partial)
+    assert gone.startswith(GONE)
+
+
+def test_brokers_that_are_away_are_noted_until_they_are_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole, without = described((1, "a"), (2, "b")), described((1, "a"), (2, None))
+    look = look_of(monkeypatch, Admin([whole, without, without, whole]))
+    notes = []
+
+    async def scenario() -> None:
+        known = stage_of({"raw": 2}, ["raw"], [])
+        watch = TopicWatch(known, {}, look)
+        for _ in range(4):
+            await watch.look()
+            assert watch.faults == ()
+            notes.append(watch.notes)
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+    away = ("broker 2 (b:9) is away, so topics have fewer replicas; start it again",)
+    assert notes == [(), away, away, ()]
+    assert caplog.messages == [
+        "broker 2 (b:9) is away; work goes on at the others",
+        "broker 2 (b:9) is back",
+    ]
 
 
 def test_each_is_in_the_log_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
