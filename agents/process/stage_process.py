@@ -18,6 +18,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,8 @@ from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
 from agents.kafka.purging import KafkaTopic, Purging
+from agents.kafka.refused_rights import RightRefused, refusal_in
+from agents.kafka.rights import READ
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import broker_times_topic, purges, sequenced_readers
 from agents.kafka.topics import CompactedInput, refuse_compacted
@@ -72,6 +75,9 @@ FIELDS_SOUGHT: Final = 50
 
 OBSERVE_S: Final = 1.0
 """Minimum time between two updates of the gauges, which follow a pulse."""
+
+REFUSED_PAUSE_S: Final = 15.0
+"""Time for which a stage that lacks a right stays up, not ready, before it is restarted."""
 
 
 class Stuck(Exception):
@@ -178,6 +184,7 @@ class StageProcess:
             )
         self._stop = asyncio.Event()
         self._stuck: Stuck | None = None
+        self._refused: tuple[str, ...] = ()
         self._lines = LastLines()
         self._http = HttpServer(
             registry=self._registry,
@@ -230,6 +237,9 @@ class StageProcess:
             await run(app, self._stop)
         except Exception as failed:
             if self._stuck is None:
+                if refused := refusal_in(failed, READ):
+                    await self._stay_refused(refused)
+                    raise RightRefused(refused) from failed
                 raise
             log.warning("while stopping: %s: %s", type(failed).__name__, failed)
         finally:
@@ -242,6 +252,16 @@ class StageProcess:
             await self._http.stop()
         if self._stuck is not None:
             raise self._stuck
+
+    async def _stay_refused(self, why: str) -> None:
+        """Show a missing right for `REFUSED_PAUSE_S` or until the stop.
+
+        Otherwise the restarts would be used up before anybody can give the right back.
+        """
+        log.error("%s", why)
+        self._refused = (why,)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), REFUSED_PAUSE_S)
 
     @property
     def _instance(self) -> str | None:
@@ -318,8 +338,8 @@ class StageProcess:
         of_topics = () if self._topics is None else self._topics.faults
         probing, now_ns = self._probing, time.monotonic_ns()
         of_times = "" if probing is None else probing.times.fault(now_ns)
-        faults = (*of_topics, of_times, *self._handler.faults(), *verdict.reasons)
-        return tuple(filter(None, faults))
+        of_stage = (*self._refused, *of_topics, of_times)
+        return tuple(filter(None, (*of_stage, *self._handler.faults(), *verdict.reasons)))
 
     def _delivery(self, source: TopicPartition) -> Delivery:
         topology, group = self.arrangement.topology, self.arrangement.group

@@ -37,6 +37,8 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooL
 from aiokafka.structs import OffsetAndMetadata
 
 import codec
+from agents.kafka.refused_rights import first_error, refusal_in
+from agents.kafka.rights import WRITE
 from agents.kafka.transaction_end import Unanswered, ask_once
 from agents.stage.outbox import Outbox
 
@@ -67,6 +69,10 @@ Sent = list[tuple[str, asyncio.Future[Any]]]
 
 class CommitFailed(Exception):
     """The commit may or may not have succeeded, so the state in memory must be dropped."""
+
+
+class CommitRefused(CommitFailed):
+    """The brokers refuse a right without which no commit succeeds; the message names it."""
 
 
 class EndUnanswered(CommitFailed):
@@ -160,7 +166,7 @@ class Delivery:
     async def commit(self, checkpoint: Checkpoint) -> int:
         """Commit a checkpoint, and return the changelog offset after its changes.
 
-        Raises CommitFailed for any failure.
+        Raises CommitRefused if a right is missing, and CommitFailed for any other failure.
         """
         try:
             async with asyncio.timeout(COMMIT_TIMEOUT_S):
@@ -168,7 +174,10 @@ class Delivery:
         except CommitFailed:
             raise
         except Exception as failed:
-            raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed
+            error = first_error(self._changes, failed)
+            if refused := refusal_in(error, WRITE, checkpoint.source.topic):
+                raise CommitRefused(refused) from failed
+            raise CommitFailed(f"{type(error).__name__}: {error}") from failed
 
     async def _commit(self, checkpoint: Checkpoint) -> int:
         sent: Sent = []

@@ -15,7 +15,7 @@ from aiokafka.structs import TopicPartition
 from agents.kafka.partition_queue import Partitions, PolledBatch
 from agents.kafka.transport import PartitionReset
 from agents.stage.arrangement import Arrangement
-from agents.stage.delivery import CommitFailed
+from agents.stage.delivery import CommitFailed, CommitRefused
 from agents.stage.partition import FAR_BEHIND_NS, Partition
 from agents.stage.restoring import together
 from agents.stage.services import Services
@@ -37,6 +37,9 @@ OPENED_AT_ONCE: Final = 16
 This limits the number of fetches and of producers that connect.
 """
 
+REFUSED_PAUSE_S: Final = 5.0
+"""Time between a commit that lacks a right and the next try, in which the right may come back."""
+
 REST_S: Final = 2.0
 """Time between two checks while all partitions are idle; a new record ends the wait."""
 
@@ -56,8 +59,8 @@ class StageHandler:
     _partitions: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
     _revoked: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
     """Revoked partitions that may be assigned to this process again."""
-    _in_doubt: set[TopicPartition] = field(default_factory=set, init=False)
-    """Partitions whose last checkpoint failed."""
+    _in_doubt: dict[TopicPartition, str] = field(default_factory=dict, init=False)
+    """Partitions whose last checkpoint failed, with the refused right ("" for other reasons)."""
 
     def __post_init__(self) -> None:
         self._apart = StreamsApart(self.arrangement.in_one_partition)
@@ -99,7 +102,7 @@ class StageHandler:
                 now_ns = time.monotonic_ns()
                 self.watchdog.assigned(now_ns, source)
                 self.watchdog.reported(now_ns, source, *partition.state.restored, restoring=True)
-        if not partitions <= self._in_doubt:
+        if not partitions <= self._in_doubt.keys():
             self.stage_log.owns(self._partitions)
         moved = asyncio.create_task(self._release(revoked))
         try:
@@ -148,8 +151,18 @@ class StageHandler:
         try:
             await partition.take(batch)
         except CommitFailed as failed:
-            self._in_doubt.add(batch.partition)
+            await self._note_failure(batch.partition, failed)
             raise PartitionReset(str(failed)) from failed
+
+    async def _note_failure(self, source: TopicPartition, failed: CommitFailed) -> None:
+        """Record the failed checkpoint; if a right is missing, wait before the next try."""
+        before = self._in_doubt.get(source)
+        why = self._in_doubt[source] = str(failed) if isinstance(failed, CommitRefused) else ""
+        if not why:
+            return
+        if why != before:
+            log.error("%s/%d: %s", *source, why)
+        await asyncio.sleep(REFUSED_PAUSE_S)
 
     async def on_revoked(self, partitions: Partitions) -> None:
         """Commit and release partitions, but keep their state: most are soon assigned here again.
@@ -158,9 +171,10 @@ class StageHandler:
         whose last checkpoint failed. The watchdog keeps that partition, so its stall still counts.
         """
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
-        is_reset = len(partitions) == 1 and partitions <= self._in_doubt
+        is_reset = len(partitions) == 1 and partitions <= self._in_doubt.keys()
         if not is_reset:
-            self._in_doubt -= partitions
+            for source in partitions & self._in_doubt.keys():
+                del self._in_doubt[source]
             self.watchdog.leaving(time.monotonic_ns())
             for source in partitions:
                 self.watchdog.revoked(time.monotonic_ns(), source)
@@ -228,7 +242,7 @@ class StageHandler:
                 continue
             self.stage_log.restored(source)
             if partition.checkpoints.commits:
-                self._in_doubt.discard(source)
+                self._in_doubt.pop(source, None)
             if not partition.is_read:
                 # If no other is being opened, the transport is late to begin, and that delay
                 # counts.
@@ -278,10 +292,11 @@ class StageHandler:
         return not self.verdict().reasons
 
     def faults(self) -> tuple[str, ...]:
-        """Return the faults of the partitions' input, and of the schema registries."""
-        found = ((source, each.fault()) for source, each in sorted(self._partitions.items()))
-        of_input = (f"{at.topic}/{at.partition}: {fault}" for at, fault in found if fault)
-        return (*self.services.schemas.faults, *of_input)
+        """Return the faults of the schema registries, of missing rights, and of the input."""
+        of_input = ((source, each.fault()) for source, each in sorted(self._partitions.items()))
+        found = (*sorted(self._in_doubt.items()), *of_input)
+        of_partitions = (f"{at.topic}/{at.partition}: {fault}" for at, fault in found if fault)
+        return (*self.services.schemas.faults, *of_partitions)
 
     def behind(self) -> tuple[str, ...]:
         """Return a line for each partition that lags by over `FAR_BEHIND_NS`, worst first.

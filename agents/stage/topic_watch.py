@@ -48,6 +48,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from agents.kafka.brokers import Brokers, admin_client, known_id
+from agents.kafka.refused_rights import refusal
+from agents.kafka.rights import DESCRIBE, Kind
 from agents.stage.arrangement import Arrangement
 from agents.state.changelog import StateRefused
 from topology.config.change import begin_anew, ways_out
@@ -284,11 +286,11 @@ class _Looking:
             TopicCollection(list(topics)), request_timeout=ASK_TIMEOUT_S
         )
         try:
-            return {topic: self._described(answer) for topic, answer in asked.items()}
+            return {topic: self._described(topic, answer) for topic, answer in asked.items()}
         except KafkaException:
             return self._listed(topics)
 
-    def _described(self, answer: Any) -> TopicState:
+    def _described(self, topic: str, answer: Any) -> TopicState:
         """Return the state from an answer; raise KafkaException if no answer came."""
         try:
             found = answer.result()
@@ -298,6 +300,8 @@ class _Looking:
                 raise
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return TopicState(0)
+            if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                return TopicState(0, refused=refusal(DESCRIBE, f"{Kind.TOPIC} {topic}"))
             return TopicState(0, refused=error.str())
         nodes = {node.id: node for each in found.partitions for node in each.replicas}
         here = {node.id: f"{node.host}:{node.port}" for node in nodes.values() if node.host}

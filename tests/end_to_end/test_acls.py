@@ -78,6 +78,7 @@ class Guarded(NamedTuple):
     there: str
     path: Path
     topics: list[str]
+    bootstrap: str
 
     def client(self, user: str) -> dict[str, Any]:
         return {
@@ -149,7 +150,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
             lambda: said <= set(admin.describe_acls(EVERY).result(TIMEOUT_S)),
             "the broker to have heard of the rights",
         )
-        yield Guarded(broker.address("KNOWN"), path, [outcome.name for outcome in outcomes])
+        names = [outcome.name for outcome in outcomes]
+        yield Guarded(broker.address("KNOWN"), path, names, broker.bootstrap)
 
 
 def produce(guarded: Guarded, *numbers: int) -> None:
@@ -194,6 +196,56 @@ def test_a_user_for_each_stage_needs_what_the_command_says(
         for worker in started:
             assert worker.stop() == 0, worker.log
             assert "uthoriz" not in worker.log
+
+
+DENIED = {
+    "Write on topic events.ordered": (ResourceType.TOPIC, "events.ordered", "WRITE"),
+    "Read on topic events.raw": (ResourceType.TOPIC, "events.raw", "READ"),
+    "Write on transactional-id inorder.reorder.events.raw.0": (
+        ResourceType.TRANSACTIONAL_ID,
+        "inorder.reorder.events.raw.0",
+        "WRITE",
+    ),
+    "Read on group inorder.reorder": (ResourceType.GROUP, "inorder.reorder", "READ"),
+    "Describe on topic events.gaps": (ResourceType.TOPIC, "events.gaps", "DESCRIBE"),
+}
+
+
+LONG = {"Write on transactional-id inorder.reorder.events.raw.0", "Read on group inorder.reorder"}
+"""Their stages have to be started again."""
+
+
+@pytest.mark.parametrize(
+    "right", [pytest.param(it, marks=[pytest.mark.chaos] * (it in LONG)) for it in DENIED]
+)
+def test_a_right_taken_from_a_running_worker_is_named(
+    guarded: Guarded, tmp_path: Path, right: str
+) -> None:
+    """The worker goes on once it has the right again."""
+    kind, name, operation = DENIED[right]
+    where = (kind, name, ResourcePatternType.LITERAL, "User:worker", "*", AclOperation[operation])
+    denied = AclBinding(*where, AclPermissionType.DENY)
+    brokers, *kafka = guarded.options("worker")[1:]
+    worker = Worker("a", guarded.path, brokers, tmp_path, *kafka)
+    first = 1_000 * (1 + [*DENIED].index(right))
+    numbers = iter(range(first, first + 1_000))
+    admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
+
+    def is_named() -> bool:
+        """Whether `/ready` names the right, while events come."""
+        produce(guarded, next(numbers))
+        status, told = worker.ask("ready")
+        return status == 503 and f"refuse {right};" in str(told)
+
+    with running(worker):
+        worker.wait_ready()
+        admin.create_acls([denied])[denied].result(TIMEOUT_S)
+        worker.await_true(is_named, right)
+        back = AclBindingFilter(*where, AclPermissionType.DENY)
+        admin.delete_acls([back])[back].result(TIMEOUT_S)
+        worker.wait_ready()
+        assert worker.stop() == 0, worker.log
+    assert "InvalidTxnState" not in worker.log
 
 
 def test_doctor_misses_rights_to_groups_and_transactional_ids(guarded: Guarded) -> None:

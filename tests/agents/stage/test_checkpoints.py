@@ -8,14 +8,22 @@ import logging
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import ANY, AsyncMock, Mock, call
+from unittest.mock import ANY, AsyncMock, Mock, call, patch
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    IllegalOperation,
+    InvalidTxnState,
+    KafkaError,
     MessageSizeTooLargeError,
     NodeNotReadyError,
+    ProducerFenced,
     RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
 )
 from aiokafka.structs import TopicPartition
 
@@ -141,6 +149,30 @@ async def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) 
     assert answers.steps == ["commit", "renew", "commit"]
 
 
+def unnamed_refusal() -> KafkaError:
+    """What the client makes of a refused commit of offsets."""
+    error = KafkaError("Unexpected error during batch delivery")
+    error.__cause__ = TopicAuthorizationFailedError()
+    return error
+
+
+async def commit_error(ended_by: Exception | None, after_it: Exception) -> CommitFailed:
+    """The failure of a commit whose transaction the one ended, and whose requests the other."""
+    client = {"bootstrap_servers": "nowhere:1"}
+    new = delivery.Delivery(client, "app.raw.3", "app", ("changelog", 3), 10_000, exactly_once=True)
+    waiter = asyncio.get_running_loop().create_future()
+    if ended_by is not None:
+        waiter.set_exception(ended_by)
+    new._changes._txn_manager._transaction_waiter = waiter
+    with (
+        patch.object(AIOKafkaProducer, "begin_transaction", side_effect=after_it),
+        pytest.raises(CommitFailed) as failed,
+    ):
+        await new.commit(Checkpoint({}, {}, TopicPartition("raw", 3), 7))
+    await new.stop()
+    return failed.value
+
+
 # -- what a producer meets -------------------------------------------------------------------------
 
 
@@ -159,6 +191,40 @@ async def test_a_fence_that_does_not_come_names_its_transactional_id(
     with pytest.raises(TimeoutError, match=r"id app\.merge\.raw\.3 .* __transaction_state"):
         await new.start()
     await new.stop()
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "after_it", "says"),
+    [
+        (
+            TopicAuthorizationFailedError({"ordered", "late"}),
+            InvalidTxnState(),
+            "refuse Write on topic late, ordered; `inorder topics acls`",
+        ),
+        (None, TopicAuthorizationFailedError("ordered"), "refuse Write on topic ordered;"),
+        (
+            TransactionalIdAuthorizationFailed("app.raw.3"),
+            KafkaError("closed"),
+            "refuse Write on transactional-id app.raw.3;",
+        ),
+        (GroupAuthorizationFailedError("app"), IllegalOperation(), "refuse Read on group app;"),
+        (unnamed_refusal(), KafkaError("closed"), "refuse Read on topic raw;"),
+        (ClusterAuthorizationFailedError(), KafkaError(), "IdempotentWrite on the cluster;"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+async def test_a_commit_names_the_refused_right(
+    ended_by: Exception | None, after_it: Exception, says: str
+) -> None:
+    refused = await commit_error(ended_by, after_it)
+    assert isinstance(refused, delivery.CommitRefused)
+    assert says in str(refused)
+
+
+async def test_a_commit_names_the_error_that_ended_its_transaction() -> None:
+    failed = await commit_error(ProducerFenced("another"), InvalidTxnState())
+    assert not isinstance(failed, delivery.CommitRefused)
+    assert str(failed).startswith("ProducerFenced: ")
 
 
 @pytest.mark.parametrize("error", [MessageSizeTooLargeError, RecordListTooLargeError])

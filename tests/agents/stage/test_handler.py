@@ -15,8 +15,10 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from agents.kafka.partition_queue import End, PolledBatch
+from agents.kafka.transport import PartitionReset
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrival import LOG_APPEND_TIME, ArrivalClock
+from agents.stage.delivery import CommitFailed, CommitRefused
 from agents.stage.handler import OPENED_AT_ONCE, StageHandler
 from agents.stage.opening import Opening as Begins
 from agents.stage.restoring import FoundState
@@ -110,6 +112,28 @@ def test_it_names_partitions_that_are_far_behind_and_what_is_overdue() -> None:
     )
     far.overdue = "it waits for progress of b/0"
     assert found.faults() == ("events.raw/2: it waits for progress of b/0",)
+
+
+async def test_a_refused_right_is_a_fault_until_a_commit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("agents.stage.handler.REFUSED_PAUSE_S", 0.0)
+    refused = handler("reorder+merge", [True], of=1)
+    (partition,) = refused._partitions.values()
+    partition.checkpoints.commits = 0
+    partition.is_read = partition.is_queued = partition.waits_for_schemas = False
+    partition.pulse = Mock()
+    batch = PolledBatch(partition.source, [object()], End(1, 1))
+    for failed in (CommitFailed("away"), CommitRefused("no right"), CommitRefused("no right")):
+        partition.take.side_effect = failed
+        with pytest.raises(PartitionReset, match=str(failed)):
+            await refused.on_batch(batch)
+        named = isinstance(failed, CommitRefused)
+        assert refused.faults() == (("events.raw/0: no right",) if named else ())
+    assert caplog.messages == ["events.raw/0: no right"]
+    partition.checkpoints.commits = 1
+    refused.pulse()
+    assert refused.faults() == ()
 
 
 async def test_a_record_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
