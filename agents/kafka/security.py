@@ -21,7 +21,7 @@ file, and the secret can come from elsewhere. A secret may also be given by the 
 read, and no secret is ever shown.
 
 All settings are checked at the start: missing files, a certificate that does not match its key, and
-unknown names.
+unknown names. PEM files are read again for the first connection after they changed.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from pydantic import (
 )
 
 from agents.kafka.bearer import Bearer, TokenEndpoint, TokenFile, TokenUnavailable
+from agents.kafka.renewed_context import RenewedContext
 
 PREFIX: Final = "INORDER_"
 FILE: Final = ".file"
@@ -128,13 +129,22 @@ class Security(BaseModel):
             return None
         if self.token_url.startswith(FILE_URL):
             return TokenFile(Path(unquote(urlsplit(self.token_url).path)))
-        context = ssl.create_default_context(cafile=self.ca_file)
+        files = [] if self.ca_file is None else [self.ca_file]
+        context = RenewedContext(lambda: ssl.create_default_context(cafile=self.ca_file), files)
         secret = _revealed(self.client_secret)
         return TokenEndpoint(self.token_url, str(self.client_id), secret, self.scope or "", context)
 
     @cached_property
     def ssl_context(self) -> ssl.SSLContext:
-        """TLS context for all clients, cached to read its files once; OSError if unreadable."""
+        """TLS context for all clients, which reads changed files again; OSError if unreadable."""
+        return RenewedContext(self._new_context, self.pem_files)
+
+    @property
+    def pem_files(self) -> tuple[Path, ...]:
+        """The files of all TLS connections to brokers."""
+        return tuple(filter(None, (self.ca_file, self.certificate_file, self.key_file)))
+
+    def _new_context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.ca_file)
         context.check_hostname = self.identification == "https"
         if self.certificate_file is not None:

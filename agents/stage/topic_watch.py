@@ -49,6 +49,7 @@ from confluent_kafka.admin import AdminClient
 
 from agents.kafka.brokers import Brokers, admin_client, known_id
 from agents.kafka.refused_rights import refusal
+from agents.kafka.renewed_context import file_states
 from agents.kafka.rights import DESCRIBE, Kind
 from agents.stage.arrangement import Arrangement
 from agents.state.changelog import StateRefused
@@ -265,7 +266,7 @@ def _next(topics: deque[str], most: int) -> list[str]:
 
 def looking_at(brokers: Brokers) -> Look:
     """Return a `Look` that asks these brokers with a separate client."""
-    return _Looking(admin_client(brokers.servers, brokers.security), brokers.servers)
+    return _Looking(brokers)
 
 
 class _Looking:
@@ -273,11 +274,13 @@ class _Looking:
 
     The client learns the controller's id from metadata, and waits for that broker even if it has
     ended. The metadata of any broker names the present controller, so the next check can ask it.
+    The client reads PEM files at its start only. So if no broker answers, and the files have
+    changed, a new client replaces it.
     """
 
-    def __init__(self, admin: AdminClient, servers: str) -> None:
-        self._admin = admin
-        self._servers = servers
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._admin = self._new_client()
         self._addresses: dict[int, str] = {}
         """The last known address of each broker, by its id."""
 
@@ -338,7 +341,13 @@ class _Looking:
                 return self._admin.list_topics(timeout=ANY_TIMEOUT_S)
             except KafkaException as failed:
                 error: KafkaError = failed.args[0]
-        raise NoAnswer(f"no broker answers at {self._servers}: {error.str()}")
+        if file_states(self._brokers.security.pem_files) != self._files:
+            self._admin = self._new_client()
+        raise NoAnswer(f"no broker answers at {self._brokers.servers}: {error.str()}")
+
+    def _new_client(self) -> AdminClient:
+        self._files = file_states(self._brokers.security.pem_files)
+        return admin_client(self._brokers.servers, self._brokers.security)
 
     def _away(self, replicas: Iterable[int], here: Mapping[int, str]) -> tuple[str, ...]:
         self._addresses |= here

@@ -171,6 +171,28 @@ def test_a_stranger_to_the_authority_is_not_spoken_to(secured: Secured, tmp_path
     assert "certificate" in refused(secured, "MUTUAL", "security.protocol=SSL\n", tmp_path, "0s")
 
 
+def test_certificates_made_anew_are_read_by_a_running_worker(
+    secured: Secured, tmp_path: Path
+) -> None:
+    """The authority is another one, too; the stages' processes stay."""
+    kafka = tmp_path / "kafka.properties"
+    kafka.write_text(secured.settings("MUTUAL"))
+    setting = fused(secured.broker.bootstrap, tmp_path)
+    there = secured.broker.address("MUTUAL")
+    worker = Worker("a", setting.path, there, tmp_path, "--kafka", str(kafka))
+    with running(worker):
+        worker.wait_ready()
+        stages = worker.stages()
+        for sent in range(2):
+            send(setting, [("s", b"{}", contract("s", sent))])
+            wait_out(setting, sent + 1)
+            certificates(secured.folder)
+            secured.broker.restart()
+        worker.wait_ready()
+        assert worker.stages() == stages
+        assert worker.stop() == 0, worker.log
+
+
 def test_tokens_are_renewed_while_it_works_and_one_that_has_expired_is_told(
     secured: Secured, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from agents.kafka.brokers import Brokers as ClusterAddress
+from agents.kafka.security import read_security
 from agents.stage import topic_watch
 from agents.stage.topic_watch import Look, NoAnswer, TopicState, TopicWatch, looking_at
 from agents.state.changelog import StateRefused
+from tests.certificates import certificates
 from topology.config import parse
 
 QUARTER_OF_A_MINUTE_S = 15.0
@@ -173,6 +176,25 @@ def test_no_broker_answers_only_if_none_did(monkeypatch: pytest.MonkeyPatch) -> 
     look = look_of(monkeypatch, Admin([None], [None] * topic_watch.ANY_TRIES))
     with pytest.raises(NoAnswer, match="no broker answers at here:9: waiting for controller"):
         look(["raw"])
+
+
+def test_changed_pem_files_give_a_new_client(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The client itself reads them at its start only."""
+    silent = [None] * topic_watch.ANY_TRIES
+    admins = [Admin([None, None], 2 * silent), Admin([described((1, "a"))])]
+    monkeypatch.setattr(topic_watch, "admin_client", lambda *_: admins.pop(0))
+    certificates(tmp_path)
+    tls = read_security(f"security.protocol=SSL\nssl.ca.location={tmp_path}/ca.crt\n", {})
+    look = looking_at(ClusterAddress("here:9", is_embedded=False, security=tls))
+    for client_is_new in (False, True):
+        if client_is_new:
+            certificates(tmp_path)
+        with pytest.raises(NoAnswer):
+            look(["raw"])
+        assert (not admins) == client_is_new
+    assert look(["raw"]) == {"raw": TopicState(2, topic_id="id")}
 
 
 def test_topics_unknown_to_the_answering_broker_stay_as_they_were() -> None:
