@@ -179,25 +179,25 @@ class BrokerTimes:
         """How far this machine's wall clock is ahead of the nearest broker's; below 0 if behind."""
         return min((clock.wall_off_ns for clock in self._clocks.values()), key=abs, default=0)
 
-    def note(self) -> str:
-        """Return a line about a wrong wall clock of this machine; "" if it is right."""
+    def notes(self) -> tuple[str, ...]:
+        """Return a line if this machine's wall clock is wrong."""
         off_ns = self.wall_off_ns
         if abs(off_ns) <= WALL_OFF_NS:
-            return ""
+            return ()
         side = "ahead of" if off_ns > 0 else "behind"
         return (
             f"this machine's clock is {abs(off_ns) / 1e9:.0f} s {side} the brokers' clocks; results"
-            " do not depend on it, but logs and metrics show it: set it by NTP"
+            " do not depend on it, but logs and metrics show it: set it by NTP",
         )
 
-    def fault(self, mono_ns: int) -> str:
-        """Return why time stands still in partitions that have caught up; "" if it does not."""
+    def faults(self, mono_ns: int) -> tuple[str, ...]:
+        """Return a line if time stands still in partitions that have caught up, and why."""
         since_ns = self._waits_since_ns
         if since_ns is None or mono_ns - since_ns < UNKNOWN_AFTER_S * 1e9:
-            return ""
+            return ()
         return (
             f"the brokers' time is unknown, so time advances only with new records:"
-            f" {self.why_unknown} (docs/operate/outages.md, The brokers' time)"
+            f" {self.why_unknown} (docs/operate/outages.md, The brokers' time)",
         )
 
 

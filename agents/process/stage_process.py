@@ -39,6 +39,7 @@ from agents.kafka.refused_rights import RightRefused, refusal_in
 from agents.kafka.rights import READ
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import broker_times_topic, purges, sequenced_readers
+from agents.kafka.throttling import OF_PROCESS, note_throttling
 from agents.kafka.topics import CompactedInput, refuse_compacted
 from agents.process import garbage
 from agents.process.scrapes import CORE
@@ -118,6 +119,7 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
     Raises ArrangementError if a topic does not exist.
     """
     garbage.begin()
+    note_throttling()
     brokers = await await_brokers(settings.servers, settings.security, settings.brokers_wait_s)
     topics = topics_of(topology, stage)
     partitions = await asyncio.to_thread(brokers.partitions, topics)
@@ -322,9 +324,9 @@ class StageProcess:
     def _ready(self) -> Health:
         reasons = self._why_not_ready(self._handler.verdict())
         of_topics = () if self._topics is None else self._topics.notes
-        of_times = "" if self._probing is None else self._probing.times.note()
-        notes = filter(None, (*of_topics, *self._handler.behind(), of_times))
-        return Health(not reasons, reasons, tuple(notes))
+        notes = (*of_topics, *OF_PROCESS.notes(time.monotonic_ns()), *self._handler.behind())
+        of_times = () if self._probing is None else self._probing.times.notes()
+        return Health(not reasons, reasons, (*notes, *of_times))
 
     def _about(self) -> dict[str, Any]:
         """Return the versions of core and codec, and the last warnings and errors of the log."""
@@ -336,10 +338,18 @@ class StageProcess:
 
     def _why_not_ready(self, verdict: Verdict) -> tuple[str, ...]:
         of_topics = () if self._topics is None else self._topics.faults
+        # A throttled connection looks like a broker that hangs, so the cause comes first.
+        throttled = OF_PROCESS.notes(time.monotonic_ns()) if verdict.reasons else ()
         probing, now_ns = self._probing, time.monotonic_ns()
-        of_times = "" if probing is None else probing.times.fault(now_ns)
-        of_stage = (*self._refused, *of_topics, of_times)
-        return tuple(filter(None, (*of_stage, *self._handler.faults(), *verdict.reasons)))
+        of_times = () if probing is None else probing.times.faults(now_ns)
+        return (
+            *self._refused,
+            *of_topics,
+            *of_times,
+            *self._handler.faults(),
+            *throttled,
+            *verdict.reasons,
+        )
 
     def _delivery(self, source: TopicPartition) -> Delivery:
         topology, group = self.arrangement.topology, self.arrangement.group

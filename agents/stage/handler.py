@@ -13,6 +13,7 @@ from typing import Any, Final
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.partition_queue import Partitions, PolledBatch
+from agents.kafka.throttling import OF_PROCESS
 from agents.kafka.transport import PartitionReset
 from agents.stage.arrangement import Arrangement
 from agents.stage.delivery import CommitFailed, CommitRefused
@@ -225,6 +226,7 @@ class StageHandler:
     def pulse(self) -> None:
         """Begin the checkpoints that are due, and report positions to the watchdog."""
         now_ns = time.monotonic_ns()
+        self.watchdog.throttled(now_ns, OF_PROCESS.until_ns)
         others_open = any(not (each.is_read or each.is_open) for each in self._partitions.values())
         for source, partition in self._partitions.items():
             if partition.is_open:

@@ -27,8 +27,9 @@ counts as a stall too. It also begins if a broker stops answering, when the grou
 
 Only time in which the worker could have worked counts: at most `longest_step_ns` between two calls.
 So a worker that was paused, or a machine that was suspended, is not blamed when it resumes
-(`silent_after_ns` is larger than that). `now_ns` is a monotonic clock; a step back counts as no
-time. Memory and cost: O(partitions assigned).
+(`silent_after_ns` is larger than that). Time in which a quota throttles the worker does not count
+either. `now_ns` is a monotonic clock; a step back counts as no time. Memory and cost: O(partitions
+assigned).
 
 `unready_after_ns` is larger than the timeout of a transaction (10 s). The open transaction of a
 dead worker delays those who read its topics for that long, which is not their fault. Their broker
@@ -99,6 +100,12 @@ class Watchdog:
         self._elapsed_ns = 0
         self._last_now_ns: int | None = None
         self._left_ns: int | None = None
+        self._throttled_until_ns = 0
+
+    def throttled(self, now_ns: int, until_ns: int) -> None:
+        """Record that brokers throttle the worker until a time, which may have passed."""
+        self._pass_time(now_ns)
+        self._throttled_until_ns = until_ns
 
     def leaving(self, now_ns: int) -> None:
         """Record that the group is about to assign partitions, for the first time or again."""
@@ -219,7 +226,7 @@ class Watchdog:
 
     def _pass_time(self, now_ns: int) -> None:
         if self._last_now_ns is not None:
-            step_ns = now_ns - self._last_now_ns
+            step_ns = now_ns - max(self._last_now_ns, self._throttled_until_ns)
             self._elapsed_ns += min(max(step_ns, 0), self._patience.longest_step_ns)
         self._last_now_ns = now_ns
 

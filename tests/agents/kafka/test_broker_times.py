@@ -142,19 +142,19 @@ def test_a_wall_clock_that_is_off_is_noted(off_ns: int, expected: str) -> None:
     other = ahead(-300 * S, 0, HOUR)
     wall_ns = steady(2) + off_ns
     times.probed({ONE: probe(steady, 0, 1, 1, wall_ns), TWO: probe(other, 0, 1, 1, wall_ns)})
-    note = times.note()
-    assert expected in note if expected else not note
+    notes = times.notes()
+    assert expected in notes[0] if expected else not notes
 
 
 def test_a_time_that_stays_unknown_is_a_fault_that_says_why() -> None:
     times = BrokerTimes()
-    assert not times.fault(HOUR)
+    assert not times.faults(HOUR)
     times.want(0)
-    assert not times.fault(9 * S)
+    assert not times.faults(9 * S)
     times.why_unknown = "the right Write to app.broker-times is missing"
-    assert "the right Write to app.broker-times is missing" in times.fault(11 * S)
+    assert "the right Write to app.broker-times is missing" in times.faults(11 * S)[0]
     times.probed({ONE: probe(steady, 12 * S, 1, 1)})
-    assert not times.fault(HOUR)
+    assert not times.faults(HOUR)
 
 
 @pytest.mark.kafka
@@ -173,7 +173,7 @@ async def test_a_real_broker_tells_its_time(
         mono_ns, wall_ns = time.monotonic_ns(), time.time_ns()
         found_ns = asked(probing.times, mono_ns)
         assert wall_ns - (mono_ns - before_ns) - 2 * NS_PER_MS <= found_ns <= wall_ns
-        assert not probing.times.note()
+        assert not probing.times.notes()
     finally:
         running.cancel()
         await asyncio.wait([running])

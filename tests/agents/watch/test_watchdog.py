@@ -140,6 +140,20 @@ def test_a_worker_that_slept_is_not_condemned_on_waking() -> None:
     assert state_of(asked_until(dog, 3601, 3601 + 12)) is NOT_READY
 
 
+def test_time_of_a_throttling_does_not_count() -> None:
+    """Half of each 20 s is throttled, so a minute of stall takes two."""
+    dog = watching()
+    states = {}
+    for second in range(121):
+        dog.throttled(second * S_NS, (second // 20 * 20 + 10) * S_NS)
+        dog.reported(second * S_NS, A, 7, 100)
+        states[second] = state_of(dog.verdict(second * S_NS))
+    assert [second for second in states if states[second] is not states.get(second - 1)] == [
+        *(0, 35, 120)
+    ]
+    assert [states[second] for second in (0, 35, 120)] == [READY, NOT_READY, STOP]
+
+
 def test_a_clock_that_goes_back_passes_no_time() -> None:
     dog = Watchdog(PATIENCE)
     dog.assigned(100 * S_NS, A)

@@ -1,0 +1,56 @@
+"""End to end: a quota of the brokers is less than a worker needs, and the worker says so."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.local.kafka import KafkaBroker, jars
+from tests.end_to_end.records import contract, send
+from tests.end_to_end.setting import fused
+from tests.end_to_end.waiting import wait_out
+from tests.end_to_end.worker import at_work
+from tests.services import require
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+TOOL_TIMEOUT_S = 60.0
+PAYLOAD = b'{"pad": "%s"}' % (b"x" * 1_000)
+QUOTA = "producer_byte_rate,consumer_byte_rate"
+SMALL = "producer_byte_rate=2000,consumer_byte_rate=2000"
+EVENTS = 40
+
+
+def alter_default_quota(bootstrap: str, *change: str) -> None:
+    """Change the quota of every client id that has none of its own."""
+    command = ("java", "-Xmx128m", "-cp", jars.classpath(), "kafka.admin.ConfigCommand")
+    where = ("--bootstrap-server", bootstrap, "--entity-type", "clients", "--entity-default")
+    subprocess.run(
+        [*command, *where, "--alter", *change],
+        capture_output=True,
+        check=True,
+        timeout=TOOL_TIMEOUT_S,
+    )
+
+
+def test_a_throttled_worker_names_the_quota(tmp_path: Path) -> None:
+    """It neither ends nor restarts a stage, and goes on when the quota is lifted."""
+    require(jars.missing())
+    with KafkaBroker(tmp_path / "kafka", heap_mib=256) as broker:
+        setting = fused(broker.bootstrap, tmp_path)
+        with at_work(setting) as worker:
+            stages = worker.stages()
+            events = [("s", PAYLOAD, contract("s", number)) for number in range(EVENTS)]
+            alter_default_quota(broker.bootstrap, "--add-config", SMALL)
+            send(setting, events)
+            worker.await_true(
+                lambda: "throttled by a quota: " in str(worker.ask("ready")[1]), "the quota's name"
+            )
+            alter_default_quota(broker.bootstrap, "--delete-config", QUOTA)
+            wait_out(setting, EVENTS)
+            worker.await_true(
+                lambda: worker.ask("ready") == (200, {"ok": True, "reasons": []}), "no more notes"
+            )
+            assert worker.stages() == stages
