@@ -185,20 +185,22 @@ class BrokerTimes:
         if abs(off_ns) <= WALL_OFF_NS:
             return ()
         side = "ahead of" if off_ns > 0 else "behind"
-        return (
+        line = (
             f"this machine's clock is {abs(off_ns) / 1e9:.0f} s {side} the brokers' clocks; results"
-            " do not depend on it, but logs and metrics show it: set it by NTP",
+            " do not depend on it, but logs and metrics show it: set it by NTP"
         )
+        return (line,)
 
     def faults(self, mono_ns: int) -> tuple[str, ...]:
         """Return a line if time stands still in partitions that have caught up, and why."""
         since_ns = self._waits_since_ns
         if since_ns is None or mono_ns - since_ns < UNKNOWN_AFTER_S * 1e9:
             return ()
-        return (
-            f"the brokers' time is unknown, so time advances only with new records:"
-            f" {self.why_unknown} (docs/operate/outages.md, The brokers' time)",
+        line = (
+            "the brokers' time is unknown, so time advances only with new records:"
+            f" {self.why_unknown} (docs/operate/outages.md, The brokers' time)"
         )
+        return (line,)
 
 
 def _step_ns(clock: _Clock, probe: Probe) -> int:

@@ -17,7 +17,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -225,13 +225,7 @@ class StageProcess:
         host, port = await self._http.start()
         if self.settings.announce is not None:
             self.settings.announce(f"{host}:{port}")
-        beside = [asyncio.create_task(self._beside(app, self._pulse()))]
-        if self._topics is not None:
-            beside.append(asyncio.create_task(self._beside(app, self._topics.run())))
-        if self._probing is not None:
-            beside.append(asyncio.create_task(self._beside(app, self._probing.run())))
-        if purges(arrangement.topology, arrangement.stage) and not self.brokers.is_embedded:
-            beside.append(asyncio.create_task(self._beside(app, self._purge())))
+        beside = [asyncio.create_task(self._beside(app, work)) for work in self._works_beside()]
         try:
             if self._feed is not None:
                 await self._feed.start(arrangement.partitions[arrangement.topology.topics.clock])
@@ -272,6 +266,19 @@ class StageProcess:
         if name is None or self.brokers.is_embedded:
             return None
         return f"{name}-{self.arrangement.stage.name.replace('+', '-')}"
+
+    def _works_beside(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield what runs beside the application until its end."""
+        yield self._pulse()
+        if self._topics is not None:
+            yield self._topics.run()
+        if self._probing is not None:
+            yield self._probing.run()
+        if (
+            purges(self.arrangement.topology, self.arrangement.stage)
+            and not self.brokers.is_embedded
+        ):
+            yield self._purge()
 
     async def _beside(self, app: Application, work: Coroutine[Any, Any, None]) -> None:
         try:
