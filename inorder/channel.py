@@ -14,6 +14,9 @@ waits `queue_wait_s` and then raises QueueFull. A record that is not acknowledge
 `delivery_timeout_s` has failed. The first `FAILURES_KEPT` failures that are not yet raised are
 stored in full, and the others are counted.
 
+A channel that `renews` replaces a client that has ended for good, where that is safe
+(`inorder.lasting_client`). Its topic's readers must recognize duplicates.
+
 No failure is silent. `raise_failures` raises the failed deliveries since its last call. A time-out
 error includes the last error of the broker connection.
 
@@ -30,7 +33,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from inorder.client import KafkaError, KafkaException, Message, Producer
@@ -45,10 +47,9 @@ from inorder.failure import (
     RecordRefused,
 )
 from inorder.forked import is_ours, left_at_fork
+from inorder.lasting_client import POLL_S, Coordinates, LastingClient, Record
 
 FAILURES_KEPT: Final = 100
-POLL_S: Final = 0.1
-PURGE_S: Final = 5.0
 
 Settings = Mapping[str, str | int | float | bool]
 
@@ -78,26 +79,6 @@ _OURS: Final = frozenset(GUARANTEES) | {
     "queuing.strategy",
     "default.topic.config",  # This setting may contain any of the others.
 }
-_NOT_TAKEN: Final = frozenset(
-    {
-        KafkaError._PURGE_QUEUE,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.INVALID_RECORD,
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.RECORD_LIST_TOO_LARGE,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
-)
-"""Errors of records that were certainly not written: never sent, or refused by the broker.
-
-After any other error, such as a time-out, the record may be in the topic. The Python binding does
-not report whether librdkafka sent it.
-"""
-
 logger = logging.getLogger("inorder.producers")
 
 
@@ -116,14 +97,6 @@ class ChannelLimits:
     queue_bytes: int = 64 << 20
     queue_wait_s: float = 30.0
     delivery_timeout_s: float = 120.0
-
-
-class Coordinates(NamedTuple):
-    """The source, epoch and sequence number of the event that a record contains."""
-
-    source: str
-    epoch: int
-    seq: int
 
 
 class Delivery(NamedTuple):
@@ -165,6 +138,8 @@ class Channel:
         settings: Settings of librdkafka, except those that the guarantees need.
         on_delivery: A function called with the report on each record.
         is_idempotent: Whether the broker detects the duplicates of retries.
+        renews: Whether a client that has ended is replaced, and the records that it dropped are
+            sent again.
     """
 
     def __init__(
@@ -176,6 +151,7 @@ class Channel:
         settings: Settings | None = None,
         on_delivery: OnDelivery | None = None,
         is_idempotent: bool = True,
+        renews: bool = False,
     ) -> None:
         """Create the client, which connects in the background.
 
@@ -199,7 +175,12 @@ class Channel:
         self._trouble = ""
         configuration = self._configuration(brokers, settings or {})
         try:
-            self._producer = Producer(configuration, logger=logger)
+            self._client = LastingClient(
+                lambda: Producer(configuration, logger=logger),
+                topic,
+                self._delivery,
+                renews=renews,
+            )
         except KafkaException as error:
             raise ValueError(f"librdkafka refuses the settings: {error.args[0].str()}") from error
         left_at_fork(self)
@@ -226,30 +207,25 @@ class Channel:
             ForkedError: The caller is a forked child.
         """
         self._check_process()
+        record = Record(coordinates, key, value, headers)
         deadline_s: float | None = None
         while True:
             try:
-                self._producer.produce(
-                    self._topic,
-                    value=value,
-                    key=key,
-                    headers=headers,
-                    on_delivery=partial(self._delivery, coordinates),
-                )
+                self._client.produce(record)
                 return
             except BufferError:
                 now_s = time.monotonic()
                 deadline_s = deadline_s or now_s + self._limits.queue_wait_s
                 if now_s >= deadline_s:
                     raise QueueFull(self._full()) from None
-                self._producer.poll(min(POLL_S, deadline_s - now_s))
+                self._client.poll(min(POLL_S, deadline_s - now_s))
             except KafkaException as error:
                 raise self._not_taken(coordinates, error) from error
 
     def poll(self, timeout_s: float = 0.0) -> None:
         """Process delivery reports, and wait up to `timeout_s` for one."""
         self._check_process()
-        self._producer.poll(timeout_s)
+        self._client.poll(timeout_s)
 
     def flush(self, timeout_s: float) -> None:
         """Wait until all queued records are delivered or have failed.
@@ -262,7 +238,7 @@ class Channel:
             ForkedError: The caller is a forked child.
         """
         self._check_process()
-        waiting = self._producer.flush(timeout_s)
+        waiting = self._client.flush(timeout_s)
         if waiting:
             raise FlushTimeout(
                 f"{waiting} record(s) for {self._topic} are neither delivered nor failed after"
@@ -273,8 +249,7 @@ class Channel:
     def purge(self) -> None:
         """Drop the records that are not acknowledged yet; each of them counts as failed."""
         self._check_process()
-        self._producer.purge(in_queue=True, in_flight=True, blocking=True)
-        self._producer.flush(PURGE_S)
+        self._client.purge()
 
     def is_ours(self) -> bool:
         """Return whether this process created the channel; False in a forked child."""
@@ -285,7 +260,7 @@ class Channel:
 
         Otherwise librdkafka would wait for threads that only the parent has, and crash.
         """
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._producer))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._client.producer))
 
     def check_caller(self) -> None:
         """Check that the caller may use the channel now.
@@ -348,10 +323,9 @@ class Channel:
     def _broker_error(self, error: KafkaError) -> None:
         self._trouble = f"; the client's last error: {error.str()}"
 
-    def _delivery(
-        self, coordinates: Coordinates, error: KafkaError | None, message: Message
-    ) -> None:
-        may_stand = error is None or error.code() not in _NOT_TAKEN
+    def _delivery(self, record: Record, error: KafkaError | None, message: Message | None) -> None:
+        coordinates = record.coordinates
+        may_stand = error is None or record.may_stand
         reason = None if error is None else error.str()
         with self._guard:
             if reason is None:
@@ -363,7 +337,9 @@ class Channel:
                     self._failures.append(Failure(*coordinates, reason, may_stand))
         if self._on_delivery is None:
             return
-        at = (message.partition(), message.offset()) if reason is None else (None, None)
+        at: tuple[int | None, int | None] = (None, None)
+        if message is not None and reason is None:
+            at = message.partition(), message.offset()
         delivery = Delivery(*coordinates, *at, reason, may_stand)
         self._calling_back.now = True
         try:
@@ -376,7 +352,7 @@ class Channel:
     def _full(self) -> str:
         limits = self._limits
         return (
-            f"{len(self._producer)} records wait for {self._topic} (bounds: {limits.queue_records}"
+            f"{len(self._client)} records wait for {self._topic} (bounds: {limits.queue_records}"
             f" records, {limits.queue_bytes} bytes) and none was sent within"
             f" {limits.queue_wait_s:g}"
             f" s; send more slowly or check the broker{self._trouble}"
@@ -385,8 +361,11 @@ class Channel:
     def _not_taken(
         self, coordinates: Coordinates, error: KafkaException
     ) -> BrokerFatal | RecordRefused:
-        cause: KafkaError = error.args[0]
+        cause: KafkaError = self._client.ended or error.args[0]
         name = f"record {coordinates.source}/{coordinates.epoch}/{coordinates.seq}"
         if cause.fatal() or cause.code() == KafkaError._FATAL:
-            return BrokerFatal(f"{name} was not accepted, and no later one will be: {cause.str()}")
+            return BrokerFatal(
+                f"{name} was not accepted, and no later one will be: {cause.str()}; repair that,"
+                " then close this producer and create a new one"
+            )
         return RecordRefused(f"{name} for {self._topic} was not accepted: {cause.str()}")

@@ -25,9 +25,10 @@ class RecordRefused(ProducerError):
 
 
 class BrokerFatal(ProducerError):
-    """The client has lost its guarantees and accepts no more records.
+    """The client accepts no more records, for a reason that a new client would meet as well.
 
-    Create a new producer.
+    Repair the cause that the message names, close this producer, and create a new one. Records that
+    were not delivered are reported as failed.
     """
 
 

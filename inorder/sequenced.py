@@ -31,6 +31,9 @@ Guarantees:
 * With `resend` sent records are stored, and sent again if `inorder resend` asks for them
   (`inorder.resending`). They keep their numbers and timestamps, so readers put them where they
   belong.
+* The client ends for good if the broker has lost its account of this producer's batches. Then a new
+  client sends the waiting records again, with their numbers (`inorder.lasting_client`). After other
+  fatal errors, BrokerFatal names the cause.
 * Memory is bounded by `ChannelLimits`. If the queue is full, `send` waits and then raises
   QueueFull. That record has no number and leaves no gap.
 
@@ -57,7 +60,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from inorder.anchored_clock import AnchoredClock, ClockNs
-from inorder.channel import Channel, ChannelLimits, Coordinates, OnDelivery, Settings
+from inorder.channel import Channel, ChannelLimits, OnDelivery, Settings
 from inorder.contract import (
     BYE,
     DATA,
@@ -74,6 +77,7 @@ from inorder.contract import (
 from inorder.failure import FlushTimeout, ProducerError, QueueFull
 from inorder.header_writer import HeaderWriter
 from inorder.journal import Journal
+from inorder.lasting_client import Coordinates
 from inorder.resending import Answering, Resend, ResendStatus
 from inorder.sent_records import Sent, SentRecords
 from inorder.signing_keys import SigningKey
@@ -154,6 +158,7 @@ class SequencedProducer:
             settings=settings,
             on_delivery=on_delivery,
             is_idempotent=signing_key is None,
+            renews=True,  # A duplicate has the same source, epoch and number.
         )
         first = int(time.time()) if first_epoch is None else first_epoch
         if fault := epoch_fault(first):

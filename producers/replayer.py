@@ -23,10 +23,11 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from inorder.channel import Channel, ChannelLimits, Coordinates, Settings
+from inorder.channel import Channel, ChannelLimits, Settings
 from inorder.contract import DEFAULT_STREAM, UNIT_NS, Contract, HeaderContract
 from inorder.failure import RecordRefused
 from inorder.header_writer import HeaderWriter
+from inorder.lasting_client import Coordinates
 from inorder.signing_keys import SigningKey
 from producers.recorded import ClockRow, Malformed, Record, Recorded, record_of
 

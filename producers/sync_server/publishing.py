@@ -18,8 +18,9 @@ from typing import IO, Final
 
 import orjson
 
-from inorder.channel import Channel, ChannelLimits, Coordinates, Settings
+from inorder.channel import Channel, ChannelLimits, Settings
 from inorder.failure import BrokerFatal, DeliveryFailed, FlushTimeout, QueueFull, RecordRefused
+from inorder.lasting_client import Coordinates
 from inorder.sync.packet import Packet
 from producers.sync_server.answering import sample_line
 
