@@ -270,7 +270,7 @@ def test_what_queries_made_no_use_of_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ahead_s", [60, 3_600, 31_536_000])
-def test_broker_times_that_are_wrong_for_a_while_make_nothing_late(
+def test_append_times_that_are_wrong_for_a_while_make_nothing_late(
     tmp_path: Path, ahead_s: int
 ) -> None:
     """A broker is ahead for 20 s of a minute; then it is right again, and time goes on."""
