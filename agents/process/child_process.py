@@ -123,6 +123,15 @@ class Process:
             os.kill(self.pid, number)
 
 
+def processor_s(pid: int) -> float:
+    """Return the processor time of a process in seconds; 0 if it has ended, or outside Linux."""
+    with suppress(OSError, ValueError, IndexError):
+        # The name of the program, in brackets, may contain spaces.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 @dataclass(slots=True)
 class Child:
     """The current process of one stage, with the stage's last answers."""
@@ -138,6 +147,11 @@ class Child:
     started_s: deque[float] = field(default_factory=deque)
     """The value of `ready_s` at each of the stage's starts."""
     silent_s: float = 0.0
+    """Time since its last answer."""
+    idle_s: float = 0.0
+    """The part of that time in which it did not compute."""
+    cpu_s: float = 0.0
+    """Processor time of the process at the last call of `computes`."""
     hung: str = ""
     """The reason why the process was killed; "" again when the next one announces its address."""
     ended: str = ""
@@ -157,6 +171,12 @@ class Child:
     @property
     def runs(self) -> bool:
         return self.process is not None and self.process.returncode is None
+
+    def computes(self, least_s: float) -> bool:
+        """Return whether the process took this much processor time since the last call."""
+        assert self.process is not None
+        before_s, self.cpu_s = self.cpu_s, processor_s(self.process.pid)
+        return self.cpu_s - before_s >= least_s
 
     def reasons(self, path: str) -> Sequence[str]:
         """Return why this stage is not live or not ready (`path` says which); empty if it is."""

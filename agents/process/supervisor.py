@@ -9,9 +9,11 @@ cannot start a process, that counts as a failed start. If the supervisor is kill
 get a signal; if it fails, it ends them.
 
 A stage process that hangs cannot end itself, so the supervisor kills it by its id and starts a new
-one. It does so when the process has not answered on its port for `stuck_after_ns`. It also does so
-when the port is not announced within `START_TIMEOUT_S` and the time that the process may wait for
-brokers. Only time in which the supervisor was awake counts.
+one. It does so when the process has not answered on its port for `stuck_after_ns`. A process that
+computes all the while is left alone for `BUSY_PATIENCE_S`: a costly query may look at many events
+that are released at one instant. The supervisor also kills a process if the port is not announced
+within `START_TIMEOUT_S` and the time that the process may wait for brokers. Only time in which the
+supervisor was awake counts.
 
 A stage process announces the address of its HTTP server (`child_process`). The supervisor's own
 server answers for all stages:
@@ -76,6 +78,19 @@ LONGEST_SILENCE_S: Final = 5.0
 """Maximum time between two requests that counts as silence of a stage.
 
 So no stage is blamed when the machine was suspended.
+"""
+
+BUSY_PATIENCE_S: Final = 300.0
+"""Time for which a stage that computes may be silent; then its partitions go to others anyway.
+
+It is the `MAX_POLL_INTERVAL_S` of agents.kafka.fetching, which is not imported here: the supervisor
+needs no Kafka client.
+"""
+
+BUSY_SHARE: Final = 0.1
+"""Share of a core from which on a silent stage counts as computing.
+
+The thread of its Kafka client takes less, and a busy machine leaves it that much.
 """
 
 WITHOUT_MEMORY: Final = (-signal.SIGKILL, -signal.SIGABRT)
@@ -215,7 +230,8 @@ class Supervisor:
 
     async def _run_once(self, child: Child) -> int:
         child.started_s.append(child.ready_s)
-        child.silent_s, child.resident_bytes = 0.0, 0
+        child.silent_s = child.idle_s = child.cpu_s = 0.0
+        child.resident_bytes = 0
         process, child.forked = child.forked or child_process.spawned(child.command), None
         child.process = process
         process.look()  # The process may have ended before `attend` was called.
@@ -247,7 +263,8 @@ class Supervisor:
                 log.error("stage %s announced no address: %s; it is killed", child.stage, error)
                 process.kill()
             return
-        child.address, child.silent_s, child.hung = line, 0.0, ""
+        child.address, child.hung = line, ""
+        child.silent_s = child.idle_s = 0.0
 
     def _may_restart(self, child: Child) -> bool:
         starts = child.started_s
@@ -357,12 +374,14 @@ class Supervisor:
         if child.process is not None and child.runs:
             child.resident_bytes = resident_bytes(child.process.pid) or child.resident_bytes
         if not child.runs or "fault" not in child.health:
-            child.silent_s = 0.0
+            child.silent_s = child.idle_s = 0.0
             return
         child.silent_s += elapsed_s
         is_announced = child.address is not None
         patience_s = self.stuck_after_s if is_announced else self._start_timeout_s
-        if child.silent_s >= patience_s:
+        if not (is_announced and child.computes(BUSY_SHARE * elapsed_s)):
+            child.idle_s += elapsed_s
+        if child.idle_s >= patience_s or child.silent_s >= max(patience_s, BUSY_PATIENCE_S):
             what = "does not answer" if is_announced else "has not announced its port"
             child.hung = f"{what} for {child.silent_s:.0f} s and is restarted"
             log.error("stage %s: %s", child.stage, child.hung)

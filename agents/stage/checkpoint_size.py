@@ -19,7 +19,8 @@ A batch is processed in pieces, between which the process answers. A costly quer
 for each event. So the number of records in a piece is adapted to `PIECE_S` in the same way. The
 first piece is a single record, because the cost is not known yet. No piece is shorter than that. So
 a single record that takes longer than `stuck_after` counts as a hang. In a stage with MERGE and
-queries, a record may let many buffered events go, which then belong to its piece.
+queries, a record may let many buffered events go, which then belong to its piece. The supervisor
+leaves a stage that computes alone for five minutes (`agents.process.supervisor`).
 
 The garbage collector is off during a cut. A cut makes hundreds of thousands of lists, encodes them
 and drops them, and none of them is in a cycle. A collector that traverses them repeatedly takes a

@@ -2,8 +2,8 @@
 
 `/explain` names its process. With `--mute` it never tells its port; `--exit N` is how it
 ends when it is told to stop; `--prints` more than a pipe holds, before it tells its port, and as
-often as it is asked; `--babbles` tells what is no port; `--hangs` once it has told it; `--token T`
-answers who shows it.
+often as it is asked; `--babbles` tells what is no port; `--hangs` once it has told it, and
+`--computes` meanwhile; `--token T` answers who shows it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def main(words: Sequence[str]) -> None:
     else:
         announce(descriptor, "{}:{}".format(*server.server_address))
     while goes_on():
-        if "--hangs" in sys.argv:
+        if "--computes" in sys.argv:
+            sum(range(100_000))
+        elif "--hangs" in sys.argv:
             time.sleep(1.0)
         else:
             server.handle_request()

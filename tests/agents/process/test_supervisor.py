@@ -21,6 +21,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agents.kafka.fetching import MAX_POLL_INTERVAL_S
 from agents.process import supervisor as supervising
 from agents.process.child_process import Child, Process
 from agents.process.memory import memory_limit
@@ -328,6 +329,27 @@ async def test_a_child_that_hangs_each_time_is_given_up(
     monkeypatch.setattr(supervising, "RESTART_WINDOW_S", 0.3)
     await given_up(sys.executable, CHILD, "--hangs")
     assert "stage reorder: ready for 0 s in 2 starts" in caplog.text
+
+
+async def test_a_child_that_computes_is_left_alone_for_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As long as the group leaves it its partitions."""
+    assert supervising.BUSY_PATIENCE_S == MAX_POLL_INTERVAL_S
+    command = [sys.executable, CHILD, "--computes"]
+    supervisor = Supervisor({"reorder": command}, "127.0.0.1", 0, 0.5)
+    running = asyncio.create_task(supervisor.run())
+    (child,) = supervisor._children
+    await until(lambda: child.silent_s >= 3.0)
+    assert "does not answer" in str(child.health)
+    first = child.process
+    assert first is not None
+    assert not child.hung
+    monkeypatch.setattr(supervising, "BUSY_PATIENCE_S", 0.5)
+    await until(lambda: first.was_killed)
+    os.kill(os.getpid(), signal.SIGTERM)  # which its handler takes
+    await until(running.done)
+    await running
 
 
 async def test_a_child_that_cannot_be_started_is_tried_so_often_and_no_more(
