@@ -10,10 +10,10 @@ get a signal; if it fails, it ends them.
 
 A stage process that hangs cannot end itself, so the supervisor kills it by its id and starts a new
 one. It does so when the process has not answered on its port for `stuck_after_ns`. A process that
-computes all the while is left alone for `BUSY_PATIENCE_S`: a costly query may look at many events
-that are released at one instant. The supervisor also kills a process if the port is not announced
-within `START_TIMEOUT_S` and the time that the process may wait for brokers. Only time in which the
-supervisor was awake counts.
+computes all the while is left alone for `BUSY_PATIENCE_S`. For a costly query may look at many
+events that are released at one instant. The supervisor also kills a process if the port is not
+announced within `START_TIMEOUT_S` and the time that the process may wait for brokers. Only time in
+which the supervisor was awake counts.
 
 A stage process announces the address of its HTTP server (`child_process`). The supervisor's own
 server answers for all stages:
