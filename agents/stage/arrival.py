@@ -240,7 +240,7 @@ class ArrivalClock:
         if doubted_ns and tick_ns - self.now_ns > doubted_ns // 2:
             tick_ns -= doubted_ns
         if tick_ns <= self.now_ns:
-            return self._follow_slowly(tick_ns)
+            return self._follow_slowly(caught_up_at_ns)
         self._behind_at_ns = None
         self.now_ns = self._ticked_ns = tick_ns
         return True

@@ -134,6 +134,15 @@ def test_a_saved_time_ahead_of_the_broker_goes_on_at_half_speed(ahead_s: int) ->
     assert not clock.off_ns
 
 
+def test_a_long_tick_lag_is_no_clock_that_is_behind() -> None:
+    clock = ArrivalClock(3 * S)
+    judged(clock, LATER_NS)
+    for second in range(4):
+        assert not clock.tick(LATER_NS + second * S)
+    assert clock.now_ns == LATER_NS
+    assert not clock.fault()
+
+
 @pytest.mark.parametrize("is_steady", [True, False])
 def test_records_that_were_sent_late_accuse_no_clock_that_was_watched(is_steady: bool) -> None:
     """During an outage of a minute, producers keep what they send: its own stamps are old."""

@@ -28,8 +28,8 @@ def test_dev_and_a_worker_have_topics_as_the_file_says(tmp_path: Path, partition
         worker._brokers("embedded", topology),
     ):
         with brokers as servers:
-            found = brokers_at(servers).partitions([spec.name for spec in declared(topology)])
-            assert set(found.values()) == {partitions}
+            expected = {s.name: 1 if s.per_broker else partitions for s in declared(topology)}
+            assert brokers_at(servers).partitions(expected) == expected
 
 
 def test_a_topic_that_is_there_stays_as_it_is() -> None:
