@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from sinks.sink import SinkUnavailable
+from sinks.sink import SinkError
 
 ATTEMPTS: Final = 3
 BACKOFF_S: Final = 0.1
@@ -16,12 +16,10 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
 
 
-def insist(
-    step: Callable[[], T], passing: type[E], unavailable: Callable[[E], SinkUnavailable]
-) -> T:
+def insist(step: Callable[[], T], passing: type[E], failure: Callable[[E], SinkError]) -> T:
     """Return the result of `step`, repeating it after errors of the type `passing`.
 
-    After `ATTEMPTS` failures, raise the exception that `unavailable` creates from the last error.
+    After `ATTEMPTS` failures, raise the exception that `failure` creates from the last error.
     """
     for attempt in range(1, ATTEMPTS):
         try:
@@ -31,4 +29,4 @@ def insist(
     try:
         return step()
     except passing as error:
-        raise unavailable(error) from error
+        raise failure(error) from error

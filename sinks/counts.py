@@ -5,6 +5,7 @@
     dead_total{reason}       records that are not results, and those the store can never accept
     control_total            control records, which are skipped
     expired_total            records that the topic deleted before they were read
+    refills_total            partitions that are read again, because the store had lost results
     waits_total              number of waits for the store or the side topic
     commit_failures_total    offsets that could not be committed; their records are read again
     waiting                  1 while the sink waits
@@ -31,6 +32,7 @@ class Counts:
     dead: Counter[str] = field(default_factory=Counter)
     control: int = 0
     expired: int = 0
+    refills: int = 0
     waits: int = 0
     commit_failures: int = 0
     trouble: str = ""
@@ -49,6 +51,9 @@ class SinkCollector(Collector):
         yield _labelled("dead", "Records reported as dead letters", "reason", counts.dead)
         yield _counter("control", "Control records skipped", counts.control)
         yield _counter("expired", "Records deleted before they were read", counts.expired)
+        yield _counter(
+            "refills", "Partitions read again for a store that lost results", counts.refills
+        )
         yield _counter("waits", "Waits for the store", counts.waits)
         yield _counter("commit_failures", "Offsets not committed", counts.commit_failures)
         waiting = float(bool(counts.trouble))

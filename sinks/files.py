@@ -23,19 +23,22 @@ at a time. A failing disk operation is tried `ATTEMPTS` times, with a pause of `
 twice that. Only results on the disk are confirmed. While a journal cannot be turned into a file,
 `write` fails. The folder must be on a file system with locks and atomic renames (a local disk, not
 an object store). Several sinks may share it.
+
+The marks of readers are in the folder too (`sinks.folder_marks`). If they are lost, the folder is
+another one, and no journal is finished in it.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -43,9 +46,19 @@ from pyarrow import parquet
 from inorder.journal import sync_folder
 from sinks import journal as journals
 from sinks.attempts import ATTEMPTS, insist
+from sinks.folder_marks import FolderMarks
 from sinks.journal import Journal
 from sinks.result import Malformed, Result, parse
-from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
+from sinks.sink import (
+    BegunAnew,
+    Marks,
+    Progress,
+    Reader,
+    Refused,
+    SinkError,
+    SinkUnavailable,
+    SinkUnusable,
+)
 
 ROWS_PER_GROUP: Final = 10_000
 PREFIX: Final = "results-"
@@ -65,6 +78,8 @@ SCHEMA: Final = pa.schema(
     ]
 )
 
+
+T = TypeVar("T")
 
 _head: Final = attrgetter(*SCHEMA.names[:-1])
 
@@ -102,19 +117,39 @@ class FileSink:
         self._form = form
         self._rolling = rolling or Rolling()
         self._now_s = now_s
+        self._marks = FolderMarks(folder)
+        self._is_marked = False
         self._journal: Journal | None = None
         self._opened_s = 0.0
         self._is_recovered = False
         self._closed = False
 
-    def write(self, results: Sequence[Result]) -> Sequence[Refused]:
-        if self._closed:
-            raise SinkError(f"the sink of {self._folder} is closed")
-        self._trying(self._roll_what_is_due)
-        if results:
-            lines = [result.record for result in results]
-            self._trying(lambda: self._append(lines))
+    def write(
+        self, results: Sequence[Result], progress: Progress | None = None
+    ) -> Sequence[Refused]:
+        self._see_that_it_is_open()
+        lines = [result.record for result in results]
+        try:
+            self._trying(self._roll_what_is_due)
+            if progress is not None and progress.steps:
+                self._trying(lambda: self._marks.require(progress))
+            if lines:
+                self._trying(lambda: self._append(lines))
+            if progress is not None and progress.steps:
+                positions = {each: step.next for each, step in progress.steps.items()}
+                self._trying(lambda: self._marks.move(progress.reader, positions))
+        except BegunAnew:
+            self._leave_journal()
+            raise
         return ()
+
+    def marks(self, reader: Reader) -> Marks:
+        self._see_that_it_is_open()
+        return self._trying(lambda: self._read_marks(reader))
+
+    def mark(self, reader: Reader, positions: Mapping[int, int]) -> None:
+        self._see_that_it_is_open()
+        self._trying(lambda: self._marks.raise_to(reader, positions))
 
     def close(self) -> None:
         """Finish the journal; if the disk fails, the next sink in the folder finishes it."""
@@ -127,6 +162,25 @@ class FileSink:
                 self._trying(lambda: self._finish(journal))
             finally:
                 journal.release()
+
+    def _see_that_it_is_open(self) -> None:
+        if self._closed:
+            raise SinkError(f"the sink of {self._folder} is closed")
+
+    def _read_marks(self, reader: Reader) -> Marks:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not self._marks.exist():
+            names = (f"{PREFIX}*", f"{journals.PREFIX}*")
+            self._marks.begin(any(any(self._folder.glob(name)) for name in names))
+        self._is_marked = True
+        return self._marks.read(reader)
+
+    def _leave_journal(self) -> None:
+        """Leave the journal; if it is still in the folder, it is finished like an abandoned one."""
+        journal, self._journal = self._journal, None
+        self._is_recovered = False
+        if journal is not None:
+            journal.release()
 
     def _roll_what_is_due(self) -> None:
         if not self._is_recovered:
@@ -155,7 +209,12 @@ class FileSink:
         self._journal.append(lines)
 
     def _finish(self, journal: Journal) -> None:
-        """Turn a journal into a file; a call may be repeated after any failure."""
+        """Turn a journal into a file; a call may be repeated after any failure.
+
+        Raises BegunAnew in a folder without marks, because results there would be taken as older.
+        """
+        if self._is_marked and not self._marks.exist():
+            raise BegunAnew(f"folder {self._folder}: its marks (_marks-…) are absent")
         if journal.length_bytes == 0:
             journal.remove()
             return
@@ -171,8 +230,8 @@ class FileSink:
         sync_folder(self._folder)
         journal.remove()
 
-    def _trying(self, step: Callable[[], None]) -> None:
-        insist(step, OSError, self._unavailable)
+    def _trying(self, step: Callable[[], T]) -> T:
+        return insist(step, OSError, self._unavailable)
 
     def _unavailable(self, error: Exception) -> SinkUnavailable:
         return SinkUnavailable(

@@ -11,7 +11,8 @@ deleted once the topic can no longer deliver older revisions of them.
 One statement writes up to `ROWS_PER_STATEMENT` results, and up to `BYTES_PER_STATEMENT` unless a
 single result has more. It inserts a row, or updates it if the new revision is higher. Rows are
 locked in the order of their ids, so several sinks on one table do not deadlock. A `write` is one
-transaction; the server's `synchronous_commit` decides how durable it is.
+transaction; the server's `synchronous_commit` decides how durable it is. The marks of the reader
+are part of it (`sinks.postgres_marks`).
 
 A table may be slow, for example because of a trigger. If a statement is cancelled after
 `STATEMENT_TIMEOUT_S`, the next ones write half as many rows, and each is a transaction of its own.
@@ -46,17 +47,27 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from sinks.attempts import ATTEMPTS, insist
+from sinks.postgres_marks import NAME, Connection, MarksMissing, TableMarks
 from sinks.result import Result, newest, pieces
-from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
+from sinks.sink import (
+    BegunAnew,
+    Marks,
+    Progress,
+    Reader,
+    Refused,
+    SinkError,
+    SinkUnavailable,
+    SinkUnusable,
+)
 
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 30
@@ -65,6 +76,7 @@ BYTES_PER_STATEMENT: Final = 8 << 20
 QUICK: Final = 0.25
 """The share of `STATEMENT_TIMEOUT_S` up to which a statement is quick."""
 LARGE_BYTES: Final = 1 << 20
+NO_PROGRESS: Final = Progress(Reader("", ""), {})
 READABLE_BYTES: Final = 64 << 20
 UNSUSPECTED_BYTES: Final = 32 << 10
 """Size below which exponents cannot exceed `READABLE_BYTES`: nine bytes are at most 16,385 digits.
@@ -80,6 +92,7 @@ PLACE: Final = ("0A", "28", "3D", "3F", "42")
 
 CANCELLED: Final = "57014"
 INTERNAL: Final = "XX000"
+NO_TABLE: Final = "42P01"
 DATA: Final = "22"
 
 _QUOTED: Final = re.compile(r'".*"')
@@ -91,7 +104,7 @@ UNREADABLE: Final = (
     " smaller exponents"
 )
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+T = TypeVar("T")
 
 _TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
 
@@ -169,6 +182,7 @@ class PostgresSink:
         self._make = sql.SQL(_MAKE).format(**names)
         self._index = sql.SQL(_INDEX).format(**names)
         self._upsert = sql.SQL(_UPSERT).format(**names)
+        self._marks = TableMarks(self._name.as_string())
         self._connection: Connection | None = None
         self._closed = False
         self._most_rows = ROWS_PER_STATEMENT  # The rows of one statement.
@@ -182,10 +196,12 @@ class PostgresSink:
             for name, variable in names.items()
         )
 
-    def write(self, results: Sequence[Result]) -> Sequence[Refused]:
-        if self._closed:
-            raise SinkError(f"the sink of table {self._table} is closed")
-        if not results:
+    def write(
+        self, results: Sequence[Result], progress: Progress | None = None
+    ) -> Sequence[Refused]:
+        self._see_that_it_is_open()
+        progress = progress or NO_PROGRESS
+        if not results and not progress.steps:
             return ()
         refused = [Refused(each, UNREADABLE) for each in results if not _is_readable(each)]
         if refused:
@@ -193,41 +209,79 @@ class PostgresSink:
         rows = newest(results)
         return [
             *refused,
-            *insist(lambda: self._attempt(rows, results), psycopg.Error, self._unavailable),
+            *self._insist(lambda connection: self._write(connection, rows, results, progress)),
         ]
+
+    def marks(self, reader: Reader) -> Marks:
+        self._see_that_it_is_open()
+        return self._in_transaction(lambda connection: self._marks.read(connection, reader))
+
+    def mark(self, reader: Reader, positions: Mapping[int, int]) -> None:
+        self._see_that_it_is_open()
+        self._in_transaction(lambda found: self._marks.raise_to(found, reader, positions))
 
     def close(self) -> None:
         self._closed = True
         self._disconnect()
 
-    def _attempt(self, rows: Sequence[Result], given: Sequence[Result]) -> Sequence[Refused]:
-        try:
-            return self._write(rows, given)
-        except psycopg.Error as error:
-            self._disconnect()
-            if not _is_place(error):
-                raise
-            raise SinkUnusable(
-                f"table {self._table}: {_message(error)}; grant the user the rights on the"
-                " table; or, if it is not this sink's table, drop it or choose another"
-            ) from error
+    def _see_that_it_is_open(self) -> None:
+        if self._closed:
+            raise SinkError(f"the sink of table {self._table} is closed")
 
-    def _unavailable(self, error: psycopg.Error) -> SinkUnavailable:
+    def _in_transaction(self, step: Callable[[Connection], T]) -> T:
+        def timed(connection: Connection) -> T:
+            with connection.transaction():
+                connection.execute(_TIMEOUT)
+                return step(connection)
+
+        return self._insist(timed)
+
+    def _insist(self, step: Callable[[Connection], T]) -> T:
+        def attempt() -> T:
+            try:
+                return step(self._connected())
+            except SinkError:
+                self._disconnect()
+                raise
+            except psycopg.Error as error:
+                self._disconnect()
+                # A table that was dropped is created again with the next connection.
+                if _is_place(error) and error.sqlstate != NO_TABLE:
+                    raise self._failure(error) from error
+                raise
+
+        return insist(attempt, psycopg.Error, self._failure)
+
+    def _failure(self, error: psycopg.Error) -> SinkError:
+        what = f"table {self._table}"
+        if isinstance(error, MarksMissing):
+            return BegunAnew(f"{what}: {error}")
+        if _is_place(error):
+            return SinkUnusable(
+                f"{what}: {_message(error)}; grant the user select, insert and update on the table"
+                f" and on {NAME}; or, if it is not this sink's table, drop it or choose another"
+            )
         return SinkUnavailable(
-            f"table {self._table}: PostgreSQL failed after {ATTEMPTS} attempt(s):"
-            f" {_message(error)}; check the server, the network, and the user and password"
+            f"{what}: PostgreSQL failed after {ATTEMPTS} attempt(s): {_message(error)}; check the"
+            " server, the network, and the user and password"
         )
 
-    def _write(self, rows: Sequence[Result], given: Sequence[Result]) -> Sequence[Refused]:
-        connection = self._connected()
+    def _write(
+        self,
+        connection: Connection,
+        rows: Sequence[Result],
+        given: Sequence[Result],
+        progress: Progress,
+    ) -> Sequence[Refused]:
         try:
             if self._most_rows < ROWS_PER_STATEMENT:
-                self._write_slowly(connection, rows)
+                self._write_slowly(connection, rows, progress)
             else:
                 with connection.transaction():
                     connection.execute(_TIMEOUT)
                     for piece in self._pieces(rows):
                         self._put(connection, piece)
+                    self._marks.move(connection, progress)
         except psycopg.Error as error:
             if not _is_content(error) and error.sqlstate != INTERNAL:
                 raise
@@ -239,16 +293,26 @@ class PostgresSink:
         with connection.transaction():
             connection.execute(_TIMEOUT)
             self._halve(connection, sorted(given, key=lambda each: each.id), refused)
+            self._marks.move(connection, progress)
         return refused
 
-    def _write_slowly(self, connection: Connection, rows: Sequence[Result]) -> None:
-        """Write each piece in a transaction of its own; the size of pieces may change."""
-        while rows:
-            piece = next(iter(self._pieces(rows)))
+    def _write_slowly(
+        self, connection: Connection, rows: Sequence[Result], progress: Progress
+    ) -> None:
+        """Write each piece in a transaction of its own; the size of pieces may change.
+
+        The last piece moves the marks. The others only require them.
+        """
+        while True:
+            piece = next(iter(self._pieces(rows)), ())
+            rows = rows[len(piece) :]
             with connection.transaction():
                 connection.execute(_TIMEOUT)
-                self._put(connection, piece)
-            rows = rows[len(piece) :]
+                if piece:
+                    self._put(connection, piece)
+                self._marks.move(connection, progress.held() if rows else progress)
+            if not rows:
+                return
 
     def _halve(
         self, connection: Connection, given: Sequence[Result], refused: list[Refused]
@@ -301,10 +365,10 @@ class PostgresSink:
             self._connection = psycopg.connect(
                 **self._settings(), autocommit=True, prepare_threshold=None
             )
-            self._see_to_table(self._connection)
+            self._see_to_tables(self._connection)
         return self._connection
 
-    def _see_to_table(self, connection: Connection) -> None:
+    def _see_to_tables(self, connection: Connection) -> None:
         with connection.transaction():
             connection.execute(_TIMEOUT)
             connection.execute(_ONE_AT_A_TIME)
@@ -312,6 +376,7 @@ class PostgresSink:
             if found == (None,):
                 connection.execute(self._make)
                 connection.execute(self._index)
+            self._marks.open(connection)
 
     def _settings(self) -> dict[str, Any]:
         ours = {

@@ -6,10 +6,14 @@ All keys begin with `inorder:{NAME}:`, whose braces keep them in one slot of a c
     feed       stream: an entry for each effective change: `id`, `revision`, `op`, `result`
     revisions  hash: id -> the highest revision seen, also of retracted results
     recent     sorted set: ids in the order of their last change
+    marks      hash: topic/partition/group -> the next offset that the group reads (`sinks.marks`)
 
 One Lua script per call compares revisions and writes the newer results. So no reader sees a change
 in `latest` without that in `feed` and `revisions`. The feed has each change once, with ascending
 revisions of an id. A duplicate, and a change that is older than the stored one, change nothing.
+
+Each call requires the marks, and the last call of a batch moves them. If `revisions` is gone, the
+marks count as lost too.
 
 Bounds: `max_results` ids are stored, including retracted ones. Beyond that, the ids whose last
 change is oldest are forgotten, with their revision. (So a result older than `max_results` changes
@@ -39,7 +43,8 @@ should be a name that resolves to several nodes. Cost: O(log max_results) for ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -57,7 +62,16 @@ from redis.retry import Retry
 
 from sinks import attempts
 from sinks.result import Result, newest, pieces
-from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
+from sinks.sink import (
+    BegunAnew,
+    Marks,
+    Progress,
+    Reader,
+    Refused,
+    SinkError,
+    SinkUnavailable,
+    SinkUnusable,
+)
 
 CONNECT_TIMEOUT_S: Final = 2.0
 ANSWER_TIMEOUT_S: Final = 5.0
@@ -77,8 +91,12 @@ _FORGET_PER_CALL: Final = 1_000
 Each call can forget at least twice as many ids as it adds, so a lowered bound is reached in time.
 """
 
+MARKS_LOST: Final = -1
+OLDER: Final = b"older"
+"""The field of `marks` that is 1 if there were results before there were marks."""
+
 _BOUNDS: Final = """
-local latest, feed, revisions, recent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local latest, feed, revisions, recent, marks = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local max_results, max_feed, forget = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 """
 _FORGET: Final = """
@@ -96,10 +114,39 @@ return excess + redis.call('XTRIM', feed, 'MAXLEN', '~', max_feed)
 """
 """A script that trims with commands that need no memory, so that a full server runs it."""
 
-_WRITE: Final = f"""{_BOUNDS}
+_LOSE: Final = """
+if redis.call('HEXISTS', marks, 'filled') == 1 and redis.call('HLEN', revisions) == 0 then
+  for _, field in ipairs(redis.call('HKEYS', marks)) do redis.call('HDEL', marks, field) end
+  redis.call('HSET', marks, 'older', 0)
+end
+"""
+"""Removes the marks if the results are gone. The field `filled` says that there were some."""
+
+_LOOK: Final = f"""{_BOUNDS}{_LOSE}
+if redis.call('HEXISTS', marks, 'older') == 0 then
+  local filled = redis.call('HLEN', revisions) > 0
+  redis.call('HSET', marks, 'older', filled and 1 or 0)
+  if filled then redis.call('HSET', marks, 'filled', 1) end
+end
+return redis.call('HGETALL', marks)
+"""
+_RAISE: Final = f"""{_BOUNDS}
+for i = 4, #ARGV, 2 do
+  local known = redis.call('HGET', marks, ARGV[i])
+  if not known or tonumber(ARGV[i + 1]) > tonumber(known) then
+    redis.call('HSET', marks, ARGV[i], ARGV[i + 1])
+  end
+end
+"""
+_WRITE: Final = f"""{_BOUNDS}{_LOSE}
+local results = 5 + 3 * tonumber(ARGV[4])
+for i = 5, results - 1, 3 do
+  local known = redis.call('HGET', marks, ARGV[i])
+  if not known or tonumber(known) < tonumber(ARGV[i + 1]) then return {MARKS_LOST} end
+end
 local last = redis.call('ZREVRANGE', recent, 0, 0, 'WITHSCORES')
 local turn = tonumber(last[2] or '0')
-for i = 4, #ARGV, 4 do
+for i = results, #ARGV, 4 do
   local id, revision, op, result = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local known = redis.call('HGET', revisions, id)
   if not known or tonumber(revision) > tonumber(known) then
@@ -112,10 +159,19 @@ for i = 4, #ARGV, 4 do
     redis.call('HSET', revisions, id, revision)
   end
 end
+for i = 5, results - 1, 3 do
+  if results <= #ARGV then redis.call('HSET', marks, 'filled', 1) end
+  if tonumber(ARGV[i + 2]) > tonumber(redis.call('HGET', marks, ARGV[i])) then
+    redis.call('HSET', marks, ARGV[i], ARGV[i + 2])
+  end
+end
 {_FORGET}
 return excess
 """
-"""A script that writes results. It stores each revision last, so it can be repeated if it fails."""
+"""A script that writes results, then marks.
+
+It stores each revision after the result, so it can be repeated if it fails.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +193,7 @@ class RedisKeys(NamedTuple):
     feed: str
     revisions: str
     recent: str
+    marks: str
 
 
 def keys_of(name: str) -> RedisKeys:
@@ -169,16 +226,36 @@ class RedisSink:
         self._retry = Retry(backoff, attempts.ATTEMPTS - 1, PASSING)
         self._closed = False
 
-    def write(self, results: Sequence[Result]) -> Sequence[Refused]:
-        if self._closed:
-            raise SinkError(f"the sink of {self._name} in Redis is closed")
+    def write(
+        self, results: Sequence[Result], progress: Progress | None = None
+    ) -> Sequence[Refused]:
         fitting = [each for each in results if len(each.record) <= BYTES_PER_CALL]
-        try:
-            for piece in pieces(newest(fitting), RESULTS_PER_CALL, BYTES_PER_CALL):
-                self._write(piece)
-        except redis.RedisError as error:
-            raise self._failure(error) from error
+        calls = [*pieces(newest(fitting), RESULTS_PER_CALL, BYTES_PER_CALL)]
+        if progress is not None and progress.steps:
+            calls = calls or [()]
+        with self._telling_failures():
+            for piece in calls[:-1]:
+                self._write(piece, progress and progress.held())
+            for piece in calls[-1:]:
+                self._write(piece, progress)
         return [Refused(each, TOO_LARGE) for each in results if len(each.record) > BYTES_PER_CALL]
+
+    def marks(self, reader: Reader) -> Marks:
+        with self._telling_failures():
+            found = self._run(_LOOK, ())
+        fields = dict(zip(found[::2], found[1::2], strict=True))
+        positions = {}
+        for field, value in fields.items():
+            topic, slash, rest = field.decode().partition("/")
+            partition, _, group = rest.partition("/")
+            if slash and (group, topic) == (reader.group, reader.topic):
+                positions[int(partition)] = int(value)
+        return Marks(f"results {self._name} in Redis", positions, fields[OLDER] == b"1")
+
+    def mark(self, reader: Reader, positions: Mapping[int, int]) -> None:
+        with self._telling_failures():
+            arguments = [(_field(reader, each), at) for each, at in positions.items()]
+            self._run(_RAISE, [word for pair in arguments for word in pair])
 
     def close(self) -> None:
         if not self._closed:
@@ -186,15 +263,33 @@ class RedisSink:
             self._client.close()
             self._given.close()
 
-    def _write(self, piece: Sequence[Result]) -> None:
-        arguments: list[Any] = []
+    @contextmanager
+    def _telling_failures(self) -> Iterator[None]:
+        if self._closed:
+            raise SinkError(f"the sink of {self._name} is closed")
+        try:
+            yield
+        except redis.RedisError as error:
+            raise self._failure(error) from error
+
+    def _write(self, piece: Sequence[Result], progress: Progress | None) -> None:
+        steps = progress.steps if progress else {}
+        arguments: list[Any] = [len(steps)]
+        for partition, step in steps.items():
+            assert progress is not None
+            arguments += (_field(progress.reader, partition), *step)
         for result in piece:
             arguments += (result.id.encode(), result.revision, result.op, result.record)
         try:
-            self._run(_WRITE, arguments)
+            answer = self._run(_WRITE, arguments)
         except redis.OutOfMemoryError:
             self._trim()
-            self._run(_WRITE, arguments)
+            answer = self._run(_WRITE, arguments)
+        if answer == MARKS_LOST:
+            raise BegunAnew(
+                f"results {self._name} in Redis: the marks in {self._keys.marks} are absent or"
+                " behind"
+            )
 
     def _trim(self) -> None:
         """Trim to the bounds in at most `MAX_TRIMS` calls, and leave the rest to the next write."""
@@ -235,6 +330,11 @@ class RedisSink:
                 " something else; delete it, or choose another name"
             )
         return SinkUnavailable(f"{what} {_message(error)}")
+
+
+def _field(reader: Reader, partition: int) -> bytes:
+    """Return the field of a mark; only the group may have a slash."""
+    return f"{reader.topic}/{partition}/{reader.group}".encode()
 
 
 def _pointed_to(given: redis.Redis, error: Exception) -> redis.Redis | None:

@@ -23,6 +23,10 @@ A partition without a committed offset is read from its beginning. If the topic 
 record, this is counted as expired and logged as an error. Reading continues with the first existing
 record.
 
+Before anything of a new partition is written, its mark in the store is compared with the committed
+offset (`sinks.marks`). The same is done if a write finds that marks are lost. A partition to be
+read again continues at its mark.
+
 After `stop`, `run` returns when the current batch is written. If the runner is waiting for the
 store, the batch is not committed and will be read again. `run` raises SinkUnusable if the sink
 does, and SourceFailed if Kafka permanently refuses the topic.
@@ -32,19 +36,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import methodcaller
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from sinks.counts import Counts
 from sinks.dead import DeadLetter, DeadLetters
+from sinks.marks import Bookmarks
 from sinks.refusals import Refusals
 from sinks.result import Control, Malformed, Result, parse
-from sinks.sink import REFUSED, Refused, Sink, SinkError, SinkUnavailable
+from sinks.sink import REFUSED, BegunAnew, Refused, Sink, SinkError, SinkUnavailable
 
 TOO_LARGE: Final = "too_large"
 """Reason of a dead letter for a record above `record_bytes`."""
@@ -64,6 +69,8 @@ FOR_GOOD: Final = frozenset(
         KafkaError.GROUP_AUTHORIZATION_FAILED,
     }
 )
+
+T = TypeVar("T")
 
 log = logging.getLogger("inorder.sink")
 
@@ -106,6 +113,7 @@ class Runner:
         consumer: Consumer,
         topic: str,
         sink: Sink,
+        bookmarks: Bookmarks,
         dead: DeadLetters,
         limits: RunnerLimits | None = None,
         refusals: Refusals | None = None,
@@ -117,10 +125,14 @@ class Runner:
         self._consumer = consumer
         self._topic = topic
         self._sink = sink
+        self._bookmarks = bookmarks
         self._dead = dead
         self._limits = limits or RunnerLimits()
         self._refusals = refusals or Refusals()
         self._owned: set[int] = set()
+        self._to_compare: set[int] = set()
+        """The owned partitions whose marks must be compared before a write."""
+
         self._came_while_paused: list[Message] = []
         self._is_paused = False
         self._stopping = False
@@ -208,12 +220,9 @@ class Runner:
 
     def _begin(self, partition: int) -> None:
         """Start at the first existing record: no offset is committed, or its record is gone."""
-        place = Place(self._topic, partition)
-        next_, low = self._next_and_lowest(place)
-        # The client raises an error for a partition that is no longer assigned to it.
-        if partition in self._owned:
-            self._consumer.incremental_unassign([place])
-            self._consumer.incremental_assign([Place(self._topic, partition, OFFSET_BEGINNING)])
+        next_ = self._committed([partition])[partition]
+        low = self._lowest(partition)
+        self._read_from(partition, OFFSET_BEGINNING)
         if next_ < 0:
             return
         self.counts.expired += max(0, low - next_)
@@ -223,8 +232,36 @@ class Runner:
             *(self._topic, partition, next_, low),
         )
 
-    def _next_and_lowest(self, place: Place) -> tuple[int, int]:
-        """Return the committed offset, negative for none, and the lowest existing one.
+    def _read_from(self, partition: int, offset: int) -> None:
+        # The client raises an error for a partition that is no longer assigned to it.
+        if partition not in self._owned:
+            return
+        self._consumer.incremental_unassign([Place(self._topic, partition)])
+        self._consumer.incremental_assign([Place(self._topic, partition, offset)])
+        if self._is_paused:
+            self._consumer.pause([Place(self._topic, partition)])
+
+    def _committed(self, partitions: Sequence[int]) -> dict[int, int]:
+        """Return the committed offsets by partition, negative for none."""
+        places = [Place(self._topic, partition) for partition in partitions]
+
+        def committed() -> dict[int, int]:
+            found = self._consumer.committed(places, ASK_TIMEOUT_S)
+            for each in found:
+                if each.error is not None:
+                    raise KafkaException(each.error)
+            return {place.partition: each.offset for place, each in zip(places, found, strict=True)}
+
+        return self._asked(committed)
+
+    def _lowest(self, partition: int) -> int:
+        """Return the lowest existing offset of a partition."""
+        place = Place(self._topic, partition)
+        low, _ = self._asked(lambda: self._consumer.get_watermark_offsets(place, ASK_TIMEOUT_S))
+        return low
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """Return Kafka's answer.
 
         Errors are retried, because a broker that has just become the group's coordinator refuses
         first.
@@ -232,11 +269,7 @@ class Runner:
         deadline_s = time.monotonic() + BEGIN_TIMEOUT_S
         while True:
             try:
-                [committed] = self._consumer.committed([place], ASK_TIMEOUT_S)
-                if committed.error is not None:
-                    raise KafkaException(committed.error)
-                low, _ = self._consumer.get_watermark_offsets(place, ASK_TIMEOUT_S)
-                return committed.offset, low
+                return ask()
             except KafkaException as error:
                 if self._stopping or time.monotonic() > deadline_s:
                     raise
@@ -267,7 +300,15 @@ class Runner:
         return True
 
     def _put(self, batch: Batch) -> None:
-        refused = self._sink.write(batch.results)
+        self._compare_marks(batch)
+        progress = self._bookmarks.progress(batch.next_offsets)
+        try:
+            refused = self._sink.write(batch.results, progress)
+        except BegunAnew:
+            self._to_compare |= self._owned
+            self._compare_marks(batch)
+            raise
+        self._bookmarks.moved(progress)
         self._refusals.judge(len(batch.results), refused)
         letters = batch.letters + [self._letter(batch, each) for each in refused]
         if letters:
@@ -275,6 +316,36 @@ class Runner:
         self.counts.written.update(result.op for result in batch.results)
         self.counts.written.subtract(each.result.op for each in refused)
         self.counts.dead.update(letter.reason for letter in letters)
+
+    def _compare_marks(self, batch: Batch) -> None:
+        """Compare the marks of new partitions; let the batch commit none that is read again."""
+        if not self._to_compare:
+            return
+        committed = self._committed(sorted(self._to_compare))
+        again = self._bookmarks.compare({each: max(0, at) for each, at in committed.items()})
+        for partition, mark in again.items():
+            self._read_again(partition, mark)
+            batch.next_offsets.pop(partition, None)
+        self._to_compare.clear()
+
+    def _read_again(self, partition: int, mark: int) -> None:
+        low = self._lowest(partition)
+        self._read_from(partition, max(mark, low))
+        self._came_while_paused = [
+            each for each in self._came_while_paused if each.partition() != partition
+        ]
+        self.counts.refills += 1
+        log.warning(
+            "topic %s, partition %d: reading again from offset %d, because the store lacks results",
+            *(self._topic, partition, max(mark, low)),
+        )
+        if low > mark:
+            self.counts.expired += low - mark
+            log.error(
+                "topic %s, partition %d: the topic has deleted the offsets from %d up to %d; the"
+                " store stays without the results that are there alone",
+                *(self._topic, partition, mark, low),
+            )
 
     def _letter(self, batch: Batch, refused: Refused) -> DeadLetter:
         result = refused.result
@@ -326,14 +397,19 @@ class Runner:
         return [Place(self._topic, partition) for partition in self._owned]
 
     def _assigned(self, consumer: Consumer, places: list[Place]) -> None:
-        self._owned.update(place.partition for place in places)
+        partitions = {place.partition for place in places}
+        self._owned |= partitions
+        self._to_compare |= partitions
         consumer.incremental_assign(places)
         if self._is_paused:
             consumer.pause(places)
         log.info("reading partitions %s of %s", sorted(self._owned), self._topic)
 
     def _revoked(self, _: Consumer, places: list[Place]) -> None:
-        self._owned.difference_update(place.partition for place in places)
+        partitions = {place.partition for place in places}
+        self._owned -= partitions
+        self._to_compare -= partitions
+        self._bookmarks.forget(partitions)
 
     def _close(self) -> None:
         """Close the sink, the dead letters and the consumer, even if one of them fails."""

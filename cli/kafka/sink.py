@@ -34,9 +34,10 @@ from cli.topology_file import (
 )
 from sinks.counts import Counts, SinkCollector
 from sinks.dead import DeadLetters, DeadLines, DeadTopic
+from sinks.marks import Bookmarks, WhenBehind
 from sinks.refusals import Refusals
 from sinks.runner import Runner, RunnerLimits, SourceFailed, consumer_of
-from sinks.sink import Sink, SinkUnusable
+from sinks.sink import Reader, Sink, SinkUnusable
 
 STUCK_S: Final = 180.0
 """The time in seconds without a turn of a sink's loop after which the sink counts as stuck.
@@ -72,6 +73,18 @@ class Source:
         type=click.IntRange(min=1),
         default=RunnerLimits().batch_records,
         help="Records to write at once.",
+    )
+    refill: bool = option(
+        "--refill",
+        is_flag=True,
+        help="If the store has lost results that the group has read, read them again. It may "
+        "always be set.",
+    )
+    adopt: bool = option(
+        "--adopt",
+        is_flag=True,
+        help="If the store lacks results that the group has read, go on without them. Set it for "
+        "one start only.",
     )
     http: str = given_by(http_option)
     as_json: bool = given_by(json_option("SINK"))
@@ -197,6 +210,7 @@ def group_of(kind: str, store: str, place: str) -> str:
 
 
 def _run(source: Source, sink: Sink, group: str, refusals: Refusals | None = None) -> None:
+    when_behind(source)
     set_up("sink", quiet=source.quiet, style=source.log_style)
     at = listening("--http", source.http)
     access = security(source.kafka_path)
@@ -219,7 +233,9 @@ async def _serve(
             raise Refused(f"{source.brokers} has no topic {topic}; create it first")
     limits = RunnerLimits(batch_records=source.batch)
     consumer = consumer_of(source.brokers, group, access.librdkafka(), limits, source.session_s)
-    runner = Runner(consumer, source.topic, sink, _dead_letters(source, access), limits, refusals)
+    bookmarks = Bookmarks(sink, Reader(group, source.topic), when_behind(source))
+    dead = _dead_letters(source, access)
+    runner = Runner(consumer, source.topic, sink, bookmarks, dead, limits, refusals)
     counts = runner.counts
     async with asked_by_http(
         *(runner, at, SinkCollector(counts), lambda: counts.trouble),
@@ -237,6 +253,15 @@ async def _serve(
     )
 
 
+def when_behind(source: Source) -> WhenBehind:
+    """Return what the options say about a store that lacks results."""
+    if source.refill and source.adopt:
+        raise Refused("--refill reads lost results again, --adopt goes on without them; give one")
+    if source.refill:
+        return WhenBehind.REFILL
+    return WhenBehind.ADOPT if source.adopt else WhenBehind.REFUSE
+
+
 def summary(counts: Counts) -> dict[str, Any]:
     return {
         "records": counts.records,
@@ -244,6 +269,7 @@ def summary(counts: Counts) -> dict[str, Any]:
         "dead": dict(counts.dead),
         "control": counts.control,
         "expired": counts.expired,
+        "refills": counts.refills,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from inorder.contract import RETRACT
 from sinks.result import Result, parse
-from sinks.sink import Refused
+from sinks.sink import BegunAnew, Marks, Progress, Reader, Refused
 
 Current = dict[str, bytes]
 """By id the record that counts; without those whose last word is a retract."""
@@ -49,12 +49,28 @@ class MemorySink:
 
     def __init__(self) -> None:
         self.known: dict[str, Result] = {}
+        self.positions: dict[int, int] = {}
+        self.is_older = False
 
-    def write(self, results: Sequence[Result]) -> Sequence[Refused]:
+    def write(
+        self, results: Sequence[Result], progress: Progress | None = None
+    ) -> Sequence[Refused]:
+        steps = progress.steps if progress else {}
+        if any(self.positions.get(each, -1) < step.known for each, step in steps.items()):
+            raise BegunAnew("the marks are gone")
+        for number, step in steps.items():
+            self.positions[number] = max(self.positions[number], step.next)
         for each in results:
             if each.id not in self.known or self.known[each.id].revision < each.revision:
                 self.known[each.id] = each
         return ()
+
+    def marks(self, _: Reader) -> Marks:
+        return Marks("the memory", dict(self.positions), self.is_older)
+
+    def mark(self, _: Reader, positions: Mapping[int, int]) -> None:
+        for each, position in positions.items():
+            self.positions[each] = max(self.positions.get(each, 0), position)
 
     def close(self) -> None:
         pass

@@ -226,7 +226,7 @@ def test_a_user_who_may_only_write_needs_no_right_to_make_tables(store: Store) -
     store.write(result("a", 0))
     store.run(
         f"create role writer_{table} login",
-        f"grant select, insert, update on {table} to writer_{table}",
+        f"grant select, insert, update on {table}, inorder_sink_mark to writer_{table}",
     )
     url = store.url.replace("postgres@", f"writer_{table}@")
     with closing(PostgresSink(url, table)) as sink:

@@ -19,10 +19,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from sinks import result as kinds_of_result
 from sinks.counts import SinkCollector
 from sinks.dead import DeadLetter
+from sinks.marks import Bookmarks, WhenBehind
 from sinks.refusals import IN_A_ROW, Refusals
 from sinks.result import Result
 from sinks.runner import TOO_LARGE, Runner, RunnerLimits, SourceFailed
-from sinks.sink import REFUSED, Refused, SinkUnavailable, SinkUnusable
+from sinks.sink import REFUSED, Progress, Reader, Refused, SinkUnavailable, SinkUnusable
 from tests.kit.clock import Clock
 from tests.sinks.results import MemorySink, record
 
@@ -136,14 +137,16 @@ class LoggedSink(MemorySink):
         self.cause = ""
         self.on_fail: Callable[[], None] = lambda: None
 
-    def write(self, results: Sequence[Result]) -> Sequence[Refused]:
+    def write(
+        self, results: Sequence[Result], progress: Progress | None = None
+    ) -> Sequence[Refused]:
         if self.fails:
             self.fails -= 1
             self.on_fail()
             raise SinkUnavailable("the store is away")
         if results:
             self.log.append(("write", [each.revision for each in results]))
-        super().write([each for each in results if each.id not in self.refuses])
+        super().write([each for each in results if each.id not in self.refuses], progress)
         refused = [each for each in results if each.id in self.refuses]
         return [Refused(each, "no room", self.cause) for each in refused]
 
@@ -177,6 +180,7 @@ class Setting:
         limits: RunnerLimits = LIMITS,
         partitions: int = 1,
         set_aside: Sequence[str] = (),
+        when_behind: WhenBehind = WhenBehind.REFUSE,
     ) -> None:
         self.log: list[Any] = []
         self.consumer = ScriptedConsumer(records, self.log, partitions)
@@ -184,7 +188,8 @@ class Setting:
         self.letters = LoggedLetters(self.log)
         consumer: Any = self.consumer
         refusals = Refusals(set_aside)
-        self.runner = Runner(consumer, "results", self.sink, self.letters, limits, refusals)
+        marks = Bookmarks(self.sink, Reader("group", "results"), when_behind)
+        self.runner = Runner(consumer, "results", self.sink, marks, self.letters, limits, refusals)
         self.consumer.at_the_end = self.runner.stop
 
     def run(self) -> list[Any]:
@@ -382,6 +387,7 @@ def test_reading_begins_where_the_topic_does(
     setting.consumer.committed_offset = committed
     setting.consumer.lowest = 40
     setting.consumer.ask_failures = 2
+    setting.sink.positions = {0: max(0, committed)}
     steps = setting.run()
     assert steps == [("unassign", [0]), ("assign", [0]), ("write", [0]), ("commit", {0: 41})]
     assert setting.runner.counts.expired == expired

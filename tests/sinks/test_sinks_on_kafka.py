@@ -16,8 +16,9 @@ from confluent_kafka.admin import AdminClient
 
 from infra.redis import RedisServer
 from sinks.dead import DeadLetter, DeadTopic
+from sinks.marks import Bookmarks
 from sinks.runner import Runner, RunnerLimits, consumer_of
-from sinks.sink import SinkUnavailable
+from sinks.sink import Reader, SinkUnavailable
 from tests.as_they_stand import send_with_no_name
 from tests.end_to_end.records import read_all
 from tests.services import SharedKafka, UniqueName
@@ -36,7 +37,8 @@ TIMEOUT_S = 60.0
 def running(brokers: str, topic: str, sink: MemorySink) -> Iterator[Runner]:
     """A runner in a thread, stopped at the end."""
     consumer = consumer_of(brokers, topic)
-    runner = Runner(consumer, topic, sink, Mock(), RunnerLimits())
+    marks = Bookmarks(sink, Reader(topic, topic))
+    runner = Runner(consumer, topic, sink, marks, Mock(), RunnerLimits())
     with ThreadPoolExecutor() as threads:
         ended = threads.submit(runner.run)
         try:
@@ -107,6 +109,7 @@ def test_sinks_of_one_group_share_the_work(kafka: SharedKafka, unique_name: Uniq
     topic = unique_name("results")
     kafka.create_topic(topic, partitions=4)
     one, other = MemorySink(), MemorySink()
+    other.positions = one.positions  # as of one store
     changes = list(history(seed=2, ids=60, changes=2_000))
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
 

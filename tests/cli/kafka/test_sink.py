@@ -31,6 +31,7 @@ NOBODY = (*SOURCE, "--brokers-wait", "0s")
         (("files", *SOURCE, "--folder", "out", "--roll-seconds", "0"), "--roll-seconds"),
         (("files", *SOURCE, "--folder", "out", "--http", "here"), "--http here"),
         (("files", *SOURCE, "--folder", "out", "--session", "soon"), "--session"),
+        (("files", *SOURCE, "--folder", "out", "--refill", "--adopt"), "give one"),
         (("files", "--brokers", "embedded", "--topic", "t", "--folder", "out"), "embedded"),
     ],
 )
@@ -75,4 +76,4 @@ def test_the_summary_for_programs() -> None:
     counts.written.subtract(["update"])
     counts.dead.update(["refused"])
     written = {"written": {"emit": 2}, "dead": {"refused": 1}}
-    assert summary(counts) == {"records": 5, **written, "control": 1, "expired": 0}
+    assert summary(counts) == {"records": 5, **written, "control": 1, "expired": 0, "refills": 0}
