@@ -1,13 +1,14 @@
 """Notices a store that began anew, by marks that the store keeps next to the results.
 
-A store can lose results that the consumer group has read: a table is dropped, an empty server
-stands at the address, or a backup is restored. The offsets alone would not show it. So a sink
-writes a mark for each partition (`sinks.sink.Progress`): the next offset, together with the results
-before it. Offsets are committed later. In a sound store no mark is behind the committed offset.
+A store can lose results that the consumer group has read. For example, a table is dropped, an empty
+server stands at the address, or a backup is restored. The offsets alone would not show it. So a
+sink writes a mark for each partition (`sinks.sink.Progress`): the next offset, together with the
+results before it. Offsets are committed later. In a sound store no mark is behind the committed
+offset.
 
-A mark that is absent or behind is handled as `WhenBehind` says. A store that had results before it
-had marks, because an older version filled it, is adopted once: its marks begin at the offsets of
-the group.
+A mark that is absent or behind is handled as `WhenBehind` says. An older version may have filled a
+store, which then has results but no marks. Such a store is adopted once: its marks begin at the
+offsets of the group.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A store that lost results that the group has read is noticed, in every kind of sink.
+"""Examples, in every kind of sink: a store that lost results that the group has read is noticed.
 
 It is emptied, replaced by an empty one or restored from a backup, while the sink is stopped or in
 mid-flow. The sink refuses it, and reads again with `--refill`. The ids in the store are counted.
