@@ -67,7 +67,7 @@ def values_of(events: Sequence[Event]) -> Any:
     spread = sum(((v - mean) ** 2 for v in exact), Fraction(0))
     return {
         "n": float(len(events)),
-        "sum": float(total),
+        "sum": float(total) if plain else None,
         "avg": float(mean) if plain else None,
         "min": plain[0] if plain else None,
         "max": plain[-1] if plain else None,

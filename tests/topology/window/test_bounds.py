@@ -12,6 +12,7 @@ from tests.kit.events import copies
 from tests.kit.queries import Output, window_query
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.model.event import Event
+from topology.model.result import CONFIRMED
 from topology.window.operator import Windows
 
 COUNT = (Output("n", "count"),)
@@ -46,6 +47,42 @@ def test_values_that_are_none_are_left_out_and_counted() -> None:
     assert result.values == {"count": len(values), "sum": 3, "distinct": 4}
     figures = operator.figures()
     assert (figures["skipped"], figures["unreadable"]) == (2 * len(values) - 2 - 4, 1)
+
+
+NOTHING: list[Any] = [{}, {"v": None}, {"v": "8,0"}]
+
+
+@pytest.mark.parametrize("kind", ["tumbling", "sliding", "session", "count"])
+@pytest.mark.parametrize("function", ["sum", "squares and sum"])
+def test_sum_without_usable_values_is_null(kind: str, function: str) -> None:
+    """Beside `stddev`, the plain case adds events one by one and not by columns."""
+    outputs = [Output("sum", "sum", ("v",))]
+    outputs += [Output("s", "stddev", ("v",))] * (function != "sum")
+    query = window_query("q", kind, outputs, SIZE, SIZE, events=len(NOTHING))
+    nothing = payloads(Windows("default", query), NOTHING)
+    assert (nothing.values["sum"], nothing.low["sum"], nothing.high["sum"]) == (None, None, None)
+    some = payloads(Windows("default", query), [*NOTHING[1:], {"v": 0}])
+    assert some.values["sum"] == some.expected["sum"] == 0
+
+
+@pytest.mark.parametrize(
+    ("uncertainty", "expected"),
+    [("plain", None), ("expected", 1), ("bounds", None), ("thesis3", 4 / 3), ("ignore", None)],
+)
+def test_sum_is_null_if_its_only_value_may_lie_outside(uncertainty: str, expected: Any) -> None:
+    """The value lies outside by its corrected timestamp, and inside by a quarter of its error."""
+    query = window_query(
+        "q", "tumbling", [Output("v", "sum", ("v",))], 100 * MS, 100 * MS, uncertainty=uncertainty
+    )
+    operator = Windows("default", query)
+    outside = event("b", 0, 105, {"v": 4})
+    outside.error_ns = 10 * MS
+    operator.on_batch([event("a", 0, 50, {"v": "text"}), outside], START + 105 * MS)
+    first, *_ = end(operator, START + 105 * MS)
+    assert first.values["v"] == expected
+    if expected is None:
+        assert first.low["v"] is first.high["v"] is first.expected["v"] is None
+    assert (first.confidence == CONFIRMED) == (uncertainty == "ignore")
 
 
 def test_sums_beyond_a_double_are_told_as_none() -> None:

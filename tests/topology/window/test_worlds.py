@@ -45,7 +45,7 @@ SKEW_PPM: Final = 100
 MIRROR: Final = tuple(each.name for each in OUTPUTS if each.function not in ("first", "last"))
 """What does not depend on which of two events of one time comes first."""
 OF_NOTHING: Final = tuple(
-    each.name for each in OUTPUTS if each.function not in ("count", "sum", "distinct")
+    each.name for each in OUTPUTS if each.function not in ("count", "distinct")
 )
 """What has no value without an event."""
 

@@ -1,6 +1,6 @@
 """Computes count, sum, avg, stddev, min and max; all but count read a tally.
 
-Without values `sum` is 0, and the others except `count` are None. `stddev` is the standard
+Without values all but `count` are None: 0 would look like a measured sum. `stddev` is the standard
 deviation of the population.
 
 If each possible group of events may belong to the window or not, the bounds are computed as
@@ -72,16 +72,20 @@ class Sum(Additive):
     __slots__ = ()
 
     def value(self, cell: Tally) -> Any:
+        if not cell.n:
+            return None
         return quotient(cell.total, 1 << cell.shift) if cell.shift else json_number(cell.total)
 
     def weighted(self, cell: Tally, possibles: Sequence[tuple[Any, int]]) -> Any:
-        _, total, shift = weighed(cell, possibles)
-        return number_of(total, shift, WEIGHT_BITS)
+        n, total, shift = weighed(cell, possibles)
+        return number_of(total, shift, WEIGHT_BITS) if n else None
 
     def sizes(self, cell: Tally, possibles: Sequence[Any]) -> list[int]:
         return totals(possibles, finest(cell, possibles))
 
     def within(self, cell: Tally, possibles: Sequence[Any], low: int, high: int) -> Bounds:
+        if not cell.n and not any(one.n for one in possibles):
+            return None, None
         shift = finest(cell, possibles)
         total = cell.total << (shift - cell.shift)
         return number_of(total + low, shift), number_of(total + high, shift)

@@ -7,7 +7,8 @@
 * `expected`: expected values, see below.
 * `thesis3`: the mean over three windows, shifted by -T, 0 and T. T is the largest time error near
   the window, at most `max_error`. `first`, `last` and values that are not numbers are taken by
-  corrected timestamp.
+  corrected timestamp. A window without a value adds 0 to the mean of sums, and is left out of the
+  others.
 
 `expected` is computed under all but `ignore`. For count, sum, avg and stddev it uses weighted sums.
 The weight of an uncertain event is the probability that it was in the window. For other aggregates,
@@ -24,8 +25,8 @@ world has this value.
 
 An aggregate has no value if it can use no event in the window. If this is so by corrected
 timestamps and in some possible world, then the value, its bounds and the expected value are None.
-The result is then uncertain. (Under `expected`, avg and stddev have a value in this case.) A result
-is certain if all its values are.
+The result is then uncertain. (Under `expected`, sum, avg and stddev have a value in this case.) A
+result is certain if all its values are.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Measure:
             elif event.is_possible(span):
                 possibles.append(event)
         rows = [self._makers.row_of_one(event.values, event) for event in possibles]
-        values = self._inside(row, unsure, span)
+        values = self._named(self._inside(row, unsure, span))
         expected = dict(values)
         weights = [event.weight(span) for event in possibles]
         for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
@@ -106,7 +107,7 @@ class Measure:
 
     def blurred(self, row: AggregateRow, inside: Iterable[UnsureEvent]) -> Measured:
         """Return the values by corrected timestamp, for a window with too many uncertain events."""
-        values = self._with(row, inside)
+        values = self._named(self._with(row, inside))
         nothing = dict.fromkeys(self._names)
         return Measured(values, nothing, nothing, values, is_sure=False)
 
@@ -131,22 +132,32 @@ class Measure:
     def _named(self, row: AggregateRow) -> Named:
         return dict(zip(self._names, self._makers.values(row), strict=True))
 
-    def _with(self, row: AggregateRow, more: Iterable[UnsureEvent]) -> Named:
+    def _with(self, row: AggregateRow, more: Iterable[UnsureEvent]) -> AggregateRow:
         together = row.copy()
         for event in more:
             together.add(event.values, event)
-        return self._named(together)
+        return together
 
-    def _inside(self, row: AggregateRow, unsure: Iterable[UnsureEvent], span: Span) -> Named:
+    def _inside(self, row: AggregateRow, unsure: Iterable[UnsureEvent], span: Span) -> AggregateRow:
         return self._with(row, [each for each in unsure if each.is_inside(span)])
 
     def _mean_of_three(self, row: AggregateRow, unsure: Sequence[UnsureEvent], span: Span) -> Named:
         shift_ns = min(self._max_error_ns, max((e.error_ns for e in unsure), default=0))
-        low, middle, high = (
+        rows = [
             self._inside(row, unsure, (span[0] + by_ns, span[1] + by_ns))
             for by_ns in (-shift_ns, 0, shift_ns)
-        )
-        return {name: mean((low[name], middle[name], high[name])) for name in self._names}
+        ]
+        found: Named = {}
+        for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
+            cells = [cell_in(each, at) for each in rows]
+            three = [function.value(cell) for cell in cells]
+            if function.additive and any(value is not None for value in three):
+                three = [
+                    0 if value is None and not cell.n else value
+                    for value, cell in zip(three, cells, strict=True)
+                ]
+            found[name] = mean(three)
+        return found
 
     def _measured(
         self,
@@ -174,9 +185,9 @@ class Measure:
                 low[name], high[name] = function.within(cell, cells, least, most)
             else:
                 low[name], high[name] = function.bounds(cell, cells)
-                if values[name] is None:
-                    has_value = [function.value(one) is not None for one in cells]
-                    fewest = spread_of(has_value)[0] if any(has_value) else -1
+            if values[name] is None:
+                has_value = [function.value(one) is not None for one in cells]
+                fewest = spread_of(has_value)[0] if any(has_value) else -1
             if fewest == 0:
                 low[name] = high[name] = expected[name] = None
                 is_sure = False
@@ -199,7 +210,7 @@ def _within(value: Any, low: Any, high: Any) -> Any:
     return high if high is not None and value > high else value
 
 
-def mean(three: tuple[Any, Any, Any]) -> Any:
+def mean(three: Sequence[Any]) -> Any:
     """Return the mean of those of the three values that are numbers.
 
     If none is a number, or if the second is a value that is not a number, return the second.
