@@ -71,6 +71,7 @@ def left(replay: Replay, streams: Iterable[StreamConfig], summary: Summary) -> N
     summary.holds(event for event in replay.held() if event.kind == DATA)
     figures = replay.figures()
     summary.left_out(figures)
+    summary.used_fields(replay.field_uses())
     summary.ends(replay.queries)
     summary.clocks(
         each

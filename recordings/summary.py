@@ -17,12 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from agents.watch.deaths import DeadReason, Deaths
-from agents.watch.sentences import open_ends
+from agents.watch.sentences import left_out_of, open_ends
 from recordings.waits import Waits
 from topology.config import Topology
 from topology.config.stages import CHAIN
 from topology.flow.unmet import Unmet, unmet_by
 from topology.model.event import DATA, Event
+from topology.model.field_use import FieldUse, joined
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, Overflow
 
@@ -68,6 +69,7 @@ class Summary:
         self._waits = Waits()
         self._late_by_cause: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()
+        self._field_uses: dict[tuple[str, str], FieldUse] = {}
         self.moved: Counter[str] = Counter()
         self._deaths = Deaths()
         self._queries: dict[str, Counter[str]] = {}
@@ -175,6 +177,13 @@ class Summary:
                 if value and operator in LOOKING and reason in UNUSED:
                     self._left_out[f"{operator}: {UNUSED[reason]}"] += value
 
+    def used_fields(self, uses: Iterable[FieldUse]) -> None:
+        """Add the values that queries left out, by query and field."""
+        for use in uses:
+            before = self._field_uses.get((use.query, use.aggregate))
+            key = use.query, use.aggregate
+            self._field_uses[key] = use if before is None else joined(before, use)
+
     def without_arrivals(self, topology: Topology) -> Topology:
         """Return the topology for a recording without arrivals.
 
@@ -207,6 +216,7 @@ class Summary:
         self._waits.join(other._waits)
         self._late_by_cause.update(other._late_by_cause)
         self._left_out.update(other._left_out)
+        self.used_fields(other._field_uses.values())
         widest_ns = max(self.moved["by_ns"], other.moved["by_ns"])
         self.moved.update(other.moved)
         self.moved["by_ns"] = widest_ns
@@ -291,6 +301,7 @@ class Summary:
             **({"arrivals": False} if self.takes_stamps else {}),
             **({"dead_reasons": self._dead_document()} if self._deaths.dead else {}),
             **({"left_out": dict(sorted(self._left_out.items()))} if self._left_out else {}),
+            **({"unusable": unusable} if (unusable := self._unusable_document()) else {}),
             "sources": {
                 source: {name: counts[name] for name in COUNTED}
                 for source, counts in sorted(self.sources.items())
@@ -300,6 +311,14 @@ class Summary:
     def _moved_document(self) -> dict[str, Any]:
         by_ms = self.moved["by_ns"] / NS_PER_MS
         return {"sources": self.moved["sources"], "by_ms": by_ms, "events": self.moved["events"]}
+
+    def _unusable_document(self) -> list[dict[str, Any]]:
+        """Return what is to be said about fields whose values a query left out, with its text."""
+        return [
+            {"query": query, "aggregate": aggregate, "field": use.field, "kind": kind, "text": text}
+            for (query, aggregate), use in sorted(self._field_uses.items())
+            for kind, text in left_out_of(use).items()
+        ]
 
     def _dead_document(self) -> dict[str, dict[str, Any]]:
         return {

@@ -341,11 +341,13 @@ class Partition:
         return self.state.clock.fault() or self.overdue.fault()
 
     def _current(self) -> tuple[dict[str, StreamFigures], ShellTotals]:
-        state = self.state
-        waiting = state.held.by_stream(state.stage.chains, state.clock.now_ns)
+        state, stage = self.state, self.state.stage
+        waiting = state.held.by_stream(stage.chains, state.clock.now_ns)
         figures = {
-            stream: StreamFigures(held, state.stage.figures_of(stream), oldest_ns)
+            stream: StreamFigures(
+                held, stage.figures_of(stream), oldest_ns, stage.field_uses_of(stream)
+            )
             for stream, (held, oldest_ns) in waiting.items()
         }
-        waivers = state.stage.alignment.waivers if state.stage.alignment is not None else 0
+        waivers = stage.alignment.waivers if stage.alignment is not None else 0
         return figures, ShellTotals(state.clock.overtaken, waivers)

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from topology.answer.rules import FINAL
 from topology.model.late import CAUSES
+from topology.window.left_out import KINDS
 
 if TYPE_CHECKING:
     from topology.config.file import TopologyFile
+    from topology.model.field_use import FieldUse
 
 NS_PER_MS: Final = 1_000_000
 NAMED: Final = 5
 """Maximum number of sources that a sentence names."""
+
+ABSENT: Final = "absent"
+MANY_ABSENT: Final = 1_000
+"""The number of events in a row without a field that suggests that the field was renamed."""
 
 WHY_HELD: Final = {
     "start": "until the first number of its source is known",
@@ -108,6 +114,23 @@ def open_ends(topology: TopologyFile) -> dict[str, str]:
         for name, query in topology.queries.items()
         if not query.finals and query.answer != FINAL
     }
+
+
+def left_out_of(use: FieldUse) -> dict[str, str]:
+    """Return a sentence for each kind of value of a field that its aggregate could not use.
+
+    Under `ABSENT`, return one about `MANY_ABSENT` or more events in a row without the field.
+    """
+    place = f"{use.query}.{use.aggregate}"
+    found = {}
+    for kind, n, example in use.unusable:
+        values = f"1 value of {use.field} is {KINDS[kind]}"
+        if n > 1:
+            values = f"{n:,} values of {use.field} are {kind}"
+        found[kind] = f"{place}: {values}, such as {example}"
+    if use.absent_in_row >= MANY_ABSENT:
+        found[ABSENT] = f"{place}: the last {use.absent_in_row:,} events have no {use.field}"
+    return found
 
 
 def reference_time(clock: Mapping[str, Any]) -> str:

@@ -111,7 +111,8 @@ def table(account: Mapping[str, Any]) -> str:
         if causes := account.get("late_by_cause"):
             listed = ", ".join(f"{cause} {n}" for cause, n in causes.items())
             console.print(f"late by cause: {listed}", highlight=False, soft_wrap=True)
-        for line in (*_results(account), *_unmet(account), *_dead(account)):
+        unusable = (printable(each["text"]) for each in account.get("unusable", ()))
+        for line in (*_results(account), *_unmet(account), *unusable, *_dead(account)):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         for what, count in account.get("left_out", {}).items():
             console.print(f"left out by queries: {what}: {count}", highlight=False)

@@ -27,6 +27,7 @@ from topology.flow.clock_reports import ClockReports
 from topology.flow.registry import tied
 from topology.flow.stage import Stage
 from topology.model.event import Event, offset_of
+from topology.model.field_use import FieldUse
 from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Malformed, Step
 from topology.model.sample import Declared, Sample
@@ -159,6 +160,10 @@ class Replay:
     def figures(self) -> list[Figures]:
         """Return one dict of figures for each stream, in the order of the topology."""
         return [self._stage.figures_of(stream) for stream in self._streams]
+
+    def field_uses(self) -> list[FieldUse]:
+        """Return the values that queries left out, by query and field."""
+        return [use for stream in self._streams for use in self._stage.field_uses_of(stream)]
 
     def _advance(self, now_ns: int) -> None:
         if self.now_ns is not None and now_ns < self.now_ns:

@@ -40,6 +40,7 @@ from topology.flow.registry import ALIGN_PLACE, graph_of, tied, waiting_places
 from topology.merge.operator import Merge
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, at_ns, twin
+from topology.model.field_use import FieldUse
 from topology.model.meter import Meter
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Malformed, Report, Step, dead_letter
@@ -249,6 +250,11 @@ class Stage(Composite):
         """Return the figures of a stream's operators; the stream begins if it has not yet."""
         self.begin([stream])
         return self._graph.figures_of(stream)
+
+    def field_uses_of(self, stream: str) -> list[FieldUse]:
+        """Return the values that the stream's queries left out, by query and field."""
+        self.begin([stream])
+        return self._graph.chains[stream].field_uses()
 
     def explain(self) -> dict[str, Plain]:
         alignment = None if self.alignment is None else self.alignment.explain()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import Event
+from topology.model.field_use import FieldUse
 from topology.model.native import mypyc_attr
 from topology.model.operator import (
     TURN,
@@ -111,6 +112,9 @@ class Composite(Operator):
             for part in self._parts
             for figure, value in part.operator.figures().items()
         }
+
+    def field_uses(self) -> list[FieldUse]:
+        return [use for part in self._parts for use in part.operator.field_uses()]
 
     def explain(self) -> dict[str, Any]:
         """Return the explanation of each part by its name, without parts that have none."""

@@ -50,6 +50,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from topology.model.event import Event
+from topology.model.field_use import FieldUse
 from topology.model.meter import Meter
 from topology.model.native import mypyc_attr
 from topology.model.outcome import Step
@@ -162,6 +163,13 @@ class Operator:
         marks the totals.
         """
         return {}
+
+    def field_uses(self) -> list[FieldUse]:
+        """Return the values that queries left out, by query and field, in O(fields of queries).
+
+        The counts only grow, but start again from 0 after a restore.
+        """
+        return []
 
     def explain(self) -> dict[str, Plain] | None:
         """Return which events are buffered, why, and until when, as plain values, in O(sources).

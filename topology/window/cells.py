@@ -73,7 +73,6 @@ class Makers:
     Attributes:
         failures: A list of one number: how many exceptions the cells of `Function`s have caught.
         cells: The plans of a row's cells, in order. Functions of one field may share a cell.
-        uses: The number of aggregates that read each cell.
         parts: The function of each aggregate, and the index of its cell.
         is_tallied: Whether all cells are tallies; always False unless `plain` is set.
     """
@@ -105,8 +104,6 @@ class Makers:
             if plan not in self.cells:
                 self.cells.append(plan)
             self.parts.append((function, self.cells.index(plan)))
-        places = [place for _, place in self.parts]
-        self.uses = [places.count(place) for place in range(len(self.cells))]
         self._makes = [plan.make for plan in self.cells]
         self.is_tallied = plain and all(plan.make is Tally for plan in self.cells)
 

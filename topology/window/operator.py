@@ -24,10 +24,11 @@ Results are emitted when an instant is over, in the order of window start and ke
 instant. `on_end` closes all windows, in the same order, as final.
 
 A query counts everything that it leaves out. These are events without a key (`without_key`), values
-that an aggregate cannot use (`skipped`), and payloads that cannot be read (`unreadable`). It also
-counts events that arrive after their window is final (`expired`). The bounds in the settings refuse
-events (`refused`) or make windows final early (`given_up`). All these events still pass through, so
-the operators before this one account for them.
+that an aggregate cannot use (`skipped`), and payloads that cannot be read (`unreadable`).
+`field_uses` has the values by field and kind. The query also counts events that arrive after their
+window is final (`expired`). The bounds in the settings refuse events (`refused`) or make windows
+final early (`given_up`). All these events still pass through, so the operators before this one
+account for them.
 
 Most events only add to open windows. `run` finds runs of such events, which are processed in
 batches.
@@ -45,6 +46,7 @@ from topology.answer.frontier import FRONTIER, Frontier
 from topology.answer.progress import QueryProgress
 from topology.answer.quality_target import QualityTarget
 from topology.model.event import DATA, Event
+from topology.model.field_use import FieldUse
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.saved import FLAG, INT, Shape
@@ -109,7 +111,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "missed": total("Windows under a quality target that missed an event"),
     "missed_outside_target": total("Windows outside every quality target that missed an event"),
     "without_key": total("Events without a value for the key of a query"),
-    "skipped": total("Values that an aggregate could not use"),
+    "skipped": total("Values that an aggregate left out: absent, null, or of a kind it cannot use"),
     "failed": total("Exceptions that a user's aggregate raised"),
     "unreadable": total("Payloads that are not JSON"),
 }
@@ -314,6 +316,9 @@ class Windows(QueryOperator):
             **self._emitter.figures(),
             **self._progress.figures(),
         }
+
+    def field_uses(self) -> list[FieldUse]:
+        return self._reading.uses()
 
     def explain(self) -> dict[str, Any]:
         return {**self.figures(), **self._progress.explain()}

@@ -3,8 +3,8 @@
 A payload that cannot be read has no fields, and is counted in `unreadable`.
 
 A key is a scalar (`topology.query.numbers`). An event without a key is left out of the query and
-counted in `unkeyed`. A value that is missing, null or unusable for its aggregate is left out, and
-counted in `skipped`.
+counted in `unkeyed`. A value that is missing, null or unusable for its aggregate is left out. It is
+counted by field and kind (`uses`), and once for each of its aggregates in `skipped`.
 
 Events are read one by one (`read`). For queries that need only numbers and counts, many events are
 read at a time into columns by key (`columns`). The result is the same, at a third of the cost.
@@ -17,10 +17,12 @@ from typing import Any, Final
 
 from topology.answer.settings import key_path
 from topology.model.event import Event
+from topology.model.field_use import FieldUse
 from topology.model.payload import UNREADABLE, read_payload
 from topology.query.fields import NO_KEY, KeyTexts, at
 from topology.query.numbers import number
-from topology.window.cells import Makers, Values
+from topology.window.cells import THE_ROW, Makers, Values
+from topology.window.left_out import LeftOut
 from topology.window.settings import WindowSettings
 
 NO_FIELDS: Final[dict[str, Any]] = {}
@@ -38,9 +40,10 @@ class Columns:
 
 
 class WindowReading:
-    """A parser of events for one query; `unreadable`, `unkeyed` and `skipped` are counters."""
+    """A parser of events for one query; `unreadable` and `unkeyed` are counters."""
 
     def __init__(self, query: WindowSettings, makers: Makers) -> None:
+        self._query = query.name
         self._key = key_path(query.key)
         self._texts = KeyTexts()
         wanted = [(plan.path, plan.usable) for plan in makers.cells]
@@ -48,13 +51,34 @@ class WindowReading:
         """The distinct fields to read; several cells may take the value of one field."""
         self._places = [self._fields.index(field) for field in wanted]
         self._paths = [plan.path for plan in makers.cells]
-        self._uses = makers.uses
+        self._aggregates: list[list[str]] = [[] for _ in self._fields]
+        """The names of the aggregates that read each field."""
+        for name, (_, cell) in zip(query.outputs, makers.parts, strict=True):
+            if cell != THE_ROW:
+                self._aggregates[self._places[cell]].append(name)
+        self._left_out = [LeftOut() for _ in self._fields]
         self._is_flat = all(len(path) == 1 for path in (self._key or ("",), *self._paths))
         """Whether all fields that `columns` reads are on the first level of the payload."""
         self._blind = self._key is None and not self._fields
+        self._events = 0
+        """The number of events with a key, of which a field is read."""
         self.unreadable = 0
         self.unkeyed = 0
-        self.skipped = 0
+
+    @property
+    def skipped(self) -> int:
+        """The number of values that aggregates left out."""
+        pairs = zip(self._left_out, self._aggregates, strict=True)
+        return sum(left_out.count * len(names) for left_out, names in pairs)
+
+    def uses(self) -> list[FieldUse]:
+        """Return the counts of the values that were left out, for each field."""
+        return [
+            left_out.use(self._query, names[0], ".".join(("payload", *path)), self._events)
+            for left_out, names, (path, _) in zip(
+                self._left_out, self._aggregates, self._fields, strict=True
+            )
+        ]
 
     def read(self, value: Any) -> tuple[str, Values] | None:
         """Return the key's text and the values, or None if the event has no key.
@@ -68,19 +92,20 @@ class WindowReading:
         if key is None:
             self.unkeyed += 1
             return None
+        self._events += 1
         found: list[Any] = []
-        for path, usable in self._fields:
-            found.append(usable(at(payload, path)))
-        values = tuple([found[place] for place in self._places])
-        if None in found:
-            unused = [uses for uses, value in zip(self._uses, values, strict=True) if value is None]
-            self.skipped += sum(unused)
-        return key, values
+        for i, (path, usable) in enumerate(self._fields):
+            held = at(payload, path)
+            value = usable(held)
+            if value is None:
+                self._left_out[i].take(held, self._events)
+            found.append(value)
+        return key, tuple([found[place] for place in self._places])
 
     def columns(self, events: Sequence[Event]) -> dict[str, Columns]:
         """Return the columns of each key, in the order in which the keys first occur.
 
-        All cells must be tallies.
+        All cells must be tallies, so each cell reads a field of its own.
         """
         if self._blind:
             columns = Columns(0)
@@ -107,10 +132,12 @@ class WindowReading:
             if own is None:
                 own = found[key] = Columns(len(paths))
             own.n += 1
+            self._events += 1
             for i, path in enumerate(paths):
-                value = number(fields.get(path[0]) if is_flat else at(payload, path))
+                held = fields.get(path[0]) if is_flat else at(payload, path)
+                value = number(held)
                 if value is None:
-                    self.skipped += self._uses[i]
+                    self._left_out[i].take(held, self._events)
                 else:
                     own.values[i].append(value)
         return found

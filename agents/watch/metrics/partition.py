@@ -14,6 +14,7 @@ from agents.watch.decisions import Decisions
 from agents.watch.metrics.worker import TIME, Metrics, PlaceMetrics
 from agents.watch.unhealthy import Read, UnhealthySources, no_reading
 from topology.model.event import DATA, Event
+from topology.model.field_use import FieldUse
 from topology.model.operator import Figures
 from topology.model.outcome import Gap, Malformed, Report, Step
 
@@ -24,12 +25,14 @@ NO_STREAM = ""
 class StreamFigures(NamedTuple):
     """The gauges of one stream: buffered events, figures of its operators, and the oldest wait.
 
-    `oldest_ns` is how long the buffered event that is first in the log has waited.
+    `oldest_ns` is how long the buffered event that is first in the log has waited. `field_uses` are
+    the values that its queries left out.
     """
 
     held: int
     figures: Figures
     oldest_ns: int = 0
+    field_uses: Sequence[FieldUse] = ()
 
 
 class ShellTotals(NamedTuple):
@@ -72,6 +75,7 @@ class PartitionMetrics:
         self._shell = ShellTotals(0, 0)
         self._overdue: tuple[str, ...] | None = None  # The labels of the gauge of overdue events.
         self._figures: dict[str, Figures] = {}  # The last figures, by stream.
+        self._field_uses: dict[str, Sequence[FieldUse]] = {}  # The last ones, by stream.
 
     def _place(self, stream: str) -> PlaceMetrics:
         """Return the metrics of a stream; their labels are bound only once."""
@@ -121,6 +125,7 @@ class PartitionMetrics:
 
     def set_current(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
         """Set the gauges of the partition's streams, and count the growth of its totals."""
+        metrics = self.metrics
         places: dict[PlaceMetrics, list[StreamFigures]] = {}
         for stream, current in streams.items():
             place = self._place(stream)
@@ -128,14 +133,15 @@ class PartitionMetrics:
             if current.figures != self._figures.get(stream):
                 place.grew(self._figures.get(stream, {}), current.figures)
                 self._figures[stream] = current.figures
+            if current.field_uses != self._field_uses.get(stream):
+                metrics.left_out(self._field_uses.get(stream, ()), current.field_uses)
+                self._field_uses[stream] = current.field_uses
         for place, parts in places.items():
             held = sum(part.held for part in parts)
             oldest_ns = max(part.oldest_ns for part in parts)
             place.set_current(held, together(part.figures for part in parts), oldest_ns)
-        self.metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
-        self.metrics.waived_partitions.labels(*self._labels).inc(
-            shell.waivers - self._shell.waivers
-        )
+        metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
+        metrics.waived_partitions.labels(*self._labels).inc(shell.waivers - self._shell.waivers)
         self._shell = shell
 
     def overdue(self, seconds: float, waits_for: str) -> None:
@@ -175,6 +181,8 @@ class PartitionMetrics:
         for stream, current in streams.items():
             self._figures[stream] = current.figures
             self._place(stream).grew(current.figures, current.figures)
+            self._field_uses[stream] = current.field_uses
+            self.metrics.left_out(current.field_uses, current.field_uses)
         self._shell = shell
 
     def forget(self) -> None:

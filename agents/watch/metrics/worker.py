@@ -39,10 +39,12 @@ from prometheus_client.registry import Collector
 
 from agents.watch.deaths import MAX_REASONS, OTHER, Deaths
 from agents.watch.metrics.wait_counts import EDGES_MS, WaitCounts
+from agents.watch.sentences import left_out_of
 from agents.watch.unhealthy import UnhealthySources, late_families
 from topology.flow.registry import figures as figures_of_all
 from topology.flow.unmet import Unmet
 from topology.model.event import DATA, Event
+from topology.model.field_use import FieldUse
 from topology.model.operator import Figures
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import Finding, Overflow
@@ -95,6 +97,7 @@ class Metrics(Collector):
         self.unmet: Unmet | None = None
         self.open_ends: Mapping[str, str] = {}
         self._answered: set[str] = set()
+        self._left_out_logged: set[tuple[str, str, str]] = set()
         self.reasons, self.streams, self._queries = map(
             Bounded, (MAX_REASONS, MAX_STREAMS, MAX_QUERIES)
         )
@@ -140,6 +143,13 @@ class Metrics(Collector):
         self.results = counter("results", "Results emitted", ("stage", "query", "op", "final"))
         self.query_overflows = counter(
             "query_overflows", "Events with more matches than the limit", ("stage", "query")
+        )
+        self.unusable, self.absent = (
+            counter(name, text, ("stage", "query"))
+            for name, text in (
+                ("window_unusable", "Values of a kind that an aggregate cannot use, such as text"),
+                ("window_absent", "Values for aggregates that were missing or null"),
+            )
         )
 
         # Metrics of a stage's input, checkpoints and assignment; most are per input partition.
@@ -241,6 +251,24 @@ class Metrics(Collector):
                 if not finding.final and query in self.open_ends:
                     log.info("%s", self.open_ends[query])
                     self.open_ends = {}
+
+    def left_out(self, before: Sequence[FieldUse], now: Sequence[FieldUse]) -> None:
+        """Count the values that queries have left out since `before`.
+
+        Log the first unusable value of each kind of each aggregate's field, and the first long run
+        of events without the field. So the number of lines is bounded by the topology file.
+        """
+        earlier = {(use.query, use.aggregate): use for use in before}
+        for use in now:
+            was = earlier.get((use.query, use.aggregate), use._replace(absent=0, unusable=()))
+            labels = (self.stage, self._queries.of(use.query))
+            self.unusable.labels(*labels).inc(max(0, use.unusable_count - was.unusable_count))
+            self.absent.labels(*labels).inc(max(0, use.absent - was.absent))
+            for kind, sentence in left_out_of(use).items():
+                logged = (use.query, use.aggregate, kind)
+                if logged not in self._left_out_logged:
+                    self._left_out_logged.add(logged)
+                    log.warning("%s (docs/operate/schemas.md)", sentence)
 
     def without_results(self) -> dict[str, list[str]]:
         """Return the queries that have no results yet, with the types and fields that no event had.

@@ -269,6 +269,38 @@ def test_what_queries_made_no_use_of_is_told(tmp_path: Path) -> None:
     assert "left out by queries: window: events without a key: 1" in table
 
 
+def test_summary_names_fields_whose_kind_or_name_changed(tmp_path: Path) -> None:
+    """A number becomes text, as of a device with decimal commas, or its field is renamed."""
+    query = "{window: tumbling 1s, aggregate: {mean: avg(payload.temp), sum: sum(payload.n)}}"
+    file = f"streams: {{default: {{}}}}\nqueries: {{cold: {query}}}\n"
+    path = text_file(tmp_path / "cold.yaml", file)
+    payloads: list[Any] = [{"temp": 2, "n": 1}, {"temp": "\x1b-18,0"}, {"temp": "-17,5"}]
+    payloads += [{"temp": 3, "number": 1}] * 1_000
+    rows = [
+        {"source": "a", "seq": n, "ts": n * 10**9, "payload": each}
+        for n, each in enumerate(payloads)
+    ]
+    events = json_lines(tmp_path / "cold.jsonl", rows)
+    ran = inorder("replay", "--topology", path, "--json", events)
+    said = {
+        "text": 'cold.mean: 2 values of payload.temp are text, such as "\\u001b-18,0"',
+        "absent": "cold.sum: the last 1,002 events have no payload.n",
+    }
+    assert {each["kind"]: each["text"] for each in ran.summary["unusable"]} == said
+    assert ran.summary["unusable"][0].items() >= {
+        ("query", "cold"),
+        ("aggregate", "mean"),
+        ("field", "payload.temp"),
+    }
+    first, second, *_ = (line for line in ran.lines if line["kind"] == "window")
+    assert (first["values"], second["values"]) == (
+        {"mean": 2, "sum": 1},
+        {"mean": None, "sum": None},
+    )
+    table = inorder("replay", "--topology", path, events).err
+    assert all(f"\n{sentence}\n" in table for sentence in said.values())
+
+
 @pytest.mark.parametrize("ahead_s", [60, 3_600, 31_536_000])
 def test_append_times_that_are_wrong_for_a_while_make_nothing_late(
     tmp_path: Path, ahead_s: int

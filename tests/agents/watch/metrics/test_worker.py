@@ -22,6 +22,7 @@ from topology.flow.registry import figures as figures_of_all
 from topology.flow.stage import Stage
 from topology.flow.unmet import unmet_by
 from topology.model.event import HEARTBEAT, WATERMARK, Event
+from topology.model.field_use import FieldUse, Unusable
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import Member, Overflow, WindowResult
 from topology.model.user_functions import UserFunctions
@@ -284,6 +285,29 @@ def test_every_figure_of_a_stage_has_a_family(
     names = ("sources", "watermark_seconds", "watermark_lag_seconds", "overflows_total")
     told = [value(registry, f"inorder_merge_{name}", stream="default") for name in names]
     assert told == [1, 5, 3, 0]
+
+
+def test_values_left_out_are_counted_and_logged_by_query(
+    registry: CollectorRegistry, metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each kind and a long run of absent values are logged once, with an example of the first."""
+    partition = in_3(metrics, "pitch")
+    before = FieldUse("cold", "mean", "payload.temp", 9, 0, (Unusable("text", 4, '"-18,0"'),))
+    partition.begins({"pitch": StreamFigures(0, {}, 0, [before])}, ShellTotals(0, 0))
+    labels = {"stage": "reorder", "query": "cold"}
+    families = ("inorder_window_unusable_total", "inorder_window_absent_total")
+    assert [registry.get_sample_value(name, labels) for name in families] == [0, 0]
+    for n in (5, 6, 6):
+        unusable = Unusable("text", n, '"-18,0"'), Unusable("lists", 1, "one of length 2")
+        use = before._replace(absent=9 + n, absent_in_row=1_000 + n, unusable=unusable)
+        partition.set_current({"pitch": StreamFigures(0, {}, 0, [use])}, ShellTotals(0, 0))
+    assert [registry.get_sample_value(name, labels) for name in families] == [3, 6]
+    page = " (docs/operate/schemas.md)"
+    assert [record.getMessage().removesuffix(page) for record in caplog.records] == [
+        'cold.mean: 4 values of payload.temp are text, such as "-18,0"',
+        "cold.mean: 1 value of payload.temp is a list, such as one of length 2",
+        "cold.mean: the last 1,005 events have no payload.temp",
+    ]
 
 
 def test_totals_found_in_the_state_were_counted_before(
