@@ -96,8 +96,7 @@ class Metrics(Collector):
         self.waits: dict[str, WaitCounts] = defaultdict(WaitCounts)
         self.unmet: Unmet | None = None
         self.open_ends: Mapping[str, str] = {}
-        self._answered: set[str] = set()
-        self._left_out_logged: set[tuple[str, str, str]] = set()
+        self._answered, self._left_out_logged = set[str](), set[tuple[str, str, str]]()
         self.reasons, self.streams, self._queries = map(
             Bounded, (MAX_REASONS, MAX_STREAMS, MAX_QUERIES)
         )
