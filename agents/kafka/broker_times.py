@@ -11,14 +11,16 @@ for the time. The answer has the record's arrival time, which lies between sendi
 The lower bound gives the least time that the broker's clock can show at any later moment. A slow
 answer, a pause or a busy process make it lower, and so the partition late, but never early. An
 older bound counts while it is higher, less `DRIFT_PPM` of its age. If a new upper bound is below
-it, the broker's clock has stepped back.
+it, the broker's clock has stepped back. A bound says nothing of moments before a step, and nothing
+once it is older than `STALE_S`. The monotonic clock here goes on while the machine sleeps.
 
 A step *ahead* by more than `LEAST_NS` is doubted until it has lasted for its own length, as in
 `topology.model.append_clock`. It is believed at once if the clocks of all brokers have stepped,
 because then this machine was suspended.
 
 A broker without a partition of the topic, for example one that joined later, gets the least bound
-of all brokers.
+of all others. If its own clock is behind all of those, its records may be overtaken, as they are
+when a partition moves to such a broker.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
+from agents.kafka.partition_queue import steady_ns
 from topology.model.append_clock import BACK_NS, LEAST_NS
 
 log = logging.getLogger(__name__)
@@ -49,6 +52,12 @@ AGAIN_S: Final = 5.0
 
 DRIFT_PPM: Final = 200
 """Largest rate at which a broker's clock and the monotonic clock of this machine drift apart."""
+
+STALE_S: Final = 10.0
+"""Age from which on a bound does not count; the broker may have stepped back since."""
+
+SILENT_ROUNDS: Final = 3
+"""Rounds of probes without any answer after which the producer is replaced."""
 
 UNKNOWN_AFTER_S: Final = 10.0
 """Time for which the time of the brokers may be unknown before this is a fault."""
@@ -92,9 +101,20 @@ class _Clock:
     stepped_ns: int | None = None
     wall_off_ns: int = 0
 
+    def drift_ns(self, mono_ns: int) -> int:
+        """Return by how much the difference may have changed since it was seen."""
+        return max(0, mono_ns - self.seen_ns) * DRIFT_PPM // MILLION
+
     def least_ns(self, mono_ns: int) -> int:
         """Return the least difference at this time."""
-        return self.low_ns - max(0, mono_ns - self.seen_ns) * DRIFT_PPM // MILLION
+        return self.low_ns - self.drift_ns(mono_ns)
+
+    def is_fresh(self, mono_ns: int) -> bool:
+        return mono_ns - self.seen_ns <= STALE_S * 1e9
+
+    def is_steady(self, mono_ns: int) -> bool:
+        """Return whether the clock has not stepped since this time."""
+        return mono_ns >= self.steady_ns
 
 
 @dataclass(eq=False)
@@ -104,28 +124,41 @@ class BrokerTimes:
     Cost: O(1) a question, O(brokers) for a broker that has not been probed.
 
     Attributes:
-        why_unknown: Why the last probe had no answer; "" if it had one.
+        why_unknown: Why the last probe had no answer.
         asked: Set while a new probe is wanted.
     """
 
     why_unknown: str = "no broker has answered yet"
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     _clocks: dict[int, _Clock] = field(default_factory=dict)
-    _waits_since_ns: int | None = None
+    _waits: dict[int, int] = field(default_factory=dict)
+    """Since when a partition waits for the time of each broker that is unknown."""
 
-    def want(self, mono_ns: int) -> None:
+    def want(self, broker: int, mono_ns: int) -> None:
         """Note that a partition has caught up, so that the brokers are probed again."""
         self.asked.set()
-        if not self._clocks and self._waits_since_ns is None:
-            self._waits_since_ns = mono_ns
+        if self.least_ns(broker, mono_ns) is None:
+            self._waits.setdefault(broker, mono_ns)
 
     def least_ns(self, broker: int, mono_ns: int) -> int | None:
         """Return the least time of the broker's clock at `mono_ns`; None if it is unknown."""
         clock = self._clocks.get(broker)
-        clocks = self._clocks.values() if clock is None else (clock,)
-        if not clocks:
+        if clock is not None and clock.is_fresh(mono_ns):
+            return mono_ns + clock.least_ns(mono_ns) if clock.is_steady(mono_ns) else None
+        others = [each for each in self._clocks.values() if each.is_fresh(mono_ns)]
+        if not others or not all(each.is_steady(mono_ns) for each in others):
             return None
-        return mono_ns + min(clock.least_ns(mono_ns) for clock in clocks)
+        return mono_ns + min(each.least_ns(mono_ns) for each in others)
+
+    def most_ns(self, broker: int, mono_ns: int) -> int | None:
+        """Return the latest time of the broker's clock at `mono_ns`; None if it is unknown.
+
+        It is also None while a step ahead is doubted.
+        """
+        clock = self._clocks.get(broker)
+        if clock is None or clock.stepped_ns is not None or not clock.is_fresh(mono_ns):
+            return None
+        return mono_ns + clock.high_ns + clock.drift_ns(mono_ns)
 
     def steady_since_ns(self, broker: int) -> int | None:
         """Return the time of the broker's clock since which it is known not to have stepped."""
@@ -138,7 +171,8 @@ class BrokerTimes:
         """Take the answers of one round of probes, by broker."""
         if not probes:
             return
-        self.why_unknown, self._waits_since_ns = "", None
+        for broker in probes:
+            self._waits.pop(broker, None)
         known = [(self._clocks[at], probe) for at, probe in probes.items() if at in self._clocks]
         steps_ns = [_step_ns(clock, probe) for clock, probe in known]
         all_step = len(steps_ns) > 1 and min(steps_ns) > LEAST_NS // 2
@@ -162,6 +196,8 @@ class BrokerTimes:
                     *(broker, step_ns / 1e9),
                 )
             if seen_ns - clock.stepped_ns < step_ns:
+                clock.high_ns += clock.drift_ns(seen_ns)
+                clock.low_ns, clock.seen_ns = clock.least_ns(seen_ns), seen_ns
                 return
         clock.stepped_ns = None
         before_ns = clock.least_ns(seen_ns)
@@ -174,14 +210,17 @@ class BrokerTimes:
 
     # -- what the operator sees --------------------------------------------------------------------
 
-    @property
-    def wall_off_ns(self) -> int:
-        """How far this machine's wall clock is ahead of the nearest broker's; below 0 if behind."""
-        return min((clock.wall_off_ns for clock in self._clocks.values()), key=abs, default=0)
+    def wall_off_ns(self, mono_ns: int) -> int:
+        """Return how far this machine's wall clock is ahead of the nearest broker's.
 
-    def notes(self) -> tuple[str, ...]:
+        It is below 0 if the wall clock is behind, and 0 if no broker was probed of late.
+        """
+        fresh = (clock for clock in self._clocks.values() if clock.is_fresh(mono_ns))
+        return min((clock.wall_off_ns for clock in fresh), key=abs, default=0)
+
+    def notes(self, mono_ns: int) -> tuple[str, ...]:
         """Return a line if this machine's wall clock is wrong."""
-        off_ns = self.wall_off_ns
+        off_ns = self.wall_off_ns(mono_ns)
         if abs(off_ns) <= WALL_OFF_NS:
             return ()
         side = "ahead of" if off_ns > 0 else "behind"
@@ -193,19 +232,26 @@ class BrokerTimes:
 
     def faults(self, mono_ns: int) -> tuple[str, ...]:
         """Return a line if time stands still in partitions that have caught up, and why."""
-        since_ns = self._waits_since_ns
-        if since_ns is None or mono_ns - since_ns < UNKNOWN_AFTER_S * 1e9:
+        late_ns = mono_ns - int(UNKNOWN_AFTER_S * 1e9)
+        waiting = sorted(each for each, since_ns in self._waits.items() if since_ns <= late_ns)
+        if not waiting:
             return ()
         line = (
-            "the brokers' time is unknown, so time advances only with new records:"
-            f" {self.why_unknown} (docs/operate/outages.md, The brokers' time)"
+            f"the time of broker {', '.join(map(str, waiting))} is unknown, so time advances only"
+            f" with new records: {self.why_unknown} (docs/operate/outages.md, The brokers' time)"
         )
         return (line,)
+
+    def failed(self, why: str) -> None:
+        """Note and log why a probe had no answer."""
+        if why != self.why_unknown:
+            log.warning("a broker did not tell its time: %s", why)
+        self.why_unknown = why
 
 
 def _step_ns(clock: _Clock, probe: Probe) -> int:
     """Return by how much the clock has stepped ahead at least since its last probe."""
-    drift_ns = max(0, probe.received_ns - clock.seen_ns) * DRIFT_PPM // MILLION
+    drift_ns = clock.drift_ns(probe.received_ns)
     return probe.append_ns - probe.received_ns - clock.high_ns - drift_ns
 
 
@@ -221,7 +267,7 @@ class Probing:
         while True:
             try:
                 await self._run()
-            except (KafkaError, TimeoutError, OSError) as failed:
+            except Exception as failed:  # noqa: BLE001 - a probe must never end its stage
                 self._failed(failed)
             await asyncio.sleep(AGAIN_S)
 
@@ -231,16 +277,18 @@ class Probing:
         )
         try:
             await producer.start()
-            while True:
+            silent = 0
+            while silent < SILENT_ROUNDS:
                 await self.times.asked.wait()
                 self.times.asked.clear()
-                await self._probe_all(producer)
+                silent = 0 if await self._probe_all(producer) else silent + 1
                 await asyncio.sleep(PROBE_S)
         finally:
             with suppress(TimeoutError):
                 await asyncio.wait_for(producer.stop(), ANSWER_S)
 
-    async def _probe_all(self, producer: Any) -> None:
+    async def _probe_all(self, producer: Any) -> bool:
+        """Probe each broker once; return whether any answered."""
         cluster = producer.client.cluster
         if not cluster.partitions_for_topic(self.topic):
             await producer.partitions_for(self.topic)
@@ -252,20 +300,21 @@ class Probing:
         answers = await asyncio.gather(*(self._probe(producer, *each) for each in asked))
         found = {leader: probe for (leader, _), probe in zip(asked, answers, strict=True) if probe}
         self.times.probed(found)
+        return bool(found)
 
     async def _probe(self, producer: Any, leader: int, number: int) -> Probe | None:
         """Write one record; return None if its broker did not answer, or is no longer known."""
-        sent_ns = time.monotonic_ns()
+        sent_ns = steady_ns()
         try:
             async with asyncio.timeout(ANSWER_S):
                 stored = await producer.send_and_wait(self.topic, b"", partition=number)
         except (KafkaError, TimeoutError) as failed:
             self._failed(failed)
             return None
-        received_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+        received_ns, wall_ns = steady_ns(), time.time_ns()
         place = TopicPartition(self.topic, number)
         if stored.timestamp_type != LOG_APPEND_TIME:
-            self.times.why_unknown = (
+            self.times.failed(
                 f"{self.topic} gives no arrival times; set message.timestamp.type=LogAppendTime"
             )
             return None
@@ -278,4 +327,4 @@ class Probing:
             why = f"the right Write to {self.topic} is missing"
         else:
             why = f"no broker answers for {self.topic} ({type(failed).__name__})"
-        self.times.why_unknown = why
+        self.times.failed(why)

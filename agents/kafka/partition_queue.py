@@ -31,8 +31,16 @@ pairs.
 """
 
 
+_STEADY: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def steady_ns() -> int:
+    """Return a monotonic time, which on Linux goes on while the machine sleeps."""
+    return time.clock_gettime_ns(_STEADY)
+
+
 class Asked(NamedTuple):
-    """When a fetch was requested, by the monotonic and the wall clock, and the broker's node id."""
+    """When a fetch was requested, by `steady_ns` and the wall clock, and the broker's node id."""
 
     mono_ns: int
     wall_ns: int
@@ -98,7 +106,7 @@ class PartitionQueue:
     expected: int = 0
     """Number of batches that are on their way to the queue, waiting, or in process."""
     ticked_at_ns: int = NEVER.mono_ns
-    last_batch_ns: int = field(default_factory=time.monotonic_ns)
+    last_batch_ns: int = field(default_factory=steady_ns)
     """Monotonic time of the partition's last batch, with or without records."""
     _waiting: asyncio.Queue[PolledBatch] = field(default_factory=asyncio.Queue, init=False)
     _under_work: PolledBatch | None = field(default=None, init=False)

@@ -75,6 +75,7 @@ def create(
     futures = admin.create_topics(new, request_timeout=TIMEOUT_S)
     created = {spec.name: _is_new(futures[spec.name], spec, bootstrap_servers) for spec in specs}
     await_leaders(admin, created)
+    _grow_per_broker(admin, [spec for spec in specs if not created[spec.name]])
     known = admin.list_topics(timeout=TIMEOUT_S)
     old = [name for name, is_new in created.items() if not is_new]
     configs = {name: config_of(answer) for name, answer in asked_configs(admin, old).items()}
@@ -87,6 +88,17 @@ def create(
         is_new = created[spec.name]
         outcomes.append(Outcome(spec.name, is_new, tuple(differs), least, len(known.brokers)))
     return outcomes
+
+
+def _grow_per_broker(admin: AdminClient, specs: Sequence[TopicSpec]) -> None:
+    """Give topics a partition for each broker that joined later; their records have no keys."""
+    found = admin.list_topics(timeout=TIMEOUT_S).topics
+    narrow = {
+        spec.name: spec.partitions
+        for spec in specs
+        if spec.per_broker and len(found[spec.name].partitions) < spec.partitions
+    }
+    _grow(admin, narrow)
 
 
 def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bool:
@@ -167,7 +179,14 @@ def grow_changelogs(
     """
     if not narrow:
         return narrow
-    admin = admin_client(bootstrap_servers, security)
+    _grow(admin_client(bootstrap_servers, security), narrow)
+    return narrow
+
+
+def _grow(admin: AdminClient, narrow: Mapping[str, int]) -> None:
+    """Grow each of these topics to its number of partitions; raise as `grow_changelogs` does."""
+    if not narrow:
+        return
     asked = admin.create_partitions([NewPartitions(*each) for each in narrow.items()])
     for name, answer in asked.items():
         try:
@@ -176,7 +195,6 @@ def grow_changelogs(
             text = refused.args[0].str()
             raise BrokersUnavailable(f"{name} did not get more partitions: {text}") from refused
     await_leaders(admin, narrow)
-    return narrow
 
 
 # -- settings of topics ---------------------------------------------------------------------------

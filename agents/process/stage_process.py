@@ -34,6 +34,7 @@ from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
+from agents.kafka.partition_queue import steady_ns
 from agents.kafka.purging import KafkaTopic, Purging
 from agents.kafka.refused_rights import RightRefused, refusal_in
 from agents.kafka.rights import READ
@@ -332,7 +333,7 @@ class StageProcess:
         reasons = self._why_not_ready(self._handler.verdict())
         of_topics = () if self._topics is None else self._topics.notes
         notes = (*of_topics, *OF_PROCESS.notes(time.monotonic_ns()), *self._handler.behind())
-        of_times = () if self._probing is None else self._probing.times.notes()
+        of_times = () if self._probing is None else self._probing.times.notes(steady_ns())
         return Health(not reasons, reasons, (*notes, *of_times))
 
     def _about(self) -> dict[str, Any]:
@@ -347,8 +348,8 @@ class StageProcess:
         of_topics = () if self._topics is None else self._topics.faults
         # A throttled connection looks like a broker that hangs, so the cause comes first.
         throttled = OF_PROCESS.notes(time.monotonic_ns()) if verdict.reasons else ()
-        probing, now_ns = self._probing, time.monotonic_ns()
-        of_times = () if probing is None else probing.times.faults(now_ns)
+        probing = self._probing
+        of_times = () if probing is None else probing.times.faults(steady_ns())
         return (
             *self._refused,
             *of_topics,

@@ -15,8 +15,8 @@ only sent late.
 
 If the saved time is ahead of the broker's clock by more than `BACK_NS`, the broker's clock is or
 was wrong. An earlier version may also have taken a wrong clock of its machine. Time then advances
-at half the speed of the broker's clock until that has caught up. So nothing waits more than twice
-as long as it should. Meanwhile the arrival times of events are those of the
+at half the speed of the broker's clock until that has caught up. So nothing waits more than
+`SLOWED_BY` times as long as it should. Meanwhile the arrival times of events are those of the
 log, so no clock of a source is corrected by the wrong time.
 
 A topic with `CreateTime` has no append time (LogAppendTime). The arrival time is then the time of
@@ -44,6 +44,9 @@ from topology.model.outcome import Malformed
 
 LOG_APPEND_TIME: Final = 1
 NS_PER_MS: Final = 1_000_000
+SLOWED_BY: Final = 2
+"""The factor by which waits are longer while a saved time is ahead of the broker's clock."""
+
 OLDEST_STAMP_NS: Final = 60_000_000_000
 """Largest plausible time between sending and reading, on the embedded broker."""
 
@@ -209,8 +212,9 @@ class ArrivalClock:
         if self._behind_at_ns is not None:
             return (
                 f"time is {self.off_ns / 1e9:.0f} s ahead of the broker's clock: that clock, or a"
-                " worker's, was wrong; until the broker's has caught up, time advances at half"
-                " speed (docs/operate/outages.md, A broker's clock is wrong)"
+                " worker's, was wrong; for the next"
+                f" {SLOWED_BY * self.off_ns / 1e9:.0f} s, time advances at half speed"
+                " (docs/operate/outages.md, A broker's clock is wrong)"
             )
         return ""
 
@@ -230,17 +234,18 @@ class ArrivalClock:
         since_ns, steady_ns = self.log.doubted_since_ns, self.steady_since_ns
         return since_ns is not None and steady_ns is not None and steady_ns < since_ns
 
-    def tick(self, caught_up_at_ns: int) -> bool:
+    def tick(self, caught_up_at_ns: int, most_ns: int | None = None) -> bool:
         """Advance the time of a partition that has caught up, and return whether it moved.
 
-        `caught_up_at_ns` is a time at which the partition had no more records.
+        `caught_up_at_ns` is a time at which the partition had no more records. The clock may have
+        shown a later time then, `most_ns` at most; None if that is unknown.
         """
         tick_ns = caught_up_at_ns - self.tick_lag_ns
         doubted_ns = 0 if self._is_sent_late else self.log.doubted_ns
         if doubted_ns and tick_ns - self.now_ns > doubted_ns // 2:
             tick_ns -= doubted_ns
         if tick_ns <= self.now_ns:
-            return self._follow_slowly(caught_up_at_ns)
+            return most_ns is not None and self._follow_slowly(most_ns)
         self._behind_at_ns = None
         self.now_ns = self._ticked_ns = tick_ns
         return True
@@ -254,7 +259,7 @@ class ArrivalClock:
         if self.now_ns - time_ns <= BACK_NS:
             return False
         self._behind_at_ns = time_ns if last_ns is None else max(last_ns, time_ns)
-        step_ns = 0 if last_ns is None else (self._behind_at_ns - last_ns) // 2
+        step_ns = 0 if last_ns is None else (self._behind_at_ns - last_ns) // SLOWED_BY
         self.now_ns += step_ns
         self._ticked_ns = self.now_ns
         return step_ns > 0

@@ -38,7 +38,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.fetching import FetchTimes
-from agents.kafka.partition_queue import NEVER
+from agents.kafka.partition_queue import NEVER, steady_ns
 from agents.kafka.whole_batches import WholeBatches
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.state.copy_writer import CopyWriter
@@ -150,7 +150,7 @@ class ClockFeed:
         `asker` identifies the owner of that input. Raises FeedEnded if the topic is no longer read.
         """
         self._needed[asker] = (since_ns, until_ns)
-        begun_ns, began_s, logged = time.monotonic_ns(), time.monotonic(), False
+        begun_ns, began_s, logged = steady_ns(), time.monotonic(), False
         while not self._covers(since_ns, until_ns, begun_ns):
             if not logged and time.monotonic() - began_s > LOG_AFTER_S:
                 logged = True

@@ -41,6 +41,10 @@ class EventCost:
     text: str = field(default="", init=False)
     _logged_s: float = field(default=float("-inf"), init=False)
 
+    def begin(self) -> None:
+        """Forget what the meter has measured before the next piece, as for a tick."""
+        self.meter.take()
+
     def worked(self, now_s: float, seconds: float, records: int) -> None:
         """Note a piece of so many records that took so long, until the monotonic time `now_s`."""
         spent_ns = self.meter.take()
@@ -51,7 +55,7 @@ class EventCost:
             self.text = f"a record takes {1e3 * seconds / records:,.0f} ms"
             if spent_ns:
                 query = max(spent_ns, key=spent_ns.__getitem__)
-                share = min(100.0, spent_ns[query] / 1e7 / seconds)
+                share = spent_ns[query] / 1e7 / seconds
                 self.text += f", {share:.0f} % of it in the query {query}"
             if now_s - self._logged_s >= REPEAT_S:
                 self._logged_s = now_s

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.partition_queue import Partitions, PolledBatch
+from agents.kafka.partition_queue import Partitions, PolledBatch, steady_ns
 from agents.kafka.throttling import OF_PROCESS
 from agents.kafka.transport import PartitionReset
 from agents.stage.arrangement import Arrangement
@@ -272,7 +272,7 @@ class StageHandler:
         off_ns = max((each.state.clock.off_ns for each in self._partitions.values()), default=0)
         self.services.metrics.append_time_off.labels(self.arrangement.stage.name).set(off_ns / 1e9)
         if self.services.broker_times is not None:
-            off_ns = self.services.broker_times.wall_off_ns
+            off_ns = self.services.broker_times.wall_off_ns(steady_ns())
             self.services.metrics.wall_clock_off.labels(self.arrangement.stage.name).set(
                 off_ns / 1e9
             )

@@ -27,7 +27,7 @@ from typing import Any, Final
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.broker_times import BrokerTimes
-from agents.kafka.partition_queue import NEVER, Asked, PolledBatch
+from agents.kafka.partition_queue import NEVER, Asked, PolledBatch, steady_ns
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS
 from agents.stage.checkpoint_size import CheckpointSize
@@ -105,6 +105,7 @@ class Partition:
         self.waits = True  # Whether any event was buffered at the last `observe`.
         self.high_watermark = 0
         self._broker = NEVER.broker
+        self._led_since_ns: int | None = None  # By the clock of this leader.
         self.is_open = False
         self.is_queued = False
         self.is_read = False
@@ -136,7 +137,8 @@ class Partition:
         end = batch.end
         self.high_watermark = end.high_watermark
         if end.asked is not NEVER:
-            self._broker = end.asked.broker
+            if self._broker != end.asked.broker:
+                self._broker, self._led_since_ns = end.asked.broker, None
             self.work.lag.answered(end.asked.mono_ns, end.high_watermark)
         if batch.skipped:
             self.services.metrics.store_error("input_retention", batch.skipped)
@@ -161,16 +163,22 @@ class Partition:
 
     def _tick(self, caught_up: Asked) -> None:
         """Advance time to that of the broker when the partition had caught up, if it is known."""
+        now_ns = most_ns = self._now_ns(caught_up)
         if (times := self._times) is not None:
-            times.want(caught_up.mono_ns)
-            self.state.clock.steady_since_ns = times.steady_since_ns(caught_up.broker)
-        now_ns = self._now_ns(caught_up)
+            broker, mono_ns = caught_up.broker, caught_up.mono_ns
+            times.want(broker, mono_ns)
+            most_ns = times.most_ns(broker, mono_ns)
+            if self._led_since_ns is None:
+                self._led_since_ns = now_ns
+            self.state.clock.steady_since_ns = _later(
+                times.steady_since_ns(broker), self._led_since_ns
+            )
         if now_ns is None:
             return
         if self.services.clock_feed is not None:
             self.services.clock_feed.wants(self.source, now_ns)
         with self._whole_or_nothing():
-            self.work.tick(now_ns)
+            self.work.tick(now_ns, most_ns)
 
     def _now_ns(self, asked: Asked) -> int | None:
         """Return the time of the partition's clock at a request; None if it is unknown."""
@@ -213,6 +221,7 @@ class Partition:
         for piece in self.checkpoints.size.pieces(records):
             if not self.is_open:
                 return  # The partition was closed while another task had a turn.
+            self.cost.begin()
             begun_s = time.monotonic()
             with self._whole_or_nothing():
                 self.work.records(piece)
@@ -289,7 +298,7 @@ class Partition:
     @property
     def lag_ns(self) -> int | None:
         """How long the next record has waited, in ns; None if unknown (`stage.input_lag`)."""
-        asked = Asked(time.monotonic_ns(), time.time_ns(), self._broker)
+        asked = Asked(steady_ns(), time.time_ns(), self._broker)
         return self.work.lag.ns(self.state.next_offset or 0, self._now_ns(asked), asked.mono_ns)
 
     def explain(self, most_unhealthy: int) -> dict[str, Any]:
@@ -351,3 +360,8 @@ class Partition:
         }
         waivers = stage.alignment.waivers if stage.alignment is not None else 0
         return figures, ShellTotals(state.clock.overtaken, waivers)
+
+
+def _later(one_ns: int | None, other_ns: int | None) -> int | None:
+    """Return the later time; None if one of them is unknown."""
+    return None if one_ns is None or other_ns is None else max(one_ns, other_ns)

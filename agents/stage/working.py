@@ -112,9 +112,9 @@ class Work:
             "sending" if self.state.clock.embedded else "reading",
         )
 
-    def tick(self, caught_up_at_ns: int) -> None:
-        """Advance time while no records arrive."""
-        if self.state.clock.tick(caught_up_at_ns):
+    def tick(self, caught_up_at_ns: int, most_ns: int | None) -> None:
+        """Advance time while no records arrive (`ArrivalClock.tick`)."""
+        if self.state.clock.tick(caught_up_at_ns, most_ns):
             with self._guard:
                 step = self.state.stage.on_time(self.state.clock.now_ns)
             self._put(step, ANY_OFFSET)

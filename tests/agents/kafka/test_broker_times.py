@@ -6,12 +6,16 @@ import asyncio
 import time
 from collections.abc import Callable
 from random import Random
+from unittest.mock import Mock
 
 import pytest
+from aiokafka.errors import KafkaError
 
+from agents.kafka import broker_times
 from agents.kafka.broker_times import DRIFT_PPM, MILLION, NS_PER_MS, BrokerTimes, Probe, Probing
 from agents.kafka.brokers import Brokers
 from agents.kafka.declared import BROKER_TIMES, TopicSpec
+from agents.kafka.partition_queue import steady_ns
 from agents.kafka.topics import create
 from tests.seeds import seeds_of_today
 from tests.services import SharedKafka
@@ -58,7 +62,7 @@ def test_a_bound_is_never_ahead_of_its_broker_and_soon_near(seed: int) -> None:
         times.probed({ONE: probe(clock, mono_ns, way_ns, back_ns)})
         mono_ns += way_ns + back_ns
         fastest_ns = min(fastest_ns + 3 * S * 2 * DRIFT_PPM // MILLION, way_ns + back_ns)
-        for later_ns in (0, S // 20, 10 * S):
+        for later_ns in (0, S // 20, 9 * S):
             truth_ns, found_ns = clock(mono_ns + later_ns), asked(times, mono_ns + later_ns)
             # A step back by less than the time of a probe cannot be told from a slow way.
             assert found_ns <= truth_ns
@@ -79,15 +83,16 @@ def test_a_broker_that_is_ahead_for_a_while_moves_no_time() -> None:
     clock, times = ahead(HOUR, 10 * S, 20 * S), BrokerTimes()
     for second in range(40):
         times.probed({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
-        assert asked(times, second * S) <= steady(second * S)
-        assert steady(second * S) - asked(times, second * S) < S // 10
+        at_ns = second * S + S // 10
+        assert asked(times, at_ns) <= steady(at_ns)
+        assert steady(at_ns) - asked(times, at_ns) < S // 10
 
 
 def test_a_step_that_lasts_for_its_own_length_is_believed() -> None:
     clock, times = ahead(60 * S, 10 * S, HOUR), BrokerTimes()
     for second in range(10 + 60):
         times.probed({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
-        assert asked(times, second * S) <= steady(second * S)
+        assert asked(times, second * S + S // 10) <= steady(second * S + S // 10)
     for second in (70, 71):
         times.probed({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
     assert clock(72 * S) - S // 10 < asked(times, 72 * S) <= clock(72 * S)
@@ -142,19 +147,88 @@ def test_a_wall_clock_that_is_off_is_noted(off_ns: int, expected: str) -> None:
     other = ahead(-300 * S, 0, HOUR)
     wall_ns = steady(2) + off_ns
     times.probed({ONE: probe(steady, 0, 1, 1, wall_ns), TWO: probe(other, 0, 1, 1, wall_ns)})
-    notes = times.notes()
+    notes = times.notes(2)
     assert expected in notes[0] if expected else not notes
 
 
 def test_a_time_that_stays_unknown_is_a_fault_that_says_why() -> None:
     times = BrokerTimes()
     assert not times.faults(HOUR)
-    times.want(0)
+    times.want(ONE, 0)
     assert not times.faults(9 * S)
-    times.why_unknown = "the right Write to app.broker-times is missing"
-    assert "the right Write to app.broker-times is missing" in times.faults(11 * S)[0]
+    times.failed("the right Write to app.broker-times is missing")
+    (fault,) = times.faults(11 * S)
+    assert "time of broker 1 is unknown" in fault
+    assert "the right Write to app.broker-times is missing" in fault
     times.probed({ONE: probe(steady, 12 * S, 1, 1)})
-    assert not times.faults(HOUR)
+    assert not times.faults(13 * S)
+    # The right is taken later on. An old bound would not show a step back.
+    times.want(ONE, 20 * S)
+    assert times.least_ns(ONE, 20 * S) is not None
+    times.want(ONE, 60 * S)
+    assert times.least_ns(ONE, 60 * S) is None
+    assert times.most_ns(ONE, 60 * S) is None
+    assert times.faults(71 * S)
+
+
+def test_a_step_says_nothing_of_the_time_before_it() -> None:
+    """A fetch was asked, the machine slept, and probes came before the fetch was answered."""
+    clock, times = ahead(HOUR, 10 * S, 2 * HOUR), BrokerTimes()
+    for second in (5, 11):
+        each = probe(clock, second * S, NS_PER_MS, NS_PER_MS)
+        times.probed({ONE: each, TWO: each})
+    for broker in (ONE, TWO, 7):
+        assert times.least_ns(broker, 9 * S) is None
+        assert times.least_ns(broker, 12 * S) is not None
+
+
+def test_the_latest_time_is_that_of_a_slow_probe() -> None:
+    times = BrokerTimes()
+    times.probed({ONE: probe(steady, 0, 1, 3 * S)})
+    mono_ns = 4 * S
+    assert steady(mono_ns) - 4 * S < asked(times, mono_ns) <= steady(mono_ns)
+    most_ns = times.most_ns(ONE, mono_ns)
+    assert most_ns is not None
+    assert steady(mono_ns) <= most_ns <= steady(mono_ns) + 4 * S
+
+
+class BrokenProducer:
+    """A client whose sender has ended: every call fails, as it does after a topic was deleted."""
+
+    made = 0
+
+    def __init__(self, **_: object) -> None:
+        BrokenProducer.made += 1
+        cluster = Mock(partitions_for_topic=lambda _: {0}, leader_for_partition=lambda _: ONE)
+        self.client = Mock(cluster=cluster)
+
+    async def start(self) -> None:
+        """Start like a sound one."""
+
+    async def stop(self) -> None:
+        """Stop like a sound one."""
+
+    async def send_and_wait(self, *_: object, **__: object) -> None:
+        raise KafkaError("the sender has ended") if BrokenProducer.made < 3 else AssertionError
+
+
+async def test_a_client_that_no_longer_works_is_replaced_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("PROBE_S", "AGAIN_S"):
+        monkeypatch.setattr(broker_times, name, 0.001)
+    monkeypatch.setattr(broker_times, "AIOKafkaProducer", BrokenProducer)
+    probing = Probing(Brokers("nowhere:1", is_embedded=False), "topic")
+    running = asyncio.create_task(probing.run())
+
+    def many() -> bool:
+        probing.times.want(ONE, 0)
+        return BrokenProducer.made >= 5
+
+    await until(many)
+    assert not running.done()
+    running.cancel()
+    await asyncio.wait([running])
 
 
 @pytest.mark.kafka
@@ -166,14 +240,14 @@ async def test_a_real_broker_tells_its_time(
     probing = Probing(Brokers(kafka.bootstrap, is_embedded=False), topic)
     running = asyncio.create_task(probing.run())
     try:
-        before_ns = time.monotonic_ns()
-        probing.times.want(before_ns)
-        await until(lambda: probing.times.least_ns(ONE, time.monotonic_ns()) is not None)
+        before_ns = steady_ns()
+        probing.times.want(ONE, before_ns)
+        await until(lambda: probing.times.least_ns(ONE, steady_ns()) is not None)
         # This broker runs on this machine, so both have one wall clock.
-        mono_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+        mono_ns, wall_ns = steady_ns(), time.time_ns()
         found_ns = asked(probing.times, mono_ns)
         assert wall_ns - (mono_ns - before_ns) - 2 * NS_PER_MS <= found_ns <= wall_ns
-        assert not probing.times.notes()
+        assert not probing.times.notes(steady_ns())
     finally:
         running.cancel()
         await asyncio.wait([running])
@@ -188,7 +262,7 @@ async def test_a_topic_without_broker_times_is_named(
     probing = Probing(Brokers(kafka.bootstrap, is_embedded=False), topic)
     running = asyncio.create_task(probing.run())
     try:
-        probing.times.want(0)
+        probing.times.want(ONE, 0)
         await until(lambda: "message.timestamp.type=LogAppendTime" in probing.times.why_unknown)
         assert probing.times.least_ns(ONE, 0) is None
     finally:

@@ -7,7 +7,6 @@ are for a condition.
 from __future__ import annotations
 
 import asyncio
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +17,7 @@ from faust.types import TP
 
 from agents.kafka.application import Application
 from agents.kafka.fetching import MAX_POLL_RECORDS, FetchTimes
-from agents.kafka.partition_queue import MAX_BATCHES, PolledBatch
+from agents.kafka.partition_queue import MAX_BATCHES, PolledBatch, steady_ns
 from agents.kafka.transport import MAX_RESETS, PartitionReset
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.agents.recorder import (
@@ -68,13 +67,13 @@ async def test_batches_are_whole_and_in_order_and_at_the_end_there_are_ticks(
     embedded_broker.make_topic(empty)
     each = 2 * MAX_POLL_RECORDS
 
-    started_ns = time.monotonic_ns()
+    started_ns = steady_ns()
     produce(bootstrap, topic, each)
     handler = Recorder()
     async with application(bootstrap, [topic, empty], handler, topic):
         await until(lambda: handler.read() == PARTITIONS * each)
         await until(lambda: len(handler.ticks(0)) >= 10)
-    now_ns = time.monotonic_ns()
+    now_ns = steady_ns()
     for partition in range(PARTITIONS):
         assert handler.values(partition) == numbers(0, each)
     of_empty = [batch for batch in handler.batches if batch.partition.topic == empty]
@@ -299,10 +298,10 @@ async def test_a_fetch_counts_from_when_it_was_asked_for() -> None:
 
     async def answer(*_: Any) -> bool:
         nonlocal answered_at_ns
-        asked_at_ns = time.monotonic_ns()
-        while time.monotonic_ns() == asked_at_ns:
+        asked_at_ns = steady_ns()
+        while steady_ns() == asked_at_ns:
             await asyncio.sleep(0)
-        answered_at_ns = time.monotonic_ns()
+        answered_at_ns = steady_ns()
         if answers_fit:
             state.timestamp = 1
         return False

@@ -120,14 +120,14 @@ def test_a_saved_time_ahead_of_the_broker_goes_on_at_half_speed(ahead_s: int) ->
     clock.restore(before.snapshot())
     began_ns = clock.now_ns
     for second in range(5):
-        clock.tick(LATER_NS + second * S)
+        clock.tick(LATER_NS + second * S, LATER_NS + second * S)
     assert clock.now_ns == began_ns + 2 * S
     assert f"time is {ahead_s - 2} s ahead of the broker's clock" in clock.fault()
     judged(clock, LATER_NS + 5 * S)
     assert clock.arrival_ns == LATER_NS + 5 * S
     for second in range(6, 2 * ahead_s + 10):
         before_ns = clock.now_ns
-        clock.tick(LATER_NS + second * S)
+        clock.tick(LATER_NS + second * S, LATER_NS + second * S)
         assert clock.now_ns >= before_ns
     assert clock.now_ns == LATER_NS + (2 * ahead_s + 9) * S - LAG_NS
     assert not clock.fault()
@@ -138,7 +138,7 @@ def test_a_long_tick_lag_is_no_clock_that_is_behind() -> None:
     clock = ArrivalClock(3 * S)
     judged(clock, LATER_NS)
     for second in range(4):
-        assert not clock.tick(LATER_NS + second * S)
+        assert not clock.tick(LATER_NS + second * S, LATER_NS + second * S)
     assert clock.now_ns == LATER_NS
     assert not clock.fault()
 
@@ -163,3 +163,12 @@ def test_records_that_were_sent_late_accuse_no_clock_that_was_watched(is_steady:
     else:
         assert "a broker's clock is wrong" in clock.fault()
         assert clock.now_ns < LATER_NS + 10 * S
+
+
+def test_a_clock_that_is_known_badly_accuses_nobody() -> None:
+    """After a slow probe, the least time of the broker's clock is far behind the latest."""
+    clock = ArrivalClock(LAG_NS)
+    judged(clock, LATER_NS)
+    for most_ns in (LATER_NS, None):
+        assert not clock.tick(LATER_NS - 60 * S, most_ns)
+        assert not clock.fault()
