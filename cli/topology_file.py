@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +14,7 @@ import click
 from agents.exits import Exit
 
 if TYPE_CHECKING:
-    from topology.config import Topology
+    from topology.config import StreamConfig, Topology
 
 EMBEDDED: Final = "embedded"
 """The value of `--brokers` that starts a broker inside the worker's process."""
@@ -77,11 +78,42 @@ def load(path: str, redis: str | None = None, *, runs_functions: bool = True) ->
     with refusing(TopologyError, at=f"{path}:\n"):
         topology = parse(text, bring)
     streams = {
-        name: stream.with_schema_from(str(Path(path).parent))
+        name: _with_reader(
+            stream.with_schema_from(str(Path(path).parent)), f"{path}: streams.{name}.schema.reader"
+        )
         for name, stream in topology.streams.items()
     }
     topology = topology.model_copy(update={"streams": streams})
     return topology if redis is None else topology.model_copy(update={"redis": redis})
+
+
+def _with_reader(stream: StreamConfig, at: str) -> StreamConfig:
+    """Return the stream with the text of its reader's schema, if it has one.
+
+    Raises `Refused`, which begins with `at`, if the file is missing or not an Avro schema.
+    """
+    schema = stream.value_schema
+    if schema is None or schema.reader is None:
+        return stream
+    from codec.values import avro
+    from codec.values.schema_fault import SchemaFault
+    from topology.config.schema import MAX_READER_CHARS
+
+    text, file = schema.reader, schema.reader_file
+    remedy = "; name a file with the Avro schema of a record"
+    if file is not None:
+        at += f": {file}"
+        text = text_of(file, at, remedy, MAX_READER_CHARS + 1)
+    if len(text) > MAX_READER_CHARS:
+        raise Refused(f"{at} is longer than {MAX_READER_CHARS:,} characters{remedy}")
+    try:
+        parsed = avro.parsed(text)
+    except SchemaFault as fault:
+        raise Refused(f"{at} {fault}{remedy}") from None
+    if not (isinstance(parsed.schema, dict) and parsed.schema["type"] == "record"):
+        raise Refused(f"{at} is not the schema of a record{remedy}")
+    # Two files that differ only in their layout are the same schema.
+    return stream.with_reader(json.dumps(json.loads(text), separators=(",", ":")))
 
 
 def sound(path: str, *, runs_functions: bool = True) -> Topology:

@@ -121,7 +121,7 @@ def encoding_of(format_: str, schema: SchemaConfig | None, path: str) -> FileEnc
             " rename the file"
         )
     if schema is None or named is Form.AVRO:
-        return FileEncoding(format_, None)
+        return FileEncoding(format_, None, None if schema is None else schema.reader)
     return FileEncoding(format_, decoder_of(format_, schema, of_topic=False)[0])
 
 
@@ -137,19 +137,22 @@ def decoder_of(
     from codec.values.schemas import REGISTERED, values_decoder
 
     if schema is not None and schema.registry is not None and format_ in REGISTERED:
-        return _by_registry(schema.registry, schema.subjects if of_topic else None), None
+        return _by_registry(schema, schema.subjects if of_topic else None), None
     with refusing(SchemaFault, at="--schema: "):
         return values_decoder(format_, schema)
 
 
-def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
+def _by_registry(schema: SchemaConfig, subjects: Collection[str] | None) -> Decode:
     import asyncio
 
     from agents.registry.client import RegistryRefuses
     from agents.registry.feed import SchemaFeed
     from codec.values.registered import RegisteredSchemas
 
-    table, feed = RegisteredSchemas(registry, subjects), SchemaFeed(PATIENCE_S)
+    registry = schema.registry
+    assert registry is not None
+    table = RegisteredSchemas(registry, subjects, reader=schema.reader)
+    feed = SchemaFeed(PATIENCE_S)
     asked: set[int] = set()
 
     async def reach(value: bytes) -> None:

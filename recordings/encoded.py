@@ -39,10 +39,12 @@ class FileEncoding(NamedTuple):
     Attributes:
         format: The name of the encoding.
         decode: The function that decodes one value; None if the file contains its schema.
+        reader: The text of the Avro schema to which the values of such a file are resolved, if any.
     """
 
     format: str
     decode: Decode | None
+    reader: str | None = None
 
 
 def delimited_values(
@@ -87,13 +89,16 @@ def _varint(raw: IO[bytes]) -> int | None:
 # -- containers ------------------------------------------------------------------------------------
 
 
-def container_values(raw: IO[bytes], path: str) -> Iterator[object | WireFault]:
-    """Yield the values of an Avro object container file."""
+def container_values(
+    raw: IO[bytes], path: str, reader: str | None = None
+) -> Iterator[object | WireFault]:
+    """Yield the values of an Avro object container file, resolved to the schema `reader`."""
     from codec.values import avro
 
     header = _header(raw, path)
     try:
-        read_next = avro.reading_on(avro.parsed(header["avro.schema"].decode()))
+        to_schema = None if reader is None else avro.parsed(reader)
+        read_next = avro.reading_on(avro.parsed(header["avro.schema"].decode()), to_schema)
         unpacked = UNPACKED[header.get("avro.codec", b"null").decode()]
     except (SchemaFault, UnicodeDecodeError) as fault:
         raise InputError(f"{path}: its schema {fault}") from None

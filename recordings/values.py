@@ -142,7 +142,8 @@ def value_rows(
             return
         match Form.AVRO if encoding is not None else form:
             case Form.AVRO:
-                for number, value in enumerate(container_values(raw, path), start=1):
+                reader = None if encoding is None else encoding.reader
+                for number, value in enumerate(container_values(raw, path, reader), start=1):
                     yield _encoded_row(number, value)
             case Form.JSON_LINES:
                 for number, line in text_lines(raw):

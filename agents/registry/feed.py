@@ -28,10 +28,16 @@ from typing import Any, Final
 
 from agents.registry import client
 from agents.registry.client import FoundSchema, RegistryAway
-from codec.values.registered import SCHEMA_REFUSED, SCHEMA_UNKNOWN, RegisteredSchemas, unknown
+from codec.values.registered import (
+    SCHEMA_REFUSED,
+    SCHEMA_UNKNOWN,
+    Decoders,
+    RegisteredSchemas,
+    unknown,
+)
 from codec.values.schema_fault import SchemaFault
-from codec.values.schemas import registered_decoder
-from topology.wire.values import Decode, ValueFault
+from codec.values.schemas import registered_decoders
+from topology.wire.values import ValueFault
 
 log = logging.getLogger(__name__)
 
@@ -45,15 +51,19 @@ LONGEST_PAUSE_S: Final = 5.0
 LOG_AFTER_S: Final = 10.0
 
 
+Place = tuple[str, int, str | None]
+"""A registry, the id of a schema there, and the reader's schema of the values, if any."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The answer for an id: the decoder for its values, or the reason why there is none.
+    """The answer for an id: the decoders by its schema, or the reason why there are none.
 
     `subjects` are the subjects that have the schema; None for an id without a schema. `at_s` is the
     monotonic time of the answer.
     """
 
-    decoder: Decode | ValueFault
+    decoders: Decoders | ValueFault
     subjects: frozenset[str] | None
     at_s: float = field(default_factory=time.monotonic)
 
@@ -71,7 +81,7 @@ class SchemaFeed:
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self._answers: dict[tuple[str, int], _Answer] = {}
+        self._answers: dict[Place, _Answer] = {}
         self._turn = asyncio.Lock()
         self._most_patience_s = self._patience_s = patience_s
         self._patience_at_s = time.monotonic()
@@ -86,17 +96,17 @@ class SchemaFeed:
     async def reach(self, table: RegisteredSchemas, values: Iterable[bytes | None]) -> None:
         """Look up the schemas that these values need, and add the answers to `table`."""
         for number in table.unresolved(values):
-            answer = await self._look_up((table.registry, number), table)
+            answer = await self._look_up((table.registry, number, table.reader), table)
             if answer.subjects is not None and not table.takes(answer.subjects):
                 others = ", ".join(sorted(answer.subjects)[:3]) or "no subject"
                 detail = (
                     f"schema {number} is registered under {others}; name it in `subjects` to use it"
                 )
                 table.refuse(number, ValueFault(SCHEMA_UNKNOWN, detail))
-            elif isinstance(answer.decoder, ValueFault):
-                table.refuse(number, answer.decoder)
+            elif isinstance(answer.decoders, ValueFault):
+                table.refuse(number, answer.decoders)
             else:
-                table.learn(number, answer.decoder)
+                table.learn(number, answer.decoders)
 
     async def reach_for(
         self, tables: Iterable[RegisteredSchemas], records: Collection[Any]
@@ -107,9 +117,9 @@ class SchemaFeed:
                 table, (part for each in records for part in table.parts(each.value, each.key))
             )
 
-    async def _look_up(self, place: tuple[str, int], table: RegisteredSchemas) -> _Answer:
+    async def _look_up(self, place: Place, table: RegisteredSchemas) -> _Answer:
         """Return the answer for an id, from memory or from the registry."""
-        registry, number = place
+        registry, number, _ = place
         pause_s, logged_s = SHORTEST_PAUSE_S, 0.0
         self._waiting[registry] += 1
         try:
@@ -120,7 +130,7 @@ class SchemaFeed:
                         return known
                     try:
                         found = await client.schema_of(registry, number)
-                        return self._store(place, _Answer(_decoder(place, found), found.subjects))
+                        return self._store(place, _Answer(_decoders(place, found), found.subjects))
                     except client.ExcessiveSchema as excessive:
                         fault = ValueFault(SCHEMA_REFUSED, f"schema {number} {excessive}")
                         return self._refused(place, fault)
@@ -141,11 +151,11 @@ class SchemaFeed:
                 del self._waiting[registry]
                 self._away.pop(registry, None)
 
-    def _refused(self, place: tuple[str, int], fault: ValueFault) -> _Answer:
+    def _refused(self, place: Place, fault: ValueFault) -> _Answer:
         log.warning("%s: %s; its values become dead letters", place[0], fault.detail)
         return self._store(place, _Answer(fault, None))
 
-    def _store(self, place: tuple[str, int], answer: _Answer) -> _Answer:
+    def _store(self, place: Place, answer: _Answer) -> _Answer:
         """Store the answer and return it; drop the oldest one if there are `MAX_KEPT`."""
         self._away.pop(place[0], None)
         if len(self._answers) >= MAX_KEPT:
@@ -165,11 +175,12 @@ class SchemaFeed:
         return True
 
 
-def _decoder(place: tuple[str, int], found: FoundSchema) -> Decode | ValueFault:
-    """Return the decoder for values of the schema, or the reason why there is none."""
+def _decoders(place: Place, found: FoundSchema) -> Decoders | ValueFault:
+    """Return the decoders by the schema, or the reason why there are none."""
+    registry, number, reader = place
     try:
-        return registered_decoder(found.kind, found.schema, found.referred)
+        return registered_decoders(found.kind, found.schema, found.referred, reader)
     except SchemaFault as fault:
-        detail = f"schema {place[1]} of {place[0]} {fault}"
+        detail = f"schema {number} of {registry} {fault}"
         log.warning("%s", detail)
         return ValueFault(SCHEMA_REFUSED, detail)

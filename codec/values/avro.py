@@ -9,6 +9,10 @@
 | time-millis, …           | the integer                                                |
 | duration, bytes, fixed   | bytes                                                      |
 
+A value is read by the schema that it was written with. If the stream has a reader's schema, the
+library resolves the value to it, by the rules of Avro. Aliases rename fields and records, defaults
+fill in missing fields, and numbers are widened. Fields that the reader's schema lacks are dropped.
+
 A schema bounds the size of its decoded values. `parsed` refuses a schema with more than `MAX_TYPES`
 types or a nesting above `MAX_DEPTH`. It also refuses arrays and maps whose items may have more than
 `MAX_VALUES_PER_BYTE` values for each of their bytes. Otherwise an array of nulls could state two
@@ -31,6 +35,7 @@ from uuid import UUID
 import fastavro
 from fastavro import _read_py, read
 
+from codec.values.registered import SCHEMA_REFUSED
 from codec.values.schema_fault import SchemaFault
 from topology.wire.values import UNDECODABLE, Decode, Timestamp, ValueFault
 
@@ -39,6 +44,8 @@ MAX_DEPTH: Final = 64
 MAX_VALUES_PER_BYTE: Final = 64
 MAX_DECIMAL_BYTES: Final = 128
 MAX_SCALE: Final = 400
+MAX_REASON_CHARS: Final = 200
+"""The maximum number of characters of the library's reason in a fault."""
 
 PREFIX: Final = "inorder-"
 """Prefix of logical types in the schemas that are used for reading.
@@ -94,16 +101,19 @@ def parsed(text: str, referred: Sequence[str] = ()) -> AvroSchema:
             schema = fastavro.parse_schema(_marked(json.loads(each)), named_schemas=named)
     except (*_WRONG, fastavro.schema.SchemaParseException) as wrong:
         raise SchemaFault(
-            f"is not an Avro schema ({str(wrong)[:200] or 'nested too deep'})"
+            f"is not an Avro schema ({str(wrong)[:MAX_REASON_CHARS] or 'nested too deep'})"
         ) from None
     measuring = _Measuring(named)
     measuring.excess(schema, 0)
     return AvroSchema(schema, measuring.is_recursive)
 
 
-def decoding(schema: AvroSchema) -> Decode:
-    """Return a decoder of values without any prefix; a value must use all of its bytes."""
-    read_next = reading_on(schema)
+def decoding(schema: AvroSchema, reader: AvroSchema | None = None) -> Decode:
+    """Return a decoder of values without any prefix; a value must use all of its bytes.
+
+    Values are resolved to the schema `reader`, if it is given.
+    """
+    read_next = reading_on(schema, reader)
 
     def decode(value: bytes | None) -> object:
         if value is None:
@@ -118,14 +128,26 @@ def decoding(schema: AvroSchema) -> Decode:
     return decode
 
 
-def reading_on(schema: AvroSchema) -> Callable[[io.BytesIO], object]:
-    """Return a reader of the next value in a stream, which raises ValueFault if it is invalid."""
-    reader = _read_py.schemaless_reader if schema.is_recursive else fastavro.schemaless_reader
-    of_schema = schema.schema
+def reading_on(
+    schema: AvroSchema, reader: AvroSchema | None = None
+) -> Callable[[io.BytesIO], object]:
+    """Return a function that reads the next value in a stream, and resolves it to `reader`.
+
+    The function raises ValueFault if the value is invalid, or cannot be resolved.
+    """
+    is_recursive = schema.is_recursive or (reader is not None and reader.is_recursive)
+    read_one = _read_py.schemaless_reader if is_recursive else fastavro.schemaless_reader
+    of_schema, to_schema = schema.schema, None if reader is None else reader.schema
 
     def read_next(stream: io.BytesIO) -> object:
         try:
-            decoded: object = reader(stream, of_schema, None)
+            decoded: object = read_one(stream, of_schema, to_schema)
+        except read.SchemaResolutionError as wrong:
+            raise ValueFault(
+                SCHEMA_REFUSED,
+                f"the value's schema does not fit schema.reader ({str(wrong)[:MAX_REASON_CHARS]});"
+                " add the alias or the default that is missing there",
+            ) from None
         except _WRONG as wrong:
             kind = "it ends too early" if isinstance(wrong, EOFError) else type(wrong).__name__
             raise ValueFault(
@@ -133,7 +155,7 @@ def reading_on(schema: AvroSchema) -> Callable[[io.BytesIO], object]:
                 f"the value does not match its Avro schema ({kind}); name the schema that it was"
                 " written with, or set `registry:` if values begin with a registry's five bytes",
             ) from None
-        if schema.is_recursive and _is_deeper(decoded, MAX_DEPTH):
+        if is_recursive and _is_deeper(decoded, MAX_DEPTH):
             raise ValueFault(UNDECODABLE, f"the value is nested more than {MAX_DEPTH} deep")
         return decoded
 

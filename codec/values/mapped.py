@@ -23,6 +23,7 @@ def registered_schemas(topology: Topology, topic: str) -> RegisteredSchemas | No
     return RegisteredSchemas(
         schema.registry,
         schema.subjects,
+        reader=schema.reader,
         in_values=stream.format in REGISTERED,
         in_keys=stream.key_format in REGISTERED,
     )

@@ -8,7 +8,7 @@ kept, which no sound topic exceeds.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from topology.wire.values import UNDECODABLE, Decode, ValueFault
 
@@ -30,11 +30,22 @@ def without_prefix(value: bytes | None) -> bytes | None:
     return value if value is None or schema_id(value) is None else value[PREFIX_BYTES:]
 
 
+class Decoders(NamedTuple):
+    """The decoders of values and of keys by one schema.
+
+    They differ if the stream has a reader's schema, which is for values only.
+    """
+
+    values: Decode
+    keys: Decode
+
+
 class RegisteredSchemas:
     """The known schemas of one input topic, by id.
 
     Attributes:
         subjects: Subjects whose schemas are accepted, None for any.
+        reader: The text of the Avro schema to which values are resolved, None for none.
         in_values: Whether values have a registry's five bytes.
         in_keys: Whether keys have a registry's five bytes.
     """
@@ -44,14 +55,16 @@ class RegisteredSchemas:
         registry: str,
         subjects: Collection[str] | None,
         *,
+        reader: str | None = None,
         in_values: bool = True,
         in_keys: bool = False,
     ) -> None:
         self.registry = registry
+        self.reader = reader
         self._subjects = None if subjects is None else frozenset(subjects)
         self._in_values = in_values
         self._in_keys = in_keys
-        self._decoders: dict[int, Decode] = {}
+        self._decoders: dict[int, Decoders] = {}
         self._faults: dict[int, ValueFault] = {}
 
     def takes(self, subjects: Collection[str]) -> bool:
@@ -70,10 +83,10 @@ class RegisteredSchemas:
         ids = {schema_id(value) for value in values if value is not None} - {None}
         return sorted(each for each in ids if each is not None and each not in self._decoders)
 
-    def learn(self, number: int, decoder: Decode) -> None:
-        """Add the decoder of schema `number`, which decodes the bytes after the first five."""
+    def learn(self, number: int, decoders: Decoders) -> None:
+        """Add the decoders of schema `number`, which decode the bytes after the first five."""
         if len(self._decoders) < MAX_SCHEMAS:
-            self._decoders[number] = decoder
+            self._decoders[number] = decoders
             self._faults.pop(number, None)
 
     def refuse(self, number: int, fault: ValueFault) -> None:
@@ -84,8 +97,13 @@ class RegisteredSchemas:
 
     def decode(self, value: bytes | None) -> object:
         """Decode a value by the schema that it names; raise ValueFault if that fails."""
-        if value is None:
-            return None
+        return None if value is None else self._by_schema(value).values(value[PREFIX_BYTES:])
+
+    def decode_key(self, key: bytes | None) -> object:
+        """Decode a key by the schema that it names; raise ValueFault if that fails."""
+        return None if key is None else self._by_schema(key).keys(key[PREFIX_BYTES:])
+
+    def _by_schema(self, value: bytes) -> Decoders:
         number = schema_id(value)
         if number is None:
             raise ValueFault(
@@ -93,10 +111,10 @@ class RegisteredSchemas:
                 "the value does not begin with a registry's five bytes; set schema: {file: …}"
                 " if values have no such prefix, or the format that they have",
             )
-        decoder = self._decoders.get(number)
-        if decoder is None:
+        decoders = self._decoders.get(number)
+        if decoders is None:
             raise self._faults.get(number) or unknown(number, self.registry)
-        return decoder(value[PREFIX_BYTES:])
+        return decoders
 
 
 def unknown(number: int, registry: str) -> ValueFault:

@@ -12,10 +12,15 @@ from pathlib import Path
 from typing import Final
 
 from codec.values import int64, json, raw
-from codec.values.registered import RegisteredSchemas, without_prefix
+from codec.values.registered import (
+    SCHEMA_REFUSED,
+    Decoders,
+    RegisteredSchemas,
+    without_prefix,
+)
 from codec.values.schema_fault import SchemaFault
 from topology.config import SchemaConfig
-from topology.wire.values import Decode, Pick, Picking
+from topology.wire.values import Decode, Pick, Picking, ValueFault
 from topology.wire.where import Path as FieldPath
 
 REGISTERED: Final = frozenset({"avro", "protobuf"})
@@ -40,22 +45,41 @@ def values_decoder(
         return registered.decode, None
     if schema is None or schema.file is None:
         raise SchemaFault(f"is missing for {format_} values; name its file or a registry")
-    return _of_file(format_, Path(schema.file), schema.message or ""), None
+    return _of_file(format_, Path(schema.file), schema), None
 
 
 def keys_decoder(format_: str | None, registered: RegisteredSchemas | None = None) -> Decode | None:
     """Return a decoder of keys in the format, or None if keys are text."""
     if format_ in REGISTERED and registered is not None:
-        return registered.decode
+        return registered.decode_key
     return {"json": json.decode, "int64": int64.decode}.get(format_ or "")
 
 
-def registered_decoder(kind: str, schema: str, referred: Sequence[str]) -> Decode:
-    """Return a decoder by a registry's schema; it decodes the bytes after the five.
+def registered_decoders(
+    kind: str, schema: str, referred: Sequence[str], reader: str | None = None
+) -> Decoders:
+    """Return the decoders by a registry's schema; they decode the bytes after the five.
 
     `kind` is the registry's name for the schema's type. Protobuf schemas are serialized, in base64.
-    Raises SchemaFault if the schema is not valid.
+    `reader` is the text of the Avro schema to which values are resolved. Raises SchemaFault if a
+    schema is not valid.
     """
+    if reader is None or kind != "AVRO":
+        plain = _registered(kind, schema, referred)
+        return Decoders(plain if reader is None else _not_avro, plain)
+    from codec.values import avro
+
+    parsed = avro.parsed(schema, referred)
+    return Decoders(avro.decoding(parsed, avro.parsed(reader)), avro.decoding(parsed))
+
+
+def _not_avro(_: bytes | None) -> object:
+    raise ValueFault(
+        SCHEMA_REFUSED, "schema.reader is for Avro, but the value's schema is not; leave it out"
+    )
+
+
+def _registered(kind: str, schema: str, referred: Sequence[str]) -> Decode:
     if kind == "AVRO":
         from codec.values import avro
 
@@ -76,7 +100,7 @@ def registered_decoder(kind: str, schema: str, referred: Sequence[str]) -> Decod
     raise SchemaFault(f"is of an unknown type, {kind[:20]!r}")
 
 
-def _of_file(format_: str, file: Path, message: str) -> Decode:
+def _of_file(format_: str, file: Path, schema: SchemaConfig) -> Decode:
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -85,10 +109,11 @@ def _of_file(format_: str, file: Path, message: str) -> Decode:
         if format_ == "avro":
             from codec.values import avro
 
-            return avro.decoding(avro.parsed(content.decode("utf-8", "replace")))
+            reader = None if schema.reader is None else avro.parsed(schema.reader)
+            return avro.decoding(avro.parsed(content.decode("utf-8", "replace")), reader)
         from codec.values import protobuf
 
-        return protobuf.of_message(content, message)
+        return protobuf.of_message(content, schema.message or "")
     except SchemaFault as fault:
         raise SchemaFault(f"{file} {fault}") from None
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.invoking import inorder, text_file
 from tests.codec.values.protobufs import descriptor_set, message_class
+from tests.codec.values.test_avro import written
 from tests.kit.registry import Registry
 from tests.recordings.test_encoded import SCHEMA, container, delimited, in_avro
 
@@ -84,6 +86,70 @@ def test_values_are_read_by_fields_and_format_of_the_topology(folder: Path) -> N
     for name in ("values.bin", "press.avro"):
         result = inorder("replay", "--json", "--topology", "t.yaml", "--values", name)
         assert result.summary["event"] == 40, result.err
+
+
+LOAD = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "load", "type": "int"}]}
+FORCE = {
+    **SCHEMA,
+    "fields": [
+        *SCHEMA["fields"],
+        {"name": "force", "type": "double", "aliases": ["load"]},
+        {"name": "unit", "type": "string", "default": "kN"},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ["values.bin", "press.avro"])
+def test_a_readers_schema_follows_a_renamed_field(folder: Path, name: str) -> None:
+    """The sender calls it `load`, and the query `force`."""
+    rows = [{**row, "load": 3} for row in AVRO]
+    Path("press.avro").write_bytes(container(rows=rows, schema=LOAD))
+    Path("values.bin").write_bytes(delimited(*(written(LOAD, row) for row in rows)))
+    Path("press.avsc").write_text(json.dumps(LOAD))
+    Path("force.avsc").write_text(json.dumps(FORCE, indent=2))
+    values: dict[str, dict[str, Any]] = {}
+    for reader in ("", ", reader: force.avsc"):
+        write_topology(reader)
+        result = inorder("replay", "--json", "--topology", "t.yaml", "--values", name).well()
+        (window,) = result.of("window")
+        values[reader] = window["values"]
+        assert ("unmet" in result.summary) == (reader == "")
+    assert values == {
+        "": {"sum": None, "unit": None},
+        ", reader: force.avsc": {"sum": 120.0, "unit": "kN"},
+    }
+
+
+def write_topology(reader: str) -> None:
+    Path("t.yaml").write_text(
+        f"streams: {{a: {{format: avro, schema: {{file: press.avsc{reader}}}, fields:"
+        " {source: payload.device, seq: payload.n, ts: payload.at}}}\n"
+        "queries: {q: {window: tumbling 1h,"
+        " aggregate: {sum: sum(payload.force), unit: last(payload.unit)}}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "No such file or directory; name a file with the Avro schema of a record"),
+        ("{", "is not an Avro schema ("),
+        ('{"type": "recrod"}', "is not an Avro schema ("),
+        ('{"type": "array", "items": "null"}', "has an array whose items may be more than"),
+        ('"string"', "is not the schema of a record"),
+        (" " * 65_537, "is longer than 65,536 characters; name a file"),
+    ],
+    ids=["absent", "no JSON", "no schema", "without bound", "no record", "long"],
+)
+@pytest.mark.parametrize("command", [["check"], ["replay", "press.avro", "--topology"]])
+def test_a_bad_readers_schema_is_refused(
+    folder: Path, command: list[str], content: str | None, says: str
+) -> None:
+    write_topology(", reader: force.avsc")
+    if content is not None:
+        Path("force.avsc").write_text(content)
+    result = inorder(*command, "t.yaml")
+    result.refused(says, "t.yaml: streams.a.schema.reader: ./force.avsc")
 
 
 def test_what_init_is_given_it_takes(folder: Path) -> None:

@@ -11,12 +11,14 @@ as waits, bounds, delivery and the store.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeVar
 
 from topology.config.cut import scattered
 from topology.config.file import TopologyFile
+from topology.config.schema import SchemaConfig
 from topology.config.stages import MERGE, REORDER, StageConfig, link_of, operators
-from topology.config.stream import StreamConfig
+from topology.config.stream import HeaderConfig, StreamConfig
 from topology.config.topology import Topology
 
 T = TypeVar("T")
@@ -42,6 +44,7 @@ WITHOUT_SEQ: Final = "reorder.without_seq"
 """The key, besides `READING`, for streams in which some sources do not number their events."""
 
 STAGES: Final = "stages"
+SHOWN_BYTES: Final = 4
 MOST_NAMED: Final = 12
 """The maximum number of topics that one message names."""
 
@@ -135,11 +138,15 @@ def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, A
 def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topology:
     """Return the topology with only the streams in `before`, with their former reading settings.
 
-    It is used to read records that were written before a change.
+    It is used to read records that were written before a change. In a stage that reads topics
+    between stages, only the keys in `DERIVED` are from before.
     """
     streams = {}
     for name, was in before.items():
         reading = {key: value for key, value in was.reading.items() if key != WITHOUT_SEQ}
+        if not was.input and name in topology.streams:
+            streams[name] = topology.streams[name].model_copy(update=_of_derived(reading))
+            continue
         stream = StreamConfig.model_validate(reading)
         if name in topology.streams:
             kept = {key: getattr(stream, key) for key in READING}
@@ -149,6 +156,16 @@ def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topolog
             at = {"input": was.input} if was.input else {}
             streams[name] = StreamConfig.model_validate({**reading, **rule, **at})
     return topology.model_copy(update={"streams": streams})
+
+
+def _of_derived(reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the keys in `DERIVED`, which alone are no valid stream."""
+    headers, schema = reading.get("headers"), reading.get("value_schema")
+    return {
+        "headers": HeaderConfig.model_validate(headers) if headers else HeaderConfig.by_default(),
+        "format": reading.get("format", "json"),
+        "value_schema": SchemaConfig.model_validate(schema) if schema else None,
+    }
 
 
 def begin_anew(topology: TopologyFile) -> str:
@@ -323,6 +340,10 @@ def _of_queries(old: Contract, new: Contract) -> Iterator[Difference]:
 
 
 def _shown(value: Any) -> str:
+    """Return the value as text; a reader's schema is shown by a digest, because it is long."""
+    if isinstance(value, dict) and value.get("reader", "").startswith("{"):
+        digest = blake2b(value["reader"].encode(), digest_size=SHOWN_BYTES).hexdigest()
+        value = value | {"reader": f"schema {digest}"}
     return "" if value is None else str(value)
 
 

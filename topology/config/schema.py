@@ -36,6 +36,17 @@ MessageName = Annotated[
 ]
 
 
+MAX_READER_CHARS: Final = 65_536
+ReaderSchema = Annotated[
+    str,
+    text(
+        rf".{{1,4096}}|\{{[\s\S]{{0,{MAX_READER_CHARS - 1}}}",
+        f"a path, or a schema of at most {MAX_READER_CHARS:,} characters",
+        "write the path of a file",
+    ),
+]
+
+
 class SchemaConfig(Section):
     """The schema of values: `registry` and `subjects`, or a `file`, with `message` for Protobuf."""
 
@@ -50,3 +61,23 @@ class SchemaConfig(Section):
     five bytes of a registry."""
     message: MessageName | None = None
     """The Protobuf message type of the values, like plant.Telemetry."""
+    reader: ReaderSchema | None = None
+    """A file with the Avro schema that the queries expect, or this schema as JSON text. The path is
+    relative to the topology file. Each value is resolved to this schema by the rules of Avro.
+    Aliases follow renamed fields, and defaults replace fields that a value lacks. Fields that it
+    does not name are dropped. A value that does not fit is a dead letter (`schema_refused`)."""
+
+    @property
+    def reader_file(self) -> str | None:
+        """The path in `reader`; None if there is none, or if the schema has been read already."""
+        return None if self.reader is None or self.reader.startswith("{") else self.reader
+
+    def located(self, folder: str) -> SchemaConfig:
+        """Return the section with its paths relative to `folder`."""
+        paths = {"file": self.file, "reader": self.reader_file}
+        found = {
+            key: f"{folder}/{path}"
+            for key, path in paths.items()
+            if path is not None and not path.startswith("/")
+        }
+        return self.model_copy(update=found) if found else self

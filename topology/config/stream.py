@@ -144,12 +144,21 @@ class StreamConfig(Section):
         return self
 
     def with_schema_from(self, folder: str) -> StreamConfig:
-        """Return the stream with the path of its schema file, if any, relative to `folder`."""
+        """Return the stream with the paths of its schema files, if any, relative to `folder`."""
         schema = self.value_schema
-        if schema is None or schema.file is None or schema.file.startswith("/"):
+        located = None if schema is None else schema.located(folder)
+        if located is schema:
             return self
-        located = schema.model_copy(update={"file": f"{folder}/{schema.file}"})
         return self.model_copy(update={"value_schema": located})
+
+    def with_reader(self, reader: str) -> StreamConfig:
+        """Return the stream with the text of its reader's schema in place of the file's path.
+
+        So a stream that is compared with an earlier one has the content of the file.
+        """
+        assert self.value_schema is not None
+        read = self.value_schema.model_copy(update={"reader": reader})
+        return self.model_copy(update={"value_schema": read})
 
     def mapping(self) -> Fields | None:
         """Return the place of each field in records, or None for the header contract."""
@@ -239,6 +248,9 @@ def _schema_faults(stream: StreamConfig) -> Iterator[Fault]:
             message = "is missing: a sender could name any schema"
             remedy = f"write subjects: [{stream.input}-value], or its name in the registry"
             yield Fault(("schema", "subjects"), message, remedy)
+        if schema.reader is not None and stream.format != "avro":
+            message = f"is for Avro values, but they are {stream.format}"
+            yield Fault(("schema", "reader"), message, "leave it out")
         if "bytes" in formats and not is_needed:
             yield Fault(("schema",), "has no effect on bytes", "leave it out")
     elif is_needed:

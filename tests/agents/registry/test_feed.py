@@ -245,3 +245,33 @@ def test_name_and_password_are_sent(registry: Known, monkeypatch: pytest.MonkeyP
     number = registry.register(SUBJECT, TEXT)
     reached(registry.table, value(number))
     assert registry.authorized == {"Basic " + base64.b64encode(b"reader:secret").decode()}
+
+
+RENAMED = json.dumps(
+    SCHEMA | {"fields": [{"name": "press", "type": "string", "aliases": ["device"]}]}
+)
+
+
+def test_only_values_of_its_table_are_read_by_a_readers_schema(registry: Known) -> None:
+    """Streams with different readers share a feed, and a key has a schema of its own."""
+    number = registry.register(SUBJECT, TEXT)
+    tables = [registry.table, RegisteredSchemas(registry.url, [SUBJECT], reader=RENAMED)]
+
+    async def reach() -> None:
+        feed = SchemaFeed(0.0)
+        for table in tables:
+            await feed.reach(table, [value(number)])
+
+    asyncio.run(reach())
+    assert [each.decode(value(number)) for each in tables] == [EVENT, {"press": "press-7"}]
+    assert [each.decode_key(value(number)) for each in tables] == [EVENT, EVENT]
+
+
+def test_a_readers_schema_is_not_for_other_types(registry: Known) -> None:
+    number = registry.register(SUBJECT, "{}", "JSON")
+    table = RegisteredSchemas(registry.url, [SUBJECT], reader=RENAMED)
+    content = b"\0" + number.to_bytes(4, "big") + b'{"device": 1}'
+    reached(table, content)
+    why, detail = reason(table, content)
+    assert (why, "leave it out" in detail) == ("schema_refused", True)
+    assert table.decode_key(content) == {"device": 1}

@@ -12,7 +12,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.stage.arrangement import ArrangementError
 from tests.agents.records import arranged
-from topology.config import change, parse
+from topology.config import Topology, change, parse
 from topology.config.change import BEGINS, ENDS, REFUSED, Contract, Difference, Facts, differences
 
 WINDOW = "w: {stream: default, window: tumbling 1s, aggregate: {n: count()}}"
@@ -35,7 +35,11 @@ parsed = cache(parse)
 
 @cache
 def contract(text: str, stage: str) -> Contract:
-    made = arranged(text, stage)
+    return contract_of(parsed(text), stage)
+
+
+def contract_of(topology: Topology, stage: str) -> Contract:
+    made = arranged(topology, stage)
     return made.contract(TopicPartition(made.inputs[0], 0))
 
 
@@ -122,6 +126,34 @@ def test_each_change_has_its_verdict(row: str) -> None:
         assert bool(each.remedy) == (each.verdict == REFUSED)
         assert str(each).startswith(each.verdict)
         assert each.effect in str(each)
+
+
+@pytest.mark.parametrize(
+    ("stage", "facts", "verdict"),
+    [(FIRST, Facts(), BEGINS), (LOOKS, Facts(), BEGINS), (LOOKS, UNREAD, REFUSED)],
+)
+def test_a_change_inside_the_file_of_a_readers_schema_is_seen(
+    stage: str, facts: Facts, verdict: str
+) -> None:
+    """The path is the same, and buffered records are still read by the former schema."""
+    schema = "schema: {registry: 'http://r:8081', subjects: [s], reader: r.avsc}"
+    mapped = MAPPED.replace("{fields", f"{{format: avro, {schema}, fields")
+    topology = parse(file(mapped))
+    texts = [f'{{"type":"record","name":"{name}","fields":[]}}' for name in ("A", "B")]
+    was, now = (read_by(topology, text) for text in texts)
+    old, new = (contract_of(each, stage) for each in (was, now))
+    (found,) = differences(old, new, now, facts)
+    assert (found.path, found.verdict) == ("streams.default.value_schema", verdict)
+    assert found.was != found.now
+    assert len(found.was) < 150
+    kept = change.read_as(now, old.streams).streams["default"]
+    assert kept.value_schema == was.streams["default"].value_schema
+    assert kept.mapping() == was.streams["default"].mapping()
+
+
+def read_by(topology: Topology, reader: str) -> Topology:
+    stream = topology.streams["default"].with_reader(reader)
+    return topology.model_copy(update={"streams": {"default": stream}})
 
 
 def test_a_law_over_pairs_of_files() -> None:

@@ -30,16 +30,13 @@ from topology.model.outcome import Malformed
 from topology.model.payload import UNREADABLE, read_payload
 
 FIELDS = "fields: {source: payload.device, seq: payload.n, ts: payload.at}"
-SCHEMA = {
-    "type": "record",
-    "name": "Telemetry",
-    "fields": [
-        {"name": "device", "type": ["null", "string"]},
-        {"name": "n", "type": ["long", "double"]},
-        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {"name": "raw", "type": "bytes"},
-    ],
-}
+FIELDS_OF_SCHEMA: list[dict[str, Any]] = [
+    {"name": "device", "type": ["null", "string"]},
+    {"name": "n", "type": ["long", "double"]},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "raw", "type": "bytes"},
+]
+SCHEMA: dict[str, Any] = {"type": "record", "name": "Telemetry", "fields": FIELDS_OF_SCHEMA}
 EVENT = {"device": "press-7", "n": 12, "at": 1_790_000_000_250, "raw": b"\xff"}
 READ = {
     "device": "press-7",
@@ -71,6 +68,11 @@ def of_file(folder: Path) -> Topology:
     return topology_of(f"format: avro, schema: {{file: {folder}/press.avsc}}")
 
 
+def read_by(topology: Topology, reader: dict[str, Any]) -> Topology:
+    stream = topology.streams["a"].with_reader(json.dumps(reader))
+    return topology.model_copy(update={"streams": {"a": stream}})
+
+
 def inlet_of(topology: Topology, stage: int = 0, topic: str = "t") -> Inlet:
     return arranged(topology, stage).inlet(TopicPartition(topic, 0))
 
@@ -95,6 +97,35 @@ def test_avro(by: str, registry: Registry, tmp_path: Path) -> None:
     assert event.value == event.record.value == prefix + written()
     (again,) = inlet.read_again([event.record])
     assert read_payload(event.value) == read_payload(again.value) == READ
+
+
+RENAMED = SCHEMA | {
+    "fields": [
+        *(field for field in FIELDS_OF_SCHEMA if field["name"] != "raw"),
+        {"name": "load", "type": "bytes", "aliases": ["raw"]},
+        {"name": "unit", "type": "string", "default": "kN"},
+    ]
+}
+
+
+@pytest.mark.parametrize("by", ["file", "registry"])
+def test_avro_by_a_readers_schema(by: str, registry: Registry, tmp_path: Path) -> None:
+    """Senders call a field `raw`, and the queries `load`."""
+    topology, prefix = registered(registry) if by == "registry" else (of_file(tmp_path), b"")
+    inlet = inlet_of(read_by(topology, RENAMED))
+    (event,) = read(inlet, prefix + written()).events
+    assert event.value == prefix + written()
+    expected = {name: each for name, each in READ.items() if name != "raw"}
+    expected |= {"load": READ["raw"], "unit": "kN"}
+    assert read_payload(event.value) == expected
+
+
+def test_a_value_that_does_not_fit_the_readers_schema_is_dead(registry: Registry) -> None:
+    topology, prefix = registered(registry)
+    needed = RENAMED | {"fields": [*RENAMED["fields"], {"name": "plant", "type": "string"}]}
+    (dead,) = read(inlet_of(read_by(topology, needed)), prefix + written()).dead
+    assert dead.reason == "schema_refused"
+    assert "No default value for field plant" in dead.detail
 
 
 def test_protobuf_by_a_file(tmp_path: Path) -> None:

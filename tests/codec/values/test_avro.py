@@ -234,3 +234,87 @@ def test_bytes_of_strangers_are_refused_or_read_and_never_an_exception(
     assert isinstance(found, dict)
     assert found["id"] == "30303030-3030-3030-3030-303030303030"
     assert_strangers_bytes_are_refused(decode, sound, dice)
+
+
+# -- a reader's schema -----------------------------------------------------------------------------
+
+
+def resolved(schema: Any, reader: Any, value: object) -> object:
+    """Return the value, written by one schema and read by another."""
+    decode = avro.decoding(*(avro.parsed(json.dumps(each)) for each in (schema, reader)))
+    return decode(written(schema, value))
+
+
+def field(name: str, type_: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": type_, **more}
+
+
+def of_fields(*fields: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "Press", "fields": list(fields), **more}
+
+
+LOAD = of_fields(field("device", "string"), field("load", "long"))
+SENT = {"device": "press-7", "load": 12}
+CHAIN = of_fields(field("n", "int"), field("next", ["null", "Press"]))
+MILLISECONDS = logical("long", "timestamp-millis")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "reader", "expected"),
+    [
+        (
+            LOAD,
+            SENT,
+            of_fields(field("device", "string"), field("force", "long", aliases=["load"])),
+            {"device": "press-7", "force": 12},
+        ),
+        (
+            LOAD,
+            SENT,
+            of_fields(field("load", "double"), field("unit", "string", default="kN")),
+            {"load": 12.0, "unit": "kN"},
+        ),
+        (LOAD, SENT, of_fields(field("load", ["null", "long"], default=None)), {"load": 12}),
+        (
+            LOAD | {"name": "OldPress"},
+            SENT,
+            of_fields(field("load", "long"), aliases=["OldPress"]),
+            {"load": 12},
+        ),
+        (
+            of_fields(field("at", MILLISECONDS)),
+            {"at": 1},
+            of_fields(field("time", MILLISECONDS, aliases=["at"])),
+            {"time": Timestamp(1_000_000, is_local=False)},
+        ),
+        (
+            CHAIN,
+            {"n": 1, "next": {"n": 2, "next": None}},
+            of_fields(field("m", "long", aliases=["n"]), field("next", ["null", "Press"])),
+            {"m": 1, "next": {"m": 2, "next": None}},
+        ),
+    ],
+    ids=["alias", "default and type", "optional", "alias of record", "logical type", "recursive"],
+)
+def test_values_are_resolved_to_the_readers_schema(
+    schema: Any, value: object, reader: Any, expected: object
+) -> None:
+    assert resolved(schema, reader, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("reader", "why"),
+    [
+        (of_fields(field("force", "long")), "No default value for field force"),
+        (of_fields(field("load", "string")), "long is not string"),
+        (of_fields(name="Other"), "Press"),
+    ],
+)
+def test_values_that_do_not_fit_the_readers_schema_are_faults(reader: Any, why: str) -> None:
+    with pytest.raises(ValueFault) as fault:
+        resolved(LOAD, reader, SENT)
+    assert fault.value.reason == "schema_refused"
+    assert why in fault.value.detail
+    assert "add the alias or the default" in fault.value.detail
+    assert "press-7" not in fault.value.detail
+    assert len(fault.value.detail) < 400

@@ -113,6 +113,12 @@ SCHEMAS = [
     ("format: protobuf; schema: {file: a.desc}", "write the message, like plant.Telemetry"),
     ("format: avro; schema: {file: a.avsc, message: A}", "for Protobuf only; leave it out"),
     ("schema: {file: a.avsc}", "has no effect on JSON"),
+    (
+        "format: protobuf; schema: {file: a.desc, message: A, reader: a.avsc}",
+        "is for Avro values, but they are protobuf; leave it out",
+    ),
+    (f"schema: {{{REGISTRY}, reader: a.avsc}}", "is for Avro values, but they are json"),
+    ("format: avro; schema: {reader: a.avsc}", "write either registry: URL or file: PATH"),
     ("format: avro; key_format: avro; schema: {file: a.avsc}", "the file is for values only"),
     ("format: avro; schema: {registry: 'r:8081'}", "is not the URL of a schema registry"),
     (
@@ -181,3 +187,8 @@ def test_a_file_is_sought_beside_the_topology_file() -> None:
     assert located.file == "/etc/inorder/press.avsc"
     absolute = made("format: avro; schema: {file: /press.avsc}")
     assert absolute.with_schema_from("/etc") is absolute
+    reader = made(f"format: avro; schema: {{{REGISTRY}, subjects: [t], reader: press.avsc}}")
+    located = reader.with_schema_from("/etc/inorder").value_schema
+    assert located
+    assert located.reader_file == "/etc/inorder/press.avsc"
+    assert reader.with_reader("{}").with_schema_from("/etc") == reader.with_reader("{}")
