@@ -9,14 +9,19 @@ from __future__ import annotations
 import asyncio
 import time
 from random import Random
+from typing import Any
 
 import pytest
+from aiokafka.structs import TopicPartition
 
-from tests.agents.records import Put
+from agents.kafka.broker_times import Probe
+from agents.kafka.partition_queue import Asked, End, PolledBatch
+from inorder.header_writer import HeaderWriter
+from tests.agents.records import FakeRecord, Put, close
 from tests.agents.stage.chain import Chain, Wall
 from tests.agents.stage.test_history import log_of, text_of
 from tests.seeds import seeds_of_today
-from topology.config import parse
+from topology.config import HeaderConfig, parse
 
 S = 1_000_000_000
 HOUR = 3_600 * S
@@ -61,3 +66,51 @@ def test_any_wall_clock_gives_the_same_answers(seed: int, monkeypatch: pytest.Mo
     walls = (stepping(dice, begin_ns), lambda _: 0, lambda true_ns: true_ns + HOUR)
     for wall in walls:
         assert told(seed, monkeypatch, wall) == (topics, expected)
+
+
+AHEAD = 60 * S
+TRUE, WRONG = 0, 1
+TOPOLOGY = """\
+application: led
+state: memory
+stages: [reorder+merge]
+topics: {partitions: 1}
+streams: {default: {input: raw}}
+"""
+
+
+async def test_a_new_leader_whose_clock_is_ahead_is_in_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has been steady all the while, but another one has led the partition."""
+    begin_ms, writer = 1_700_000_000_000, HeaderWriter(HeaderConfig())
+
+    def record(number: int, ahead_ns: int = 0) -> FakeRecord:
+        stamp_ms = begin_ms + 10 * number
+        ts_ns = stamp_ms * 1_000_000
+        headers: Any = writer.write("s", number, ts_ns=ts_ns, epoch=0, stream="default")
+        append_ms = stamp_ms + ahead_ns // 1_000_000
+        return FakeRecord(number, tuple(headers), b"{}", b"s", append_ms)
+
+    log = [*(record(number) for number in range(200)), record(200, AHEAD)]
+    source = TopicPartition("raw", 0)
+    chain = Chain(parse(TOPOLOGY), {source: log})
+    (place,) = chain.places
+    partition = await place.opened(None, monkeypatch)
+
+    async def take(leader: int, records: list[FakeRecord], true_ns: int) -> None:
+        """The records, if any, and then the end of the log."""
+        ahead = Probe(true_ns + AHEAD, true_ns, true_ns)
+        chain.broker_times.probed({TRUE: Probe(true_ns, true_ns, true_ns), WRONG: ahead})
+        end = records[-1].offset + 1 if records else partition.state.next_offset or 0
+        at_end = End(end, end, Asked(true_ns, 0, leader))
+        await partition.take(PolledBatch(source, records, at_end))
+
+    begin_ns = begin_ms * 1_000_000
+    for second in range(-600, 0, 5):
+        await take(TRUE, [], begin_ns + second * S)
+    await take(TRUE, log[:200], begin_ns + 2 * S)
+    await take(WRONG, log[200:], begin_ns + 2 * S + S // 50)
+    assert partition.state.clock.now_ns < begin_ns + 5 * S
+    assert "a broker's clock is wrong" in (partition.fault() or "")
+    await close(partition)
