@@ -19,8 +19,8 @@ A step *ahead* by more than `LEAST_NS` is doubted until it has lasted for its ow
 because then this machine was suspended.
 
 A broker without a partition of the topic, for example one that joined later, gets the least bound
-of all others. If its own clock is behind all of those, its records may be overtaken, as they are
-when a partition moves to such a broker.
+of all others. If its own clock is behind all of those, its records may be late, as they are when a
+partition moves to such a broker.
 """
 
 from __future__ import annotations

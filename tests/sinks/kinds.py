@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 import psycopg
@@ -27,6 +29,12 @@ class Place:
 
     opened: Callable[[], Sink]
     current: Callable[[], Current]
+    empty: Callable[[], None]
+    remove_marks: Callable[[], None]
+    """Leaves the results as an older version has written them."""
+
+    copied: Callable[[], Callable[[], None]]
+    """Copies the place now; what it returns puts the copy there, as a restored backup does."""
 
 
 def redis_place(server: RedisServer, name: str) -> Place:
@@ -35,7 +43,29 @@ def redis_place(server: RedisServer, name: str) -> Place:
             found = client.hgetall(keys_of(name).latest)
             return {id_.decode(): value for id_, value in found.items()}
 
-    return Place(lambda: RedisSink(connect(server.url), name), current)
+    def delete(*keys: str) -> None:
+        with redis.Redis.from_url(server.url) as client:
+            client.delete(*keys)
+
+    def copied() -> Callable[[], None]:
+        with redis.Redis.from_url(server.url) as client:
+            copies = {key: client.dump(key) for key in keys_of(name) if client.exists(key)}
+
+        def restore() -> None:
+            delete(*keys_of(name))
+            with redis.Redis.from_url(server.url) as client:
+                for key, copy in copies.items():
+                    client.restore(key, 0, copy)
+
+        return restore
+
+    return Place(
+        opened=lambda: RedisSink(connect(server.url), name),
+        current=current,
+        empty=lambda: delete(*keys_of(name)),
+        remove_marks=lambda: delete(keys_of(name).marks),
+        copied=copied,
+    )
 
 
 def postgres_place(server: PostgresServer, table: str) -> Place:
@@ -44,13 +74,55 @@ def postgres_place(server: PostgresServer, table: str) -> Place:
             rows = connection.execute(f"select id, record from {table} where op <> 'retract'")
             return {id_: orjson.dumps(value) for id_, value in rows}
 
-    return Place(lambda: PostgresSink(server.url, table), current)
+    def run(*statements: Any) -> None:
+        with psycopg.connect(server.url) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    marks = f"inorder_sink_mark where target = '{table}'"
+
+    def copied() -> Callable[[], None]:
+        run(
+            f"create table {table}_rows as table {table}",
+            f"create table {table}_marks as select * from {marks}",
+        )
+        return lambda: run(
+            f"delete from {table}",
+            f"insert into {table} table {table}_rows",
+            f"delete from {marks}",
+            f"insert into inorder_sink_mark table {table}_marks",
+        )
+
+    return Place(
+        opened=lambda: PostgresSink(server.url, table),
+        current=current,
+        empty=lambda: run(f"drop table {table}"),
+        remove_marks=lambda: run(f"delete from {marks}"),
+        copied=copied,
+    )
 
 
 def file_place(folder: Path, form: Form, roll_bytes: int) -> Place:
+    def copied() -> Callable[[], None]:
+        copy = folder.with_name(f"{folder.name}-copy")
+        shutil.copytree(folder, copy)
+
+        def restore() -> None:
+            shutil.rmtree(folder)
+            shutil.copytree(copy, folder)
+
+        return restore
+
+    def remove_marks() -> None:
+        for path in folder.glob("_marks*"):
+            path.unlink()
+
     return Place(
-        lambda: FileSink(folder, form, Rolling(roll_bytes=roll_bytes)),
-        lambda: current_of(rows_in(folder)),
+        opened=lambda: FileSink(folder, form, Rolling(roll_bytes=roll_bytes)),
+        current=lambda: current_of(rows_in(folder)),
+        empty=lambda: shutil.rmtree(folder),
+        remove_marks=remove_marks,
+        copied=copied,
     )
 
 

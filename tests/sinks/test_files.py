@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,15 @@ import sinks.files as kind
 from sinks import attempts
 from sinks import journal as journals
 from sinks.files import FileSink, Form, Rolling
-from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
+from sinks.sink import (
+    BegunAnew,
+    Progress,
+    Reader,
+    SinkError,
+    SinkUnavailable,
+    SinkUnusable,
+    Step,
+)
 from tests.kit.clock import Clock
 from tests.sinks.results import current_of, record, result, rows_in
 
@@ -263,3 +272,49 @@ def test_a_file_in_the_making_is_never_written_through_a_link(tmp_path: Path) ->
     sweep(results)
     assert victim.read_text() == "precious"
     assert rows_in(results) == [result("x")]
+
+
+READER = Reader("group", "results")
+
+
+def marked(folder: Path, clock: Clock) -> FileSink:
+    """With a mark of 10 at partition 0, and one result in the journal."""
+    sink = FileSink(folder, Form.JSON_LINES, Rolling(roll_age_s=10), clock)
+    sink.marks(READER)
+    sink.mark(READER, {0: 0})
+    sink.write([result("a", 0)], Progress(READER, {0: Step(0, 10)}))
+    return sink
+
+
+def test_no_journal_is_finished_in_another_folder(tmp_path: Path) -> None:
+    """Else its file would be taken as results from before marks."""
+    folder, clock = tmp_path / "out", Clock()
+    sink = marked(folder, clock)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    clock.now_s += 10
+    with pytest.raises(BegunAnew, match="absent"):
+        sink.write([], Progress(READER, {0: Step(10, 11)}))
+    assert list(folder.iterdir()) == []
+    marks = sink.marks(READER)
+    assert (marks.positions, marks.is_older) == ({}, False)
+    sink.mark(READER, {0: 0})
+    sink.write([result("b", 0)], Progress(READER, {0: Step(0, 1)}))
+    sink.close()
+    assert rows_in(folder) == [result("b", 0)]
+
+
+def test_a_mark_is_never_ahead_of_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = marked(tmp_path, Clock())
+    full = Mock(side_effect=OSError(errno.ENOSPC, "disk full"))
+    with monkeypatch.context() as patched:
+        patched.setattr(sink, "_append", full)
+        with pytest.raises(SinkUnavailable, match="disk full"):
+            sink.write([result("b", 0)], Progress(READER, {0: Step(10, 20)}))
+    assert sink.marks(READER).positions == {0: 10}
+    sink.write([result("b", 0)], Progress(READER, {0: Step(10, 20)}))
+    assert sink.marks(READER).positions == {0: 20}
+    sink.close()
+    assert rows_in(tmp_path) == [result("a", 0), result("b", 0)]

@@ -6,22 +6,16 @@ stands), for every kind of sink. The oracle is `MemorySink`.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sinks.files import Form
 from sinks.result import Result, newest
-from tests.sinks.kinds import KINDS, Place, file_place, postgres_place, redis_place
+from tests.sinks.kinds import Place
 from tests.sinks.results import current_of, result, same
-
-NUMBERS = itertools.count()
-SMALL_ROLL_BYTES = 2_000
 
 pytestmark = [pytest.mark.redis, pytest.mark.postgres]
 
@@ -38,21 +32,6 @@ one_result = st.builds(
     st.just([False, False, True, False, True, True, False, False, False, True]),
 )
 STEP = st.one_of(st.lists(one_result, max_size=25), st.sampled_from(["restart", "crash"]))
-
-
-@pytest.fixture(params=KINDS)
-def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Place]:
-    match request.param:
-        case "redis":
-            server = request.getfixturevalue("redis_server")
-            return lambda: redis_place(server, f"law-{next(NUMBERS)}")
-        case "postgres":
-            server = request.getfixturevalue("postgres_server")
-            return lambda: postgres_place(server, f"law_{next(NUMBERS)}")
-        case form:
-            return lambda: file_place(
-                tmp_path / str(next(NUMBERS)), Form(form), roll_bytes=SMALL_ROLL_BYTES
-            )
 
 
 @given(plan=st.lists(STEP, min_size=1, max_size=12))

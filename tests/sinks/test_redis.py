@@ -15,7 +15,15 @@ import redis
 import sinks.redis as kind
 from infra.redis import RedisServer
 from sinks.redis import RedisBounds, RedisKeys, RedisSink, connect, keys_of
-from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
+from sinks.sink import (
+    BegunAnew,
+    Progress,
+    Reader,
+    SinkError,
+    SinkUnavailable,
+    SinkUnusable,
+    Step,
+)
 from tests.services import UniqueName
 from tests.sinks.results import record, result
 from tests.waiting import calm_s, wait_until
@@ -277,3 +285,38 @@ def test_an_answer_that_is_lost_leaves_no_second_entry(
     sink.write([result("a", 0)])
     assert len(commands) == 2
     assert feed(client, keys) == [("a", 0, "emit")]
+
+
+def test_marks_count_as_lost_with_the_results(
+    sink: RedisSink, client: Any, keys: RedisKeys
+) -> None:
+    """`revisions` is gone, and `marks` is there, as after a deletion by hand."""
+    reader = Reader("group", "results")
+    sink.marks(reader)
+    sink.mark(reader, {0: 0})
+    sink.write([], Progress(reader, {0: Step(0, 5)}))
+    sink.write([result("a", 0)], Progress(reader, {0: Step(5, 10)}))
+    client.delete(keys.revisions)
+    with pytest.raises(BegunAnew, match="absent or behind"):
+        sink.write([result("b", 0)], Progress(reader, {0: Step(10, 20)}))
+    marks = sink.marks(reader)
+    assert (marks.positions, marks.is_older) == ({}, False)
+
+
+def test_marks_move_with_the_last_of_many_calls(
+    sink: RedisSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Reader("group", "results")
+    sink.marks(reader)
+    sink.mark(reader, {0: 0})
+    monkeypatch.setattr(kind, "RESULTS_PER_CALL", 1)
+    seen: list[int] = []
+    write = sink._write
+
+    def written(*piece: Any) -> None:
+        write(*piece)
+        seen.append(sink.marks(reader).positions[0])
+
+    monkeypatch.setattr(sink, "_write", written)
+    sink.write([result(id_, 0) for id_ in "abc"], Progress(reader, {0: Step(0, 10)}))
+    assert seen == [0, 0, 10]

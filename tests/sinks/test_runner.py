@@ -70,6 +70,7 @@ class ScriptedConsumer:
         self.while_paused: list[Record] = []
         self.while_waiting: Callable[[], None] = lambda: None
         self._partitions = [TopicPartition("results", number) for number in range(partitions)]
+        self.assigned_at: list[int] = []
         self._assigned = False
         self._was_empty = False
         self.committed_offset = -1001
@@ -95,7 +96,13 @@ class ScriptedConsumer:
         if name not in ("incremental_assign", "incremental_unassign", "pause", "resume"):
             raise AttributeError(name)
         what = name.removeprefix("incremental_")
-        return lambda places: self.log.append((what, [place.partition for place in places]))
+
+        def told(places: list[TopicPartition]) -> None:
+            self.log.append((what, [place.partition for place in places]))
+            if what == "assign":
+                self.assigned_at += [place.offset for place in places]
+
+        return told
 
     def consume(self, count: int, timeout_s: float) -> list[Record]:
         """Waits where nothing is left: the second time is another batch's."""
@@ -385,9 +392,9 @@ def test_reading_begins_where_the_topic_does(
     """Without an offset, before the topic's first, or behind its end (made anew)."""
     setting = Setting([Record(0, None, trouble=NO_OFFSET), Record(40, record("a", 0))])
     setting.consumer.committed_offset = committed
+    setting.sink.positions = {0: max(0, committed)}
     setting.consumer.lowest = 40
     setting.consumer.ask_failures = 2
-    setting.sink.positions = {0: max(0, committed)}
     steps = setting.run()
     assert steps == [("unassign", [0]), ("assign", [0]), ("write", [0]), ("commit", {0: 41})]
     assert setting.runner.counts.expired == expired
@@ -479,3 +486,140 @@ def test_refusals_without_a_cause_are_never_the_store() -> None:
     setting.sink.cause = ""
     setting.run()
     assert len(setting.letters.letters) == 300
+
+
+# -- A store that begins anew ----------------------------------------------------------------------
+
+
+def behind(how: WhenBehind = WhenBehind.REFUSE, mark: int | None = None) -> Setting:
+    """The group has read up to offset 90, and the store has that mark, or none."""
+    setting = Setting([Record(90, record("a", 9))], when_behind=how)
+    setting.consumer.committed_offset = 90
+    if mark is not None:
+        setting.sink.positions = {0: mark}
+    return setting
+
+
+@pytest.mark.parametrize(("mark", "reaches"), [(None, 0), (0, 0), (89, 89)])
+def test_a_store_that_lacks_results_is_refused(mark: int | None, reaches: int) -> None:
+    setting = behind(mark=mark)
+    ends(setting, SinkUnusable, f"partition 0 reaches offset {reaches} and not 90.*--refill")
+    assert setting.sink.known == {}
+
+
+@pytest.mark.parametrize("mark", [90, 200])
+def test_a_store_that_has_all_goes_on(mark: int) -> None:
+    """Offsets that an operator has moved back are read again."""
+    setting = behind(mark=mark)
+    assert setting.run() == [("write", [9]), ("commit", {0: 91})]
+    assert setting.sink.positions == {0: max(mark, 91)}
+
+
+@pytest.mark.parametrize(("mark", "lowest", "begin"), [(None, 0, 0), (30, 0, 30), (30, 40, 40)])
+def test_a_refill_reads_from_the_mark(
+    mark: int | None, lowest: int, begin: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    setting = behind(WhenBehind.REFILL, mark)
+    setting.consumer.lowest = lowest
+    setting.consumer.records.append(Record(begin, record("a", 1)))
+    limits = RunnerLimits(batch_records=1, batch_wait_s=0.005)
+    setting.runner._limits = limits
+    steps = setting.run()
+    # What was fetched before is written, and commits nothing.
+    assert steps == [
+        ("unassign", [0]),
+        ("assign", [0]),
+        ("write", [9]),
+        ("write", [1]),
+        ("commit", {0: begin + 1}),
+    ]
+    assert setting.consumer.assigned_at[-1] == begin
+    assert setting.sink.positions == {0: begin + 1}
+    counts = setting.runner.counts
+    assert (counts.refills, counts.expired) == (1, max(0, lowest - (mark or 0)))
+    assert ("has deleted the offsets from 30 up to 40" in caplog.text) == (lowest == 40)
+
+
+def test_a_store_from_before_marks_is_adopted_once(caplog: pytest.LogCaptureFixture) -> None:
+    setting = behind()
+    setting.sink.is_older = True
+    assert setting.run() == [("write", [9]), ("commit", {0: 91})]
+    assert "taken to have all that group group has read" in caplog.text
+    setting = behind(mark=30)
+    setting.sink.is_older = True
+    ends(setting, SinkUnusable, "--refill")
+
+
+def test_an_operator_may_adopt_a_store() -> None:
+    setting = behind(WhenBehind.ADOPT, mark=30)
+    assert setting.run() == [("write", [9]), ("commit", {0: 91})]
+    assert setting.sink.positions == {0: 91}
+
+
+def test_only_new_partitions_lack_a_mark() -> None:
+    setting = Setting(updates(0))
+    assert setting.run() == [("write", [0]), ("commit", {0: 1})]
+    assert setting.sink.positions == {0: 1}
+
+
+def test_a_batch_without_results_moves_the_mark() -> None:
+    setting = Setting([Record(0, b"{")])
+    assert setting.run() == [("letters", [0]), ("commit", {0: 1})]
+    assert setting.sink.positions == {0: 1}
+
+
+@pytest.mark.parametrize("how", [WhenBehind.REFUSE, WhenBehind.REFILL])
+def test_a_store_that_is_emptied_between_two_batches_is_noticed(how: WhenBehind) -> None:
+    limits = RunnerLimits(batch_records=1, batch_wait_s=0.4)
+    setting = Setting(updates(0, 1), limits, when_behind=how)
+    sink = setting.sink
+
+    def consume(count: int, timeout_s: float) -> list[Record]:
+        found = ScriptedConsumer.consume(setting.consumer, count, timeout_s)
+        if [each.place for each in found] == [1]:
+            sink.positions.clear()
+            sink.known.clear()
+        return found
+
+    setting.consumer.consume = consume  # type: ignore[method-assign]
+    setting.consumer.committed_offset = 0
+    if how is WhenBehind.REFUSE:
+        with pytest.raises(SinkUnusable, match="reaches offset 0 and not 1"):
+            setting.runner.run()
+        assert ("commit", {0: 2}) not in setting.log
+    else:
+        setting.run()
+        assert setting.consumer.assigned_at[-1] == 0
+        assert setting.runner.counts.refills == 1
+        assert ("commit", {0: 2}) not in setting.log
+
+
+def test_a_store_is_compared_though_no_record_comes() -> None:
+    setting = behind()
+    setting.consumer.records = []
+    ends(setting, SinkUnusable, "lacks results")
+
+
+def test_partitions_that_come_later_are_compared() -> None:
+    setting = Setting(updates(0, 1), RunnerLimits(batch_records=1, batch_wait_s=0.4))
+    commit: Any = setting.consumer.commit
+
+    def and_then_more_come(**how: Any) -> Any:
+        setting.consumer.committed_offset = 7
+        setting.consumer.on_assign(setting.consumer, [TopicPartition("results", 3)])
+        return commit(**how)
+
+    setting.consumer.commit = and_then_more_come  # type: ignore[method-assign]
+    with pytest.raises(SinkUnusable, match="partition 3 reaches offset 0 and not 7"):
+        setting.runner.run()
+    assert [what for step, what in setting.log if step == "write"] == [[0]]
+
+
+def test_marks_of_partitions_that_were_taken_away_stay() -> None:
+    """Another member of the group moves them."""
+    setting = Setting([Record(7, record("a", 0), of=number) for number in (0, 1)], partitions=2)
+    setting.sink.fails = 1
+    taken = [TopicPartition("results", 1)]
+    setting.sink.on_fail = lambda: setting.consumer.on_revoke(setting.consumer, taken)
+    setting.run()
+    assert setting.sink.positions == {0: 8, 1: 0}

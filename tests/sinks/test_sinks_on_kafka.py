@@ -109,7 +109,7 @@ def test_sinks_of_one_group_share_the_work(kafka: SharedKafka, unique_name: Uniq
     topic = unique_name("results")
     kafka.create_topic(topic, partitions=4)
     one, other = MemorySink(), MemorySink()
-    other.positions = one.positions  # as of one store
+    other.positions = one.positions  # the marks of one store
     changes = list(history(seed=2, ids=60, changes=2_000))
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
 

@@ -1,0 +1,151 @@
+"""Examples: the table of marks in PostgreSQL, and which tables count as new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+from unittest.mock import Mock
+
+import psycopg
+import pytest
+
+from infra.postgres import PostgresServer
+from sinks.postgres import ROWS_PER_STATEMENT, PostgresSink
+from sinks.sink import BegunAnew, Progress, Reader, SinkUnavailable, SinkUnusable, Step
+from tests.sinks.results import result
+from tests.sinks.test_postgres import Store
+
+pytestmark = pytest.mark.postgres
+
+READER = Reader("group", "results")
+
+
+def progress(known: int, next_: int) -> Progress:
+    return Progress(READER, {0: Step(known, next_)})
+
+
+@pytest.fixture
+def store(postgres_server: PostgresServer) -> Iterator[Store]:
+    """With one result, and a mark of 10."""
+    made = Store(postgres_server.url)
+    made.sink.mark(READER, {0: 0})
+    made.sink.write([result("a", 0)], progress(0, 10))
+    yield made
+    made.sink.close()
+
+
+def mark(store: Store) -> int:
+    """The mark as another sink finds it."""
+    with closing(PostgresSink(store.url, store.table)) as sink:
+        return sink.marks(READER).positions[0]
+
+
+@pytest.mark.parametrize(
+    "remake",
+    [
+        pytest.param("truncate {0}", id="truncated"),
+        pytest.param(
+            "create table copy_{0} (like {0} including all); drop table {0};"
+            " alter table copy_{0} rename to {0}",
+            id="made again",
+        ),
+        pytest.param(
+            "create table copy_{0} (like {0} including all); insert into copy_{0} table {0};"
+            " drop table {0}; alter table copy_{0} rename to {0}",
+            id="filled by another",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_open", [True, False])
+def test_another_table_of_the_name_has_no_marks(store: Store, remake: str, is_open: bool) -> None:
+    if not is_open:
+        store.sink.close()
+    store.run(*remake.format(store.table).split(";"))
+    if is_open:
+        with pytest.raises(BegunAnew):
+            store.sink.write([result("b", 0)], progress(10, 20))
+        assert "b" not in store.ids
+    assert mark(store) == 0
+
+
+def test_a_table_that_is_packed_keeps_its_marks(store: Store) -> None:
+    with psycopg.connect(store.url, autocommit=True) as connection:
+        statement: Any = f"vacuum full {store.table}"
+        connection.execute(statement)
+    store.sink.write([result("b", 0)], progress(10, 20))
+    assert mark(store) == 20
+
+
+def test_tables_and_their_schemas_have_marks_of_their_own(store: Store) -> None:
+    store.run("create schema if not exists marked")
+    for other in (f"other_{store.table}", f"marked.{store.table}"):
+        with closing(PostgresSink(store.url, other)) as sink:
+            assert sink.marks(READER).positions == {}
+
+
+def test_who_may_not_make_the_table_of_marks_is_told_what_to_run(store: Store) -> None:
+    schema = f"own_{store.table}"
+    store.run(f"create schema {schema}")
+    table = f"{schema}.{store.table}"
+    with closing(PostgresSink(store.url, table)) as owner:
+        owner.write([result("a", 0)])
+    user = f"marker_{store.table}"
+    store.run(
+        f"drop table {schema}.inorder_sink_mark",
+        f"create role {user} login",
+        f"grant usage on schema {schema} to {user}",
+        f"grant select, insert, update on {table} to {user}",
+    )
+    url = store.url.replace("postgres@", f"{user}@")
+    with closing(PostgresSink(url, table)) as sink:
+        with pytest.raises(SinkUnusable, match="let the schema's owner run: ") as refused:
+            sink.marks(READER)
+        remedy = str(refused.value).partition("let the schema's owner run: ")[2]
+        store.run(*remedy.split("; "))
+        marks = sink.marks(READER)
+        assert (marks.positions, marks.is_older) == ({}, True)
+
+
+def test_a_mark_is_never_ahead_of_a_slow_tables_rows(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.sink._most_rows = 1
+    put = Mock(wraps=store.sink._put)
+    monkeypatch.setattr(store.sink, "_put", put)
+    rows = [result(id_, 0) for id_ in ("b", "c", "d")]
+    store.fails("raise 'so it is' using errcode = '53100';", "when (new.id = 'c')")
+    with pytest.raises(SinkUnavailable):
+        store.sink.write(rows, progress(10, 20))
+    assert "c" not in store.ids
+    assert mark(store) == 10
+    store.run(f"drop trigger fail on {store.table}")
+    store.sink.write(rows, progress(10, 20))
+    assert store.ids == ["a", "b", "c", "d"]
+    assert mark(store) == 20
+
+
+def test_refused_rows_move_the_mark_too(store: Store) -> None:
+    bad = result("bad", 0, values={"text": "nul\0"})
+    (refused,) = store.sink.write([bad, result("b", 0)], progress(10, 20))
+    assert refused.result.id == "bad"
+    assert mark(store) == 20
+
+
+@pytest.mark.parametrize("rows_at_once", [1, ROWS_PER_STATEMENT])
+def test_an_empty_server_at_the_address_is_noticed(
+    own_postgres: PostgresServer, rows_at_once: int
+) -> None:
+    """No row gets into it, also if each is a transaction of its own."""
+    store = Store(own_postgres.url)
+    store.sink.mark(READER, {0: 0})
+    store.sink.write([result("a", 0)], progress(0, 10))
+    own_postgres.stop()
+    own_postgres.start()
+    store.sink._most_rows = rows_at_once
+    with pytest.raises(BegunAnew, match="absent or behind"):
+        store.sink.write([result(id_, 0) for id_ in "bcd"], progress(10, 20))
+    assert store.ids == []
+    marks = store.sink.marks(READER)
+    assert (marks.positions, marks.is_older) == ({}, False)
+    store.sink.close()
