@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from typing import Final
 
-from sinks.sink import Marks, Progress, Reader, Sink, SinkUnusable, Step
+from sinks.sink import Marks, MarkStep, Progress, Reader, Sink, SinkUnusable
 
 MOST_NAMED: Final = 3
 """The maximum number of partitions that a message names."""
@@ -78,7 +78,7 @@ class Bookmarks:
         return Progress(
             self._reader,
             {
-                each: Step(known[each], next_)
+                each: MarkStep(known[each], next_)
                 for each, next_ in next_offsets.items()
                 if each in known
             },

@@ -71,7 +71,7 @@ class Reader:
     topic: str
 
 
-class Step(NamedTuple):
+class MarkStep(NamedTuple):
     """The lowest mark that a partition can have before a batch, and the next offset after it."""
 
     known: int
@@ -83,12 +83,12 @@ class Progress:
     """The progress of a reader by a batch: a step for each partition."""
 
     reader: Reader
-    steps: Mapping[int, Step]
+    steps: Mapping[int, MarkStep]
 
     def held(self) -> Progress:
         """Return steps that move no mark, so that only their presence is checked."""
         return Progress(
-            self.reader, {each: Step(step.known, 0) for each, step in self.steps.items()}
+            self.reader, {each: MarkStep(step.known, 0) for each, step in self.steps.items()}
         )
 
 

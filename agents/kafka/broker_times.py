@@ -34,11 +34,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
+from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import steady_ns
+from agents.kafka.refused_rights import refusal_in
+from agents.kafka.rights import WRITE
 from topology.model.append_clock import BACK_NS, LEAST_NS
 
 log = logging.getLogger(__name__)
@@ -167,10 +169,8 @@ class BrokerTimes:
             return None
         return clock.steady_ns + clock.high_ns
 
-    def probed(self, probes: Mapping[int, Probe]) -> None:
+    def take_probes(self, probes: Mapping[int, Probe]) -> None:
         """Take the answers of one round of probes, by broker."""
-        if not probes:
-            return
         for broker in probes:
             self._waits.pop(broker, None)
         known = [(self._clocks[at], probe) for at, probe in probes.items() if at in self._clocks]
@@ -242,7 +242,7 @@ class BrokerTimes:
         )
         return (line,)
 
-    def failed(self, why: str) -> None:
+    def note_failure(self, why: str) -> None:
         """Note and log why a probe had no answer."""
         if why != self.why_unknown:
             log.warning("a broker did not tell its time: %s", why)
@@ -299,7 +299,7 @@ class Probing:
         asked = [each for each in leaders.items() if each[0] is not None and each[0] >= 0]
         answers = await asyncio.gather(*(self._probe(producer, *each) for each in asked))
         found = {leader: probe for (leader, _), probe in zip(asked, answers, strict=True) if probe}
-        self.times.probed(found)
+        self.times.take_probes(found)
         return bool(found)
 
     async def _probe(self, producer: Any, leader: int, number: int) -> Probe | None:
@@ -314,7 +314,7 @@ class Probing:
         received_ns, wall_ns = steady_ns(), time.time_ns()
         place = TopicPartition(self.topic, number)
         if stored.timestamp_type != LOG_APPEND_TIME:
-            self.times.failed(
+            self.times.note_failure(
                 f"{self.topic} gives no arrival times; set message.timestamp.type=LogAppendTime"
             )
             return None
@@ -323,8 +323,6 @@ class Probing:
         return Probe(stored.timestamp * NS_PER_MS, sent_ns, received_ns, wall_ns)
 
     def _failed(self, failed: BaseException) -> None:
-        if isinstance(failed, TopicAuthorizationFailedError):
-            why = f"the right Write to {self.topic} is missing"
-        else:
-            why = f"no broker answers for {self.topic} ({type(failed).__name__})"
-        self.times.failed(why)
+        away = f"no broker answers for {self.topic} ({type(failed).__name__})"
+        why = refusal_in(failed, WRITE, self.topic) or away
+        self.times.note_failure(why)

@@ -36,7 +36,7 @@ from faust.types import TP
 
 from agents.kafka.membership import InstanceFenced, Meant, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
-from agents.kafka.partition_queue import Asked, End, Partitions, Record, steady_ns
+from agents.kafka.partition_queue import End, FetchRequest, Partitions, Record, steady_ns
 from agents.kafka.whole_batches import WholeBatches
 
 MAX_POLL_RECORDS = 3_000
@@ -98,7 +98,7 @@ class FetchTimes:
     """
 
     def __init__(self, fetcher: Fetcher, on_records: Callable[[], None] = lambda: None) -> None:
-        self.asked: dict[TopicPartition, Asked] = {}
+        self.asked: dict[TopicPartition, FetchRequest] = {}
         # Wait times of the current fetches in ms, by the broker's node id.
         self.waits_ms: dict[Any, int] = {}
         self._on_records = on_records
@@ -106,7 +106,7 @@ class FetchTimes:
         fetcher._proc_fetch_request = self._timed_fetch
 
     async def _timed_fetch(self, assignment: Any, node_id: Any, request: Any) -> bool:
-        asked = Asked(steady_ns(), time.time_ns(), node_id)
+        asked = FetchRequest(steady_ns(), time.time_ns(), node_id)
         states = {
             partition: assignment.state_value(partition)
             for topic, shares in request.topics

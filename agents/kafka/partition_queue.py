@@ -40,7 +40,7 @@ def steady_ns() -> int:
     return time.clock_gettime_ns(_STEADY)
 
 
-class Asked(NamedTuple):
+class FetchRequest(NamedTuple):
     """When a fetch was requested, by `steady_ns` and the wall clock, and the broker's node id."""
 
     mono_ns: int
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
     broker: int
 
 
-NEVER: Final = Asked(-(1 << 63), 0, -1)
+NEVER: Final = FetchRequest(-(1 << 63), 0, -1)
 
 
 class End(NamedTuple):
@@ -61,10 +61,10 @@ class End(NamedTuple):
 
     position: int
     high_watermark: int
-    asked: Asked = NEVER
+    asked: FetchRequest = NEVER
 
     @property
-    def caught_up(self) -> Asked | None:
+    def caught_up(self) -> FetchRequest | None:
         """When the partition had nothing after `position`; None if unknown.
 
         It is also None if there were more records, even those of an open transaction. It is the

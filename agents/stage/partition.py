@@ -27,7 +27,7 @@ from typing import Any, Final
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.broker_times import BrokerTimes
-from agents.kafka.partition_queue import NEVER, Asked, PolledBatch, steady_ns
+from agents.kafka.partition_queue import NEVER, FetchRequest, PolledBatch, steady_ns
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS
 from agents.stage.checkpoint_size import CheckpointSize
@@ -161,7 +161,7 @@ class Partition:
         else:
             self.pulse()
 
-    def _tick(self, caught_up: Asked) -> None:
+    def _tick(self, caught_up: FetchRequest) -> None:
         """Advance time to that of the broker when the partition had caught up, if it is known."""
         now_ns = most_ns = self._now_ns(caught_up)
         if (times := self._times) is not None:
@@ -180,7 +180,7 @@ class Partition:
         with self._whole_or_nothing():
             self.work.tick(now_ns, most_ns)
 
-    def _now_ns(self, asked: Asked) -> int | None:
+    def _now_ns(self, asked: FetchRequest) -> int | None:
         """Return the time of the partition's clock at a request; None if it is unknown."""
         if self._times is None:
             return asked.wall_ns
@@ -298,7 +298,7 @@ class Partition:
     @property
     def lag_ns(self) -> int | None:
         """How long the next record has waited, in ns; None if unknown (`stage.input_lag`)."""
-        asked = Asked(steady_ns(), time.time_ns(), self._broker)
+        asked = FetchRequest(steady_ns(), time.time_ns(), self._broker)
         return self.work.lag.ns(self.state.next_offset or 0, self._now_ns(asked), asked.mono_ns)
 
     def explain(self, most_unhealthy: int) -> dict[str, Any]:

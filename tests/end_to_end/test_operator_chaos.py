@@ -27,7 +27,7 @@ from tests.end_to_end.test_chaos import SEED
 from tests.end_to_end.topics import admin_of
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.wall_clock import WallClock
-from tests.end_to_end.worker import Spawned, running
+from tests.end_to_end.worker import Spawned, Worker, running, worker_on
 from tests.waiting import QUIET_S, wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(900)]
@@ -47,7 +47,7 @@ class Day:
         self,
         setting: Setting,
         brokers: KafkaBroker,
-        workers: list[Spawned],
+        workers: list[Worker],
         walls: list[WallClock],
         say: Callable[[str], None],
     ) -> None:
@@ -113,9 +113,9 @@ class Day:
 
 
 @contextmanager
-def at_work(setting: Setting, walls: list[WallClock]) -> Iterator[list[Spawned]]:
+def at_work(setting: Setting, walls: list[WallClock]) -> Iterator[list[Worker]]:
     workers = [
-        Spawned(name, setting.path, setting.bootstrap, setting.folder, env=wall.env)
+        worker_on(setting, name=name, kind=Spawned, env=wall.env)
         for name, wall in zip("ab", walls, strict=True)
     ]
     with running(*workers):

@@ -6,8 +6,6 @@ right, nothing is late, and a replay of the log says the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from tests.end_to_end.replaying import dump, replay, said
 from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.wall_clock import WallClock
-from tests.end_to_end.worker import Spawned, running
+from tests.end_to_end.worker import Spawned, Worker, at_work
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -26,20 +24,11 @@ SOURCES = 6
 HOUR_S = 3_600
 
 
-@contextmanager
-def at_work(setting: Setting, wall: WallClock, name: str = "a") -> Iterator[Spawned]:
-    worker = Spawned(name, setting.path, setting.bootstrap, setting.folder, env=wall.env)
-    with running(worker):
-        worker.wait_ready()
-        yield worker
-        assert worker.stop() == 0, worker.log[-3000:]
-
-
-def await_note(worker: Spawned, words: str) -> None:
+def await_note(worker: Worker, words: str) -> None:
     worker.await_true(lambda: words in str(worker.ask("ready")), words)
 
 
-def await_no_note(worker: Spawned) -> None:
+def await_no_note(worker: Worker) -> None:
     worker.await_true(lambda: "this machine's clock" not in str(worker.ask("ready")), "no note")
 
 
@@ -58,7 +47,7 @@ def test_a_clock_that_steps_for_a_while_changes_nothing(
     settles: Settles, tmp_path: Path, step_s: int
 ) -> None:
     setting, wall = settles.fused(stream=NUMBERED), WallClock(tmp_path)
-    with at_work(setting, wall) as worker:
+    with at_work(setting, kind=Spawned, env=wall.env) as worker:
         send_all(setting, SOURCES, 0, 1)
         wait_out(setting, 2 * SOURCES)
         wall.set_off(step_s)
@@ -82,11 +71,11 @@ def test_a_quiet_stream_goes_on_under_a_wrong_clock_and_after_it(
     """One worker has the wrong clock from its start on, and the next one a right clock."""
     setting, wall = settles.fused(stream=NUMBERED), WallClock(tmp_path)
     wall.set_off(off_s)
-    with at_work(setting, wall):
+    with at_work(setting, kind=Spawned, env=wall.env):
         send_all(setting, SOURCES, 0, 2)
         wait_out(setting, 2 * SOURCES)
     wall.set_off(0)
-    with at_work(setting, wall, name="b") as worker:
+    with at_work(setting, name="b", kind=Spawned, env=wall.env) as worker:
         send_all(setting, SOURCES, 4)
         wait_out(setting, 3 * SOURCES)
         assert not worker.ask("ready")[1].get("notes")

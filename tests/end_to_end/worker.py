@@ -214,18 +214,26 @@ def running(*workers: Worker, may_start: Sequence[Worker] = ()) -> Iterator[None
 
 
 def worker_on(
-    setting: Setting, *options: str, name: str = "a", kind: type[Worker] = Worker
+    setting: Setting,
+    *options: str,
+    name: str = "a",
+    kind: type[Worker] = Worker,
+    env: Mapping[str, str] | None = None,
 ) -> Worker:
     """A worker of that file, which keeps its state beside it."""
-    return kind(name, setting.path, setting.bootstrap, setting.folder, *options)
+    return kind(name, setting.path, setting.bootstrap, setting.folder, *options, env=env)
 
 
 @contextmanager
 def at_work(
-    setting: Setting, *options: str, name: str = "a", kind: type[Worker] = Worker
+    setting: Setting,
+    *options: str,
+    name: str = "a",
+    kind: type[Worker] = Worker,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[Worker]:
     """A worker that is ready; at the end it stops in peace, if it has not stopped before."""
-    worker = worker_on(setting, *options, name=name, kind=kind)
+    worker = worker_on(setting, *options, name=name, kind=kind, env=env)
     with running(worker):
         worker.wait_ready()
         yield worker

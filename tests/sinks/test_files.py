@@ -18,12 +18,12 @@ from sinks import journal as journals
 from sinks.files import FileSink, Form, Rolling
 from sinks.sink import (
     BegunAnew,
+    MarkStep,
     Progress,
     Reader,
     SinkError,
     SinkUnavailable,
     SinkUnusable,
-    Step,
 )
 from tests.kit.clock import Clock
 from tests.sinks.results import current_of, record, result, rows_in
@@ -282,7 +282,7 @@ def marked(folder: Path, clock: Clock) -> FileSink:
     sink = FileSink(folder, Form.JSON_LINES, Rolling(roll_age_s=10), clock)
     sink.marks(READER)
     sink.mark(READER, {0: 0})
-    sink.write([result("a", 0)], Progress(READER, {0: Step(0, 10)}))
+    sink.write([result("a", 0)], Progress(READER, {0: MarkStep(0, 10)}))
     return sink
 
 
@@ -294,12 +294,12 @@ def test_no_journal_is_finished_in_another_folder(tmp_path: Path) -> None:
     folder.mkdir()
     clock.now_s += 10
     with pytest.raises(BegunAnew, match="absent"):
-        sink.write([], Progress(READER, {0: Step(10, 11)}))
+        sink.write([], Progress(READER, {0: MarkStep(10, 11)}))
     assert list(folder.iterdir()) == []
     marks = sink.marks(READER)
     assert (marks.positions, marks.is_older) == ({}, False)
     sink.mark(READER, {0: 0})
-    sink.write([result("b", 0)], Progress(READER, {0: Step(0, 1)}))
+    sink.write([result("b", 0)], Progress(READER, {0: MarkStep(0, 1)}))
     sink.close()
     assert rows_in(folder) == [result("b", 0)]
 
@@ -312,9 +312,9 @@ def test_a_mark_is_never_ahead_of_the_journal(
     with monkeypatch.context() as patched:
         patched.setattr(sink, "_append", full)
         with pytest.raises(SinkUnavailable, match="disk full"):
-            sink.write([result("b", 0)], Progress(READER, {0: Step(10, 20)}))
+            sink.write([result("b", 0)], Progress(READER, {0: MarkStep(10, 20)}))
     assert sink.marks(READER).positions == {0: 10}
-    sink.write([result("b", 0)], Progress(READER, {0: Step(10, 20)}))
+    sink.write([result("b", 0)], Progress(READER, {0: MarkStep(10, 20)}))
     assert sink.marks(READER).positions == {0: 20}
     sink.close()
     assert rows_in(tmp_path) == [result("a", 0), result("b", 0)]

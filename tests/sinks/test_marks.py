@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from sinks.sink import BegunAnew, Marks, Progress, Reader, Sink, Step
+from sinks.sink import BegunAnew, Marks, MarkStep, Progress, Reader, Sink
 from tests.sinks.kinds import Place
 from tests.sinks.results import result
 
@@ -17,7 +17,7 @@ READER = Reader("a/group", "results.windows")
 
 
 def progress(known: int, next_: int, partition: int = 0, reader: Reader = READER) -> Progress:
-    return Progress(reader, {partition: Step(known, next_)})
+    return Progress(reader, {partition: MarkStep(known, next_)})
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from infra.postgres import PostgresServer
 from sinks.postgres import ROWS_PER_STATEMENT, PostgresSink
-from sinks.sink import BegunAnew, Progress, Reader, SinkUnavailable, SinkUnusable, Step
+from sinks.sink import BegunAnew, MarkStep, Progress, Reader, SinkUnavailable, SinkUnusable
 from tests.sinks.results import result
 from tests.sinks.test_postgres import Store
 
@@ -22,7 +22,7 @@ READER = Reader("group", "results")
 
 
 def progress(known: int, next_: int) -> Progress:
-    return Progress(READER, {0: Step(known, next_)})
+    return Progress(READER, {0: MarkStep(known, next_)})
 
 
 @pytest.fixture

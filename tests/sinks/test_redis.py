@@ -17,12 +17,12 @@ from infra.redis import RedisServer
 from sinks.redis import RedisBounds, RedisKeys, RedisSink, connect, keys_of
 from sinks.sink import (
     BegunAnew,
+    MarkStep,
     Progress,
     Reader,
     SinkError,
     SinkUnavailable,
     SinkUnusable,
-    Step,
 )
 from tests.services import UniqueName
 from tests.sinks.results import record, result
@@ -294,11 +294,11 @@ def test_marks_count_as_lost_with_the_results(
     reader = Reader("group", "results")
     sink.marks(reader)
     sink.mark(reader, {0: 0})
-    sink.write([], Progress(reader, {0: Step(0, 5)}))
-    sink.write([result("a", 0)], Progress(reader, {0: Step(5, 10)}))
+    sink.write([], Progress(reader, {0: MarkStep(0, 5)}))
+    sink.write([result("a", 0)], Progress(reader, {0: MarkStep(5, 10)}))
     client.delete(keys.revisions)
     with pytest.raises(BegunAnew, match="absent or behind"):
-        sink.write([result("b", 0)], Progress(reader, {0: Step(10, 20)}))
+        sink.write([result("b", 0)], Progress(reader, {0: MarkStep(10, 20)}))
     marks = sink.marks(reader)
     assert (marks.positions, marks.is_older) == ({}, False)
 
@@ -318,5 +318,5 @@ def test_marks_move_with_the_last_of_many_calls(
         seen.append(sink.marks(reader).positions[0])
 
     monkeypatch.setattr(sink, "_write", written)
-    sink.write([result(id_, 0) for id_ in "abc"], Progress(reader, {0: Step(0, 10)}))
+    sink.write([result(id_, 0) for id_ in "abc"], Progress(reader, {0: MarkStep(0, 10)}))
     assert seen == [0, 0, 10]

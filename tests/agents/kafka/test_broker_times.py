@@ -59,7 +59,7 @@ def test_a_bound_is_never_ahead_of_its_broker_and_soon_near(seed: int) -> None:
             fastest_ns = HOUR
         way_ns, back_ns = (int(dice.expovariate(1) * NS_PER_MS) + 1 for _ in range(2))
         back_ns += S * (dice.random() < 0.1)
-        times.probed({ONE: probe(clock, mono_ns, way_ns, back_ns)})
+        times.take_probes({ONE: probe(clock, mono_ns, way_ns, back_ns)})
         mono_ns += way_ns + back_ns
         fastest_ns = min(fastest_ns + 3 * S * 2 * DRIFT_PPM // MILLION, way_ns + back_ns)
         for later_ns in (0, S // 20, 9 * S):
@@ -82,7 +82,7 @@ def ahead(by_ns: int, since_ns: int, until_ns: int) -> Clock:
 def test_a_broker_that_is_ahead_for_a_while_moves_no_time() -> None:
     clock, times = ahead(HOUR, 10 * S, 20 * S), BrokerTimes()
     for second in range(40):
-        times.probed({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
+        times.take_probes({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
         at_ns = second * S + S // 10
         assert asked(times, at_ns) <= steady(at_ns)
         assert steady(at_ns) - asked(times, at_ns) < S // 10
@@ -91,10 +91,10 @@ def test_a_broker_that_is_ahead_for_a_while_moves_no_time() -> None:
 def test_a_step_that_lasts_for_its_own_length_is_believed() -> None:
     clock, times = ahead(60 * S, 10 * S, HOUR), BrokerTimes()
     for second in range(10 + 60):
-        times.probed({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
+        times.take_probes({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
         assert asked(times, second * S + S // 10) <= steady(second * S + S // 10)
     for second in (70, 71):
-        times.probed({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
+        times.take_probes({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
     assert clock(72 * S) - S // 10 < asked(times, 72 * S) <= clock(72 * S)
 
 
@@ -102,7 +102,7 @@ def test_a_step_of_all_brokers_is_this_machine_that_slept() -> None:
     clock, times = ahead(HOUR, 10 * S, 2 * HOUR), BrokerTimes()
     for second in (0, 11):
         each = probe(clock, second * S, NS_PER_MS, NS_PER_MS)
-        times.probed({ONE: each, TWO: each})
+        times.take_probes({ONE: each, TWO: each})
     assert asked(times, 12 * S) > steady(12 * S) + HOUR - S
 
 
@@ -110,7 +110,7 @@ def test_a_broker_without_a_probe_gets_the_least_of_all() -> None:
     times = BrokerTimes()
     assert times.least_ns(ONE, S) is None
     late = ahead(-5 * S, 0, HOUR)
-    times.probed({ONE: probe(steady, 0, 1, 1), TWO: probe(late, 0, 1, 1)})
+    times.take_probes({ONE: probe(steady, 0, 1, 1), TWO: probe(late, 0, 1, 1)})
     assert asked(times, S, broker=7) == asked(times, S, broker=TWO)
     assert asked(times, S, broker=ONE) > asked(times, S, broker=TWO) + 4 * S
 
@@ -118,16 +118,16 @@ def test_a_broker_without_a_probe_gets_the_least_of_all() -> None:
 def test_it_is_steady_from_its_first_probe_or_its_last_step_on() -> None:
     times = BrokerTimes()
     assert times.steady_since_ns(ONE) is None
-    times.probed({ONE: probe(steady, S, 1, 1)})
-    times.probed({ONE: probe(steady, 90 * S, 1, 1)})
+    times.take_probes({ONE: probe(steady, S, 1, 1)})
+    times.take_probes({ONE: probe(steady, 90 * S, 1, 1)})
     since_ns = times.steady_since_ns(ONE)
     assert since_ns is not None
     assert steady(S) <= since_ns <= steady(S) + 3 * NS_PER_MS
-    times.probed({ONE: probe(ahead(-5 * S, 0, HOUR), 100 * S, 1, 1)})
+    times.take_probes({ONE: probe(ahead(-5 * S, 0, HOUR), 100 * S, 1, 1)})
     since_ns = times.steady_since_ns(ONE)
     assert since_ns is not None
     assert since_ns >= steady(95 * S)
-    times.probed({ONE: probe(ahead(HOUR, 0, HOUR), 101 * S, 1, 1)})
+    times.take_probes({ONE: probe(ahead(HOUR, 0, HOUR), 101 * S, 1, 1)})
     assert times.steady_since_ns(ONE) is None
 
 
@@ -146,7 +146,7 @@ def test_a_wall_clock_that_is_off_is_noted(off_ns: int, expected: str) -> None:
     # If two brokers disagree, the nearer one is believed.
     other = ahead(-300 * S, 0, HOUR)
     wall_ns = steady(2) + off_ns
-    times.probed({ONE: probe(steady, 0, 1, 1, wall_ns), TWO: probe(other, 0, 1, 1, wall_ns)})
+    times.take_probes({ONE: probe(steady, 0, 1, 1, wall_ns), TWO: probe(other, 0, 1, 1, wall_ns)})
     notes = times.notes(2)
     assert expected in notes[0] if expected else not notes
 
@@ -156,11 +156,11 @@ def test_a_time_that_stays_unknown_is_a_fault_that_says_why() -> None:
     assert not times.faults(HOUR)
     times.want(ONE, 0)
     assert not times.faults(9 * S)
-    times.failed("the right Write to app.broker-times is missing")
+    times.note_failure("the right Write to app.broker-times is missing")
     (fault,) = times.faults(11 * S)
     assert "time of broker 1 is unknown" in fault
     assert "the right Write to app.broker-times is missing" in fault
-    times.probed({ONE: probe(steady, 12 * S, 1, 1)})
+    times.take_probes({ONE: probe(steady, 12 * S, 1, 1)})
     assert not times.faults(13 * S)
     # The right is taken later on. An old bound would not show a step back.
     times.want(ONE, 20 * S)
@@ -176,7 +176,7 @@ def test_a_step_says_nothing_of_the_time_before_it() -> None:
     clock, times = ahead(HOUR, 10 * S, 2 * HOUR), BrokerTimes()
     for second in (5, 11):
         each = probe(clock, second * S, NS_PER_MS, NS_PER_MS)
-        times.probed({ONE: each, TWO: each})
+        times.take_probes({ONE: each, TWO: each})
     for broker in (ONE, TWO, 7):
         assert times.least_ns(broker, 9 * S) is None
         assert times.least_ns(broker, 12 * S) is not None
@@ -184,7 +184,7 @@ def test_a_step_says_nothing_of_the_time_before_it() -> None:
 
 def test_the_latest_time_is_that_of_a_slow_probe() -> None:
     times = BrokerTimes()
-    times.probed({ONE: probe(steady, 0, 1, 3 * S)})
+    times.take_probes({ONE: probe(steady, 0, 1, 3 * S)})
     mono_ns = 4 * S
     assert steady(mono_ns) - 4 * S < asked(times, mono_ns) <= steady(mono_ns)
     most_ns = times.most_ns(ONE, mono_ns)

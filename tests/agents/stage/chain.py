@@ -13,7 +13,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.broker_times import BrokerTimes, Probe
 from agents.kafka.log_reader import LogReader
-from agents.kafka.partition_queue import Asked, End, PolledBatch
+from agents.kafka.partition_queue import End, FetchRequest, PolledBatch
 from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, inputs_of, works
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.delivery import Checkpoint, CommitFailed, Delivery
@@ -55,7 +55,7 @@ class Chain:
         self.wall = wall
         # Probes without any delay: the broker's clock is the true time.
         self.broker_times = BrokerTimes()
-        self.broker_times.probed({BROKER: Probe(0, 0, 0)})
+        self.broker_times.take_probes({BROKER: Probe(0, 0, 0)})
         self.topology = topology
         self.logs: Logs = defaultdict(list, {place: list(log) for place, log in logs.items()})
         stamps_ms = [record.timestamp for log in logs.values() for record in log]
@@ -204,7 +204,7 @@ class Place(Delivery):
             at = partition.state.next_offset or 0
             now_ns = ms * MS + lag_ns
             # A probe is never older than this one.
-            self.chain.broker_times.probed({BROKER: Probe(now_ns, now_ns, now_ns)})
-            asked = Asked(now_ns, self.chain.wall(now_ns), BROKER)
+            self.chain.broker_times.take_probes({BROKER: Probe(now_ns, now_ns, now_ns)})
+            asked = FetchRequest(now_ns, self.chain.wall(now_ns), BROKER)
             await partition.take(PolledBatch(self.source, [], End(at, at, asked)))
             await partition.checkpoints.arrived()

@@ -15,7 +15,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.broker_times import Probe
-from agents.kafka.partition_queue import Asked, End, PolledBatch
+from agents.kafka.partition_queue import End, FetchRequest, PolledBatch
 from inorder.header_writer import HeaderWriter
 from tests.agents.records import FakeRecord, Put, close
 from tests.agents.stage.chain import Chain, Wall
@@ -101,9 +101,9 @@ async def test_a_new_leader_whose_clock_is_ahead_is_in_doubt(
     async def take(leader: int, records: list[FakeRecord], true_ns: int) -> None:
         """The records, if any, and then the end of the log."""
         ahead = Probe(true_ns + AHEAD, true_ns, true_ns)
-        chain.broker_times.probed({TRUE: Probe(true_ns, true_ns, true_ns), WRONG: ahead})
+        chain.broker_times.take_probes({TRUE: Probe(true_ns, true_ns, true_ns), WRONG: ahead})
         end = records[-1].offset + 1 if records else partition.state.next_offset or 0
-        at_end = End(end, end, Asked(true_ns, 0, leader))
+        at_end = End(end, end, FetchRequest(true_ns, 0, leader))
         await partition.take(PolledBatch(source, records, at_end))
 
     begin_ns = begin_ms * 1_000_000
