@@ -34,6 +34,12 @@ class Kafka(NamedTuple):
         """Return the brokers once one answers, as `reached` does; raise `Refused` otherwise."""
         return reached(self.servers, self.access, wait_s)
 
+    def why_hidden(self, *topics: str) -> str | None:
+        """Return which right to see these topics is refused; None if they just do not exist."""
+        from agents.kafka.refused_rights import refusal_to_describe
+
+        return refusal_to_describe(self.brokers(), topics)
+
 
 def on_kafka(**brokers: Any) -> Callable[[Any], Any]:
     """Return a decorator that adds --brokers, with these settings, and --kafka as `kafka`."""

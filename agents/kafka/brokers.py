@@ -93,6 +93,17 @@ class Brokers:
         """Return the number of partitions of each visible topic. Blocks."""
         return _Asking(self.servers, self.security).partitions()
 
+    def hidden(self, topics: Iterable[str]) -> list[str]:
+        """Return the topics that the brokers refuse to describe, whether they exist or not. Blocks.
+
+        Such topics are absent from `topics`, as are those that do not exist.
+        """
+        if self.is_embedded:
+            return []
+        admin = admin_client(self.servers, self.security)
+        asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_S)
+        return [topic for topic, answer in asked.items() if _is_refused(answer.exception())]
+
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids that distinguish a topic from a later one with the same name. Blocks.
 
@@ -110,6 +121,11 @@ class Brokers:
                 f"{self.servers} does not describe its topics: {text}"
             ) from error
         return {topic: topic_id for topic, topic_id in found.items() if topic_id}
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    refused = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    return isinstance(error, KafkaException) and error.args[0].code() == refused
 
 
 def admin_client(servers: str, security: Security, **more: Any) -> AdminClient:

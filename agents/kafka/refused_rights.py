@@ -7,7 +7,8 @@ which names neither the right nor the resource. `first_error` returns the refusa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
@@ -17,19 +18,32 @@ from aiokafka.errors import (
     TransactionalIdAuthorizationFailed,
 )
 
-from agents.kafka.rights import READ, WRITE, Kind
+from agents.kafka.brokers import Brokers
+from agents.kafka.rights import DESCRIBE, READ, WRITE, Kind
+
+OF_WORKER: Final = "`inorder topics acls` prints the rights that a worker needs"
+OF_OTHERS: Final = "docs/operate/secure.md lists the rights of each user"
 
 
 class RightRefused(Exception):
     """The brokers refuse a right; the message names the right, its resource and the remedy."""
 
 
-def refusal(operation: str, resource: str) -> str:
+def refusal(operation: str, resource: str, remedy: str = OF_WORKER) -> str:
     """Return the sentence that says which right is refused, and what to do."""
-    return (
-        f"the brokers refuse {operation} on {resource};"
-        " `inorder topics acls` prints the rights that a worker needs"
-    )
+    return f"the brokers refuse {operation} on {resource}; {remedy}"
+
+
+def refusal_to_describe(
+    brokers: Brokers, topics: Iterable[str], remedy: str = OF_OTHERS
+) -> str | None:
+    """Return the refusal of topics that the brokers do not list; None if they just do not exist.
+
+    Brokers list only the topics that a user may describe. Blocks.
+    """
+    if not (hidden := brokers.hidden(topics)):
+        return None
+    return refusal(DESCRIBE, f"{Kind.TOPIC} {', '.join(hidden)}", remedy)
 
 
 def refusal_in(failed: BaseException, of_topic: str, unnamed: str = "") -> str | None:

@@ -36,7 +36,7 @@ from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
 from agents.kafka.partition_queue import steady_ns
 from agents.kafka.purging import KafkaTopic, Purging
-from agents.kafka.refused_rights import RightRefused, refusal_in
+from agents.kafka.refused_rights import OF_WORKER, RightRefused, refusal_in, refusal_to_describe
 from agents.kafka.rights import READ
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import broker_times_topic, purges, sequenced_readers
@@ -117,7 +117,7 @@ class ProcessSettings:
 async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSettings) -> None:
     """Run a stage until a signal stops it, or raise the failure that ends it.
 
-    Raises ArrangementError if a topic does not exist.
+    Raises ArrangementError if a topic does not exist, or if the brokers hide it.
     """
     garbage.begin()
     note_throttling()
@@ -125,9 +125,9 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
     topics = topics_of(topology, stage)
     partitions = await asyncio.to_thread(brokers.partitions, topics)
     if missing := sorted(topic for topic, count in partitions.items() if not count):
-        raise ArrangementError(
-            f"no such topic: {', '.join(missing)}; run `inorder topics create` first"
-        )
+        hidden = await asyncio.to_thread(refusal_to_describe, brokers, missing, OF_WORKER)
+        absent = f"no such topic: {', '.join(missing)}; run `inorder topics create` first"
+        raise ArrangementError(hidden or absent)
     made = await plan(brokers, topology, stage)
     for each in made.differences:
         if each.verdict != REFUSED:

@@ -75,7 +75,8 @@ def command(
         # The producer would wait for an absent topic with each record.
         if not kafka.brokers().partitions([topic])[topic]:
             raise Refused(
-                f"{kafka.servers} has no topic {topic}; create it first (`inorder topics create`"
+                kafka.why_hidden(topic)
+                or f"{kafka.servers} has no topic {topic}; create it first (`inorder topics create`"
                 " creates those of a topology)"
             )
         replayer = Replayer(

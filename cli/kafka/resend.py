@@ -74,7 +74,8 @@ def command(
     found = kafka.brokers().partitions([topology.topics.gaps, topology.topics.resend])
     if absent := [name for name, count in found.items() if not count]:
         raise Refused(
-            f"{kafka.servers} has no topic {absent[0]}; run `inorder topics create` first"
+            kafka.why_hidden(*absent)
+            or f"{kafka.servers} has no topic {absent[0]}; run `inorder topics create` first"
         )
     asking = Asking(topology, kafka, frozenset(source))
     try:

@@ -14,6 +14,7 @@ import click
 import orjson
 
 from agents.kafka.brokers import BrokersUnavailable, await_brokers
+from agents.kafka.refused_rights import refusal_to_describe
 from agents.kafka.security import Security
 from agents.watch.port.http import HttpUnavailable
 from cli.as_json import json_option
@@ -230,7 +231,8 @@ async def _serve(
     topics = [source.topic] + ([source.dead_topic] if source.dead_topic else [])
     for topic, count in (await asyncio.to_thread(brokers.partitions, topics)).items():
         if not count:
-            raise Refused(f"{source.brokers} has no topic {topic}; create it first")
+            hidden = await asyncio.to_thread(refusal_to_describe, brokers, [topic])
+            raise Refused(hidden or f"{source.brokers} has no topic {topic}; create it first")
     limits = RunnerLimits(batch_records=source.batch)
     consumer = consumer_of(source.brokers, group, access.librdkafka(), limits, source.session_s)
     bookmarks = Bookmarks(sink, Reader(group, source.topic), when_behind(source))

@@ -168,6 +168,9 @@ def _publishing(kafka: Kafka, topology_path: str | None, name: str) -> Publishin
     with failing(BrokersUnavailable):
         found = kafka.brokers().partitions([topics.clock])
     if not found[topics.clock]:
-        raise Refused(f"{kafka.servers} has no topic {topics.clock}; run `inorder topics create`")
+        raise Refused(
+            kafka.why_hidden(topics.clock)
+            or f"{kafka.servers} has no topic {topics.clock}; run `inorder topics create`"
+        )
     log.info("samples go to %s with the server's name %s", topics.clock, name)
     return TopicPublishing(kafka.servers, topics.clock, name, kafka.access.librdkafka())

@@ -7,10 +7,7 @@ with a user for each stage, by what the command says.
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +15,6 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._acl import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-)
-from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
@@ -32,15 +22,15 @@ from cli.local.kafka import KafkaBroker, jars
 from tests import ROOT
 from tests.cli.invoking import inorder
 from tests.command import Command
+from tests.end_to_end.acls import GUARDS, TIMEOUT_S, allow, bindings, right
 from tests.end_to_end.worker import Worker, running
 from tests.services import require
-from tests.waiting import Patience, wait_until
+from tests.waiting import Patience
 from topology.config import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PAGE = ROOT / "docs" / "operate" / "secure.md"
-TIMEOUT_S = 40.0
 TOPOLOGY = """\
 streams: {default: {clock: {unsynced: trust}}}
 stages: [reorder, merge, window, pattern]
@@ -58,18 +48,6 @@ MAY_WRITE = {
 }
 STAGES = ("reorder", "merge", "window", "pattern")
 USERS = ("worker", *MAY_WRITE, *STAGES)
-KINDS = ("topic", "group", "transactional_id")
-
-ALL: Any = None
-EVERY = AclBindingFilter(
-    restype=ResourceType.ANY,
-    name=ALL,
-    resource_pattern_type=ResourcePatternType.ANY,
-    principal=ALL,
-    host=ALL,
-    operation=AclOperation.ANY,
-    permission_type=AclPermissionType.ANY,
-)
 
 
 class Guarded(NamedTuple):
@@ -99,37 +77,12 @@ class Guarded(NamedTuple):
         return ("--brokers", self.there, "--kafka", str(path))
 
 
-def bindings(page: str) -> Iterator[AclBinding]:
-    """What the page's lines of kafka-acls.sh say."""
-    known = argparse.ArgumentParser(exit_on_error=True)
-    known.add_argument("--allow-principal", required=True)
-    known.add_argument("--operation", action="append", required=True)
-    known.add_argument("--resource-pattern-type", default="literal")
-    for kind in KINDS:
-        known.add_argument(f"--{kind.replace('_', '-')}")
-    for line in re.findall(r"^kafka-acls\.sh (.+)$", page, re.M):
-        said = known.parse_args(shlex.split(line))
-        (kind,) = (kind for kind in KINDS if getattr(said, kind) is not None)
-        for operation in said.operation:
-            yield AclBinding(
-                ResourceType[kind.upper()],
-                getattr(said, kind),
-                ResourcePatternType[said.resource_pattern_type.upper()],
-                said.allow_principal,
-                "*",
-                AclOperation[operation.upper()],
-                AclPermissionType.ALLOW,
-            )
-
-
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     require(jars.missing())
     folder = tmp_path_factory.mktemp("guarded")
     users = " ".join(f'user_{user}="secret of {user}"' for user in USERS)
-    overrides = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",  # the plain listener's, which the test keeps to itself
+    overrides = GUARDS | {
         "listener.name.known.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.known.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain"
         f".PlainLoginModule required {users};",
@@ -143,13 +96,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         acls = ("topics", "acls", "--topology", path, "--principal", "User:{stage}")
         told = inorder(*acls).well()
-        said = {*bindings(PAGE.read_text()), *bindings(told.out)}
-        for answer in admin.create_acls(list(said)).values():
-            answer.result(TIMEOUT_S)
-        wait_until(
-            lambda: said <= set(admin.describe_acls(EVERY).result(TIMEOUT_S)),
-            "the broker to have heard of the rights",
-        )
+        allow(admin, [*bindings(PAGE.read_text()), *bindings(told.out)])
         names = [outcome.name for outcome in outcomes]
         yield Guarded(broker.address("KNOWN"), path, names, broker.bootstrap)
 
@@ -198,36 +145,28 @@ def test_a_user_for_each_stage_needs_what_the_command_says(
             assert "uthoriz" not in worker.log
 
 
-DENIED = {
-    "Write on topic events.ordered": (ResourceType.TOPIC, "events.ordered", "WRITE"),
-    "Read on topic events.raw": (ResourceType.TOPIC, "events.raw", "READ"),
-    "Write on transactional-id inorder.reorder.events.raw.0": (
-        ResourceType.TRANSACTIONAL_ID,
-        "inorder.reorder.events.raw.0",
-        "WRITE",
-    ),
-    "Read on group inorder.reorder": (ResourceType.GROUP, "inorder.reorder", "READ"),
-    "Describe on topic events.gaps": (ResourceType.TOPIC, "events.gaps", "DESCRIBE"),
-}
-
-
+DENIED = [
+    "Write on topic events.ordered",
+    "Read on topic events.raw",
+    "Write on transactional-id inorder.reorder.events.raw.0",
+    "Read on group inorder.reorder",
+    "Describe on topic events.gaps",
+]
 LONG = {"Write on transactional-id inorder.reorder.events.raw.0", "Read on group inorder.reorder"}
 """Their stages have to be started again."""
 
 
 @pytest.mark.parametrize(
-    "right", [pytest.param(it, marks=[pytest.mark.chaos] * (it in LONG)) for it in DENIED]
+    "said", [pytest.param(it, marks=[pytest.mark.chaos] * (it in LONG)) for it in DENIED]
 )
 def test_a_right_taken_from_a_running_worker_is_named(
-    guarded: Guarded, tmp_path: Path, right: str
+    guarded: Guarded, tmp_path: Path, said: str
 ) -> None:
     """The worker goes on once it has the right again."""
-    kind, name, operation = DENIED[right]
-    where = (kind, name, ResourcePatternType.LITERAL, "User:worker", "*", AclOperation[operation])
-    denied = AclBinding(*where, AclPermissionType.DENY)
+    denied = right(said, "User:worker")
     brokers, *kafka = guarded.options("worker")[1:]
     worker = Worker("a", guarded.path, brokers, tmp_path, *kafka)
-    first = 1_000 * (1 + [*DENIED].index(right))
+    first = 1_000 * (1 + DENIED.index(said))
     numbers = iter(range(first, first + 1_000))
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
 
@@ -235,17 +174,36 @@ def test_a_right_taken_from_a_running_worker_is_named(
         """Whether `/ready` names the right, while events come."""
         produce(guarded, next(numbers))
         status, told = worker.ask("ready")
-        return status == 503 and f"refuse {right};" in str(told)
+        return status == 503 and f"refuse {said};" in str(told)
 
     with running(worker):
         worker.wait_ready()
-        admin.create_acls([denied])[denied].result(TIMEOUT_S)
-        worker.await_true(is_named, right)
-        back = AclBindingFilter(*where, AclPermissionType.DENY)
-        admin.delete_acls([back])[back].result(TIMEOUT_S)
+        denied.take(admin)
+        worker.await_true(is_named, said)
+        denied.give_back(admin)
         worker.wait_ready()
         assert worker.stop() == 0, worker.log
     assert "InvalidTxnState" not in worker.log
+
+
+def test_a_topic_that_a_user_may_not_see_is_not_taken_for_absent(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    """Brokers leave it out of their lists, as if there were none to find."""
+    admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
+    denied = right("Describe on topic events.raw", "User:*")
+    denied.take(admin)
+    try:
+        brokers, *kafka = guarded.options("worker")[1:]
+        worker = Worker("unseeing", guarded.path, brokers, tmp_path, *kafka, "--stage", "reorder")
+        with running(worker):
+            worker.ends_refused(f"the brokers refuse {denied}; `inorder topics acls` prints")
+        where = (*guarded.options("source"), "--topic", "events.raw")
+        inorder("produce", *where).refused(f"the brokers refuse {denied}; docs/operate/secure.md")
+        sink = ("sink", "files", *guarded.options("sink"), "--folder", str(tmp_path))
+        inorder(*sink, "--topic", "events.raw").refused(f"the brokers refuse {denied}; docs/")
+    finally:
+        denied.give_back(admin)
 
 
 def test_doctor_misses_rights_to_groups_and_transactional_ids(guarded: Guarded) -> None:
