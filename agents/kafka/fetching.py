@@ -34,7 +34,7 @@ from faust import Service
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from agents.kafka.membership import InstanceFenced, Meant, Membership
+from agents.kafka.membership import Meant, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
 from agents.kafka.partition_queue import End, FetchRequest, Partitions, Record, steady_ns
 from agents.kafka.whole_batches import WholeBatches
@@ -143,7 +143,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self._pacing = Pacing(fetcher, is_fixed=app.brokers.is_embedded, wants_ticks=wants_ticks)
         self._times = FetchTimes(fetcher, self._pacing.received)
         WholeBatches(fetcher)
-        self._membership = Membership(consumer, app.session_s, self._fenced)
+        self._membership = Membership(consumer, app.session_s, self._fail)
 
     async def on_thread_stop(self) -> None:
         try:
@@ -176,9 +176,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def _thread_keepalive(self) -> None:
         """Do nothing, because calls wake the loop by themselves."""
 
-    def _fenced(self, fenced: InstanceFenced) -> None:
+    def _fail(self, error: Exception) -> None:
         failure = cast(Any, self.consumer).failure
-        self.parent_loop.call_soon_threadsafe(failure.set, fenced)
+        self.parent_loop.call_soon_threadsafe(failure.set, error)
 
     async def poll(self, partitions: Partitions, *, rests: bool = False) -> Poll:
         """Return up to `MAX_POLL_RECORDS` records of these partitions.
@@ -212,7 +212,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetcher = consumer._fetcher
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
-        # This raises the client's pending error, for example if the group has refused this worker.
+        # This raises the error that has ended the client's work in the group.
         consumer._coordinator.check_errors()
         pace = self._pacing.look(rests=rests)
         poll = Poll(pace)

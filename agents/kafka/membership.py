@@ -71,13 +71,14 @@ def is_news(record: logging.LogRecord) -> bool:
 class Membership:
     """The membership of a started consumer in its group.
 
-    Its methods must run in the consumer's thread. It calls `fenced` there if another process has
-    the same name.
+    Its methods must run in the consumer's thread. It calls `fails` there if another process has
+    the same name, and for each error that the client would keep for the next poll. Before the first
+    assignment nobody polls.
     """
 
     consumer: aiokafka.AIOKafkaConsumer
     session_timeout_s: float
-    fenced: Callable[[InstanceFenced], None]
+    fails: Callable[[Exception], None]
 
     def __post_init__(self) -> None:
         self._coordinator = self.consumer._coordinator
@@ -88,6 +89,7 @@ class Membership:
         self._is_leaving = False
         self._send = self._coordinator._send_req
         self._coordinator._send_req = self._watched
+        self._coordinator._push_error_to_user = self._fail
 
     async def leave(self) -> None:
         """Prevent further joins, so that the following stop makes a worker without a name leave.
@@ -104,6 +106,11 @@ class Membership:
         if coordinator.generation > 0:
             self._is_leaving = True
             await self._leave_during_join()
+
+    async def _fail(self, error: Exception) -> None:
+        """Report an error that ends the membership, and wait for the consumer to stop."""
+        self.fails(error)
+        await asyncio.wait([self._coordinator._closing])
 
     async def _leave_during_join(self) -> None:
         coordinator = self._coordinator
@@ -147,7 +154,7 @@ class Membership:
         if code in (OK, REBALANCE_IN_PROGRESS):
             self._known = sent
         elif code == FENCED_INSTANCE_ID or (code == UNKNOWN_MEMBER_ID and self._was_known(sent)):
-            self.fenced(
+            self.fails(
                 InstanceFenced(
                     f"another process has joined the consumer group {self._coordinator.group_id}"
                     f" as {self._name}: two workers have the same name; give each its own"

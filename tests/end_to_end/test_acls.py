@@ -8,6 +8,7 @@ with a user for each stage, by what the command says.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -184,6 +185,25 @@ def test_a_right_taken_from_a_running_worker_is_named(
         worker.wait_ready()
         assert worker.stop() == 0, worker.log
     assert "InvalidTxnState" not in worker.log
+
+
+def test_a_right_to_the_group_that_lacks_at_the_start_is_named(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    """The client keeps that refusal for a poll, and there is none before partitions come."""
+    admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
+    denied = right("Read on group inorder.reorder", "User:worker")
+    brokers, *kafka = guarded.options("worker")[1:]
+    worker = Worker("alone", guarded.path, brokers, tmp_path, *kafka, "--stage", "reorder")
+    denied.take(admin)
+    try:
+        with running(worker):
+            said = worker.await_true(
+                lambda: re.search("refuse|no assignment", str(worker.ask("ready")[1])), "why not"
+            )
+            assert f"refuse {denied};" in said.string
+    finally:
+        denied.give_back(admin)
 
 
 def test_a_topic_that_a_user_may_not_see_is_not_taken_for_absent(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.errors import NodeNotReadyError
+from aiokafka.errors import GroupAuthorizationFailedError, NodeNotReadyError
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
 from faust.transport.drivers import aiokafka as driver
 
@@ -28,7 +28,7 @@ class Group:
         self.now_s = self.wall_s = 100.0
         self.answers: list[int] = []
         self.answer_takes_s = 0.0
-        self.fenced: list[membership.InstanceFenced] = []
+        self.failures: list[Exception] = []
         self.said: list[Any] = []
         self.connection = SimpleNamespace(close=lambda *, exc: self.said.append(exc))
         self.connections = {(7, membership.COORDINATION): self.connection}
@@ -43,12 +43,14 @@ class Group:
             reset_generation=lambda: self.said.append("reset"),
             _client=client,
             _send_req=self._answer,
+            _push_error_to_user=None,
+            _closing=None,
         )
         consumer: Any = SimpleNamespace(_coordinator=coordinator)
         clock = SimpleNamespace(monotonic=lambda: self.now_s, time=lambda: self.wall_s)
         monkeypatch.setattr(membership, "time", clock)
         self.coordinator = coordinator
-        self.membership = membership.Membership(consumer, SESSION_S, self.fenced.append)
+        self.membership = membership.Membership(consumer, SESSION_S, self.failures.append)
 
     async def _answer(self, _: Any) -> Any:
         self.passes(self.answer_takes_s)
@@ -91,7 +93,7 @@ def test_one_that_is_forgotten_within_its_session_has_been_replaced(group: Group
     assert group.says(membership.REBALANCE_IN_PROGRESS)
     group.passes(5.0)
     assert not group.says(membership.UNKNOWN_MEMBER_ID)
-    (fenced,) = group.fenced
+    (fenced,) = group.failures
     assert "two workers have the same name" in str(fenced)
     assert "joined the consumer group group as one-merge" in str(fenced)
 
@@ -112,12 +114,12 @@ def test_one_that_was_away_for_a_session_is_forgotten(
     group.wall_s += slept_s  # the other clock stands meanwhile
     assert group.says(membership.UNKNOWN_MEMBER_ID)
     assert group.says(membership.UNKNOWN_MEMBER_ID, JOIN)
-    assert group.fenced == []
+    assert group.failures == []
 
 
 def test_a_group_that_fences_says_so_itself(group: Group) -> None:
     assert not group.says(membership.FENCED_INSTANCE_ID, JOIN)
-    assert len(group.fenced) == 1
+    assert len(group.failures) == 1
 
 
 def test_other_requests_are_left_alone_and_a_name_keeps_its_place(group: Group) -> None:
@@ -210,3 +212,21 @@ def test_what_the_client_says_of_a_member_that_was_replaced_is_no_news() -> None
     closed.__cause__ = Meant()
     assert not membership.is_news(said(closed))
     assert membership.is_news(said(TimeoutError()))
+
+
+def test_an_error_of_the_group_is_told_though_nobody_polls(group: Group) -> None:
+    """The client would keep it for a poll, and before the first assignment there is none."""
+    refused = GroupAuthorizationFailedError("group")
+
+    async def push() -> bool:
+        closing = group.coordinator._closing = asyncio.get_running_loop().create_future()
+        pushed = asyncio.create_task(group.coordinator._push_error_to_user(refused))
+        while not group.failures:
+            await asyncio.sleep(0)
+        goes_on = pushed.done()
+        closing.set_result(None)
+        await pushed
+        return goes_on
+
+    assert not asyncio.run(push())
+    assert group.failures == [refused]
