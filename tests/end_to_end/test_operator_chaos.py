@@ -1,12 +1,12 @@
 """End to end, marked `chaos`: what operators and their machines do to an application in a year.
 
 Each chapter is counted by a reader that knows nothing of inorder's state (tests/end_to_end/oracle).
-The seed of the dice is INORDER_CHAOS_SEED (tests/end_to_end/test_chaos.py).
+This one is of clocks and brokers; test_operator_stores_chaos.py and test_operator_rights_chaos.py
+have others.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -16,32 +16,38 @@ import pytest
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka import TopicPartition as Place
 
-from benchmarks.workloads import crowd
-from benchmarks.workloads.crowd import RATE_HZ
 from cli.local.kafka import KafkaBroker
+from tests.end_to_end.day import Day
+from tests.end_to_end.kafka_tools import (
+    copies,
+    lift_default_quota,
+    reassign,
+    set_default_quota,
+)
 from tests.end_to_end.oracle import check
-from tests.end_to_end.records import Sender, events_of
+from tests.end_to_end.records import events_of
 from tests.end_to_end.replaying import dump, replay, said
 from tests.end_to_end.setting import FUSED, Setting, settle
-from tests.end_to_end.test_chaos import SEED
 from tests.end_to_end.topics import admin_of
-from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.wall_clock import WallClock
 from tests.end_to_end.worker import Spawned, Worker, running, worker_on
-from tests.waiting import QUIET_S, wait_until
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(900)]
 
 NODES = 3
-EVENTS = 12_000
-RATE = 100.0
-PAUSE_S = (1.0, 5.0)
+BROKERS = range(1, NODES + 1)
+"""Their ids."""
+
+QUOTAS = (10_000, 20_000, 50_000)
+"""Bytes per second."""
+
 ROUNDS = 2
-"""How often each act happens at least."""
+"""How often each act happens."""
 
 
-class Day:
-    """The acts of an operator's day, thrown by the dice one after the other."""
+class Cluster:
+    """What befalls the brokers, and the workers with the wall clock of each."""
 
     def __init__(
         self,
@@ -49,23 +55,20 @@ class Day:
         brokers: KafkaBroker,
         workers: list[Worker],
         walls: list[WallClock],
-        say: Callable[[str], None],
+        dice: Random,
     ) -> None:
         self._setting, self._brokers, self._workers, self._walls = setting, brokers, workers, walls
-        self._dice, self._say = Random(SEED), say
-        self._next_s = time.monotonic()
-        acts = (self._step, self._right, self._roll, self._elect, self._stop_and_start, self._kill)
-        self.left = [act for act in acts for _ in range(ROUNDS)]
-        self._dice.shuffle(self.left)
+        self._dice = dice
+        self._is_throttled = False
 
-    def act_due(self) -> int:
-        """How many acts are left."""
-        if self.left and time.monotonic() >= self._next_s:
-            act = self.left.pop()
-            self._say(act.__name__.strip("_"))
-            act()
-            self._next_s = time.monotonic() + self._dice.uniform(*PAUSE_S)
-        return len(self.left)
+    def acts(self) -> list[Callable[[], None]]:
+        return ROUNDS * [
+            *(self._step, self._right, self._stop_and_start, self._kill),
+            *(self._roll, self._elect, self._reassign, self._throttle, self._lift),
+        ]
+
+    def last_acts(self) -> list[Callable[[], None]]:
+        return [self._lift, self._spread]
 
     def _step(self) -> None:
         """The wall clock of one worker steps, and stays there."""
@@ -88,6 +91,36 @@ class Day:
             admin = admin_of(self._setting.bootstrap)
             places = [Place(self._setting.raw, 0), Place(self._setting.ordered, 0)]
             admin.elect_leaders(ElectionType.PREFERRED, places).result(30)
+
+    def _reassign(self) -> None:
+        """Each partition gets two or three copies, and another one of them is to lead."""
+        reassign(
+            self._setting.bootstrap,
+            {
+                place: self._dice.sample(BROKERS, self._dice.choice((NODES - 1, NODES)))
+                for place in copies(self._setting.bootstrap)
+            },
+        )
+        self._await_in_sync()
+
+    def _spread(self) -> None:
+        """Every broker has a copy of each partition again."""
+        every = {
+            place: [*found, *(each for each in BROKERS if each not in found)]
+            for place, found in copies(self._setting.bootstrap).items()
+        }
+        reassign(self._setting.bootstrap, every)
+        self._await_in_sync()
+
+    def _throttle(self) -> None:
+        """The quota of each client is about what a worker needs, or less."""
+        set_default_quota(self._setting.bootstrap, self._dice.choice(QUOTAS))
+        self._is_throttled = True
+
+    def _lift(self) -> None:
+        if self._is_throttled:
+            lift_default_quota(self._setting.bootstrap)
+        self._is_throttled = False
 
     def _stop_and_start(self) -> None:
         worker = self._dice.choice(self._workers)
@@ -126,7 +159,7 @@ def at_work(setting: Setting, walls: list[WallClock]) -> Iterator[list[Worker]]:
 
 
 def test_wall_clocks_and_brokers_of_a_cluster(tmp_path: Path, say: Callable[[str], None]) -> None:
-    """Three brokers are rolled and elected, wall clocks step, and workers come and go.
+    """Brokers are rolled, partitions move between them, quotas bind, wall clocks step, workers go.
 
     Each event comes out once and in order, with the time that a replay of the log gives it.
     """
@@ -136,17 +169,10 @@ def test_wall_clocks_and_brokers_of_a_cluster(tmp_path: Path, say: Callable[[str
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, partitions=1, replication=NODES)
         walls = [WallClock(tmp_path / name) for name in "ab"]
         workers = stack.enter_context(at_work(setting, walls))
-        day = Day(setting, brokers, workers, walls, say)
-        sender = Sender(setting, crowd(EVENTS, seed=SEED).rows, speed=RATE / RATE_HZ).start()
-        emitted = Emitted(setting)
-        wait_until(
-            lambda: sender.share >= 0.99 and not day.left,
-            "the end of the day",
-            lambda: (emitted.poll(), day.act_due(), sender.sent),
-        )
-        sender.finish()
-        emitted.wait_for(sender.different, quiet_s=2 * QUIET_S)
-        emitted.close()
+        day = Day(say)
+        cluster = Cluster(setting, brokers, workers, walls, day.dice)
+        day.plan(cluster.acts(), cluster.last_acts())
+        day.go_through(setting)
         for worker in workers:
             assert worker.alive, worker.log[-3000:]
         verdict = check(setting)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from cli.local.kafka import KafkaBroker, jars
+from tests.end_to_end.kafka_tools import lift_default_quota, set_default_quota
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import fused
 from tests.end_to_end.waiting import wait_out
@@ -16,23 +16,11 @@ from tests.services import require
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-TOOL_TIMEOUT_S = 60.0
 PAYLOAD = b'{"pad": "%s"}' % (b"x" * 1_000)
-QUOTA = "producer_byte_rate,consumer_byte_rate"
-SMALL = "producer_byte_rate=2000,consumer_byte_rate=2000"
+SMALL = 2_000
+"""Bytes per second."""
+
 EVENTS = 40
-
-
-def alter_default_quota(bootstrap: str, *change: str) -> None:
-    """Change the quota of every client id that has none of its own."""
-    command = ("java", "-Xmx128m", "-cp", jars.classpath(), "kafka.admin.ConfigCommand")
-    where = ("--bootstrap-server", bootstrap, "--entity-type", "clients", "--entity-default")
-    subprocess.run(
-        [*command, *where, "--alter", *change],
-        capture_output=True,
-        check=True,
-        timeout=TOOL_TIMEOUT_S,
-    )
 
 
 def test_a_throttled_worker_names_the_quota(tmp_path: Path) -> None:
@@ -43,12 +31,12 @@ def test_a_throttled_worker_names_the_quota(tmp_path: Path) -> None:
         with at_work(setting) as worker:
             stages = worker.stages()
             events = [("s", PAYLOAD, contract("s", number)) for number in range(EVENTS)]
-            alter_default_quota(broker.bootstrap, "--add-config", SMALL)
+            set_default_quota(broker.bootstrap, SMALL)
             send(setting, events)
             worker.await_true(
                 lambda: "throttled by a quota: " in str(worker.ask("ready")[1]), "the quota's name"
             )
-            alter_default_quota(broker.bootstrap, "--delete-config", QUOTA)
+            lift_default_quota(broker.bootstrap)
             wait_out(setting, EVENTS)
             worker.await_true(
                 lambda: worker.ask("ready") == (200, {"ok": True, "reasons": []}), "no more notes"
