@@ -28,6 +28,26 @@ def certificates(folder: Path) -> None:
     (folder / "server.pem").write_text("".join(part.read_text() for part in parts))
 
 
+def of_brokers(folder: Path) -> dict[str, str]:
+    """Settings of brokers that show the server's certificate, and read it anew at a restart."""
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "server.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.crt"),
+    }
+
+
+def of_clients(folder: Path) -> dict[str, str]:
+    """Settings of clients that show theirs."""
+    return {
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(folder / "ca.crt"),
+        "ssl.certificate.location": str(folder / "client.crt"),
+        "ssl.key.location": str(folder / "client.key"),
+    }
+
+
 def _openssl(folder: Path, *arguments: str) -> None:
     subprocess.run(
         ["openssl", *arguments],

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import pytest
 
 from cli.local.kafka import KafkaBroker, jars
+from cli.local.kafka.settings import as_properties
 from tests.agents.kafka.tokens import token
-from tests.certificates import certificates
+from tests.certificates import certificates, of_brokers, of_clients
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import contract, send
@@ -42,8 +43,7 @@ class Secured(NamedTuple):
         """All but the password of SCRAM, which comes from the environment."""
         ca = f"ssl.ca.location={self.folder}/ca.crt\n"
         if listener == "MUTUAL":
-            certificate = f"{self.folder}/client.crt\nssl.key.location={self.folder}/client.key\n"
-            return f"security.protocol=SSL\n{ca}ssl.certificate.location={certificate}"
+            return as_properties(of_clients(self.folder))
         if listener == "BEARER":
             self.renew(600.0)
             where = f"sasl.oauthbearer.token.endpoint.url=file://{self.token}\n"
@@ -95,10 +95,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
         # A connection lasts no longer than the token that opened it.
         "listener.name.bearer.oauthbearer.connections.max.reauth.ms": "3600000",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(folder / "server.pem"),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(folder / "ca.crt"),
+        **of_brokers(folder),
     }
     user = f"SCRAM-SHA-512=[name={USER},password={SECRET}]"
     broker = KafkaBroker(
