@@ -87,6 +87,8 @@ class AvroSchema(NamedTuple):
 
     schema: Any
     is_recursive: bool
+    named: Mapping[str, Any]
+    """The schema's records, enums and fixed types, by full name."""
 
 
 def parsed(text: str, referred: Sequence[str] = ()) -> AvroSchema:
@@ -105,7 +107,7 @@ def parsed(text: str, referred: Sequence[str] = ()) -> AvroSchema:
         ) from None
     measuring = _Measuring(named)
     measuring.excess(schema, 0)
-    return AvroSchema(schema, measuring.is_recursive)
+    return AvroSchema(schema, measuring.is_recursive, named)
 
 
 def decoding(schema: AvroSchema, reader: AvroSchema | None = None) -> Decode:
@@ -137,7 +139,7 @@ def reading_on(
     """
     is_recursive = schema.is_recursive or (reader is not None and reader.is_recursive)
     read_one = _read_py.schemaless_reader if is_recursive else fastavro.schemaless_reader
-    of_schema, to_schema = schema.schema, None if reader is None else reader.schema
+    of_schema, to_schema = schema.schema, None if reader is None else _aliased(reader, schema)
 
     def read_next(stream: io.BytesIO) -> object:
         try:
@@ -180,6 +182,44 @@ def _marked(schema: Any) -> Any:
         if type(scale) is not int or not 0 <= scale <= MAX_SCALE:
             raise ValueError(f"the scale of a decimal is not in 0..{MAX_SCALE}")
     return marked
+
+
+def _aliased(reader: AvroSchema, schema: AvroSchema) -> Any:
+    """Return the reader's schema with the aliases that values of `schema` need.
+
+    A field that is there by its own name needs none. The library would take either of the two, or
+    fail, if a value has both.
+    """
+    written = [
+        (_last(name), {field["name"] for field in each["fields"]})
+        for name, each in schema.named.items()
+        if "fields" in each
+    ]
+
+    def copied(part: Any) -> Any:
+        if isinstance(part, list):
+            return [copied(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        # The names with __ are the library's own. They lead back to the records.
+        copy = {
+            key: value if key == "default" else copied(value)
+            for key, value in part.items()
+            if not key.startswith("__")
+        }
+        if "fields" in copy:
+            names = {_last(each) for each in (copy["name"], *copy.get("aliases", ()))}
+            there = set().union(*(fields for record, fields in written if record in names))
+            for field in copy["fields"]:
+                if field["name"] in there:
+                    field.pop("aliases", None)
+        return copy
+
+    return fastavro.parse_schema(copied(reader.schema))
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 _LEAST_BYTES: Final = {

@@ -293,8 +293,26 @@ MILLISECONDS = logical("long", "timestamp-millis")
             of_fields(field("m", "long", aliases=["n"]), field("next", ["null", "Press"])),
             {"m": 1, "next": {"m": 2, "next": None}},
         ),
+        *(
+            (
+                of_fields(*(field(name, "long") for name in names)),
+                {"force": 1, "load": 2},
+                of_fields(field("force", ["null", "long"], aliases=["load"], default=None)),
+                {"force": 1},
+            )
+            for names in (("force", "load"), ("load", "force"))
+        ),
     ],
-    ids=["alias", "default and type", "optional", "alias of record", "logical type", "recursive"],
+    ids=[
+        "alias",
+        "default and type",
+        "optional",
+        "alias of record",
+        "logical type",
+        "recursive",
+        "both names",
+        "both names, alias first",
+    ],
 )
 def test_values_are_resolved_to_the_readers_schema(
     schema: Any, value: object, reader: Any, expected: object
