@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from inorder.journal import sync_folder
-from sinks.sink import BegunAnew, Marks, Progress, Reader
+from sinks.sink import BegunAnew, Marks, Progress, Reader, SinkUnusable
 
 PREFIX: Final = "_marks-"
 OLDER: Final = f"{PREFIX}older"
@@ -28,7 +28,7 @@ OPEN: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class FolderMarks:
-    """The marks in a folder; raises OSError if the disk fails."""
+    """The marks in a folder; raises OSError if the disk fails, SinkUnusable for a damaged file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -48,7 +48,7 @@ class FolderMarks:
         for begin in range(0, len(lines), LINE_BYTES):
             # A partition that was skipped has zero bytes.
             if text := lines[begin : begin + LINE_BYTES].strip(b"\0 \n"):
-                positions[begin // LINE_BYTES] = int(text)
+                positions[begin // LINE_BYTES] = _offset_in(text, path)
         return Marks(f"folder {self._folder}", positions, (self._folder / OLDER).exists())
 
     def raise_to(self, reader: Reader, positions: Mapping[int, int]) -> None:
@@ -83,3 +83,12 @@ class FolderMarks:
     def _path(self, reader: Reader) -> Path:
         digest = sha256(f"{reader.topic}/{reader.group}".encode()).hexdigest()[:16]
         return self._folder / f"{PREFIX}{digest}"
+
+
+def _offset_in(text: bytes, path: Path) -> int:
+    if not text.isdigit():
+        raise SinkUnusable(
+            f"{path} is damaged: {text!r} is not an offset; restore the file from a backup, or"
+            " remove it and start the sink once with --refill"
+        )
+    return int(text)

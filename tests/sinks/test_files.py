@@ -318,3 +318,12 @@ def test_a_mark_is_never_ahead_of_the_journal(
     assert sink.marks(READER).positions == {0: 20}
     sink.close()
     assert rows_in(tmp_path) == [result("a", 0), result("b", 0)]
+
+
+def test_a_damaged_file_of_marks_is_named(tmp_path: Path) -> None:
+    with closing(marked(tmp_path, Clock())) as sink:
+        path = next(each for each in tmp_path.glob("_marks-*") if each.stat().st_size)
+        path.write_bytes(b"x" * path.stat().st_size)
+        with pytest.raises(SinkUnusable, match="is damaged.*--refill") as fault:
+            sink.marks(READER)
+    assert str(path) in str(fault.value)
