@@ -1,11 +1,13 @@
 """Keeps the marks of readers (`sinks.marks`) in a table beside the tables of results.
 
 The table NAME lies in the schema of the results, and has a row for each partition of each reader of
-each table. Another row for each table (topic_partition -1) has the table's id, which is the oid and
-the number of its file. A results table with another oid is another table, and so is an empty one
-with another file (TRUNCATE). All its marks then become 0, which is behind every committed offset. A
-table with rows keeps its marks if only its file changes (VACUUM FULL). TRUNCATE of a partitioned
-table is not noticed, because such a table has no file.
+each table. Another row for each table (topic_partition -1) has the table's id. That is its oid, the
+number of its file, and the oid of the table of marks. A results table with another oid is another
+table, and so is an empty one with another file (TRUNCATE). All its marks then become 0, which is
+behind every committed offset. If both tables have other oids, and there are rows, both were
+restored from one dump, and the marks are kept. A table with rows also keeps them if only its file
+changes (VACUUM FULL). TRUNCATE of a partitioned table is not noticed, because such a table has no
+file.
 
 The marks are written in the transaction of the results, after them. The results lock their table.
 So the id that is compared then cannot change before the commit.
@@ -43,7 +45,9 @@ create table if not exists {marks} (
     primary key (target, consumer_group, topic, topic_partition)
 )
 """
-_ID: Final = "{oid} || '/' || coalesce(pg_relation_filenode({oid}::oid), 0)"
+_ID: Final = """
+{oid} || '/' || coalesce(pg_relation_filenode({oid}::oid), 0) || '/' || {marks_oid}
+"""
 
 _ROW_OF_TABLE: Final = """
 select table_id, {id} from (select 1) as one left join {marks}
@@ -102,18 +106,22 @@ class TableMarks:
         found = connection.execute(_FIND, [self._name]).fetchone()
         assert found is not None
         schema, target, oid = found
+        marks = sql.Identifier(schema, NAME)
+        # The names are resolved for each statement, because they may mean other tables by then.
+        oid_of = sql.SQL("to_regclass({})::oid")
         names = {
-            "marks": sql.Identifier(schema, NAME),
+            "marks": marks,
             "table": sql.Identifier(schema, target),
             "target": sql.Literal(target),
-            # The name is resolved for each statement, because it may mean another table by then.
-            "id": sql.SQL(_ID).format(oid=sql.SQL("to_regclass({})::oid").format(self._name)),
+            "id": sql.SQL(_ID).format(
+                oid=oid_of.format(self._name), marks_oid=oid_of.format(marks.as_string())
+            ),
         }
         self._statements = {
             text: sql.SQL(text).format(**names)
             for text in (_MAKE, _ROW_OF_TABLE, _BEGIN, _IS_EMPTY, _VOID, _SET_ID, _READ, _RAISE)
         } | {_MOVE: sql.SQL(_MOVE).format(**names)}
-        self._make_if_absent(connection, names["marks"].as_string())
+        self._make_if_absent(connection, marks.as_string())
         self._compare_table(connection, oid)
 
     def read(self, connection: Connection, reader: Reader) -> Marks:
@@ -162,7 +170,9 @@ class TableMarks:
         if known is None:
             connection.execute(self._statements[_BEGIN], [self._table_id])
         elif known != self._table_id:
-            is_same = known.partition("/")[0] == oid
-            if not is_same or connection.execute(self._statements[_IS_EMPTY]).fetchone() == (True,):
+            known_oid, _, known_marks = known.split("/")
+            is_restored = known_marks != self._table_id.split("/")[2]
+            is_kept = known_oid == oid or is_restored
+            if not is_kept or connection.execute(self._statements[_IS_EMPTY]).fetchone() == (True,):
                 connection.execute(self._statements[_VOID])
             connection.execute(self._statements[_SET_ID], [self._table_id])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -12,9 +15,10 @@ import pytest
 
 from infra.postgres import PostgresServer
 from sinks.postgres import ROWS_PER_STATEMENT, PostgresSink
+from sinks.postgres_marks import NAME
 from sinks.sink import BegunAnew, MarkStep, Progress, Reader, SinkUnavailable, SinkUnusable
 from tests.sinks.results import result
-from tests.sinks.test_postgres import Store
+from tests.sinks.test_postgres import NUMBERS, Store
 
 pytestmark = pytest.mark.postgres
 
@@ -41,27 +45,31 @@ def mark(store: Store) -> int:
         return sink.marks(READER).positions[0]
 
 
-@pytest.mark.parametrize(
-    "remake",
-    [
-        pytest.param("truncate {0}", id="truncated"),
-        pytest.param(
-            "create table copy_{0} (like {0} including all); drop table {0};"
-            " alter table copy_{0} rename to {0}",
-            id="made again",
-        ),
-        pytest.param(
-            "create table copy_{0} (like {0} including all); insert into copy_{0} table {0};"
-            " drop table {0}; alter table copy_{0} rename to {0}",
-            id="filled by another",
-        ),
-    ],
-)
+def remake(table: str, fill: str = "insert into copy_{0} table {0}") -> list[str]:
+    """The statements by which another table takes the name; without `fill` it is empty."""
+    statements = (
+        "create table copy_{0} (like {0} including all)",
+        fill,
+        "drop table {0}",
+        "alter table copy_{0} rename to {0}",
+    )
+    return [each.format(table) for each in statements if each]
+
+
+@pytest.mark.parametrize("how", ["truncated", "made again", "filled by another", "restored empty"])
 @pytest.mark.parametrize("is_open", [True, False])
-def test_another_table_of_the_name_has_no_marks(store: Store, remake: str, is_open: bool) -> None:
+def test_another_table_of_the_name_has_no_marks(store: Store, how: str, is_open: bool) -> None:
     if not is_open:
         store.sink.close()
-    store.run(*remake.format(store.table).split(";"))
+    match how:
+        case "truncated":
+            store.run(f"truncate {store.table}")
+        case "made again":
+            store.run(*remake(store.table, fill=""))
+        case "filled by another":
+            store.run(*remake(store.table))
+        case "restored empty":
+            store.run(*remake(store.table, fill=""), *remake(NAME))
     if is_open:
         with pytest.raises(BegunAnew):
             store.sink.write([result("b", 0)], progress(10, 20))
@@ -75,6 +83,36 @@ def test_a_table_that_is_packed_keeps_its_marks(store: Store) -> None:
         connection.execute(statement)
     store.sink.write([result("b", 0)], progress(10, 20))
     assert mark(store) == 20
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_both_tables_made_again_keep_marks(store: Store, is_open: bool) -> None:
+    if not is_open:
+        store.sink.close()
+    store.run(*remake(store.table), *remake(NAME))
+    if is_open:
+        store.sink.write([result("b", 0)], progress(10, 20))
+    assert mark(store) == (20 if is_open else 10)
+    store.run(*remake(store.table))
+    assert mark(store) == 0
+
+
+def test_a_restored_dump_keeps_marks(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    """With PostgreSQL's own programs, which come with its client."""
+    programs = [shutil.which(name) for name in ("pg_dump", "pg_restore")]
+    if None in programs:
+        pytest.skip("pg_dump and pg_restore not found; install postgresql-client")
+    dump, restore = map(str, programs)
+    schema, path = f"dumped_{next(NUMBERS)}", str(tmp_path / "dump")
+    store = Store(postgres_server.url, f"{schema}.results")
+    store.run(f"create schema {schema}")
+    with closing(store.sink) as sink:
+        sink.mark(READER, {0: 0})
+        sink.write([result("a", 0)], progress(0, 10))
+    subprocess.run([dump, "-Fc", "-n", schema, "-f", path, "-d", store.url], check=True)
+    store.run(f"drop schema {schema} cascade")
+    subprocess.run([restore, "--exit-on-error", "-d", store.url, path], check=True)
+    assert (store.ids, mark(store)) == (["a"], 10)
 
 
 def test_tables_and_their_schemas_have_marks_of_their_own(store: Store) -> None:
