@@ -89,6 +89,15 @@ class Bookmarks:
         for each, step in progress.steps.items():
             self._known[each] = max(step.known, step.next)
 
+    def pass_over(self, partition: int, low: int) -> None:
+        """Raise a mark to the first offset that the topic still has.
+
+        Nothing below it can be read again, so the store would be refused for good. Raises the
+        errors of the sink.
+        """
+        self._sink.mark(self._reader, {partition: low})
+        self._known[partition] = low
+
     def forget(self, partitions: Iterable[int]) -> None:
         """Forget partitions that another member of the group may read now."""
         for each in partitions:

@@ -25,7 +25,8 @@ record.
 
 Before anything of a new partition is written, its mark in the store is compared with the committed
 offset (`sinks.marks`). The same is done if a write finds that marks are lost. A partition to be
-read again continues at its mark.
+read again continues at its mark. Markers of transactions have offsets too. So at the end of the
+partition the mark moves to that end, even if no record precedes it.
 
 After `stop`, `run` returns when the current batch is written. If the runner is waiting for the
 store, the batch is not committed and will be read again. `run` raises SinkUnusable if the sink
@@ -133,6 +134,9 @@ class Runner:
         self._to_compare: set[int] = set()
         """The owned partitions whose marks must be compared before a write."""
 
+        self._awaited: dict[int, int] = {}
+        """The offset up to which each partition that is read again was read before."""
+
         self._came_while_paused: list[Message] = []
         self._is_paused = False
         self._stopping = False
@@ -181,6 +185,9 @@ class Runner:
         batch = Batch()
         for message in messages:
             error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                self._reach_end(batch, *_place(message))
+                continue
             if error is not None:
                 self._note(error, message)
                 continue
@@ -209,6 +216,12 @@ class Runner:
                 TOO_LARGE, f"key and value take {size} bytes; at most {most} are allowed"
             )
         return parse(message.value(), message.key(), _headers_of(message))
+
+    def _reach_end(self, batch: Batch, partition: int, end: int) -> None:
+        """Move the mark of a partition that was read again to its end, after the last marker."""
+        if end >= self._awaited.get(partition, end + 1):
+            del self._awaited[partition]
+            batch.next_offsets[partition] = end
 
     def _note(self, error: KafkaError, message: Message) -> None:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -325,11 +338,14 @@ class Runner:
         again = self._bookmarks.compare({each: max(0, at) for each, at in committed.items()})
         for partition, mark in again.items():
             self._read_again(partition, mark)
+            self._awaited[partition] = committed[partition]
             batch.next_offsets.pop(partition, None)
         self._to_compare.clear()
 
     def _read_again(self, partition: int, mark: int) -> None:
         low = self._lowest(partition)
+        if low > mark:
+            self._bookmarks.pass_over(partition, low)
         self._read_from(partition, max(mark, low))
         self._came_while_paused = [
             each for each in self._came_while_paused if each.partition() != partition
@@ -400,6 +416,8 @@ class Runner:
         partitions = {place.partition for place in places}
         self._owned |= partitions
         self._to_compare |= partitions
+        for each in partitions:
+            self._awaited.pop(each, None)
         consumer.incremental_assign(places)
         if self._is_paused:
             consumer.pause(places)
@@ -440,6 +458,7 @@ def consumer_of(
             "group.id": group,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": int(session_s * 1000),

@@ -58,6 +58,7 @@ class Record:
 
 
 NO_OFFSET = KafkaError(KafkaError._AUTO_OFFSET_RESET)
+AT_END = KafkaError(KafkaError._PARTITION_EOF)
 
 
 class ScriptedConsumer:
@@ -538,6 +539,33 @@ def test_a_refill_reads_from_the_mark(
     counts = setting.runner.counts
     assert (counts.refills, counts.expired) == (1, max(0, lowest - (mark or 0)))
     assert ("has deleted the offsets from 30 up to 40" in caplog.text) == (lowest == 40)
+
+
+def test_a_refill_of_a_topic_without_records_ends(caplog: pytest.LogCaptureFixture) -> None:
+    setting = behind(WhenBehind.REFILL)
+    setting.consumer.records.clear()
+    setting.consumer.lowest = 90
+    setting.run()
+    assert caplog.text.count("has deleted the offsets from 0 up to 90") == 1
+    assert setting.runner.counts.expired == 90
+    again = behind(mark=setting.sink.positions[0])
+    assert again.run() == [("write", [9]), ("commit", {0: 91})]
+
+
+@pytest.mark.parametrize(("end", "mark"), [(89, 30), (90, 90), (92, 92)])
+def test_a_refill_that_ends_with_markers_passes_them(end: int, mark: int) -> None:
+    """An end before the committed offset is that of a transaction that is still open."""
+    setting = behind(WhenBehind.REFILL, mark=30)
+    setting.runner._limits = RunnerLimits(batch_records=1, batch_wait_s=0.005)
+    setting.consumer.records.append(Record(end, None, trouble=AT_END))
+    steps = setting.run()
+    assert steps[3:] == ([("commit", {0: mark})] if end >= 90 else [])
+    assert setting.sink.positions == {0: mark}
+
+
+def test_only_a_refill_looks_at_the_end() -> None:
+    setting = Setting([*updates(0), Record(2, None, trouble=AT_END)])
+    assert setting.run() == [("write", [0]), ("commit", {0: 1})]
 
 
 def test_a_store_from_before_marks_is_adopted_once(caplog: pytest.LogCaptureFixture) -> None:

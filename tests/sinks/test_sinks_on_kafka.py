@@ -11,12 +11,12 @@ from unittest.mock import Mock
 
 import orjson
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from infra.redis import RedisServer
 from sinks.dead import DeadLetter, DeadTopic
-from sinks.marks import Bookmarks
+from sinks.marks import Bookmarks, WhenBehind
 from sinks.runner import Runner, RunnerLimits, consumer_of
 from sinks.sink import Reader, SinkUnavailable
 from tests.as_they_stand import send_with_no_name
@@ -34,10 +34,12 @@ TIMEOUT_S = 60.0
 
 
 @contextmanager
-def running(brokers: str, topic: str, sink: MemorySink) -> Iterator[Runner]:
+def running(
+    brokers: str, topic: str, sink: MemorySink, how: WhenBehind = WhenBehind.REFUSE
+) -> Iterator[Runner]:
     """A runner in a thread, stopped at the end."""
     consumer = consumer_of(brokers, topic)
-    marks = Bookmarks(sink, Reader(topic, topic))
+    marks = Bookmarks(sink, Reader(topic, topic), how)
     runner = Runner(consumer, topic, sink, marks, Mock(), RunnerLimits())
     with ThreadPoolExecutor() as threads:
         ended = threads.submit(runner.run)
@@ -103,6 +105,26 @@ def test_records_that_the_topic_deleted_are_counted_and_told(
     assert runner.counts.expired == 7
     assert "the next offset to read, 1, no longer exists" in caplog.text
     assert sink.known["a"].revision == 4
+
+
+def test_a_refill_passes_the_marker_at_the_end(kafka: SharedKafka, unique_name: UniqueName) -> None:
+    """An operator has moved the group to the end, which is after the last transaction's marker."""
+    topic = unique_name("results")
+    kafka.create_topic(topic)
+    sink = MemorySink()
+    with ResultsProducer(kafka.bootstrap, topic) as producer:
+        producer.results([result("a", 0)])
+        all_read(kafka.bootstrap, topic, sink, producer)
+        assert sink.positions == {0: 1}
+        place = TopicPartition(topic, 0, 2)
+        group = ConsumerGroupTopicPartitions(topic, [place])
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        admin.alter_consumer_group_offsets([group])[topic].result(TIMEOUT_S)
+        with running(kafka.bootstrap, topic, sink, WhenBehind.REFILL):
+            wait_until(lambda: sink.positions == {0: 2}, "the mark to pass the marker")
+        producer.results([result("a", 1)])
+        all_read(kafka.bootstrap, topic, sink, producer)
+    assert sink.known["a"].revision == 1
 
 
 def test_sinks_of_one_group_share_the_work(kafka: SharedKafka, unique_name: UniqueName) -> None:
